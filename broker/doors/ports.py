@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from broker.core.subscription.departure import DepartureCause
+
 if TYPE_CHECKING:
     from collections import Counter
 
@@ -152,7 +154,7 @@ class ConsumerPort(Protocol):
     def writable_again(self) -> None:
         """Deliver again: the peer takes bytes."""
 
-    def detach(self) -> None:
+    def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
         """Let go: the connection is lost, or the client closed the consumer. Safe to repeat."""
 
 

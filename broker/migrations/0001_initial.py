@@ -296,6 +296,56 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="SubscriptionHold",
+            fields=[
+                (
+                    "subscription",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        serialize=False,
+                        to="broker.subscription",
+                    ),
+                ),
+                ("blocked", models.BooleanField()),
+                ("rate_limited", models.BooleanField()),
+                ("gap", models.TextField()),
+                ("active_consumer", models.BigIntegerField()),
+                ("first_redeliveries", models.IntegerField()),
+                ("key_slot", models.IntegerField()),
+                ("key_consumer", models.BigIntegerField()),
+                ("key_waiting_entries", models.BigIntegerField()),
+                ("key_is_draining", models.BooleanField()),
+            ],
+            options={
+                "db_table": "vela_subscription_hold",
+            },
+        ),
+        migrations.CreateModel(
+            name="ConsumerDeparture",
+            fields=[
+                (
+                    "subscription",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        serialize=False,
+                        to="broker.subscription",
+                    ),
+                ),
+                ("name", models.TextField()),
+                ("address", models.TextField()),
+                ("client_version", models.TextField()),
+                ("cause", models.CharField(max_length=16)),
+                ("detail", models.TextField()),
+                ("connected_ms", models.BigIntegerField()),
+                ("left_ms", models.BigIntegerField()),
+            ],
+            options={
+                "db_table": "vela_consumer_departure",
+            },
+        ),
+        migrations.CreateModel(
             name="SubscriptionSummary",
             fields=[
                 (

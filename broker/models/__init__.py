@@ -14,13 +14,20 @@ from broker.models.outbox import Outbox
 from broker.models.processes import BrokerProcess, Heartbeat
 from broker.models.sessions import ConsumerSession, ProducerSession
 from broker.models.subscriptions import Cursor, CursorChunk, PendingAck, Subscription
-from broker.models.summaries import SubscriptionState, SubscriptionSummary, TopicSummary
+from broker.models.summaries import (
+    ConsumerDeparture,
+    SubscriptionHold,
+    SubscriptionState,
+    SubscriptionSummary,
+    TopicSummary,
+)
 from broker.models.topics import Namespace, Schema, Tenant, Topic, TopicOwner
 
 __all__ = [
     "Act",
     "Bookmark",
     "BrokerProcess",
+    "ConsumerDeparture",
     "ConsumerSession",
     "Cursor",
     "CursorChunk",
@@ -37,6 +44,7 @@ __all__ = [
     "Schema",
     "Segment",
     "Subscription",
+    "SubscriptionHold",
     "SubscriptionState",
     "SubscriptionSummary",
     "Tenant",

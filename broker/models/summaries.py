@@ -8,7 +8,13 @@ from broker.core.subscription.standing import SubscriptionState
 from broker.models.subscriptions import Subscription
 from broker.models.topics import Topic
 
-__all__ = ["SubscriptionState", "SubscriptionSummary", "TopicSummary"]
+__all__ = [
+    "ConsumerDeparture",
+    "SubscriptionHold",
+    "SubscriptionState",
+    "SubscriptionSummary",
+    "TopicSummary",
+]
 
 _STATES = [(state.value, state.words) for state in SubscriptionState]
 
@@ -76,3 +82,43 @@ class SubscriptionSummary(models.Model):
 
     def __str__(self) -> str:
         return f"{self.subscription_id}: {self.acked_messages}"
+
+
+class SubscriptionHold(models.Model):
+    """What holds the delivery of a subscription back, as its owner sees it. Written only when it changes."""
+
+    subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
+    blocked = models.BooleanField()  # too many unacked messages over all its consumers
+    rate_limited = models.BooleanField()  # a dispatch rate made it wait
+    gap = models.TextField()  # what is missing from the log; "" = nothing
+    active_consumer = models.BigIntegerField()  # key of the one that gets everything; 0 = none does
+    first_redeliveries = models.IntegerField()  # redelivery count of the first entry that is not acked
+    key_slot = models.IntegerField()  # the hash slot with the most waiting entries; -1 = none wait
+    key_consumer = models.BigIntegerField()  # key of the consumer that they wait for
+    key_waiting_entries = models.BigIntegerField()
+    key_is_draining = models.BooleanField()  # that consumer does not own the slot any more
+
+    class Meta:
+        db_table = "vela_subscription_hold"
+
+    def __str__(self) -> str:
+        return f"{self.subscription_id}: {self.gap or 'no gap'}"
+
+
+class ConsumerDeparture(models.Model):
+    """The consumer of a subscription that left last, and why."""
+
+    subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
+    name = models.TextField()
+    address = models.TextField()
+    client_version = models.TextField()
+    cause = models.CharField(max_length=16)  # broker.core.subscription.departure
+    detail = models.TextField()  # what the broker told the client, if it closed the consumer
+    connected_ms = models.BigIntegerField()
+    left_ms = models.BigIntegerField()
+
+    class Meta:
+        db_table = "vela_consumer_departure"
+
+    def __str__(self) -> str:
+        return f"{self.name} left {self.subscription_id}: {self.cause}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from broker.core.dispatchers.base import DispatchConsumer
 from broker.core.errors import ConsumerNotFound
+from broker.core.subscription.departure import DepartureCause
 from broker.subscription.admission import splits_batches
 from broker.subscription.machine.state import Member
 
@@ -88,6 +89,8 @@ class Consumer(Member):
         self.is_open = True
         self.epoch = request.epoch  # the epoch in its frames; None = its client has none
         self.due_filter: DueFilter | None = None
+        self.departure = DepartureCause.LOST  # once it is not open any more, here and below
+        self.departure_detail = ""
         self._subscription = subscription
         self._splits_batches = splits_batches(identity)
 
@@ -219,16 +222,18 @@ class Consumer(Member):
             self.dispatch.writable = True
             self._subscription.pump()
 
-    def detach(self) -> None:
+    def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
         """Detach when the connection is gone or the client closes; pending messages are redelivered. Repeatable."""
         if self.is_open:
             self.is_open = False
+            self.departure = cause
             self._subscription.remove_consumer(self)
 
     def closed_by_broker(self, reason: str) -> None:
         """Tell the client that the broker closed this consumer; the client subscribes again."""
         if self.is_open:
             self.is_open = False
+            self.departure, self.departure_detail = DepartureCause.BROKER, reason
             try:
                 self.sink.on_consumer_closed(reason)
             except Exception:  # the others must be told too
@@ -283,5 +288,6 @@ class Consumer(Member):
         )
         logger.warning("%s", reason)
         self.is_open = False
+        self.departure, self.departure_detail = DepartureCause.INCOMPATIBLE, reason
         self.sink.close_connection(reason)
         self._subscription.remove_consumer(self)

@@ -97,7 +97,7 @@ class SubscriptionRunner:
         self._is_pumping = False
         self._turn_scheduled = False
         self._reads = Reads(
-            f"{log.name}, subscription {self.name}", ended=self._entries_read, gap_found=machine.gap_found
+            f"{log.name}, subscription {self.name}", ended=self._entries_read, gap_found=self._gap_found
         )
         self._late_acks = AcksWithoutCounts(
             machine.acks, reader, carry_out=self.carry_out, failed=self._late_ack_failed
@@ -151,6 +151,8 @@ class SubscriptionRunner:
                 self.carry_out(batch.effects)
             if batch.deliveries:
                 self._write(batch, now_ms)
+            elif batch.entries:
+                self._report()  # entries wait for a consumer that cannot take them
             if not batch.goes_on:
                 break
             entries += batch.entries
@@ -222,6 +224,10 @@ class SubscriptionRunner:
 
         self._reads.start(load)
 
+    def _gap_found(self, what: str) -> None:
+        self._machine.gap_found(what)
+        self._report()
+
     def stop_reading(self) -> None:
         """Stop reading because the topic leaves: a read would repeat for as long as the database is away."""
         self._reads.stop()
@@ -236,6 +242,7 @@ class SubscriptionRunner:
     def flow(self, consumer: Consumer, permits: int) -> None:
         """Take permits from a client. Raises InvalidFlow."""
         self._machine.flow(consumer, permits, self._clock.now_ms())
+        self._report()
         self.pump()  # the only effect that permits ever have
 
     def ack(

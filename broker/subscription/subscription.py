@@ -223,7 +223,7 @@ class Subscription(SubscriptionRunner):
     @property
     def held_back_entries(self) -> int:
         """The number of the topic's entries that it passes over until they are due."""
-        return len(self._delayed) if self._delayed.holds_back(self.type) else 0
+        return len(self._delayed) if self._delayed.passes_over(self.type) else 0
 
     @property
     def held_back_until_ms(self) -> int | None:

@@ -29,7 +29,7 @@ from broker.core.position import Position
 from broker.core.subscription.redelivery import RedeliveryCounts
 from broker.core.subscription.types import SubscriptionType
 
-__all__ = ["KeySharedDispatcher"]
+__all__ = ["KeySharedDispatcher", "WaitingSlot"]
 
 _ENTRY_BITS: Final = 48
 
@@ -51,6 +51,16 @@ class DrainingSlot:
     owner: DispatchConsumer | None  # None = no consumer covers it (sticky)
     pending_entries: int  # at that consumer
     waiting_entries: int  # that can be sent after it has drained
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingSlot:
+    """A slot whose entries wait for one consumer."""
+
+    slot: int
+    consumer: DispatchConsumer  # at which its earlier entries are pending; if none are, its owner
+    waiting_entries: int
+    is_draining: bool  # the consumer does not own the slot any more
 
 
 class KeySharedDispatcher(MultipleActiveDispatcher):
@@ -125,6 +135,25 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
                     )
                 )
         return found
+
+    def most_waiting(self) -> WaitingSlot | None:
+        """Return the slot with the most waiting entries; None if no entry waits for a consumer.
+
+        Linear in the slots with waiting entries.
+        """
+        if not self._waiting:
+            return None
+        slot = max(self._waiting, key=self._waiting.__getitem__)
+        owner = self._selector.select(slot)
+        consumer = self._pending_at.get(slot, owner)
+        if consumer is None:
+            return None  # sticky ranges that no consumer covers
+        return WaitingSlot(
+            slot=slot,
+            consumer=consumer,
+            waiting_entries=self._waiting[slot],
+            is_draining=consumer is not owner,
+        )
 
     # -- joins and leaves ----------------------------------------------------------------------------------------
 

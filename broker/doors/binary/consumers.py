@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.core.errors import BrokerError, ConsumerNotFound, MetadataInvalid, NotAllowed, ServiceNotReady
 from broker.core.position import Position
+from broker.core.subscription.departure import DepartureCause
 from broker.doors.binary.requests import subscribe_request
 from broker.doors.binary.wire import events
 from broker.doors.server_errors import server_error
@@ -95,7 +96,7 @@ class ConsumerTable:
         slot.partition = -1 if request.topic.partition is None else request.topic.partition
         consumer = await self._broker.subscribe(request, self._peer.identity, slot)
         if slot.is_closed:
-            consumer.detach()
+            consumer.detach(DepartureCause.CLOSED)
             return
         slot.consumer = consumer
         self._peer.engine.send_success(event.request_id)
@@ -127,7 +128,7 @@ class ConsumerTable:
         if slot is not None:
             slot.is_closed = True
             if slot.consumer is not None:
-                slot.consumer.detach()
+                slot.consumer.detach(DepartureCause.CLOSED)
         self._peer.engine.send_success(event.request_id)
 
     def on_unsubscribe(self, event: events.Unsubscribe) -> None:

@@ -8,17 +8,19 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import psycopg
 
 from broker.clock import Clock
+from broker.process.reports.holds import departure_of
 from broker.process.reports.rows import TopicReport, report_of
 from broker.process.reports.standings import Standings
 from broker.storage.away import is_away
 from broker.storage.cursors import cursors as cursor_store
+from broker.storage.cursors import holds as hold_store
 from broker.storage.cursors import sessions as store
 from broker.storage.pool import ConnectionPool, first_line
 from broker.storage.supervised import for_ever
@@ -46,9 +48,11 @@ class Reporter:
         self._clock = clock
         self._topics: set[Topic] = set()
         self._subscriptions: set[Subscription] = set()
-        self._gone_consumers: list[int] = []
+        # By key, in the order in which they left. None: the departure is not shown, because its cursor is a reader's.
+        self._gone_consumers: dict[int, hold_store.DepartureRow | None] = {}
         self._gone_producers: list[int] = []
         self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()  # by topic id
+        self._holds: WeakKeyDictionary[Subscription, hold_store.HoldRow] = WeakKeyDictionary()  # as stored
         self._refused: set[Topic] = set()  # the database refused their numbers last time
         self.rates = Rates()  # read by plans of acts too
         self._standings = Standings()
@@ -58,6 +62,7 @@ class Reporter:
     async def start(self) -> None:
         """Delete the sessions of an earlier broker, then start reporting. Raises psycopg.Error."""
         async with self._pool.use() as connection:
+            await hold_store.broker_ended(connection)
             self._started_ms = self._clock.now_ms()
             await store.forget_all(connection, self._started_ms)
             await cursor_store.forget_pending(connection)
@@ -83,8 +88,10 @@ class Reporter:
         self._subscriptions.add(subscription)
 
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
-        """Delete the consumer's rows with the next report."""
-        self._gone_consumers.append(consumer.key)
+        """With the next report, delete the consumer's rows and say that it left."""
+        self._gone_consumers[consumer.key] = (
+            departure_of(subscription, consumer, self._clock.now_ms()) if subscription.is_durable else None
+        )
         self.changed(subscription)
 
     def producer_gone(self, topic: Topic, producer: Producer) -> None:
@@ -100,7 +107,7 @@ class Reporter:
     async def _report(self) -> None:
         topics, self._topics = self._topics, set()
         subscriptions, self._subscriptions = self._subscriptions, set()
-        gone_consumers, self._gone_consumers = self._gone_consumers, []
+        gone_consumers, self._gone_consumers = self._gone_consumers, {}
         gone_producers, self._gone_producers = self._gone_producers, []
         try:
             # Report a rate until it has come down to 0, although nothing else changes any more.
@@ -114,7 +121,7 @@ class Reporter:
         except BaseException:  # the database is away, or time is up: the next report includes these changes
             self._topics |= topics
             self._subscriptions |= subscriptions
-            self._gone_consumers += gone_consumers
+            self._gone_consumers = gone_consumers | self._gone_consumers
             self._gone_producers += gone_producers
             raise
 
@@ -155,7 +162,10 @@ class Reporter:
         return reports
 
     async def _write(
-        self, reports: Sequence[TopicReport], gone_consumers: list[int], gone_producers: list[int]
+        self,
+        reports: Sequence[TopicReport],
+        gone_consumers: Mapping[int, hold_store.DepartureRow | None],
+        gone_producers: list[int],
     ) -> None:
         """Raises psycopg.Error while the database is away. If the server refuses a report, only its topic misses it."""
         try:
@@ -165,11 +175,11 @@ class Reporter:
                 raise
             if reports and (gone_consumers or gone_producers):
                 await self._write((), gone_consumers, gone_producers)
-                await self._write(reports, [], [])
+                await self._write(reports, {}, [])
             elif len(reports) > 1:
                 half = len(reports) // 2
-                await self._write(reports[:half], [], [])
-                await self._write(reports[half:], [], [])
+                await self._write(reports[:half], {}, [])
+                await self._write(reports[half:], {}, [])
             else:
                 # Do not retry: a refused row is likely to be refused for ever. The next change reports it again.
                 self._say_refused(reports, error)
@@ -193,23 +203,38 @@ class Reporter:
             logger.error("the database refused to forget clients that left: %s", first_line(error))
 
     async def _store(
-        self, reports: Sequence[TopicReport], gone_consumers: list[int], gone_producers: list[int]
+        self,
+        reports: Sequence[TopicReport],
+        gone_consumers: Mapping[int, hold_store.DepartureRow | None],
+        gone_producers: list[int],
     ) -> None:
         consumers = [row for each in reports for row in each.consumers]
         subscriptions = [row for each in reports for row in each.subscriptions]
+        holds = {
+            subscription: row
+            for each in reports
+            for subscription, row in each.holds.items()
+            if self._holds.get(subscription) != row
+        }
+        departures = {row.subscription_id: row for row in gone_consumers.values() if row is not None}
         async with self._pool.use() as connection:
             await store.upsert_producers(connection, [row for each in reports for row in each.producers])
             await store.upsert_consumers(connection, consumers)
             if gone_consumers or gone_producers:
-                await store.delete_sessions(connection, consumers=gone_consumers, producers=gone_producers)
+                await store.delete_sessions(
+                    connection, consumers=list(gone_consumers), producers=gone_producers
+                )
             await cursor_store.replace_pending(
                 connection,
-                consumer_keys=[row.key for row in consumers] + gone_consumers,
+                consumer_keys=[row.key for row in consumers] + list(gone_consumers),
                 rows=[row for each in reports for row in each.pending],
             )
             # Write the published counts first: a reader in between must not see more acked than published.
             await store.upsert_topic_summaries(connection, [each.row for each in reports])
             await store.upsert_subscription_summaries(connection, subscriptions)
+            await hold_store.upsert_holds(connection, list(holds.values()))
+            self._holds.update(holds)
+            await hold_store.upsert_departures(connection, list(departures.values()))
             keys = [f"topic:{each.row.topic_id}" for each in reports]
             keys += [f"sub:{row.subscription_id}" for row in subscriptions]
             await store.notify_pages(

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from broker.process.reports.holds import hold_of
 from broker.process.reports.pending import pending_rows
 from broker.process.reports.problems import problems
+from broker.process.reports.texts import storable
 from broker.storage.cursors import sessions as store
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from broker.process.reports.standings import Standings
     from broker.producers.producer import Producer
     from broker.storage.cursors.cursors import PendingRow
+    from broker.storage.cursors.holds import HoldRow
     from broker.subscription.consumer import Consumer
     from broker.subscription.subscription import Subscription
     from broker.topics.rates import Rates
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TopicReport", "report_of"]
 
-_LONGEST_TEXT = 200  # characters of a client's free text
 _MOST_PROPERTIES = 50  # of one producer or consumer
 
 
@@ -38,26 +40,26 @@ class TopicReport:
     subscriptions: Sequence[store.SubscriptionSummaryRow]  # durable ones that changed
     consumers: Sequence[store.ConsumerRow]  # of the changed ones
     pending: Sequence[PendingRow]  # of these consumers
+    holds: Mapping[Subscription, HoldRow]  # of the changed durable ones
 
 
 def report_of(
     topic: Topic, changed: Iterable[Subscription], rates: Rates, standings: Standings, now_ms: int
 ) -> TopicReport:
     """Return the current state of the topic, its producers and its changed subscriptions."""
+    changed = list(changed)
+    stored = [each for each in changed if each.is_durable and not each.is_deleted]
     consumers = [(each, consumer) for each in changed for consumer in each.consumers.values()]
     return TopicReport(
         topic=topic,
         row=_topic_row(topic, rates, standings, now_ms),
         producers=[_producer_row(topic, each, now_ms) for each in topic.producers.values()],
-        subscriptions=[
-            _subscription_row(each, rates, standings, now_ms)
-            for each in changed
-            if each.is_durable and not each.is_deleted
-        ],
+        subscriptions=[_subscription_row(each, rates, standings, now_ms) for each in stored],
         consumers=[_consumer_row(each, consumer, now_ms) for each, consumer in consumers],
         pending=[
             row for each, consumer in consumers if each.is_durable for row in pending_rows(each, consumer)
         ],
+        holds={each: hold_of(each, now_ms) for each in stored},
     )
 
 
@@ -121,7 +123,7 @@ def _consumer_row(subscription: Subscription, consumer: Consumer, now_ms: int) -
         subscription_type=subscription.type.value,
         name=consumer.name,
         address=consumer.identity.address,
-        client_version=_storable(consumer.identity.client_version),
+        client_version=storable(consumer.identity.client_version),
         face=consumer.identity.face,
         priority=consumer.dispatch.priority,
         connected_ms=consumer.connected_ms,
@@ -148,7 +150,7 @@ def _producer_row(topic: Topic, producer: Producer, now_ms: int) -> store.Produc
         topic_id=topic.topic_id,
         name=producer.name,
         address=producer.identity.address,
-        client_version=_storable(producer.identity.client_version),
+        client_version=storable(producer.identity.client_version),
         face=producer.identity.face,
         connected_ms=producer.connected_ms,
         messages_in=producer.messages_in,
@@ -165,9 +167,4 @@ def _properties(given: Mapping[str, str]) -> str:
     if not given:
         return "{}"
     shown = islice(given.items(), _MOST_PROPERTIES)
-    return json.dumps({_storable(name): _storable(value) for name, value in shown})
-
-
-def _storable(text: str) -> str:
-    """Return a client's free text in a form that PostgreSQL can store."""
-    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")[:_LONGEST_TEXT]
+    return json.dumps({storable(name): storable(value) for name, value in shown})

@@ -80,6 +80,10 @@ WITH o AS MATERIALIZED (
     DELETE FROM vela_cursor c USING o WHERE c.subscription_id = %(subscription_id)s
 ), summaries AS (
     DELETE FROM vela_subscription_summary s USING o WHERE s.subscription_id = %(subscription_id)s
+), holds AS (
+    DELETE FROM vela_subscription_hold h USING o WHERE h.subscription_id = %(subscription_id)s
+), departures AS (
+    DELETE FROM vela_consumer_departure d USING o WHERE d.subscription_id = %(subscription_id)s
 ), pending AS (
     DELETE FROM vela_pending_ack p USING o WHERE p.subscription_id = %(subscription_id)s
 ), acts AS (

@@ -79,6 +79,10 @@ class DispatchLimit:
             self._waits_until_ms = now_ms + wait_ms
         return wait_ms
 
+    def is_waiting(self, now_ms: int) -> bool:
+        """Whether delivery waits for the rate, as far as the last look showed. Counts nothing."""
+        return now_ms < self._waits_until_ms
+
     def entries(self, now_ms: int) -> int:
         """Return how many entries may be read for sending, if nothing has to wait."""
         return min((each.available(now_ms) for each in self._messages), default=2**31)

@@ -8,9 +8,12 @@ import psycopg
 import pytest
 
 from broker.core.producers.access import AccessMode
+from broker.core.subscription.departure import DepartureCause
+from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.process.reports import reporter
 from broker.process.reports.statistics import partitioned_statistics
+from broker.storage.cursors.holds import broker_ended
 from tests.support.broker_harness import BrokerRun, one_row, rows, running
 from tests.support.postgres_proxy import Moment
 
@@ -183,3 +186,74 @@ async def test_producers_that_others_pushed_out_are_not_listed_any_more(run: Bro
     await report(run)
     assert rows(run.database_url, OF_PRODUCERS) == []
     assert one_row(run.database_url, OF_TOPIC, T.full)[1] == 0
+
+
+HOLD = """
+    SELECT h.blocked, h.rate_limited, h.gap, h.active_consumer, h.first_redeliveries, h.key_waiting_entries,
+           h.key_is_draining FROM vela_subscription_hold h"""
+LEFT = "SELECT d.name, d.cause, d.detail FROM vela_consumer_departure d"
+
+
+async def test_what_holds_a_subscription_back_is_written_when_it_changes(run: BrokerRun) -> None:
+    consumer = await run.consumer(permits=10)
+    await publish(run, "t", 2)
+    await consumer.has(2)
+    await report(run)
+    assert one_row(run.database_url, HOLD) == (False, False, "", 0, 0, 0, False)
+    written = one_row(run.database_url, "SELECT xmin::text FROM vela_subscription_hold")
+    await publish(run, "t", 1)
+    await consumer.has(3)
+    await report(run)
+    assert one_row(run.database_url, "SELECT xmin::text FROM vela_subscription_hold") == written
+    assert consumer.consumer is not None
+    for _ in range(3):
+        consumer.consumer.redeliver(consumer.positions[:1])
+    await report(run)
+    assert one_row(run.database_url, HOLD)[4] == 3
+
+
+async def test_the_key_that_makes_others_wait_is_written_with_its_consumer(run: BrokerRun) -> None:
+    holder = await run.consumer(type_=SubscriptionType.KEY_SHARED, name="a", permits=1000)
+    producer = await run.producer()
+    for number in range(200):
+        producer.send(slot=1 + number * 300)
+    await holder.has(200)
+    await run.consumer(type_=SubscriptionType.KEY_SHARED, name="b", permits=1000)
+    for number in range(200):
+        producer.send(slot=1 + number * 300)
+    await producer.has_receipts(400)
+    await report(run)
+    assert holder.consumer is not None
+    found = one_row(
+        run.database_url,
+        "SELECT key_slot >= 0, key_consumer, key_waiting_entries > 0, key_is_draining FROM vela_subscription_hold",
+    )
+    assert found == (True, holder.consumer.key, True, True)
+
+
+async def test_a_departure_says_who_left_last_and_why(run: BrokerRun) -> None:
+    await run.consumer(name="lost")
+    closed = await run.consumer(name="closed")
+    await report(run)
+    assert rows(run.database_url, LEFT) == []
+    (lost,) = [each for each in run.subscription().consumers.values() if each.name == "lost"]
+    lost.detach()
+    await report(run)
+    assert one_row(run.database_url, LEFT) == ("lost", "lost", "")
+    assert closed.consumer is not None
+    closed.consumer.detach(DepartureCause.CLOSED)
+    await report(run)
+    assert one_row(run.database_url, LEFT) == ("closed", "closed", "")
+    await run.consumer(name="sent away")
+    run.subscription().close_consumers("the topic moves")
+    await report(run)
+    assert one_row(run.database_url, LEFT) == ("sent away", "broker", "the topic moves")
+
+
+async def test_consumers_of_a_broker_that_ended_have_left(run: BrokerRun) -> None:
+    await run.consumer(name="a")
+    await report(run)
+    async with run.broker.reporter._pool.use() as connection:
+        await broker_ended(connection)
+    assert one_row(run.database_url, LEFT) == ("a", "lost", "its connection ended with the broker")
+    assert rows(run.database_url, "SELECT 1 FROM vela_subscription_hold") == []

@@ -26,6 +26,7 @@ from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.producers.access import AccessMode
 from broker.core.schemas.schema import SchemaDefinition, version_bytes, version_number
 from broker.core.subscription.delivery_deadlines import Due
+from broker.core.subscription.departure import DepartureCause
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.log.sends import Receipt, SendRequest
@@ -329,7 +330,7 @@ class FakeConsumer:
     def writable_again(self) -> None:
         self.subscription.pump()
 
-    def detach(self) -> None:
+    def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
         if self.detached:
             return
         self.detached = True

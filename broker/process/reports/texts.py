@@ -1,0 +1,14 @@
+"""Free text of clients and of PostgreSQL, as the console's tables take it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["storable"]
+
+_LONGEST: Final = 200  # characters
+
+
+def storable(text: str) -> str:
+    """Return the text in a form that PostgreSQL can store, cut to a length that a page can show."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")[:_LONGEST]

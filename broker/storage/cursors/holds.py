@@ -1,0 +1,60 @@
+"""What holds deliveries back, and which consumers left last, in PostgreSQL: for the console's diagnosis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from broker.storage.connection import Connection
+from broker.storage.queries import query
+
+__all__ = ["DepartureRow", "HoldRow", "broker_ended", "upsert_departures", "upsert_holds"]
+
+
+class HoldRow(NamedTuple):
+    """Columns of vela_subscription_hold, in their order."""
+
+    subscription_id: int
+    blocked: bool
+    rate_limited: bool
+    gap: str
+    active_consumer: int
+    first_redeliveries: int
+    key_slot: int
+    key_consumer: int
+    key_waiting_entries: int
+    key_is_draining: bool
+
+
+class DepartureRow(NamedTuple):
+    """Columns of vela_consumer_departure, in their order."""
+
+    subscription_id: int
+    name: str
+    address: str
+    client_version: str
+    cause: str
+    detail: str
+    connected_ms: int
+    left_ms: int
+
+
+async def upsert_holds(connection: Connection, rows: Sequence[HoldRow]) -> None:
+    """Store these rows, except for subscriptions that were deleted in the meantime."""
+    if rows:
+        await connection.execute(query("holds", "upsert_holds"), _columns(rows))
+
+
+async def upsert_departures(connection: Connection, rows: Sequence[DepartureRow]) -> None:
+    """Store these rows, at most one for each subscription, except for subscriptions that were deleted."""
+    if rows:
+        await connection.execute(query("holds", "upsert_departures"), _columns(rows))
+
+
+async def broker_ended(connection: Connection) -> None:
+    """Turn the sessions that an earlier broker left behind into departures, and forget its holds."""
+    await connection.execute(query("holds", "broker_ended"))
+
+
+def _columns(rows: Sequence[tuple[object, ...]]) -> list[list[object]]:
+    return [list(column) for column in zip(*rows, strict=True)]
