@@ -43,6 +43,9 @@ class Source:
     template: str
     live: tuple[str, ...]  # the block is read again after events with these keys: "topic:5", "sub:9"
     context: Callable[[], Mapping[str, Any]]  # called only when the block is requested
+    every_s: int = (
+        0  # it is also read again after this time, because it depends on how long nothing happened; 0 = no
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +57,14 @@ class Block:
     etag: str  # with its quotes
     address: str  # returns this block alone
     live: tuple[str, ...]
+    every_s: int
 
     @property
     def trigger(self) -> str:
-        """The hx-trigger value: htmx reads the block again after any event with one of its keys."""
+        """The hx-trigger value: htmx reads the block again after any event with one of its keys, and by `every_s`."""
         events = [f"sse:{key} delay:{TOGETHER_MS}ms" for key in self.live]
-        return ", ".join([*events, "refresh"])
+        polls = [f"every {self.every_s}s"] if self.every_s else []
+        return ", ".join([*events, *polls, "refresh"])
 
 
 def _render(request: HttpRequest, rights: Rights, source: Source) -> Block:
@@ -77,6 +82,7 @@ def _render(request: HttpRequest, rights: Rights, source: Source) -> Block:
         etag=f'"{digest}"',
         address=f"{escape_uri_path(request.path)}?{query.urlencode()}",
         live=source.live,
+        every_s=source.every_s,
     )
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "ResumeForm",
     "RewindForm",
     "SkipForm",
+    "SkipOneForm",
     "act_forms",
 ]
 
@@ -117,12 +118,7 @@ class ResetForm(ActForm):
     def clean_id(self) -> str:
         """Check the form ledger:entry[:partition[:batch index]]. The act checks that the topic has it."""
         text: str = self.cleaned_data["id"].strip()
-        if not text:
-            return ""
-        try:
-            return str(MessageId.parse(text))
-        except InvalidMessageId:
-            raise ValidationError("Write the message id as ledger:entry, for example 12:4071.") from None
+        return _message_id(text) if text else ""
 
     def clean(self) -> dict[str, Any]:
         """Require the field that the chosen place needs."""
@@ -162,6 +158,25 @@ class SkipForm(ActForm):
     def parameters(self) -> dict[str, Any]:
         """Return the number of messages."""
         return {"messages": self.cleaned_data["messages"]}
+
+
+class SkipOneForm(ActForm):
+    """Skip one message."""
+
+    kind = "skip_one"
+    heading = "Skip one message"
+    lead = "Skip this message: it counts as acked and is not delivered again. All others stay."
+    template = "console/forms/skip_one.html"
+
+    id = forms.CharField(error_messages={"required": "Give the message id."})
+
+    def clean_id(self) -> str:
+        """Check the form ledger:entry[:partition[:batch index]]. The act checks that the topic has it."""
+        return _message_id(self.cleaned_data["id"].strip())
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the message id."""
+        return {"id": self.cleaned_data["id"]}
 
 
 class ClearForm(ActForm):
@@ -214,10 +229,18 @@ class DisconnectForm(RedeliverForm):
     lead = "Close a consumer. Its unacked messages go to the others. Most clients reconnect by themselves."
 
 
+def _message_id(text: str) -> str:
+    try:
+        return str(MessageId.parse(text))
+    except InvalidMessageId:
+        raise ValidationError("Write the message id as ledger:entry, for example 12:4071.") from None
+
+
 act_forms: dict[str, type[ActForm]] = {
     "rewind": RewindForm,
     "reset": ResetForm,
     "skip": SkipForm,
+    "skip_one": SkipOneForm,
     "clear": ClearForm,
     "pause": PauseForm,
     "resume": ResumeForm,

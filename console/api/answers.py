@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from broker import models
+from console.diagnosis.findings import Finding
 from console.queries.acts import ActRow
 from console.queries.numbers import BookmarkRow
 from console.queries.subscription import ConsumerRow, PendingRow
@@ -19,6 +20,7 @@ __all__ = [
     "Acts",
     "Cursor",
     "Cursors",
+    "Diagnosis",
     "Message",
     "Messages",
     "OneSubscription",
@@ -198,6 +200,15 @@ class OneSubscription(_Subscription):
     standing: Standing
     connected: list[ConsumerRow]
     pending: list[PendingRow]
+
+
+class Diagnosis(_Answer):
+    """Why a subscription does not drain."""
+
+    topic: str
+    subscription: str
+    at_ms: int = Field(description="when it was judged")
+    findings: list[Finding] = Field(description="the leading cause first; at least one")
 
 
 class Broker(_Answer):

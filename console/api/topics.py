@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
@@ -12,15 +13,17 @@ from ninja.decorators import decorate_view
 from pydantic import Field
 
 from console.api.access import AuthorizedRequest
-from console.api.answers import Cursors, OneSubscription, OneTopic, Stats, Topics, TopicStats
+from console.api.answers import Cursors, Diagnosis, OneSubscription, OneTopic, Stats, Topics, TopicStats
 from console.api.app import read
 from console.api.conditional import with_etag
 from console.api.found import found_subscription, found_topic
 from console.api.pages import next_token, read_token
 from console.api.parameters import Page, SearchText, TopicPath
 from console.api.problems import Problem
+from console.diagnosis.diagnose import diagnose
 from console.queries import numbers as queries
 from console.queries.chrome import chrome
+from console.queries.diagnosis import read_parts, snapshot_of
 from console.queries.log import ends_of, log_of
 from console.queries.subscription import PENDING_SHOWN, consumers, pending
 from console.queries.topic import partitions, producers
@@ -128,6 +131,26 @@ def subscription(request: AuthorizedRequest, topic: Path[TopicPath], subscriptio
         ),
         "connected": consumers(head.id),
         "pending": pending(head.id, PENDING_SHOWN),
+    }
+
+
+@read(router, f"{TOPIC}/subscriptions/{{name:subscription}}/diagnosis", response=Diagnosis)
+def diagnosis(request: AuthorizedRequest, topic: Path[TopicPath], subscription: str) -> dict[str, Any]:
+    """Say why a subscription does not drain, with evidence and cures.
+
+    Of a topic that holds messages itself.
+    """
+    # Ten queries.
+    head = found_subscription(topic.full_name, subscription)
+    now_ms = int(time.time() * 1000)
+    snapshot = snapshot_of(head, read_parts(head), now_ms=now_ms)
+    if snapshot is None:
+        raise Problem(404, "SubscriptionNotFound", f"subscription {subscription} was just deleted")
+    return {
+        "topic": head.topic_name,
+        "subscription": head.name,
+        "at_ms": now_ms,
+        "findings": diagnose(snapshot),
     }
 
 

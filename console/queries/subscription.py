@@ -86,6 +86,7 @@ class PendingRow:
     """One delivery that waits for an ack."""
 
     delivery_id: int
+    consumer_key: int
     consumer_name: str
     ledger_id: int
     first_entry: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django import template
 from django.template.context import Context
@@ -12,6 +13,9 @@ from django.utils.safestring import SafeString
 
 from console import addresses, marks
 from console.blocks import Block
+from console.diagnosis.findings import Cure, Severity
+from console.diagnosis.words import severity_word, value_text
+from console.queries.subscription import SubscriptionHead
 from console.words import acts, numerals
 
 __all__ = ["register"]
@@ -23,6 +27,7 @@ register.filter("rate", numerals.rate)
 register.filter("short_name", addresses.short_name)
 register.filter("marked", marks.marked, is_safe=True)
 register.filter("act_title", acts.title)
+register.filter("value_text", value_text)
 register.simple_tag(acts.acked_meanwhile, name="acked_meanwhile")
 register.simple_tag(addresses.topic_url, name="topic_url")
 register.simple_tag(addresses.subscription_url, name="subscription_url")
@@ -91,6 +96,22 @@ def act_state(state: str) -> dict[str, str]:
 def badge(word: str, tone: str) -> dict[str, str]:
     """Render a word with an icon."""
     return {"word": word, "tone": tone}
+
+
+@register.inclusion_tag("console/badge.html")
+def severity(severity: Severity) -> dict[str, str]:
+    """Render how grave a finding is as a badge."""
+    word, tone = severity_word(severity)
+    return {"word": word, "tone": tone}
+
+
+@register.simple_tag
+def cure_url(head: SubscriptionHead, cure: Cure) -> str:
+    """Return the address of a cure: the form of its act, filled in, or the block or topic to look at."""
+    if cure.act:
+        form = addresses.act_form_url(head.topic_name, head.name, cure.act)
+        return f"{form}?{urlencode(cure.parameters)}" if cure.parameters else form
+    return addresses.topic_url(cure.topic) if cure.topic else f"#part-{cure.block}"
 
 
 @register.inclusion_tag("console/block.html")

@@ -19,12 +19,19 @@ __all__ = ["act_form"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: str) -> HttpResponse:
-    """Show the form for one kind of act. 422 if the form is invalid, 409 if the broker refuses to plan it."""
+    """Show the form for one kind of act, filled in from the query string.
+
+    422 if the form is invalid, 409 if the broker refuses to plan it.
+    """
     form_class = act_forms.get(kind)
     head = subscription_head(topic, name)
     if form_class is None or head is None:
         raise Http404("There is no such act or subscription.")
-    form = form_class(request.POST or None) if request.method != "POST" else form_class(request.POST)
+    if request.method == "POST":
+        form = form_class(request.POST)
+    else:
+        given = {name: request.GET[name] for name in form_class.base_fields if name in request.GET}
+        form = form_class(initial=given)
     status, refusal = 200, ""
     if request.method == "POST":
         status = 422

@@ -1,7 +1,8 @@
-"""One subscription: its backlog, why it waits, which consumers have it, and the next messages."""
+"""One subscription: why it does not drain, its backlog, which consumers have it, and the next messages."""
 
 from __future__ import annotations
 
+import time
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -12,23 +13,26 @@ from django.views.decorators.http import require_safe
 from console.access import Rights, viewer
 from console.blocks import Source, answer
 from console.cursor_map import cursor_map
+from console.diagnosis.diagnose import diagnose
 from console.messages.peek import PEEK_MESSAGES, peek
 from console.queries import subscription as queries
 from console.queries.acts import acts_of
 from console.queries.cursor import AckedBeyond, acked_beyond
+from console.queries.diagnosis import PENDING_READ, Parts, snapshot_of
 from console.queries.log import EntryAt, Log, Place, entries_at, log_of
 from console.words.subscriptions import standing
 
 __all__ = ["subscription"]
 
-PENDING_MAPPED = 2000
+PENDING_MAPPED = PENDING_READ
 HOLES_SHOWN = 12
+WHY_EVERY_S = 10  # a consumer that does nothing causes no event
 
 
 @require_safe
 @viewer
 def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Show one subscription. Six blocks; thirteen queries for the whole page."""
+    """Show one subscription. Seven blocks; sixteen queries for the whole page."""
     head = queries.subscription_head(topic, name)
     if head is None:
         raise Http404(f"There is no subscription {name} on {topic}.")
@@ -40,9 +44,11 @@ def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) ->
             name=part,
             template=f"console/parts/subscription/{part}.html",
             live=live if part != "acts" else ("acts",),
+            every_s=WHY_EVERY_S if part == "why" else 0,
             context=context,
         )
         for part, context in (
+            ("why", reading.why),
             ("numbers", reading.numbers),
             ("cursor", reading.cursor),
             ("consumers", reading.consumers),
@@ -98,6 +104,23 @@ class _Reading:
             places.append((head.read_ledger, head.read_entry))
         return entries_at(self.log, places)
 
+    @cached_property
+    def connected(self) -> list[queries.ConsumerRow]:
+        return queries.consumers(self.head.id)
+
+    def why(self) -> dict[str, Any]:
+        first = self.known.get(self.next_places[0]) if self.next_places else None
+        parts = Parts(
+            log=self.log,
+            mark_delete=self.mark_delete,
+            acked=self.acked,
+            pending=self.pending,
+            consumers=self.connected,
+            first=first,
+        )
+        snapshot = snapshot_of(self.head, parts, now_ms=int(time.time() * 1000))
+        return {"head": self.head, "findings": diagnose(snapshot) if snapshot is not None else []}
+
     def numbers(self) -> dict[str, Any]:
         head = self.head
         first = self.known.get(self.next_places[0]) if self.next_places else None
@@ -149,7 +172,7 @@ class _Reading:
         }
 
     def consumers(self) -> dict[str, Any]:
-        return {"rows": queries.consumers(self.head.id), "head": self.head}
+        return {"rows": self.connected, "head": self.head}
 
     def pending_acks(self) -> dict[str, Any]:
         return {

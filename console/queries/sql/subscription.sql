@@ -25,8 +25,8 @@ SELECT key, name, subscription_type, address, client_version, face, priority, co
 FROM vela_consumer_session WHERE subscription_id = %(subscription_id)s ORDER BY priority, name, key LIMIT %(limit)s
 
 -- name: pending
-SELECT delivery_id, consumer_name, ledger_id, first_entry, last_entry, messages, delivered_ms, redelivery_count,
-       deadline_ms
+SELECT delivery_id, consumer_key, consumer_name, ledger_id, first_entry, last_entry, messages, delivered_ms,
+       redelivery_count, deadline_ms
 FROM vela_pending_ack WHERE subscription_id = %(subscription_id)s ORDER BY ledger_id, first_entry LIMIT %(limit)s
 
 -- name: cursors

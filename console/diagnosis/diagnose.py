@@ -1,0 +1,98 @@
+"""All rules in the order of causes, and the diagnosis that they make together.
+
+A cause comes before its effects: without a broker there are no consumers, and without consumers nobody asks for
+messages. So the first rule that matches leads, and the others follow as further findings.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Finding, Rule
+from console.diagnosis.rules.consumers import (
+    hoarder,
+    incompatible_client,
+    no_consumer,
+    no_permits,
+    not_reading,
+    silent_active,
+    too_slow,
+    zero_queue_batch,
+)
+from console.diagnosis.rules.fine import caught_up, draining, just_delivered, unexplained, unreported
+from console.diagnosis.rules.limits import (
+    backlog_quota,
+    consumer_limit,
+    dispatch_rate,
+    paused,
+    subscription_limit,
+)
+from console.diagnosis.rules.messages import (
+    ack_hole,
+    blocked_key,
+    dead_letters,
+    kept_unacked,
+    oldest_segment,
+    only_delayed,
+    poison,
+)
+from console.diagnosis.rules.system import (
+    database_blocked,
+    log_gap,
+    long_transaction,
+    no_broker,
+    stalled,
+    timers_silent,
+)
+from console.diagnosis.snapshot import Snapshot
+
+__all__ = ["CAUSES", "NOTICES", "RULES", "STANDINGS", "diagnose"]
+
+CAUSES: Final[tuple[Rule, ...]] = (
+    no_broker.RULE,
+    database_blocked.RULE,
+    paused.RULE,
+    incompatible_client.RULE,
+    no_consumer.RULE,
+    log_gap.RULE,
+    only_delayed.RULE,
+    zero_queue_batch.RULE,
+    consumer_limit.RULE,
+    subscription_limit.RULE,
+    silent_active.RULE,
+    blocked_key.RULE,
+    not_reading.RULE,
+    no_permits.RULE,
+    hoarder.RULE,
+    poison.RULE,
+    dispatch_rate.RULE,
+    ack_hole.RULE,
+    kept_unacked.RULE,
+    stalled.RULE,
+    too_slow.RULE,
+)
+NOTICES: Final[tuple[Rule, ...]] = (
+    backlog_quota.RULE,
+    dead_letters.RULE,
+    oldest_segment.RULE,
+    long_transaction.RULE,
+    timers_silent.RULE,
+)
+# Asked only if no cause was found; the first one that matches is the answer.
+STANDINGS: Final[tuple[Rule, ...]] = (
+    caught_up.RULE,
+    unreported.RULE,
+    draining.RULE,
+    just_delivered.RULE,
+    unexplained.RULE,
+)
+RULES: Final[tuple[Rule, ...]] = (*CAUSES, *NOTICES, *STANDINGS)
+
+
+def diagnose(snapshot: Snapshot) -> list[Finding]:
+    """Return the findings, the leading cause first. There is always one: without a cause it says how things stand."""
+    found = [finding for rule in CAUSES if (finding := rule.find(snapshot)) is not None]
+    if not found:
+        found = [next(finding for rule in STANDINGS if (finding := rule.find(snapshot)) is not None)]
+    found += [finding for rule in NOTICES if (finding := rule.find(snapshot)) is not None]
+    return found

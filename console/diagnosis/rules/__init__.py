@@ -1,0 +1,1 @@
+"""The rules, one file each, grouped by what is to blame. `console.diagnosis.diagnose` ranks them."""

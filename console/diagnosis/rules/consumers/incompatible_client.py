@@ -1,0 +1,40 @@
+"""The client is too old for what is in the topic: the broker ended its connection at the first such message."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.snapshot import Snapshot
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 60.0  # since it happened last, if another consumer has connected meanwhile
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    subscription = snapshot.subscription
+    left = subscription.departure
+    if left is None or left.cause != "incompatible" or not subscription.backlog_messages:
+        return None
+    if subscription.consumers and snapshot.seconds_since(left.at_ms) > WINDOW_S:
+        return None
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.STOPPED,
+        sentence=f"The client of {left.name} is too old for a message in this topic, so the broker ended its"
+        " connection.",
+        evidence=(
+            fact("what happened", left.detail),
+            fact("client", left.client_version),
+            fact("from", left.address),
+            fact("when", left.at_ms, Unit.TIME),
+        ),
+        cures=(
+            Cure(text="Update the client library. Until then its producers must send without batches."),
+            Cure(text="Look at the message", block="next"),
+        ),
+    )
+
+
+RULE: Final = Rule(id="incompatible_client", window_s=WINDOW_S, find=find)

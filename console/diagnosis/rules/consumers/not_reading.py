@@ -1,0 +1,42 @@
+"""Consumers have permits, and their connections take no bytes: a slow network, or a client that hangs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.snapshot import Snapshot
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 5.0  # without a delivery
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    stuck = [
+        each
+        for each in snapshot.consumers
+        if not each.is_writable and snapshot.seconds_since(each.last_delivery_ms) >= WINDOW_S
+    ]
+    if not stuck or not snapshot.subscription.backlog_messages:
+        return None
+    first = min(stuck, key=lambda each: each.last_delivery_ms)
+    others_take = any(each.is_available for each in snapshot.consumers)
+    many = f" and {len(stuck) - 1} more" if len(stuck) > 1 else ""
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.SLOW if others_take else Severity.STOPPED,
+        sentence=f"The connection of {first.name}{many} takes no bytes, so the broker cannot send to it.",
+        evidence=(
+            fact("from", first.address),
+            fact("permits", first.permits, Unit.MESSAGES),
+            fact("last delivery", first.last_delivery_ms, Unit.TIME),
+        ),
+        cures=(
+            Cure(text="Look for a slow network, or a client process that hangs or is suspended."),
+            Cure(text=f"Disconnect {first.name}", act="disconnect", parameters={"consumer": first.name}),
+        ),
+    )
+
+
+RULE: Final = Rule(id="not_reading", window_s=WINDOW_S, find=find)

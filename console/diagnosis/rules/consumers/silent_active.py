@@ -1,0 +1,46 @@
+"""Failover: the active consumer does nothing, and another one stands by."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.snapshot import Snapshot
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 10.0  # without a request, a delivery or an ack
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    subscription, consumers = snapshot.subscription, snapshot.consumers
+    active = next((each for each in consumers if each.key == subscription.active_consumer), None)
+    if active is None or len(consumers) < 2 or not subscription.backlog_messages:
+        return None
+    if active.is_available and not active.unacked_messages:
+        return None  # it waits for messages, and the fault is elsewhere
+    if snapshot.seconds_since(active.last_sign_ms) < WINDOW_S:
+        return None
+    standby = next(each for each in consumers if each.key != active.key)
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.STOPPED,
+        sentence=f"{active.name} is the active consumer and does nothing, while {standby.name} stands by.",
+        evidence=(
+            fact(f"in flight at {active.name}", active.unacked_messages, Unit.MESSAGES),
+            fact("its permits", active.permits, Unit.MESSAGES),
+            fact("its last ack", active.last_ack_ms, Unit.TIME),
+            fact("its last request for messages", active.last_flow_ms, Unit.TIME),
+            fact("standing by", len(consumers) - 1, Unit.CONSUMERS),
+        ),
+        cures=(
+            Cure(
+                text=f"Disconnect {active.name}: another consumer becomes active",
+                act="disconnect",
+                parameters={"consumer": active.name},
+            ),
+        ),
+    )
+
+
+RULE: Final = Rule(id="silent_active", window_s=WINDOW_S, find=find)

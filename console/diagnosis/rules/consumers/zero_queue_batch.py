@@ -1,0 +1,51 @@
+"""A consumer without a queue was sent a batch: it asks for one message at a time and cannot take several."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.snapshot import Snapshot
+from console.words.numerals import count
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 5.0  # without a request or an ack
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    first = snapshot.cursor.first
+    if first is None or first.messages < 2:
+        return None
+    # It granted one permit, and the batch cost as many as it has messages.
+    stuck = [
+        each
+        for each in snapshot.consumers
+        if each.permits == 1 - first.messages
+        and each.unacked_messages == first.messages
+        and snapshot.seconds_since(each.last_sign_ms) >= WINDOW_S
+    ]
+    if not stuck:
+        return None
+    consumer = stuck[0]
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.STOPPED,
+        sentence=f"{consumer.name} asked for one message and was sent a batch of {count(first.messages)}, which a"
+        " consumer with a receiver queue of 0 cannot take.",
+        evidence=(
+            fact("the batch", first.position),
+            fact("messages in it", first.messages, Unit.MESSAGES),
+            fact("permits", consumer.permits, Unit.MESSAGES),
+            fact("client", consumer.client_version),
+        ),
+        cures=(
+            Cure(
+                text="Give the consumer a receiver queue of 1 or more, or make producers send without batches."
+            ),
+            Cure(text="Skip only this batch", act="skip_one", parameters={"id": first.position}),
+        ),
+    )
+
+
+RULE: Final = Rule(id="zero_queue_batch", window_s=WINDOW_S, find=find)

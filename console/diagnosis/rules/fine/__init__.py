@@ -1,0 +1,1 @@
+"""No cause: the subscription is fine, or nothing can be said yet."""

@@ -1,0 +1,33 @@
+"""Fine so far: messages are on their way, and it is too early to judge."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Finding, Rule, Severity, Unit, fact
+from console.diagnosis.snapshot import Snapshot
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 20.0  # the longest window of the rules about consumers
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    consumers = snapshot.consumers
+    if not consumers:
+        return None
+    latest_ms = max(each.last_sign_ms for each in consumers)
+    if snapshot.seconds_since(latest_ms) >= WINDOW_S:
+        return None
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.FINE,
+        sentence="Consumers were active a moment ago, and nothing looks wrong so far.",
+        evidence=(
+            fact("last request, delivery or ack", latest_ms, Unit.TIME),
+            fact("in flight", snapshot.subscription.in_flight_messages or 0, Unit.MESSAGES),
+        ),
+    )
+
+
+RULE: Final = Rule(id="just_delivered", window_s=WINDOW_S, find=find)

@@ -1,0 +1,33 @@
+"""Messages wait, nothing is acked, and no rule explains it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.snapshot import Snapshot
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 20.0
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    subscription = snapshot.subscription
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.STOPPED,
+        sentence="Messages wait and nothing is acked. None of the known causes applies.",
+        evidence=(
+            fact("waiting", subscription.backlog_messages, Unit.MESSAGES),
+            fact("in flight", subscription.in_flight_messages or 0, Unit.MESSAGES),
+            fact("connected", len(snapshot.consumers), Unit.CONSUMERS),
+        ),
+        cures=(
+            Cure(text="Look at the consumers", block="consumers"),
+            Cure(text="Look at what is in flight", block="pending"),
+        ),
+    )
+
+
+RULE: Final = Rule(id="unexplained", window_s=WINDOW_S, find=find)

@@ -1,0 +1,32 @@
+"""The broker has not reported on the subscription, so its deliveries are unknown."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.snapshot import Snapshot
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 0.0
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    subscription = snapshot.subscription
+    if subscription.consumers is not None or not subscription.backlog_messages:
+        return None
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.STOPPED,
+        sentence="The broker has not reported on this subscription. No client has used its topic since the broker"
+        " started, so probably no consumer is connected.",
+        evidence=(
+            fact("waiting", subscription.backlog_messages, Unit.MESSAGES),
+            fact("subscription made", subscription.created_ms, Unit.TIME),
+        ),
+        cures=(Cure(text="Start a consumer."),),
+    )
+
+
+RULE: Final = Rule(id="unreported", window_s=WINDOW_S, find=find)

@@ -1,0 +1,1 @@
+"""Causes that somebody set: a pause, a limit, a rate, a quota."""

@@ -1,0 +1,40 @@
+"""The subscription is blocked: all its consumers together have as many unacked messages as they may have."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.snapshot import Snapshot
+from console.words.numerals import count
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 0.0
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    subscription, limit = snapshot.subscription, snapshot.limits.unacked_per_subscription
+    if not subscription.is_blocked or not snapshot.consumers:
+        return None
+    most = max(snapshot.consumers, key=lambda each: each.unacked_messages)
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.STOPPED,
+        sentence=f"The consumers together have as many unacked messages as the subscription may have ({count(limit)})."
+        " It gets no new ones until half of them are acked.",
+        evidence=(
+            fact("in flight", subscription.in_flight_messages or 0, Unit.MESSAGES),
+            fact("limit", limit, Unit.MESSAGES),
+            fact(f"at {most.name}", most.unacked_messages, Unit.MESSAGES),
+            fact("its last ack", most.last_ack_ms, Unit.TIME),
+        ),
+        cures=(
+            Cure(text="Look at what is in flight", block="pending"),
+            Cure(text=f"Redeliver what {most.name} has", act="redeliver", parameters={"consumer": most.name}),
+            Cure(text="Make the consumers ack. The limit is the policy `max_unacked_per_subscription`."),
+        ),
+    )
+
+
+RULE: Final = Rule(id="subscription_limit", window_s=WINDOW_S, find=find)

@@ -1,0 +1,60 @@
+"""A hole: a few old messages are unacked, and many after them are acked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.snapshot import Snapshot
+from console.words.numerals import count
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 20.0  # since the first of them was stored and, if it is in flight, delivered
+_LEAST_ACKED: Final = 50  # entries behind the hole
+_MOST_SHARE: Final = 0.1  # of the hole, of what is acked behind it
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    cursor = snapshot.cursor
+    first, left, behind = cursor.first, cursor.entries_before_first_hole, cursor.acked_behind_entries
+    if first is None or not left or behind < _LEAST_ACKED or left > _MOST_SHARE * behind:
+        return None
+    if snapshot.seconds_since(max(first.appended_ms, first.delivered_ms)) < WINDOW_S:
+        return None
+    if snapshot.delayed is not None and not first.holder_key:
+        return None  # it may be a delayed one
+    what = "entry is" if left == 1 else "entries are"
+    evidence = [
+        fact("first of them", first.position),
+        fact("stored", first.appended_ms, Unit.TIME),
+        fact("acked behind it", behind, Unit.ENTRIES),
+    ]
+    cures = [
+        Cure(text="Look at it", block="next"),
+        Cure(text="Skip only this one", act="skip_one", parameters={"id": first.position}),
+    ]
+    if first.holder_name:
+        evidence += [
+            fact("in flight at", first.holder_name),
+            fact("delivered", first.delivered_ms, Unit.TIME),
+        ]
+        cures.insert(
+            1,
+            Cure(
+                text=f"Redeliver what {first.holder_name} has",
+                act="redeliver",
+                parameters={"consumer": first.holder_name},
+            ),
+        )
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.SLOW,
+        sentence=f"{count(left)} old {what} not acked, and {count(behind)} after that are: mark-delete and retention"
+        " cannot pass the hole.",
+        evidence=tuple(evidence),
+        cures=tuple(cures),
+    )
+
+
+RULE: Final = Rule(id="ack_hole", window_s=WINDOW_S, find=find)

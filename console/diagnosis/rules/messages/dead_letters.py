@@ -1,0 +1,42 @@
+"""The dead-letter topic fills up and nobody reads it, or nothing keeps its messages."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.snapshot import Snapshot
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 0.0
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    letters = snapshot.dead_letters
+    if letters is None or not letters.messages:
+        return None
+    if not letters.subscriptions:
+        sentence = (
+            "Messages go to the dead-letter topic, which has no subscription: retention removes them unread."
+        )
+        cure = Cure(text="Create a subscription on it: `vela subscriptions create`, from earliest.")
+    elif not letters.consumers and letters.backlog_messages:
+        sentence = "Messages wait in the dead-letter topic, and nobody reads it."
+        cure = Cure(text="Read them, then redrive what can be processed now: `vela redrive`.")
+    else:
+        return None
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.NOTICE,
+        sentence=sentence,
+        evidence=(
+            fact("dead-letter topic", letters.topic),
+            fact("messages so far", letters.messages, Unit.MESSAGES),
+            fact("waiting in it", letters.backlog_messages, Unit.MESSAGES),
+        ),
+        cures=(Cure(text="Look at the dead-letter topic", topic=letters.topic), cure),
+    )
+
+
+RULE: Final = Rule(id="dead_letters", window_s=WINDOW_S, find=find)

@@ -1,0 +1,46 @@
+"""A consumer keeps a message unacked for long, and the broker has no ack timeout to take it back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.snapshot import Snapshot
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 20.0  # since the delivery
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    first = snapshot.cursor.first
+    if first is None or not first.holder_key or first.broker_keeps_time:
+        return None
+    if not first.delivered_ms or snapshot.seconds_since(first.delivered_ms) < WINDOW_S:
+        return None
+    holder = next((each for each in snapshot.consumers if each.key == first.holder_key), None)
+    if holder is None:
+        return None
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,
+        sentence=f"{holder.name} has had the oldest message for long without an ack, and nothing takes it back: the"
+        " broker keeps no ack timeout for it.",
+        evidence=(
+            fact("position", first.position),
+            fact("delivered", first.delivered_ms, Unit.TIME),
+            fact(f"in flight at {holder.name}", holder.unacked_messages, Unit.MESSAGES),
+            fact("its last ack", holder.last_ack_ms, Unit.TIME),
+        ),
+        cures=(
+            Cure(
+                text=f"Redeliver what {holder.name} has",
+                act="redeliver",
+                parameters={"consumer": holder.name},
+            ),
+            Cure(text="Check whether the application acks every message. Set an ack timeout in its client."),
+        ),
+    )
+
+
+RULE: Final = Rule(id="kept_unacked", window_s=WINDOW_S, find=find)

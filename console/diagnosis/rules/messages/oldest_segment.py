@@ -1,0 +1,40 @@
+"""This subscription pins the oldest segment: its table cannot be dropped before the first message is acked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.snapshot import Snapshot
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 3600.0  # since the segment was closed
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    segment, first = snapshot.oldest_segment, snapshot.cursor.first
+    if segment is None or first is None or not segment.closed_ms:
+        return None
+    if snapshot.seconds_since(segment.closed_ms) < WINDOW_S:
+        return None
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.NOTICE,
+        sentence="This subscription's oldest unacked message is in the oldest segment of the database, which cannot"
+        " be dropped while the message is there.",
+        evidence=(
+            fact("segment", f"vela_entry_{segment.id}"),
+            fact("closed", segment.closed_ms, Unit.TIME),
+            fact("ledgers still in it", str(segment.ledgers)),
+            fact("oldest unacked", first.position),
+            fact("stored", first.appended_ms, Unit.TIME),
+        ),
+        cures=(
+            Cure(text="Look at the oldest message", block="next"),
+            Cure(text="Set message_ttl_ms on the topic if old messages may expire: `vela policies set`."),
+        ),
+    )
+
+
+RULE: Final = Rule(id="oldest_segment", window_s=WINDOW_S, find=find)

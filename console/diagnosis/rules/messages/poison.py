@@ -1,0 +1,47 @@
+"""A poison message: the oldest unacked entry is redelivered again and again, and mark-delete stays before it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.snapshot import Snapshot
+from console.words.numerals import count
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 0.0  # redeliveries are counted
+LEAST_REDELIVERIES: Final = 3
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    first = snapshot.cursor.first
+    if first is None or first.redelivery_count < LEAST_REDELIVERIES:
+        return None
+    what = "message" if first.messages == 1 else "batch"
+    evidence = [
+        fact("position", first.position),
+        fact("redelivered", first.redelivery_count, Unit.TIMES),
+        fact("stored", first.appended_ms, Unit.TIME),
+        fact("acked behind it", snapshot.cursor.acked_behind_entries, Unit.ENTRIES),
+    ]
+    if first.holder_name:
+        evidence.append(fact("now at", first.holder_name))
+    only_left = snapshot.subscription.backlog_messages == first.messages
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.STOPPED if only_left or not snapshot.is_draining_at_all else Severity.SLOW,
+        sentence=f"The oldest unacked {what} was redelivered {count(first.redelivery_count)} times: its consumers"
+        " cannot process it.",
+        evidence=tuple(evidence),
+        cures=(
+            Cure(text=f"Look at the {what}", block="next"),
+            Cure(text=f"Skip only this {what}", act="skip_one", parameters={"id": first.position}),
+            Cure(
+                text="Fix the consumer, or give its client a dead-letter policy, so that such messages leave."
+            ),
+        ),
+    )
+
+
+RULE: Final = Rule(id="poison", window_s=WINDOW_S, find=find)

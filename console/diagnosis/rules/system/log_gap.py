@@ -1,0 +1,31 @@
+"""Entries are missing from the log: delivery stops before them, because nothing is ever skipped silently."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Cure, Finding, Rule, Severity, fact
+from console.diagnosis.snapshot import Snapshot
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 0.0
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    gap = snapshot.subscription.gap
+    if not gap:
+        return None
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.STOPPED,
+        sentence="Entries are missing from the log, and the broker delivers nothing beyond them.",
+        evidence=(fact("what is missing", gap),),
+        cures=(
+            Cure(text="Restore the missing rows from a backup and unload the topic."),
+            Cure(text="Move the cursor past the gap", act="reset"),
+        ),
+    )
+
+
+RULE: Final = Rule(id="log_gap", window_s=WINDOW_S, find=find)

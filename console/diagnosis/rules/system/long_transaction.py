@@ -1,0 +1,39 @@
+"""A transaction has been open for long: PostgreSQL cannot clean up, and dropping a segment waits for it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.snapshot import Snapshot
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 30.0
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    database = snapshot.database
+    if database is None or database.longest_transaction_s < WINDOW_S:
+        return None
+    program = database.transaction_program or "A program without a name"
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.NOTICE,
+        sentence=f"{program} keeps a transaction open in PostgreSQL. While it is open, updated rows are not"
+        " cleaned up, and acks get slower.",
+        evidence=(
+            fact("open for", database.longest_transaction_s, Unit.SECONDS),
+            fact("state", database.transaction_state),
+            fact("pid", str(database.transaction_pid)),
+        ),
+        cures=(
+            Cure(
+                text="End it where it was begun, or with"
+                f" SELECT pg_terminate_backend({database.transaction_pid});"
+            ),
+        ),
+    )
+
+
+RULE: Final = Rule(id="long_transaction", window_s=WINDOW_S, find=find)

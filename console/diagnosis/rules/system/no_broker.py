@@ -1,0 +1,39 @@
+"""No broker: nothing is delivered by anybody, and every other number is from the time of the last one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.snapshot import Snapshot
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 15.0  # without a sign of life; the pages' banner waits as long
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    processes = snapshot.processes
+    if processes.broker_seen_ms and snapshot.seconds_since(processes.broker_seen_ms) < WINDOW_S:
+        return None
+    if processes.broker_seen_ms:
+        sentence = (
+            "No broker is running, so nothing is delivered. Rates and connections are from its last report."
+        )
+    else:
+        sentence = "No broker has run on this database yet, so nothing is delivered."
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.STOPPED,
+        sentence=sentence,
+        evidence=(
+            fact("last sign of the broker", processes.broker_seen_ms, Unit.TIME),
+            fact("on", processes.broker_host),
+        ),
+        cures=(
+            Cure(text="Start the broker: `make run`, or `manage.py runbroker`. Its log says why it ended."),
+        ),
+    )
+
+
+RULE: Final = Rule(id="no_broker", window_s=WINDOW_S, find=find)

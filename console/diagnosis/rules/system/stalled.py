@@ -1,0 +1,49 @@
+"""A stall inside the broker: consumers ask for messages, messages are ready, and none is sent."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.snapshot import Snapshot
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 10.0  # without a delivery to a consumer that can take one
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    subscription, ready = snapshot.subscription, snapshot.ready_entries
+    available = [each for each in snapshot.consumers if each.is_available]
+    if subscription.active_consumer:
+        available = [each for each in available if each.key == subscription.active_consumer]
+    if not available or not ready or subscription.key_block is not None:
+        return None
+    if min(snapshot.seconds_since(each.last_sign_ms) for each in available) < WINDOW_S:
+        return None
+    if snapshot.topic.last_append_ms and snapshot.seconds_since(snapshot.topic.last_append_ms) < WINDOW_S:
+        return None
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.STOPPED,
+        sentence="Consumers ask for messages and messages are ready, but the broker sends none: the fault is in"
+        " the broker.",
+        evidence=(
+            fact("ready", ready, Unit.ENTRIES),
+            fact("permits", sum(each.permits for each in available), Unit.MESSAGES),
+            fact("last delivery", max(each.last_delivery_ms for each in available), Unit.TIME),
+        ),
+        cures=(
+            Cure(
+                text=f"Disconnect {available[0].name}",
+                act="disconnect",
+                parameters={"consumer": available[0].name},
+            ),
+            Cure(
+                text="Unload the topic (`vela topics unload`); clients reconnect. Keep the broker's log for a report."
+            ),
+        ),
+    )
+
+
+RULE: Final = Rule(id="stalled", window_s=WINDOW_S, find=find)

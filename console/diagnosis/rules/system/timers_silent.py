@@ -1,0 +1,41 @@
+"""Celery beat or its worker is silent: what time drives is late, such as retention, quotas and roll-ups."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.snapshot import Snapshot
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 15.0  # the tick comes every second unless VELA_TICK_MS says otherwise
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    processes = snapshot.processes
+    beat_is_silent = snapshot.seconds_since(processes.beat_seen_ms) >= WINDOW_S
+    worker_is_silent = snapshot.seconds_since(processes.worker_seen_ms) >= WINDOW_S
+    if not beat_is_silent and not worker_is_silent:
+        return None
+    who = "Celery beat sends no ticks" if beat_is_silent else "Celery's worker runs no ticks"
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.NOTICE,
+        sentence=f"{who}. The broker's own timer still redelivers and releases delayed messages, but retention,"
+        " quotas and expiry stand still.",
+        evidence=(
+            fact("last tick sent", processes.beat_seen_ms, Unit.TIME),
+            fact("last tick run", processes.worker_seen_ms, Unit.TIME),
+        ),
+        cures=(
+            Cure(
+                text="Start Celery beat: `make run` does, and its log says why it ended."
+                if beat_is_silent
+                else "Start the worker of the queue of ticks: `make run` does, and its log says why it ended."
+            ),
+        ),
+    )
+
+
+RULE: Final = Rule(id="timers_silent", window_s=WINDOW_S, find=find)

@@ -1,0 +1,279 @@
+"""What the rules look at: one subscription at one moment, with its topic, its clients and the processes around it.
+
+None means unknown, and a rule that needs an unknown fact does not apply. Times are Unix milliseconds; 0 = never.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = [
+    "STILL_PER_S",
+    "Consumer",
+    "Cursor",
+    "Database",
+    "DeadLetters",
+    "Delayed",
+    "Departure",
+    "DispatchRate",
+    "FirstUnacked",
+    "KeyBlock",
+    "Limits",
+    "OldestSegment",
+    "Pause",
+    "Processes",
+    "SlowestCursor",
+    "Snapshot",
+    "Subscription",
+    "Topic",
+]
+
+STILL_PER_S: Final = 0.05  # messages per second below which a rate counts as nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """The topic of the subscription."""
+
+    name: str  # full
+    last_append_ms: int | None
+    message_rate_in: float | None  # per second, over the last seconds
+    producers: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """Who paused the subscription. All empty if the act is no longer in the log."""
+
+    who: str
+    at_ms: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departure:
+    """The consumer that left last."""
+
+    name: str
+    address: str
+    client_version: str
+    at_ms: int
+    cause: str  # closed, lost, broker or incompatible
+    detail: str  # what the broker told the client, if it closed the consumer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyBlock:
+    """The hash slot of Key_Shared that makes the most entries wait."""
+
+    slot: int
+    holder_key: int  # the consumer that has the slot's entries in flight; 0 = none has
+    holder_name: str
+    waiting_entries: int
+    is_draining: bool  # the holder does not own the slot any more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """The subscription's own state."""
+
+    name: str
+    type: str  # "" = no consumer has ever attached
+    created_ms: int
+    pause: Pause | None  # None = it is not paused
+    backlog_messages: int  # exact
+    backlog_bytes: int
+    consumers: int | None
+    in_flight_messages: int | None
+    replay_entries: int | None
+    message_rate_out: float | None  # per second, over the last seconds
+    message_rate_acked: float | None
+    is_blocked: bool | None  # too many unacked messages over all its consumers
+    is_rate_limited: bool | None  # a dispatch rate held it back when the broker last looked
+    gap: str | None  # what is missing from the log; "" = nothing
+    active_consumer: int | None  # key of the one that gets everything; 0 = the type has none
+    key_block: KeyBlock | None
+    departure: Departure | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumer:
+    """One connected consumer and what it has in flight."""
+
+    key: int
+    name: str
+    address: str
+    client_version: str
+    connected_ms: int
+    permits: int
+    unacked_messages: int
+    is_blocked: bool  # on its unacked messages
+    is_writable: bool
+    last_flow_ms: int
+    last_delivery_ms: int
+    last_ack_ms: int
+    oldest_delivered_ms: int  # of what it has in flight; 0 = nothing
+    oldest_position: str  # ledger:entry of that; "" = nothing
+    most_redeliveries: int  # of any entry that it has in flight
+
+    @property
+    def last_sign_ms(self) -> int:
+        """When the client last asked for messages, got one or acked one; at least when it connected."""
+        return max(self.connected_ms, self.last_flow_ms, self.last_delivery_ms, self.last_ack_ms)
+
+    @property
+    def is_available(self) -> bool:
+        """Whether the broker may send to it now."""
+        return self.permits > 0 and self.is_writable and not self.is_blocked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstUnacked:
+    """The oldest entry that is not completely acked: mark-delete cannot pass it."""
+
+    position: str  # ledger:entry
+    messages: int  # 1, or those of a batch
+    appended_ms: int
+    redelivery_count: int
+    holder_key: int  # the consumer that has it in flight; 0 = none has
+    holder_name: str
+    delivered_ms: int  # 0 = it is not in flight
+    broker_keeps_time: bool  # the broker takes it back after an ack timeout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """The cursor in entries. The entries are those of the log at this moment."""
+
+    unacked_entries: int | None  # None: there are too many holes to count
+    unread_entries: int | None  # not acked, at or after the read position
+    in_flight_entries: int
+    entries_before_first_hole: (
+        int  # unacked ones from mark-delete to the first acked one; 0 = no ack beyond it
+    )
+    acked_behind_entries: int  # acked, and kept from mark-delete by an unacked one
+    first: FirstUnacked | None  # None = nothing is unacked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delayed:
+    """Entries that are not acked and not due yet."""
+
+    entries: int
+    next_due_ms: int
+    is_whole: bool  # False: there are more than were counted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchRate:
+    """A limit on delivery, and where it is set."""
+
+    policy: str
+    per_second: int
+    set_on: str  # topic or namespace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits in force; 0 = no limit, of the quotas -1."""
+
+    unacked_per_consumer: int
+    unacked_per_subscription: int
+    dispatch_rates: tuple[DispatchRate, ...]
+    quota_bytes: int
+    quota_ms: int
+    quota_policy: str
+    quota_set_on: str  # topic, namespace or "" for the default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetters:
+    """The dead-letter topic with the usual name."""
+
+    topic: str  # full name
+    messages: int  # published to it so far
+    subscriptions: int
+    consumers: int
+    backlog_messages: int  # of its worst subscription
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowestCursor:
+    """The subscription of the topic with the largest backlog in bytes."""
+
+    name: str
+    backlog_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldestSegment:
+    """The oldest table of entries, if the first unacked entry of the subscription is in it."""
+
+    id: int
+    closed_ms: int  # 0 = it is still open
+    ledgers: int  # of all topics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Processes:
+    """When each process was last seen."""
+
+    broker_host: str  # "" = no broker ever ran on this database
+    broker_seen_ms: int
+    beat_seen_ms: int
+    worker_seen_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """What PostgreSQL says about its connections."""
+
+    waiting_statements: int  # of Vela, for a lock
+    longest_wait_s: float
+    waiting_query: str  # the one that waits longest, its beginning
+    blocking_pid: int  # that it waits for; 0 = unknown
+    blocking_program: str
+    longest_transaction_s: float  # of anybody
+    transaction_pid: int
+    transaction_program: str
+    transaction_state: str  # active, idle in transaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything that a rule may look at."""
+
+    now_ms: int
+    topic: Topic
+    subscription: Subscription
+    cursor: Cursor
+    consumers: tuple[Consumer, ...]
+    delayed: Delayed | None  # None = no entry is delayed
+    limits: Limits
+    dead_letters: DeadLetters | None  # None = there is no such topic
+    slowest: SlowestCursor | None
+    oldest_segment: OldestSegment | None
+    processes: Processes
+    database: Database | None  # None = the pages' role may not see it
+
+    def seconds_since(self, then_ms: int) -> float:
+        """Return how long ago a time was, at least 0."""
+        return max(0, self.now_ms - then_ms) / 1000
+
+    @property
+    def is_draining_at_all(self) -> bool:
+        """Whether consumers ack anything."""
+        return (self.subscription.message_rate_acked or 0) >= STILL_PER_S
+
+    @property
+    def ready_entries(self) -> int | None:
+        """Entries that the broker could send now: unread or to replay, and due. None = unknown."""
+        subscription, cursor = self.subscription, self.cursor
+        if subscription.replay_entries is None or cursor.unread_entries is None:
+            return None
+        delayed = self.delayed.entries if self.delayed else 0
+        unsent = cursor.unread_entries + subscription.replay_entries
+        if cursor.unacked_entries is not None:
+            unsent = min(unsent, cursor.unacked_entries - delayed)
+        return max(0, unsent)

@@ -1,0 +1,373 @@
+"""Builds the snapshot that a diagnosis looks at, with three queries beside those of the subscription's page."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from broker.conf import broker_settings
+from broker.topics.policies_in_force import effective_policies
+from console.diagnosis.snapshot import (
+    Consumer,
+    Cursor,
+    Database,
+    DeadLetters,
+    Delayed,
+    Departure,
+    DispatchRate,
+    FirstUnacked,
+    KeyBlock,
+    Limits,
+    OldestSegment,
+    Pause,
+    Processes,
+    SlowestCursor,
+    Snapshot,
+    Subscription,
+    Topic,
+)
+from console.queries.cursor import AckedBeyond, acked_beyond
+from console.queries.database import fetch, fetch_one
+from console.queries.log import EntryAt, Log, Place, entries_at, log_of
+from console.queries.subscription import ConsumerRow, PendingRow, SubscriptionHead, consumers, pending
+
+__all__ = ["PENDING_READ", "Parts", "read_parts", "snapshot_of"]
+
+PENDING_READ: Final = 2000
+_DELAYED_READ: Final = 10_000
+_RATES: Final = (
+    "dispatch_rate_messages",
+    "dispatch_rate_bytes",
+    "subscription_dispatch_rate_messages",
+    "subscription_dispatch_rate_bytes",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a subscription's page reads anyway."""
+
+    log: Log
+    mark_delete: int  # as an index of the log
+    acked: AckedBeyond
+    pending: Sequence[PendingRow]  # the first ones by position
+    consumers: Sequence[ConsumerRow]
+    first: EntryAt | None  # the first entry that is not completely acked; None = none is, or it is not stored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Around:
+    namespace_policies: dict[str, Any]
+    topic_policies: dict[str, Any]
+    last_append_ms: int | None
+    producers: int | None
+    blocked: bool | None  # None: the broker has not reported, here and below
+    rate_limited: bool | None
+    gap: str | None
+    active_consumer: int | None
+    first_redeliveries: int | None
+    key_slot: int | None
+    key_consumer: int | None
+    key_waiting_entries: int | None
+    key_is_draining: bool | None
+    left_name: str | None  # None: nobody has left
+    left_address: str | None
+    left_version: str | None
+    left_cause: str | None
+    left_detail: str | None
+    left_ms: int | None
+    paused_by: str | None  # None: it is not paused, or the act is no longer in the log
+    paused_at: datetime | None
+    paused_reason: str | None
+    slowest_name: str | None
+    slowest_acked_bytes: int | None
+    letters_topic: str | None  # None: there is no such topic
+    letters_messages: int | None
+    letters_backlog: int | None
+    letters_subscriptions: int | None
+    letters_consumers: int | None
+    segment_id: int | None
+    segment_closed_ms: int | None
+    segment_ledgers: int | None
+    broker_host: str | None
+    broker_seen_at: datetime | None
+    beat_at: datetime | None
+    worker_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _DelayedRow:
+    ledger_id: int
+    entry_id: int
+    deliver_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _DatabaseRow:
+    is_visible: bool
+    waiting_statements: int
+    longest_wait_s: float
+    waiting_query: str
+    blocking_pid: int
+    blocking_program: str
+    longest_transaction_s: float
+    transaction_pid: int
+    transaction_program: str
+    transaction_state: str
+
+
+def read_parts(head: SubscriptionHead) -> Parts:
+    """Read what the page reads for its other blocks. Six queries."""
+    log = log_of(head.topic_id)
+    mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)
+    acked = acked_beyond(head.id, log, mark_delete)
+    place = first_place(log, mark_delete, acked)
+    return Parts(
+        log=log,
+        mark_delete=mark_delete,
+        acked=acked,
+        pending=pending(head.id, PENDING_READ),
+        consumers=consumers(head.id),
+        first=None if place is None else entries_at(log, [place]).get(place),
+    )
+
+
+def first_place(log: Log, mark_delete: int, acked: AckedBeyond) -> Place | None:
+    """Return the place of the first entry that is not completely acked."""
+    index = next(acked.next_unacked(mark_delete + 1, log.end), None)
+    return None if index is None else log.place_at(index)
+
+
+def snapshot_of(head: SubscriptionHead, parts: Parts, *, now_ms: int) -> Snapshot | None:
+    """Return everything that the rules look at. None if the subscription was just deleted. Three queries."""
+    around = fetch_one(_Around, "diagnosis", "around", {"subscription_id": head.id})
+    if around is None:
+        return None
+    backlog_messages = parts.log.total_messages - head.acked_messages
+    return Snapshot(
+        now_ms=now_ms,
+        topic=Topic(
+            name=head.topic_name,
+            last_append_ms=around.last_append_ms,
+            message_rate_in=head.message_rate_in,
+            producers=around.producers,
+        ),
+        subscription=Subscription(
+            name=head.name,
+            type=head.type,
+            created_ms=_ms(head.created_at),
+            pause=_pause(around) if head.paused else None,
+            backlog_messages=backlog_messages,
+            backlog_bytes=parts.log.total_bytes - head.acked_bytes,
+            consumers=head.consumers,
+            in_flight_messages=head.unacked_messages,
+            replay_entries=head.replay_entries,
+            message_rate_out=head.message_rate_out,
+            message_rate_acked=head.message_rate_acked,
+            is_blocked=around.blocked,
+            is_rate_limited=around.rate_limited,
+            gap=around.gap,
+            active_consumer=around.active_consumer,
+            key_block=_key_block(around, parts.consumers),
+            departure=_departure(around),
+        ),
+        cursor=_cursor(head, parts, around),
+        consumers=tuple(_consumer(row, parts.pending) for row in parts.consumers),
+        delayed=_delayed(head, parts, now_ms),
+        limits=_limits(head.topic_name, around.namespace_policies, around.topic_policies),
+        dead_letters=_dead_letters(around),
+        slowest=None
+        if around.slowest_name is None
+        else SlowestCursor(
+            name=around.slowest_name,
+            backlog_bytes=parts.log.total_bytes - (around.slowest_acked_bytes or 0),
+        ),
+        oldest_segment=_oldest_segment(around, parts),
+        processes=Processes(
+            broker_host=around.broker_host or "",
+            broker_seen_ms=_ms(around.broker_seen_at),
+            beat_seen_ms=_ms(around.beat_at),
+            worker_seen_ms=_ms(around.worker_at),
+        ),
+        database=_database(),
+    )
+
+
+def _ms(moment: datetime | None) -> int:
+    return 0 if moment is None else int(moment.timestamp() * 1000)
+
+
+def _pause(around: _Around) -> Pause:
+    return Pause(who=around.paused_by or "", at_ms=_ms(around.paused_at), reason=around.paused_reason or "")
+
+
+def _departure(around: _Around) -> Departure | None:
+    if around.left_name is None:
+        return None
+    return Departure(
+        name=around.left_name,
+        address=around.left_address or "",
+        client_version=around.left_version or "",
+        at_ms=around.left_ms or 0,
+        cause=around.left_cause or "",
+        detail=around.left_detail or "",
+    )
+
+
+def _key_block(around: _Around, rows: Sequence[ConsumerRow]) -> KeyBlock | None:
+    if around.key_slot is None or around.key_slot < 0:
+        return None
+    return KeyBlock(
+        slot=around.key_slot,
+        holder_key=around.key_consumer or 0,
+        holder_name=next((row.name for row in rows if row.key == around.key_consumer), ""),
+        waiting_entries=around.key_waiting_entries or 0,
+        is_draining=bool(around.key_is_draining),
+    )
+
+
+def _consumer(row: ConsumerRow, deliveries: Sequence[PendingRow]) -> Consumer:
+    mine = [each for each in deliveries if each.consumer_key == row.key]
+    oldest = min(mine, key=lambda each: each.delivered_ms, default=None)
+    return Consumer(
+        key=row.key,
+        name=row.name,
+        address=row.address,
+        client_version=row.client_version,
+        connected_ms=row.connected_ms,
+        permits=row.permits,
+        unacked_messages=row.unacked_messages,
+        is_blocked=row.blocked,
+        is_writable=row.writable,
+        last_flow_ms=row.last_flow_ms,
+        last_delivery_ms=row.last_delivery_ms,
+        last_ack_ms=row.last_ack_ms,
+        oldest_delivered_ms=0 if oldest is None else oldest.delivered_ms,
+        oldest_position="" if oldest is None else f"{oldest.ledger_id}:{oldest.first_entry}",
+        most_redeliveries=max((each.redelivery_count for each in mine), default=0),
+    )
+
+
+def _cursor(head: SubscriptionHead, parts: Parts, around: _Around) -> Cursor:
+    log, acked, begin = parts.log, parts.acked, parts.mark_delete + 1
+    unread: int | None = None
+    if head.read_ledger is not None and head.read_entry is not None and acked.complete:
+        read = max(begin, log.index_of(head.read_ledger, head.read_entry))
+        unread = (
+            log.end - read - sum(last - max(first, read) + 1 for first, last in acked.runs if last >= read)
+        )
+    return Cursor(
+        unacked_entries=log.end - begin - acked.entries if acked.complete else None,
+        unread_entries=unread,
+        in_flight_entries=sum(row.last_entry - row.first_entry + 1 for row in parts.pending),
+        entries_before_first_hole=acked.runs[0][0] - begin if acked.runs else 0,
+        acked_behind_entries=acked.entries,
+        first=None if parts.first is None else _first(parts.first, parts.pending, around),
+    )
+
+
+def _first(entry: EntryAt, deliveries: Sequence[PendingRow], around: _Around) -> FirstUnacked:
+    ledger_id, entry_id = entry.place
+    holder = next(
+        (
+            row
+            for row in deliveries
+            if row.ledger_id == ledger_id and row.first_entry <= entry_id <= row.last_entry
+        ),
+        None,
+    )
+    return FirstUnacked(
+        position=f"{ledger_id}:{entry_id}",
+        messages=entry.messages,
+        appended_ms=entry.append_ms,
+        redelivery_count=around.first_redeliveries or 0 if holder is None else holder.redelivery_count,
+        holder_key=0 if holder is None else holder.consumer_key,
+        holder_name="" if holder is None else holder.consumer_name,
+        delivered_ms=0 if holder is None else holder.delivered_ms,
+        broker_keeps_time=holder is not None and holder.deadline_ms is not None,
+    )
+
+
+def _delayed(head: SubscriptionHead, parts: Parts, now_ms: int) -> Delayed | None:
+    rows = fetch(
+        _DelayedRow,
+        "diagnosis",
+        "delayed",
+        {"topic_id": head.topic_id, "now_ms": now_ms, "limit": _DELAYED_READ + 1},
+    )
+    begins = [first for first, _ in parts.acked.runs]
+    waiting = []
+    for row in rows[:_DELAYED_READ]:
+        index = parts.log.index_of(row.ledger_id, row.entry_id)
+        at = bisect_right(begins, index) - 1
+        is_acked = index <= parts.mark_delete or (at >= 0 and index <= parts.acked.runs[at][1])
+        if not is_acked:
+            waiting.append(row.deliver_at_ms)
+    if not waiting:
+        return None
+    return Delayed(entries=len(waiting), next_due_ms=waiting[0], is_whole=len(rows) <= _DELAYED_READ)
+
+
+def _limits(topic: str, namespace: Mapping[str, Any], own: Mapping[str, Any]) -> Limits:
+    settings = broker_settings()
+    policies = effective_policies(settings, namespace, own, where=topic)
+
+    def set_on(*names: str) -> str:
+        return "topic" if any(name in own for name in names) else "namespace"
+
+    consumer, subscription = policies.max_unacked_per_consumer, policies.max_unacked_per_subscription
+    return Limits(
+        unacked_per_consumer=settings.max_unacked_per_consumer if consumer < 0 else consumer,
+        unacked_per_subscription=settings.max_unacked_per_subscription if subscription < 0 else subscription,
+        dispatch_rates=tuple(
+            DispatchRate(policy=name, per_second=getattr(policies, name), set_on=set_on(name))
+            for name in _RATES
+            if getattr(policies, name)
+        ),
+        quota_bytes=policies.backlog_quota_bytes,
+        quota_ms=policies.backlog_quota_ms,
+        quota_policy=policies.backlog_quota_policy.value,
+        quota_set_on=set_on("backlog_quota_bytes", "backlog_quota_ms"),
+    )
+
+
+def _dead_letters(around: _Around) -> DeadLetters | None:
+    if around.letters_topic is None:
+        return None
+    return DeadLetters(
+        topic=around.letters_topic,
+        messages=around.letters_messages or 0,
+        subscriptions=around.letters_subscriptions or 0,
+        consumers=around.letters_consumers or 0,
+        backlog_messages=around.letters_backlog or 0,
+    )
+
+
+def _oldest_segment(around: _Around, parts: Parts) -> OldestSegment | None:
+    if parts.first is None or around.segment_id not in parts.log.segments_of([parts.first.place]):
+        return None
+    return OldestSegment(
+        id=around.segment_id or 0,
+        closed_ms=around.segment_closed_ms or 0,
+        ledgers=around.segment_ledgers or 0,
+    )
+
+
+def _database() -> Database | None:
+    row = fetch(_DatabaseRow, "diagnosis", "database", {})[0]
+    if not row.is_visible:
+        return None
+    return Database(
+        waiting_statements=row.waiting_statements,
+        longest_wait_s=row.longest_wait_s,
+        waiting_query=row.waiting_query,
+        blocking_pid=row.blocking_pid,
+        blocking_program=row.blocking_program,
+        longest_transaction_s=row.longest_transaction_s,
+        transaction_pid=row.transaction_pid,
+        transaction_program=row.transaction_program,
+        transaction_state=row.transaction_state,
+    )

@@ -1,0 +1,261 @@
+"""The block "Why" and its twin in the API: the cause from real rows, with cures that lead to filled-in forms."""
+
+from __future__ import annotations
+
+import html
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.utils.timezone import now
+
+from broker.models import (
+    Act,
+    BrokerProcess,
+    ConsumerDeparture,
+    ConsumerSession,
+    DelayedEntry,
+    Heartbeat,
+    Namespace,
+    PendingAck,
+    Segment,
+    Subscription,
+    SubscriptionHold,
+    SubscriptionSummary,
+    TopicSummary,
+)
+from console.diagnosis.snapshot import Snapshot
+from console.queries.diagnosis import read_parts, snapshot_of
+from console.queries.subscription import subscription_head
+from tests.integration.console.pages import text_of
+from tests.integration.console.shop import NEVER_SILENT, ORDERS, Shop, make_topic
+
+BILLING = "/t/persistent/public/default/orders/s/billing"
+DIAGNOSIS = "/api/v1/topics/persistent/public/default/orders/subscriptions/billing/diagnosis"
+
+
+@pytest.fixture(autouse=True)
+def beating(db: None) -> None:
+    """Beat and worker give signs of life."""
+    for name in ("beat", "worker"):
+        Heartbeat.objects.update_or_create(name=name, defaults={"at": now() + NEVER_SILENT})
+
+
+def findings(client: Client) -> list[dict[str, Any]]:
+    answer = client.get(DIAGNOSIS)
+    assert answer.status_code == 200, answer.content
+    found: list[dict[str, Any]] = answer.json()["findings"]
+    return found
+
+
+def leads(client: Client) -> str:
+    return str(findings(client)[0]["rule"])
+
+
+def snapshot(shop: Shop) -> Snapshot:
+    head = subscription_head(ORDERS, "billing")
+    assert head is not None
+    found = snapshot_of(head, read_parts(head), now_ms=shop.now_ms)
+    assert found is not None
+    return found
+
+
+def test_the_page_begins_with_the_cause(operator: Client, shop: Shop) -> None:
+    words = text_of(operator.get(f"{BILLING}?part=why"))
+    assert "Why ✕ stopped clerk has as many unacked messages as one consumer may have" in words
+    assert "in flight at clerk 1 message" in words
+    page = operator.get(BILLING).content.decode()
+    assert page.index('id="part-why"') < page.index('id="part-numbers"')
+
+
+def test_a_cure_is_a_form_that_is_filled_in(operator: Client, shop: Shop) -> None:
+    ConsumerSession.objects.update(blocked=False, permits=5, writable=True)
+    why = operator.get(f"{BILLING}?part=why").content.decode()
+    assert "was redelivered 3 times" in why
+    (link,) = re.findall(r'<a class="button small" href="([^"]*skip_one[^"]*)"', why)
+    form = operator.get(html.unescape(link)).content.decode()
+    assert f'value="{shop.sealed.pk}:5"' in form
+
+
+def test_a_viewer_is_told_what_helps_without_a_button(looker: Client, shop: Shop) -> None:
+    why = looker.get(f"{BILLING}?part=why").content.decode()
+    assert "Redeliver what clerk has" in why
+    assert "/act/" not in why
+
+
+def test_the_block_is_read_again_although_nothing_happens(operator: Client, shop: Shop) -> None:
+    assert re.search(
+        r'id="part-why".*?hx-trigger="[^"]*every 10s', operator.get(BILLING).content.decode(), re.DOTALL
+    )
+
+
+def test_names_in_a_finding_are_text(operator: Client, shop: Shop) -> None:
+    ConsumerSession.objects.update(name="<b>x</b>\u202e")
+    why = operator.get(f"{BILLING}?part=why").content.decode()
+    assert "<b>" not in why
+    assert "\u202e" not in re.sub(r'href="[^"]*"', "", why)
+
+
+def test_a_paused_subscription_says_who_paused_it(operator: Client, shop: Shop) -> None:
+    Subscription.objects.update(paused=True)
+    Act.objects.create(
+        kind="pause",
+        state="applied",
+        subscription=shop.billing,
+        topic_name=ORDERS,
+        subscription_name="billing",
+        who="ada",
+        origin="console",
+        reason="deploy",
+        requested_at=now(),
+        finished_at=now(),
+    )
+    found = findings(operator)[0]
+    assert (found["rule"], found["severity"]) == ("paused", "stopped")
+    assert found["sentence"].startswith("ada paused it")
+    assert {"label": "reason", "value": "deploy", "unit": "text"} in found["evidence"]
+    assert found["cures"] == [{"text": "Resume", "act": "resume", "parameters": {}, "block": "", "topic": ""}]
+
+
+def test_without_a_consumer_it_says_who_left(operator: Client, shop: Shop) -> None:
+    ConsumerSession.objects.all().delete()
+    PendingAck.objects.all().delete()
+    SubscriptionSummary.objects.update(consumers=0)
+    ConsumerDeparture.objects.create(
+        subscription=shop.billing,
+        name="clerk",
+        address="10.0.0.9:5000",
+        client_version="Pulsar-CPP-v3.8.0",
+        cause="broker",
+        detail="an operator disconnected it",
+        connected_ms=shop.now_ms - 90_000,
+        left_ms=shop.now_ms - 60_000,
+    )
+    found = findings(operator)[0]
+    assert found["rule"] == "no_consumer"
+    assert "the broker closed it: an operator disconnected it" in found["sentence"]
+    assert {"label": "left", "value": shop.now_ms - 60_000, "unit": "time"} in found["evidence"]
+
+
+def test_without_a_broker_nothing_else_matters(operator: Client, shop: Shop) -> None:
+    BrokerProcess.objects.update(seen_at=now() - timedelta(seconds=20))
+    assert leads(operator) == "no_broker"
+
+
+def test_a_hold_that_the_broker_reported(operator: Client, shop: Shop) -> None:
+    hold = SubscriptionHold.objects.create(
+        subscription=shop.billing,
+        blocked=True,
+        rate_limited=False,
+        gap="",
+        active_consumer=0,
+        first_redeliveries=0,
+        key_slot=-1,
+        key_consumer=0,
+        key_waiting_entries=0,
+        key_is_draining=False,
+    )
+    ConsumerSession.objects.update(blocked=False)
+    assert leads(operator) == "subscription_limit"
+    hold.gap = "entry 3:4 is missing"
+    hold.save()
+    assert leads(operator) == "log_gap"
+
+
+def test_the_cursor_in_entries(shop: Shop) -> None:
+    found = snapshot(shop).cursor
+    # 16 entries; 0-4 and 7 are acked, 5 is in flight, the read position is 6.
+    assert (found.unacked_entries, found.unread_entries, found.in_flight_entries) == (10, 9, 1)
+    assert (found.entries_before_first_hole, found.acked_behind_entries) == (2, 1)
+    assert found.first is not None
+    assert (found.first.position, found.first.holder_name) == (f"{shop.sealed.pk}:5", "clerk")
+    assert found.first.redelivery_count == 3
+
+
+def test_the_redelivery_count_of_an_entry_that_waits_comes_from_the_broker(shop: Shop) -> None:
+    PendingAck.objects.all().delete()
+    SubscriptionHold.objects.create(
+        subscription=shop.billing,
+        blocked=False,
+        rate_limited=True,
+        gap="",
+        active_consumer=0,
+        first_redeliveries=7,
+        key_slot=12,
+        key_consumer=1,
+        key_waiting_entries=4,
+        key_is_draining=True,
+    )
+    found = snapshot(shop)
+    assert found.cursor.first is not None
+    assert (found.cursor.first.redelivery_count, found.cursor.first.holder_key) == (7, 0)
+    assert found.subscription.is_rate_limited
+    block = found.subscription.key_block
+    assert block is not None
+    assert (block.slot, block.holder_name, block.waiting_entries) == (12, "clerk", 4)
+
+
+def test_delayed_entries_that_are_acked_do_not_count(shop: Shop) -> None:
+    due_ms = shop.now_ms + 60_000
+    for number, entry in enumerate((3, 6, 7, 8)):  # 3 and 7 are acked
+        DelayedEntry.objects.create(
+            topic_id=shop.topic.pk, deliver_at_ms=due_ms + number, ledger_id=shop.sealed.pk, entry_id=entry
+        )
+    DelayedEntry.objects.create(
+        topic_id=shop.topic.pk, deliver_at_ms=shop.now_ms - 1, ledger_id=shop.sealed.pk, entry_id=9
+    )
+    found = snapshot(shop).delayed
+    assert found is not None
+    assert (found.entries, found.next_due_ms, found.is_whole) == (2, due_ms + 1, True)
+
+
+def test_limits_with_the_place_where_each_is_set(shop: Shop) -> None:
+    Namespace.objects.update(policies={"dispatch_rate_bytes": 1000, "max_unacked_per_consumer": 7})
+    shop.topic.policies = {"subscription_dispatch_rate_messages": 5}
+    shop.topic.save()
+    found = snapshot(shop).limits
+    assert [(each.policy, each.per_second, each.set_on) for each in found.dispatch_rates] == [
+        ("dispatch_rate_bytes", 1000, "namespace"),
+        ("subscription_dispatch_rate_messages", 5, "topic"),
+    ]
+    assert found.unacked_per_consumer == 7
+    assert found.unacked_per_subscription == 200_000
+
+
+def test_the_dead_letter_topic_of_a_partition_is_its_topics(shop: Shop) -> None:
+    assert snapshot(shop).dead_letters is None
+    letters = make_topic(f"{ORDERS}-billing-DLQ", backlog=3)
+    TopicSummary.objects.filter(topic=letters).update(messages_in=4)
+    found = snapshot(shop).dead_letters
+    assert found is not None
+    assert (found.messages, found.subscriptions, found.consumers, found.backlog_messages) == (4, 0, 0, 3)
+    parent = make_topic("persistent://public/default/parted")
+    shop.topic.parent = parent
+    shop.topic.save()
+    assert snapshot(shop).dead_letters is None
+    make_topic("persistent://public/default/parted-billing-DLQ")
+    assert snapshot(shop).dead_letters is not None
+
+
+def test_the_oldest_segment_is_only_told_to_who_pins_it(shop: Shop) -> None:
+    found = snapshot(shop).oldest_segment
+    assert found is not None
+    assert found.ledgers == 2
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT min(id) - 1 FROM vela_segment")
+        (older,) = cursor.fetchone()
+    Segment.objects.create(pk=older, opened_ms=1, closed_ms=2, state="closed")
+    assert snapshot(shop).oldest_segment is None
+
+
+def test_the_slowest_cursor_of_the_topic(shop: Shop) -> None:
+    found = snapshot(shop).slowest
+    assert found is not None
+    assert (found.name, found.backlog_bytes) == ("billing", 2000 - 600)
+
+
+def test_a_subscription_that_is_not_there(operator: Client, shop: Shop) -> None:
+    assert operator.get(DIAGNOSIS.replace("billing", "nope")).status_code == 404

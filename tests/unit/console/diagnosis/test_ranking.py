@@ -1,0 +1,132 @@
+"""The leading finding is the cause, and its effects follow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from console.diagnosis.diagnose import CAUSES, NOTICES, RULES, STANDINGS, diagnose
+from console.diagnosis.snapshot import DeadLetters, Delayed, Pause
+from tests.unit.console.diagnosis.snapshots import (
+    HEALTHY,
+    a_consumer,
+    a_departure,
+    a_first,
+    a_key_block,
+    ago_ms,
+    changed,
+    silent,
+)
+
+NOTHING_MOVES: dict[str, Any] = {
+    "subscription__message_rate_acked": 0.0,
+    "topic__message_rate_in": 0.0,
+    "topic__last_append_ms": ago_ms(90),
+}
+NOBODY = {
+    "subscription__consumers": 0,
+    "consumers": (),
+    "cursor__in_flight_entries": 0,
+    "cursor__first": None,
+}
+PAUSED = {"subscription__pause": Pause(who="ada", at_ms=ago_ms(60), reason="")}
+POISON = {"cursor__first": a_first(redelivery_count=9)}
+IDLE: dict[str, Any] = {"unacked_messages": 0, "oldest_delivered_ms": 0, "oldest_position": ""}
+
+
+def ids(**changes: Any) -> list[str]:
+    return [finding.rule for finding in diagnose(changed(**changes))]
+
+
+@pytest.mark.parametrize(
+    ("leads", "changes"),
+    [
+        ("no_broker", {**NOTHING_MOVES, **PAUSED, **NOBODY, "processes__broker_seen_ms": ago_ms(60)}),
+        ("paused", {**NOTHING_MOVES, **PAUSED, **NOBODY}),
+        ("paused", {**NOTHING_MOVES, **PAUSED, "consumers": (silent(),)}),
+        ("no_consumer", {**NOTHING_MOVES, **NOBODY}),
+        (
+            "incompatible_client",
+            {**NOTHING_MOVES, **NOBODY, "subscription__departure": a_departure(cause="incompatible")},
+        ),
+        ("consumer_limit", {**NOTHING_MOVES, "consumers": (silent(permits=0, is_blocked=True),)}),
+        (
+            "silent_active",
+            {
+                **NOTHING_MOVES,
+                "subscription__type": "Failover",
+                "subscription__active_consumer": 1,
+                "consumers": (silent(1, permits=0), silent(2, permits=0, **IDLE)),
+            },
+        ),
+        ("no_permits", {**NOTHING_MOVES, "consumers": (silent(permits=0),), **POISON}),
+        (
+            "blocked_key",
+            {
+                **NOTHING_MOVES,
+                "subscription__type": "Key_Shared",
+                "subscription__key_block": a_key_block(),
+                "cursor__unread_entries": 0,
+                "cursor__first": a_first(delivered_ms=ago_ms(60)),
+                "consumers": (silent(1), silent(2, **IDLE)),
+            },
+        ),
+        (
+            "hoarder",
+            {
+                **NOTHING_MOVES,
+                "cursor__unread_entries": 0,
+                "cursor__first": a_first(delivered_ms=ago_ms(60)),
+                "consumers": (silent(1, unacked_messages=110), silent(2, **IDLE)),
+            },
+        ),
+        ("poison", {**NOTHING_MOVES, **POISON}),
+        (
+            "stalled",
+            {**NOTHING_MOVES, "consumers": (silent(**IDLE),), "cursor__first": a_first(holder_key=0)},
+        ),
+        ("unexplained", {**NOTHING_MOVES, "consumers": (silent(),), "cursor__unread_entries": 0}),
+    ],
+)
+def test_the_cause_leads(leads: str, changes: dict[str, Any]) -> None:
+    assert ids(**changes)[0] == leads
+
+
+def test_a_message_without_an_ack_is_found_behind_the_hole_that_it_makes() -> None:
+    old = a_first(appended_ms=ago_ms(90), delivered_ms=ago_ms(90))
+    found = ids(cursor__entries_before_first_hole=1, cursor__acked_behind_entries=500, cursor__first=old)
+    assert found == ["ack_hole", "kept_unacked"]
+
+
+def test_delayed_messages_alone_are_no_fault() -> None:
+    delayed = Delayed(entries=110, next_due_ms=ago_ms(-60), is_whole=True)
+    found = diagnose(
+        changed(**NOTHING_MOVES, delayed=delayed, cursor__in_flight_entries=0, consumers=(silent(**IDLE),))
+    )
+    assert [(each.rule, each.severity) for each in found] == [("only_delayed", "fine")]
+
+
+def test_a_notice_follows_what_is_said_about_the_backlog() -> None:
+    letters = DeadLetters(topic="d", messages=1, subscriptions=0, consumers=0, backlog_messages=0)
+    assert ids(dead_letters=letters) == ["draining", "dead_letters"]
+    assert ids(dead_letters=letters, **PAUSED) == ["paused", "dead_letters"]
+
+
+def test_a_busy_consumer_without_permits_is_no_fault() -> None:
+    """Its queue is full because it works at its own pace."""
+    assert ids(consumers=(a_consumer(permits=0, unacked_messages=1000),)) == ["draining"]
+
+
+def test_there_is_always_an_answer() -> None:
+    assert ids() == ["draining"]
+    assert ids(subscription__backlog_messages=0) == ["caught_up"]
+    assert ids(subscription__consumers=None, consumers=(), subscription__message_rate_acked=None) == [
+        "unreported"
+    ]
+
+
+def test_rules_have_names_of_their_own() -> None:
+    assert len({rule.id for rule in RULES}) == len(RULES) == len(CAUSES) + len(NOTICES) + len(STANDINGS)
+    assert all(rule.find.__module__.endswith(f".{rule.id}") for rule in RULES)
+    assert HEALTHY.ready_entries == 100

@@ -1,0 +1,343 @@
+"""Each rule on a recorded snapshot: it fires there, and it does not fire on the nearest miss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from console.diagnosis.diagnose import RULES
+from console.diagnosis.findings import Finding, Severity, Unit
+from console.diagnosis.snapshot import (
+    DeadLetters,
+    Delayed,
+    DispatchRate,
+    OldestSegment,
+    Pause,
+    SlowestCursor,
+)
+from tests.unit.console.diagnosis.snapshots import (
+    HEALTHY,
+    a_consumer,
+    a_departure,
+    a_first,
+    a_key_block,
+    ago_ms,
+    changed,
+    silent,
+)
+
+BY_ID = {rule.id: rule for rule in RULES}
+Changes = Mapping[str, Any]
+
+NOTHING_ACKED: Changes = {"subscription__message_rate_acked": 0.0, "subscription__message_rate_out": 0.0}
+STOPPED: Changes = {**NOTHING_ACKED, "topic__last_append_ms": ago_ms(60), "topic__message_rate_in": 0.0}
+IDLE = {"unacked_messages": 0, "oldest_delivered_ms": 0, "oldest_position": ""}
+FULL = silent(permits=0, unacked_messages=1000)
+LETTERS = DeadLetters(
+    topic="persistent://public/default/orders-billing-DLQ",
+    messages=7,
+    subscriptions=0,
+    consumers=0,
+    backlog_messages=0,
+)
+HOLE: Changes = {
+    "cursor__entries_before_first_hole": 1,
+    "cursor__acked_behind_entries": 500,
+    "cursor__first": a_first(appended_ms=ago_ms(90), delivered_ms=ago_ms(90)),
+}
+DELAYED: Changes = {
+    "delayed": Delayed(entries=110, next_due_ms=ago_ms(-60), is_whole=True),
+    "cursor__in_flight_entries": 0,
+}
+
+# Rule, what makes it fire, and one more change that stops it.
+CASES: list[tuple[str, Changes, Changes]] = [
+    ("no_broker", {"processes__broker_seen_ms": ago_ms(16)}, {"processes__broker_seen_ms": ago_ms(14)}),
+    ("no_broker", {"processes__broker_seen_ms": 0}, {"processes__broker_seen_ms": ago_ms(0)}),
+    (
+        "database_blocked",
+        {"database__waiting_statements": 2, "database__longest_wait_s": 6.0, "database__blocking_pid": 9},
+        {"database__longest_wait_s": 4.0},
+    ),
+    (
+        "database_blocked",
+        {"database__waiting_statements": 1, "database__longest_wait_s": 6.0},
+        {"database": None},
+    ),
+    (
+        "paused",
+        {"subscription__pause": Pause(who="ada", at_ms=ago_ms(60), reason="deploy")},
+        {"subscription__pause": None},
+    ),
+    (
+        "incompatible_client",
+        {"subscription__consumers": 0, "subscription__departure": a_departure(cause="incompatible")},
+        {"subscription__departure": a_departure(cause="broker")},
+    ),
+    (
+        "incompatible_client",
+        {"subscription__departure": a_departure(cause="incompatible", at_ms=ago_ms(30))},
+        {"subscription__departure": a_departure(cause="incompatible", at_ms=ago_ms(61))},
+    ),
+    ("no_consumer", {"subscription__consumers": 0, "consumers": ()}, {"subscription__consumers": 1}),
+    ("no_consumer", {"subscription__consumers": 0, "consumers": ()}, {"subscription__backlog_messages": 0}),
+    ("no_consumer", {"subscription__consumers": 0, "consumers": ()}, {"subscription__consumers": None}),
+    ("log_gap", {"subscription__gap": "entry 7:12 is missing"}, {"subscription__gap": ""}),
+    ("only_delayed", DELAYED, {"cursor__unacked_entries": 111}),
+    ("only_delayed", DELAYED, {"cursor__in_flight_entries": 1}),
+    ("only_delayed", DELAYED, {"subscription__type": "Exclusive"}),
+    (
+        "zero_queue_batch",
+        {
+            "cursor__first": a_first(messages=5),
+            "consumers": (silent(permits=-4, unacked_messages=5),),
+        },
+        {"consumers": (silent(permits=0, unacked_messages=5),)},
+    ),
+    (
+        "zero_queue_batch",
+        {
+            "cursor__first": a_first(messages=5),
+            "consumers": (silent(permits=-4, unacked_messages=5),),
+        },
+        {"consumers": (silent(permits=-4, unacked_messages=5, last_ack_ms=ago_ms(2)),)},
+    ),
+    (
+        "consumer_limit",
+        {"consumers": (a_consumer(is_blocked=True, unacked_messages=50_000),)},
+        {"consumers": (a_consumer(unacked_messages=49_999),)},
+    ),
+    ("subscription_limit", {"subscription__is_blocked": True}, {"subscription__is_blocked": None}),
+    (
+        "silent_active",
+        {"subscription__active_consumer": 1, "consumers": (silent(1), a_consumer(2, **IDLE))},
+        {"consumers": (a_consumer(1), a_consumer(2, **IDLE))},
+    ),
+    (
+        "silent_active",
+        {"subscription__active_consumer": 1, "consumers": (silent(1), a_consumer(2, **IDLE))},
+        {"consumers": (silent(1, **IDLE), a_consumer(2, **IDLE))},
+    ),
+    (
+        "blocked_key",
+        {"subscription__key_block": a_key_block(), "consumers": (silent(1), a_consumer(2))},
+        {"consumers": (silent(1), a_consumer(2, permits=0))},
+    ),
+    (
+        "blocked_key",
+        {"subscription__key_block": a_key_block(), "consumers": (silent(1), a_consumer(2))},
+        {"consumers": (silent(1, last_ack_ms=ago_ms(4)), a_consumer(2))},
+    ),
+    (
+        "not_reading",
+        {"consumers": (silent(is_writable=False),)},
+        {"consumers": (silent(is_writable=False, last_delivery_ms=ago_ms(4)),)},
+    ),
+    ("no_permits", {"consumers": (FULL, silent(2, permits=-3))}, {"consumers": (FULL, silent(2, permits=1))}),
+    ("no_permits", {"consumers": (FULL,)}, {"consumers": (silent(permits=0, last_ack_ms=ago_ms(9)),)}),
+    ("no_permits", {"consumers": (FULL,)}, {"consumers": (silent(permits=0, is_blocked=True),)}),
+    (
+        "hoarder",
+        {"cursor__unread_entries": 0, "consumers": (silent(1, unacked_messages=110), silent(2, **IDLE))},
+        {"cursor__unread_entries": 5},
+    ),
+    (
+        "hoarder",
+        {"cursor__unread_entries": 0, "consumers": (silent(1, unacked_messages=110), silent(2, **IDLE))},
+        {"consumers": (silent(1, unacked_messages=70), silent(2, unacked_messages=40))},
+    ),
+    (
+        "hoarder",
+        {"cursor__unread_entries": 0, "consumers": (silent(1, unacked_messages=110), silent(2, **IDLE))},
+        {"consumers": (silent(1, unacked_messages=110), silent(2, **{**IDLE, "connected_ms": ago_ms(4)}))},
+    ),
+    (
+        "poison",
+        {"cursor__first": a_first(redelivery_count=3)},
+        {"cursor__first": a_first(redelivery_count=2)},
+    ),
+    (
+        "dispatch_rate",
+        {
+            "subscription__is_rate_limited": True,
+            "limits__dispatch_rates": (
+                DispatchRate(policy="dispatch_rate_messages", per_second=5, set_on="topic"),
+            ),
+        },
+        {"cursor__unread_entries": 0},
+    ),
+    ("ack_hole", HOLE, {"cursor__acked_behind_entries": 9}),
+    ("ack_hole", HOLE, {"cursor__entries_before_first_hole": 100}),
+    ("ack_hole", HOLE, {"cursor__first": a_first(appended_ms=ago_ms(90), delivered_ms=ago_ms(10))}),
+    (
+        "kept_unacked",
+        {"cursor__first": a_first(delivered_ms=ago_ms(21))},
+        {"cursor__first": a_first(delivered_ms=ago_ms(19))},
+    ),
+    (
+        "kept_unacked",
+        {"cursor__first": a_first(delivered_ms=ago_ms(21))},
+        {"cursor__first": a_first(delivered_ms=ago_ms(21), broker_keeps_time=True)},
+    ),
+    ("stalled", {**STOPPED, "consumers": (silent(),)}, {"cursor__unread_entries": 0}),
+    ("stalled", {**STOPPED, "consumers": (silent(),)}, {"consumers": (silent(permits=0),)}),
+    ("stalled", {**STOPPED, "consumers": (silent(),)}, {"consumers": (silent(last_flow_ms=ago_ms(9)),)}),
+    ("stalled", {**STOPPED, "consumers": (silent(),)}, {"subscription__replay_entries": None}),
+    (
+        "too_slow",
+        {"topic__message_rate_in": 60.0, "subscription__backlog_messages": 900},
+        {"topic__message_rate_in": 30.0},
+    ),
+    (
+        "too_slow",
+        {"topic__message_rate_in": 60.0, "subscription__backlog_messages": 900},
+        {"subscription__backlog_messages": 200},
+    ),
+    ("backlog_quota", {"limits__quota_bytes": 10_999}, {"limits__quota_bytes": 11_000}),
+    (
+        "backlog_quota",
+        {"limits__quota_bytes": 12_000, "slowest": SlowestCursor(name="other", backlog_bytes=13_000)},
+        {"slowest": SlowestCursor(name="other", backlog_bytes=12_000)},
+    ),
+    ("backlog_quota", {"limits__quota_ms": 1000}, {"limits__quota_ms": 3000}),
+    ("dead_letters", {"dead_letters": LETTERS}, {"dead_letters": None}),
+    (
+        "dead_letters",
+        {
+            "dead_letters": DeadLetters(
+                topic="d", messages=7, subscriptions=1, consumers=0, backlog_messages=7
+            )
+        },
+        {
+            "dead_letters": DeadLetters(
+                topic="d", messages=7, subscriptions=1, consumers=1, backlog_messages=7
+            )
+        },
+    ),
+    (
+        "oldest_segment",
+        {"oldest_segment": OldestSegment(id=3, closed_ms=ago_ms(3601), ledgers=2)},
+        {"oldest_segment": OldestSegment(id=3, closed_ms=0, ledgers=2)},
+    ),
+    (
+        "long_transaction",
+        {"database__longest_transaction_s": 31.0},
+        {"database__longest_transaction_s": 29.0},
+    ),
+    ("timers_silent", {"processes__beat_seen_ms": ago_ms(16)}, {"processes__beat_seen_ms": ago_ms(14)}),
+    ("timers_silent", {"processes__worker_seen_ms": 0}, {"processes__worker_seen_ms": ago_ms(1)}),
+    ("caught_up", {"subscription__backlog_messages": 0}, {"subscription__backlog_messages": 1}),
+    ("unreported", {"subscription__consumers": None}, {"subscription__consumers": 0}),
+    ("draining", {}, NOTHING_ACKED),
+    ("just_delivered", NOTHING_ACKED, {"consumers": (silent(),)}),
+]
+
+
+@pytest.mark.parametrize(("rule", "fault", "miss"), CASES, ids=[case[0] for case in CASES])
+def test_a_rule_fires_and_a_near_miss_does_not(rule: str, fault: Changes, miss: Changes) -> None:
+    found = BY_ID[rule].find(changed(**fault))
+    assert found is not None
+    assert found.rule == rule
+    assert found.sentence.endswith(".")
+    assert BY_ID[rule].find(changed(**{**fault, **miss})) is None
+
+
+def test_every_rule_has_a_case() -> None:
+    assert {case[0] for case in CASES} | {"unexplained"} == set(BY_ID)
+
+
+def found_by(rule: str, **changes: Any) -> Finding:
+    found = BY_ID[rule].find(changed(**changes))
+    assert found is not None
+    return found
+
+
+def evidence(found: Finding) -> dict[str, Any]:
+    return {each.label: each.value for each in found.evidence}
+
+
+@pytest.mark.parametrize(
+    ("departure", "words"),
+    [
+        (None, "none has been connected since the subscription was made"),
+        (a_departure(), "worker-1 was the last one: its client closed it"),
+        (a_departure(cause="lost"), "worker-1 was the last one: its connection ended"),
+        (
+            a_departure(cause="broker", detail="an operator disconnected it"),
+            "the broker closed it: an operator disconnected it",
+        ),
+    ],
+)
+def test_without_consumers_it_says_who_left_and_why(departure: Any, words: str) -> None:
+    found = found_by(
+        "no_consumer", subscription__consumers=0, consumers=(), subscription__departure=departure
+    )
+    assert words in found.sentence
+
+
+def test_a_poison_message_can_be_skipped_alone() -> None:
+    found = found_by("poison", cursor__first=a_first(redelivery_count=12))
+    assert ("skip_one", {"id": "7:11"}) in [(each.act, each.parameters) for each in found.cures]
+    assert evidence(found)["redelivered"] == 12
+    assert found.severity is Severity.SLOW
+    assert (
+        found_by("poison", cursor__first=a_first(redelivery_count=12), **NOTHING_ACKED).severity
+        is Severity.STOPPED
+    )
+
+
+def test_it_says_how_many_consumers_are_missing() -> None:
+    found = found_by("too_slow", topic__message_rate_in=130.0, subscription__backlog_messages=9000)
+    assert "Add 3 consumers" in found.cures[0].text  # one acks 40 a second, and 90 a second are too many
+    found = found_by(
+        "too_slow",
+        topic__message_rate_in=130.0,
+        subscription__backlog_messages=9000,
+        subscription__type="Failover",
+    )
+    assert "Failover gives everything to one consumer" in found.cures[0].text
+
+
+def test_a_limit_that_leaves_another_consumer_free_only_slows() -> None:
+    blocked = a_consumer(is_blocked=True, unacked_messages=50_000)
+    assert found_by("consumer_limit", consumers=(blocked,)).severity is Severity.STOPPED
+    assert found_by("consumer_limit", consumers=(blocked, a_consumer(2))).severity is Severity.SLOW
+
+
+def test_a_key_that_does_not_drain_is_told_from_one_whose_owner_is_full() -> None:
+    others = (silent(1), a_consumer(2))
+    draining = found_by("blocked_key", subscription__key_block=a_key_block(), consumers=others)
+    full = found_by("blocked_key", subscription__key_block=a_key_block(is_draining=False), consumers=others)
+    assert "does not own the key any more" in draining.sentence
+    assert "takes no more" in full.sentence
+
+
+def test_the_quota_names_whose_backlog_it_is() -> None:
+    other = SlowestCursor(name="audit", backlog_bytes=99_999)
+    assert (
+        "the backlog of audit"
+        in found_by("backlog_quota", limits__quota_bytes=50_000, slowest=other).sentence
+    )
+    assert "this backlog" in found_by("backlog_quota", limits__quota_bytes=1).sentence
+
+
+@pytest.mark.parametrize("fault", [case[1] for case in CASES])
+def test_findings_can_be_written_in_words(fault: Changes) -> None:
+    from console.diagnosis.words import severity_word, value_text
+
+    for rule in RULES:
+        found = rule.find(changed(**fault))
+        if found is None:
+            continue
+        assert severity_word(found.severity)
+        for each in found.evidence:
+            assert value_text(each)
+            assert each.unit is not Unit.TIME or isinstance(each.value, int)
+        for cure in found.cures:
+            assert [bool(cure.act), bool(cure.block), bool(cure.topic)].count(True) <= 1
+
+
+def test_a_healthy_subscription_has_no_cause() -> None:
+    assert [rule.id for rule in RULES if rule.find(HEALTHY)] == ["draining", "just_delivered", "unexplained"]
