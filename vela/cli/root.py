@@ -62,6 +62,12 @@ COMMANDS = (
         section=_LOOK,
     ),
     Lazy(
+        name="why",
+        where=f"{_COMMANDS}.look:why",
+        summary="Say why a subscription does not drain.",
+        section=_LOOK,
+    ),
+    Lazy(
         name="reset",
         where=f"{_COMMANDS}.cursor_acts:reset",
         summary="Put a cursor at an exact place, forward or back.",

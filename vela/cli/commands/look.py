@@ -1,7 +1,8 @@
-"""`vela peek`, `examine` and `backlog`: look into a log without consuming anything."""
+"""`vela peek`, `examine`, `backlog` and `why`: look at a log and a subscription without consuming anything."""
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -10,12 +11,12 @@ from vela.cli.console import console_api
 from vela.cli.errors import as_json_is_asked, say
 from vela.cli.options import json_option
 from vela.cli.parameters import SUBSCRIPTION, TOPIC
-from vela.cli.text.names import subscription_path, topic_path
-from vela.cli.text.numerals import UNKNOWN, count, messages, plural, size
-from vela.cli.text.output import emit, facts, lines_of, print_rich, table
+from vela.cli.text.names import short_name, subscription_path, topic_path
+from vela.cli.text.numerals import UNKNOWN, count, length, messages, plural, rate, size
+from vela.cli.text.output import emit, facts, lines_of, print_rich, table, toned
 from vela.cli.text.times import moment
 
-__all__ = ["backlog", "examine", "peek"]
+__all__ = ["backlog", "examine", "peek", "why"]
 
 
 @click.command()
@@ -162,3 +163,64 @@ def backlog(topic: str, subscription: str, entries: int) -> None:
                 right=("messages",),
             ),
         )
+
+
+_SEVERITIES = {"stopped": "bad", "slow": "warn", "notice": "calm", "fine": "good"}
+_ACTS = {
+    "disconnect": "disconnect {topic} {subscription} {consumer}",
+    "redeliver": "redeliver {topic} {subscription} {consumer}",
+    "reset": "reset {topic} {subscription}",
+    "resume": "resume {topic} {subscription}",
+    "skip_one": "skip {topic} {subscription} --id {id}",
+}
+
+
+@click.command()
+@click.argument("topic", type=TOPIC)
+@click.argument("subscription", type=SUBSCRIPTION)
+@json_option
+def why(topic: str, subscription: str) -> None:
+    """Say why a subscription does not drain.
+
+    The leading cause comes first, with the numbers that prove it and what you can do.
+    """
+    with console_api() as api:
+        found = api.get(f"{subscription_path(topic, subscription)}/diagnosis")
+    if as_json_is_asked():
+        emit(found)
+        return
+    for number, finding in enumerate(found["findings"]):
+        print_rich(
+            *([""] if number else []),
+            toned(
+                f"{finding['severity']}: {finding['sentence']}", _SEVERITIES.get(finding["severity"], "calm")
+            ),
+            facts((f"  {item['label']}", _value(item)) for item in finding["evidence"]),
+            *(lines_of(f"  → {_cure(cure, topic, subscription)}") for cure in finding["cures"]),
+        )
+
+
+def _value(item: dict[str, Any]) -> str:
+    value, unit = item["value"], item["unit"]
+    if unit == "time":
+        return moment(value) if value else UNKNOWN
+    match unit:
+        case "text":
+            return value or UNKNOWN
+        case "seconds":
+            return length(value)
+        case "per second":
+            return rate(value)
+        case "bytes":
+            return size(value)
+        case _:
+            return f"{count(round(value))} {unit}"
+
+
+def _cure(cure: dict[str, Any], topic: str, subscription: str) -> str:
+    """Return what to do, with the command that plans the act, if there is one."""
+    if cure["act"] not in _ACTS:
+        return str(cure["text"])
+    names = {"topic": short_name(topic), "subscription": subscription, **cure["parameters"]}
+    command = _ACTS[cure["act"]].format(**{name: shlex.quote(value) for name, value in names.items()})
+    return f"{cure['text']}: vela {command}"
