@@ -208,6 +208,26 @@ class BrokerSettings:
     act_log_days: Annotated[
         int, Between(0, 36_500), Variable("VELA_ACT_LOG_DAYS", "days", "how long acts are kept; 0: for ever")
     ] = 90
+    history_10s_hours: Annotated[
+        int,
+        Between(1, 876_000),
+        Variable("VELA_HISTORY_10S_HOURS", "h", "how long charts have a point for each 10 s"),
+    ] = 2
+    history_1min_hours: Annotated[
+        int,
+        Between(6, 876_000),
+        Variable("VELA_HISTORY_1MIN_HOURS", "h", "how long charts have a point for each minute"),
+    ] = 24
+    history_10min_days: Annotated[
+        int,
+        Between(1, 36_500),
+        Variable("VELA_HISTORY_10MIN_DAYS", "days", "how long charts have a point for each ten minutes"),
+    ] = 7
+    history_1h_days: Annotated[
+        int,
+        Between(30, 36_500),
+        Variable("VELA_HISTORY_1H_DAYS", "days", "how long charts have a point for each hour"),
+    ] = 90
     undo_window_s: Annotated[
         int, Between(0), Variable("VELA_UNDO_WINDOW_S", "s", "how long an applied act can be undone")
     ] = 3600
@@ -391,6 +411,17 @@ class BrokerSettings:
     def local_host(self) -> str:
         """The address at which this machine itself reaches the broker's ports."""
         return _local_host(self.bind)
+
+    @property
+    def history_kept_ms(self) -> Mapping[int, int]:
+        """How long points are kept, by the length of their bucket in seconds."""
+        hour_ms = 3_600_000
+        return {
+            10: self.history_10s_hours * hour_ms,
+            60: self.history_1min_hours * hour_ms,
+            600: self.history_10min_days * 24 * hour_ms,
+            3600: self.history_1h_days * 24 * hour_ms,
+        }
 
     @property
     def own_hosts(self) -> frozenset[str]:

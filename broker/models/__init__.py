@@ -9,6 +9,13 @@ from __future__ import annotations
 
 from broker.models.acts import Act, Bookmark
 from broker.models.deduplication import DeduplicatedProducer, Deduplication
+from broker.models.history import (
+    StatsPoint10s,
+    StatsPoint60s,
+    StatsPoint600s,
+    StatsPoint3600s,
+    StatsProgress,
+)
 from broker.models.log import DelayedEntry, Entry, Ledger, Segment
 from broker.models.outbox import Outbox
 from broker.models.processes import BrokerProcess, Heartbeat
@@ -43,6 +50,11 @@ __all__ = [
     "ProducerSession",
     "Schema",
     "Segment",
+    "StatsPoint10s",
+    "StatsPoint60s",
+    "StatsPoint600s",
+    "StatsPoint3600s",
+    "StatsProgress",
     "Subscription",
     "SubscriptionHold",
     "SubscriptionState",

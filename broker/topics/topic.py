@@ -114,6 +114,8 @@ class Topic:
         self.policies = policies  # in force now; only `set_policies` replaces them
         self.log = log
         log.listener = self
+        # The totals of the log when it came into memory: what came since then is counted from here.
+        self.loaded_messages, self.loaded_bytes = log.ledgers.total_messages, log.ledgers.total_bytes
         self._refuse_old_clients = refuse_old_clients
         self._epochs = epochs
         self._writer = writer

@@ -16,6 +16,7 @@ import psycopg
 
 from broker.clock import Clock
 from broker.process.reports.holds import departure_of
+from broker.process.reports.history import History
 from broker.process.reports.rows import TopicReport, report_of
 from broker.process.reports.standings import Standings
 from broker.storage.away import is_away
@@ -57,6 +58,7 @@ class Reporter:
         self.rates = Rates()  # read by plans of acts too
         self._standings = Standings()
         self._started_ms = 0  # 0 = what an earlier broker left behind is judged
+        self.history = History(pool, clock)
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -66,6 +68,7 @@ class Reporter:
             self._started_ms = self._clock.now_ms()
             await store.forget_all(connection, self._started_ms)
             await cursor_store.forget_pending(connection)
+        await self.history.start()
         self._task = asyncio.create_task(for_ever(self._turn, what="the report"), name="reporter")
 
     async def stop(self) -> None:
@@ -74,7 +77,9 @@ class Reporter:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         try:
-            await asyncio.wait_for(self._report(), timeout=2)
+            async with asyncio.timeout(2):
+                await self._report()
+                await self.history.finish()
         except (TimeoutError, psycopg.Error) as error:
             logger.info("the last summaries were not written: %s", error)
         await self._pool.close()
@@ -103,12 +108,14 @@ class Reporter:
         await asyncio.sleep(INTERVAL_S)
         await self._report()
         await self._judge_unloaded()
+        await self.history.write()
 
     async def _report(self) -> None:
         topics, self._topics = self._topics, set()
         subscriptions, self._subscriptions = self._subscriptions, set()
         gone_consumers, self._gone_consumers = self._gone_consumers, {}
         gone_producers, self._gone_producers = self._gone_producers, []
+        self.history.note(topics, subscriptions)
         try:
             # Report a rate until it has come down to 0, although nothing else changes any more.
             quiet = self.rates.still_moving()

@@ -77,6 +77,9 @@ ALTER TABLE vela_cursor_chunk SET (fillfactor = 50, autovacuum_vacuum_scale_fact
 ALTER TABLE vela_cursor_chunk ALTER COLUMN bits SET STORAGE MAIN;
 ALTER TABLE vela_topic_summary SET (fillfactor = 50);
 ALTER TABLE vela_subscription_summary SET (fillfactor = 50);
+-- Points are written once and expire soon: vacuum often and little.
+ALTER TABLE vela_stats_point_10s SET (autovacuum_vacuum_scale_factor = 0.05);
+ALTER TABLE vela_stats_point_60s SET (autovacuum_vacuum_scale_factor = 0.05);
 CREATE SEQUENCE vela_delivery_id;
 CREATE SCHEMA IF NOT EXISTS vela_read_v1;
 CREATE VIEW vela_read_v1.topics AS

@@ -11,6 +11,7 @@ __all__ = ["beat_schedule"]
 _SWEEP_S = 5.0
 _POLICIES_S = 5.0
 _ACTS_S = 60.0
+_HISTORY_S = 10.0
 
 
 def beat_schedule() -> dict[str, dict[str, Any]]:
@@ -45,5 +46,10 @@ def beat_schedule() -> dict[str, dict[str, Any]]:
             "task": "broker.upkeep.tasks.sweep_acts",
             "schedule": _ACTS_S,
             "options": {"queue": "work", "expires": 2 * _ACTS_S},
+        },
+        "roll up history": {
+            "task": "broker.upkeep.tasks.roll_up_history",
+            "schedule": _HISTORY_S,
+            "options": {"queue": "work", "expires": 2 * _HISTORY_S},
         },
     }

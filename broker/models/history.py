@@ -1,0 +1,77 @@
+"""What topics and subscriptions did over time: points, in one table for each length of a bucket."""
+
+from __future__ import annotations
+
+from django.db import models
+
+__all__ = ["StatsPoint10s", "StatsPoint60s", "StatsPoint600s", "StatsPoint3600s", "StatsProgress"]
+
+
+class _StatsPoint(models.Model):
+    """What one topic or subscription did in one bucket. No row means that nothing changed.
+
+    The key begins with the time, so that appending, rolling up and expiring each touch one end of the index. There are
+    no foreign keys: points of something deleted expire like the others.
+    """
+
+    pk = models.CompositePrimaryKey("at_ms", "topic_id", "subscription_id")
+    at_ms = models.BigIntegerField()  # when the bucket begins
+    topic_id = models.BigIntegerField()  # 0 = all topics together
+    subscription_id = models.BigIntegerField()  # 0 = the topic, with its subscriptions' messages summed
+    messages_in = models.BigIntegerField(null=True)  # NULL for a subscription, here and in the next line
+    bytes_in = models.BigIntegerField(null=True)
+    messages_out = models.BigIntegerField()
+    messages_acked = models.BigIntegerField()
+    messages_redelivered = models.BigIntegerField()
+    # Of a topic, the backlog of its worst subscription; of all topics, the sum over subscriptions. NULL = unknown.
+    backlog_before = models.BigIntegerField(null=True)  # when the bucket began
+    backlog = models.BigIntegerField(null=True)  # when it ended
+    backlog_most = models.BigIntegerField(null=True)  # the most that was seen in it, begin and end included
+    stored_bytes = models.BigIntegerField(null=True)  # when it ended; NULL for a subscription
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self.topic_id}/{self.subscription_id} at {self.at_ms}"
+
+
+class StatsPoint10s(_StatsPoint):
+    """Buckets of 10 s. The broker writes them."""
+
+    class Meta:
+        db_table = "vela_stats_point_10s"
+
+
+class StatsPoint60s(_StatsPoint):
+    """Buckets of a minute, rolled up by Celery like the longer ones."""
+
+    class Meta:
+        db_table = "vela_stats_point_60s"
+
+
+class StatsPoint600s(_StatsPoint):
+    """Buckets of ten minutes."""
+
+    class Meta:
+        db_table = "vela_stats_point_600s"
+
+
+class StatsPoint3600s(_StatsPoint):
+    """Buckets of an hour."""
+
+    class Meta:
+        db_table = "vela_stats_point_3600s"
+
+
+class StatsProgress(models.Model):
+    """How far the points of one resolution are written. The points before `until_ms` do not change any more."""
+
+    resolution_s = models.IntegerField(primary_key=True)  # the length of a bucket: 10, 60, 600 or 3600
+    until_ms = models.BigIntegerField()
+
+    class Meta:
+        db_table = "vela_stats_progress"
+
+    def __str__(self) -> str:
+        return f"{self.resolution_s} s until {self.until_ms}"

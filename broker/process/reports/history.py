@@ -1,0 +1,96 @@
+"""Writes a point for every topic and subscription that changed, every 10 s: the past that the console's charts show."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from broker.clock import Clock
+from broker.process.reports.buckets import Buckets
+from broker.storage.away import is_away
+from broker.storage.history.points import BUCKET_MS, PointRow, add_points, written_until_ms
+from broker.storage.pool import ConnectionPool, first_line
+
+if TYPE_CHECKING:
+    from broker.subscription.subscription import Subscription
+    from broker.topics.topic import Topic
+
+__all__ = ["History"]
+
+logger = logging.getLogger(__name__)
+
+
+class History:
+    """Stores each bucket once. While the database is away, the next bucket grows and nothing is lost.
+
+    Only the reporter's task calls it. A crash loses the bucket that was not stored.
+    """
+
+    def __init__(self, pool: ConnectionPool, clock: Clock) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._buckets = Buckets()
+        self._open_ms = 0  # the begin of the first bucket that may be written next
+        self._unstored: tuple[int, list[PointRow]] | None = None  # the begin of a bucket, and its rows
+
+    async def start(self) -> None:
+        """Begin after the last bucket of an earlier broker, so that no two write the same one. Raises psycopg.Error."""
+        async with self._pool.use() as connection:
+            written_ms = await written_until_ms(connection)
+        self._open_ms = max(written_ms, _begin_of_bucket(self._clock.now_ms()))
+
+    def note(self, topics: Collection[Topic], subscriptions: Collection[Subscription]) -> None:
+        """Count these in the next bucket."""
+        self._buckets.note(topics, subscriptions)
+
+    async def write(self) -> None:
+        """Store the bucket that has ended, if one has. Raises psycopg.Error while the database is away.
+
+        What happened between two calls counts in the bucket that ended last.
+        """
+        await self._store()
+        ended_ms = _begin_of_bucket(self._clock.now_ms()) - BUCKET_MS
+        if ended_ms >= self._open_ms:  # not while the clock is set back
+            await self._close(ended_ms)
+
+    async def finish(self) -> None:
+        """Store everything up to now. Raises psycopg.Error while the database is away."""
+        await self._store()
+        await self._close(max(self._open_ms, _begin_of_bucket(self._clock.now_ms())))
+
+    async def _close(self, at_ms: int) -> None:
+        """End the bucket that begins at `at_ms`, and store it."""
+        self._open_ms = at_ms + BUCKET_MS
+        rows: list[PointRow] = []
+        self._unstored = (at_ms, rows)
+        for some in self._buckets.slices():
+            rows += some
+            await asyncio.sleep(0)  # clients are served between two slices
+        await self._store()
+
+    async def _store(self) -> None:
+        if self._unstored is None:
+            return
+        at_ms, rows = self._unstored
+        if rows:
+            try:
+                async with self._pool.use() as connection:
+                    await add_points(connection, at_ms, rows)
+            except psycopg.Error as error:
+                if is_away(error):
+                    raise  # the next call repeats it
+                # Do not retry: a refused row is likely to be refused for ever.
+                logger.error(
+                    "the database refused %s points; charts have a gap of 10 s: %s",
+                    len(rows),
+                    first_line(error),
+                )
+        self._unstored = None
+
+
+def _begin_of_bucket(time_ms: int) -> int:
+    return time_ms - time_ms % BUCKET_MS

@@ -1,0 +1,114 @@
+"""Rolls points up into longer buckets, and removes old ones. Celery calls it, so it is synchronous.
+
+Every piece is a transaction of its own and takes much less than a second. A run that is killed loses one piece, which
+the next run does again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import cache
+from itertools import pairwise
+from typing import Final
+
+import psycopg
+from psycopg import sql
+
+from broker.storage.conninfo import conninfo
+from broker.storage.queries import query
+
+__all__ = ["RESOLUTIONS_S", "expire", "roll_up"]
+
+RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of buckets, the finest first
+# Without a bucket for this long, the broker has nothing more to say about a minute. One that comes still later counts
+# in the first minute that is not rolled up.
+_LATE_MS: Final = 30_000
+_RECENT_MS: Final = 120_000  # the sums of the present count for a minute that ended at most this long ago
+_EXPIRED_AT_ONCE: Final = 10_000  # points
+
+_Connection = psycopg.Connection[tuple[object, ...]]
+
+
+def _connect() -> _Connection:
+    return psycopg.connect(conninfo(), autocommit=True, application_name="vela task", connect_timeout=5)
+
+
+@cache
+def _of_tables(name: str, resolution_s: int, coarse_s: int = 0) -> bytes:
+    """Return a query of history.sql with its tables named."""
+    tables = {
+        "points": sql.Identifier(f"vela_stats_point_{resolution_s}s"),
+        "coarse": sql.Identifier(f"vela_stats_point_{coarse_s}s"),
+    }
+    return sql.SQL(query("history", name).decode()).format(**tables).as_bytes(None)
+
+
+def roll_up(now_ms: int, *, budget_s: float) -> int:
+    """Roll up the buckets that are complete, oldest first, for about `budget_s`. Return how many. Safe to repeat."""
+    ends_s = time.monotonic() + budget_s
+    done = 0
+    with _connect() as connection:
+        connection.execute(query("history", "open_progress"))
+        for fine_s, coarse_s in pairwise(RESOLUTIONS_S):
+            while time.monotonic() < ends_s and _roll_up_next(connection, fine_s, coarse_s, now_ms):
+                done += 1
+    return done
+
+
+def _roll_up_next(connection: _Connection, fine_s: int, coarse_s: int, now_ms: int) -> bool:
+    """Roll up the oldest complete bucket of `coarse_s` that has points. Return False if there is none."""
+    with connection.transaction():
+        from_ms = _number(connection, query("history", "lock_progress"), resolution_s=coarse_s)
+        written_ms = _number(connection, query("history", "until"), resolution_s=fine_s)
+        if fine_s == RESOLUTIONS_S[0]:
+            written_ms = max(written_ms, now_ms - _LATE_MS)
+        to_ms = _begin_of_bucket(written_ms, coarse_s)
+        if to_ms <= from_ms:
+            return False
+        first_ms = _number(connection, _of_tables("first_point", fine_s), from_ms=from_ms, to_ms=to_ms)
+        if not first_ms:
+            connection.execute(query("history", "advance"), {"resolution_s": coarse_s, "until_ms": to_ms})
+            return False
+        at_ms = _begin_of_bucket(first_ms, coarse_s)
+        end_ms = at_ms + coarse_s * 1000
+        connection.execute(_of_tables("roll_up", fine_s, coarse_s), {"from_ms": at_ms, "to_ms": end_ms})
+        if fine_s == RESOLUTIONS_S[0]:
+            is_recent = now_ms - end_ms < _RECENT_MS
+            connection.execute(_of_tables("sum_up", coarse_s), {"at_ms": at_ms, "is_recent": is_recent})
+        connection.execute(query("history", "advance"), {"resolution_s": coarse_s, "until_ms": end_ms})
+    return True
+
+
+def expire(now_ms: int, *, kept_ms: Mapping[int, int], budget_s: float) -> int:
+    """Remove points older than `kept_ms` of their resolution, for about `budget_s`. Return how many. Safe to repeat.
+
+    Points that are not rolled up yet stay.
+    """
+    ends_s = time.monotonic() + budget_s
+    gone = 0
+    with _connect() as connection:
+        for resolution_s, coarse_s in zip(RESOLUTIONS_S, (*RESOLUTIONS_S[1:], None), strict=True):
+            before_ms = now_ms - kept_ms[resolution_s]
+            if coarse_s is not None:
+                before_ms = min(
+                    before_ms, _number(connection, query("history", "until"), resolution_s=coarse_s)
+                )
+            while time.monotonic() < ends_s:
+                removed = connection.execute(
+                    _of_tables("expire", resolution_s), {"before_ms": before_ms, "limit": _EXPIRED_AT_ONCE}
+                ).rowcount
+                gone += removed
+                if removed < _EXPIRED_AT_ONCE:
+                    break
+    return gone
+
+
+def _begin_of_bucket(time_ms: int, resolution_s: int) -> int:
+    return time_ms - time_ms % (resolution_s * 1000)
+
+
+def _number(connection: _Connection, statement: bytes, **parameters: int) -> int:
+    """Return the only value of a query, 0 for NULL and for no row."""
+    row = connection.execute(statement, parameters).fetchone()
+    return int(str(row[0])) if row is not None and row[0] is not None else 0

@@ -1,0 +1,96 @@
+-- Points: what topics and subscriptions did in each bucket. The broker appends the buckets of 10 s, and Celery rolls them up.
+-- {points} stands for the table of one resolution, {coarse} for the table of the next one.
+
+-- name: open_progress
+INSERT INTO vela_stats_progress (resolution_s, until_ms)
+SELECT resolution_s, 0 FROM unnest(ARRAY[10, 60, 600, 3600]) AS resolution_s ON CONFLICT DO NOTHING
+
+-- name: until
+SELECT until_ms FROM vela_stats_progress WHERE resolution_s = %(resolution_s)s
+
+-- name: begin_bucket
+-- No row if the bucket is stored already, which a repetition finds. Otherwise where its points go: a bucket that comes after
+-- its minute was rolled up counts in the first minute that was not. The share lock keeps a roll-up waiting meanwhile.
+WITH turn AS (
+    INSERT INTO vela_stats_progress AS g (resolution_s, until_ms) VALUES (10, %(at_ms)s + 10000)
+    ON CONFLICT (resolution_s) DO UPDATE SET until_ms = EXCLUDED.until_ms WHERE g.until_ms < EXCLUDED.until_ms
+    RETURNING g.until_ms
+), rolled AS MATERIALIZED (
+    SELECT until_ms FROM vela_stats_progress WHERE resolution_s = 60 FOR SHARE
+)
+SELECT greatest(%(at_ms)s, (SELECT until_ms FROM rolled)) FROM turn
+
+-- name: add_points
+INSERT INTO vela_stats_point_10s AS p (at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked,
+    messages_redelivered, backlog_before, backlog, backlog_most, stored_bytes)
+SELECT %(at_ms)s, u.* FROM unnest(%(topic_id)b::bigint[], %(subscription_id)b::bigint[], %(messages_in)b::bigint[],
+    %(bytes_in)b::bigint[], %(messages_out)b::bigint[], %(messages_acked)b::bigint[], %(messages_redelivered)b::bigint[],
+    %(backlog_before)b::bigint[], %(backlog)b::bigint[], %(backlog_most)b::bigint[], %(stored_bytes)b::bigint[]) AS u
+ON CONFLICT (at_ms, topic_id, subscription_id) DO UPDATE SET messages_in = p.messages_in + EXCLUDED.messages_in,
+    bytes_in = p.bytes_in + EXCLUDED.bytes_in, messages_out = p.messages_out + EXCLUDED.messages_out,
+    messages_acked = p.messages_acked + EXCLUDED.messages_acked,
+    messages_redelivered = p.messages_redelivered + EXCLUDED.messages_redelivered,
+    backlog = EXCLUDED.backlog, backlog_most = greatest(p.backlog_most, EXCLUDED.backlog_most),
+    stored_bytes = EXCLUDED.stored_bytes
+
+-- name: lock_progress
+-- One roll-up of a resolution at a time, and no late bucket meanwhile. The next statement sees what was stored before.
+SELECT until_ms FROM vela_stats_progress WHERE resolution_s = %(resolution_s)s FOR UPDATE
+
+-- name: first_point
+SELECT min(at_ms) FROM {points} WHERE at_ms >= %(from_ms)s AND at_ms < %(to_ms)s
+
+-- name: roll_up
+INSERT INTO {coarse} (at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked,
+    messages_redelivered, backlog_before, backlog, backlog_most, stored_bytes)
+SELECT %(from_ms)s, topic_id, subscription_id, sum(messages_in)::bigint, sum(bytes_in)::bigint, sum(messages_out)::bigint,
+       sum(messages_acked)::bigint, sum(messages_redelivered)::bigint, (array_agg(backlog_before ORDER BY at_ms))[1],
+       (array_agg(backlog ORDER BY at_ms DESC))[1], max(backlog_most), (array_agg(stored_bytes ORDER BY at_ms DESC))[1]
+FROM {points} WHERE at_ms >= %(from_ms)s AND at_ms < %(to_ms)s GROUP BY topic_id, subscription_id
+ON CONFLICT DO NOTHING
+
+-- name: sum_up
+-- Points of partitioned topics and of all topics together, of the minute that `roll_up` has just filled. Their backlog and
+-- size are those of now, as lists show them, so only a minute that has just ended gets them. Partitions without a point
+-- count too. What the backlog was before follows from the growth in the minute.
+WITH grown AS (
+    SELECT t.parent_id AS topic_id, sum(p.messages_in) AS messages_in, sum(p.bytes_in) AS bytes_in,
+           sum(p.messages_out) AS messages_out, sum(p.messages_acked) AS messages_acked,
+           sum(p.messages_redelivered) AS messages_redelivered, sum(p.backlog - p.backlog_before) AS backlog
+    FROM {points} p JOIN vela_topic t ON t.id = p.topic_id
+    WHERE p.at_ms = %(at_ms)s AND p.subscription_id = 0 AND t.parent_id IS NOT NULL GROUP BY t.parent_id
+    UNION ALL
+    SELECT 0, sum(messages_in), sum(bytes_in), sum(messages_out) FILTER (WHERE subscription_id = 0),
+           sum(messages_acked) FILTER (WHERE subscription_id = 0),
+           sum(messages_redelivered) FILTER (WHERE subscription_id = 0),
+           sum(backlog - backlog_before) FILTER (WHERE subscription_id <> 0)
+    FROM {points} WHERE at_ms = %(at_ms)s HAVING count(*) > 0
+), present AS (
+    SELECT t.parent_id AS topic_id, sum(s.max_backlog_messages) AS backlog, sum(s.stored_bytes) AS stored_bytes
+    FROM grown g JOIN vela_topic t ON t.parent_id = g.topic_id JOIN vela_topic_summary s ON s.topic_id = t.id
+    WHERE %(is_recent)s GROUP BY t.parent_id
+    UNION ALL
+    SELECT 0, (
+        SELECT coalesce(sum(greatest(n.messages_in - u.acked_messages, 0)), 0)
+        FROM vela_subscription_summary u JOIN vela_subscription s ON s.id = u.subscription_id
+        JOIN vela_topic_summary n ON n.topic_id = s.topic_id
+    ), (SELECT coalesce(sum(stored_bytes), 0) FROM vela_topic_summary)
+    WHERE %(is_recent)s
+)
+INSERT INTO {points} (at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked,
+    messages_redelivered, backlog_before, backlog, backlog_most, stored_bytes)
+SELECT %(at_ms)s, g.topic_id, 0, coalesce(g.messages_in, 0), coalesce(g.bytes_in, 0), coalesce(g.messages_out, 0),
+       coalesce(g.messages_acked, 0), coalesce(g.messages_redelivered, 0),
+       CASE WHEN n.backlog IS NOT NULL THEN greatest(n.backlog - coalesce(g.backlog, 0), 0) END, n.backlog,
+       greatest(n.backlog - coalesce(g.backlog, 0), n.backlog), n.stored_bytes
+FROM grown g LEFT JOIN present n ON n.topic_id = g.topic_id
+ON CONFLICT DO NOTHING
+
+-- name: advance
+UPDATE vela_stats_progress SET until_ms = %(until_ms)s WHERE resolution_s = %(resolution_s)s
+
+-- name: expire
+-- The oldest points, some at a time. The index begins with the time, so this touches one end of it.
+DELETE FROM {points} WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM {points} WHERE at_ms < %(before_ms)s ORDER BY at_ms LIMIT %(limit)s
+))

@@ -1,0 +1,232 @@
+"""Points are rolled up into longer buckets, with equal sums even if a run is killed. Old ones expire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import psycopg
+import pytest
+
+from broker.storage.history import roll_up as store
+from broker.storage.history.roll_up import RESOLUTIONS_S, expire, roll_up
+from tests.support.broker_harness import one_row, rows
+
+HOUR_MS = 3_600_000
+BEGIN_MS = 1_700_000_000_000 // HOUR_MS * HOUR_MS
+DAY_MS = 24 * HOUR_MS
+KEPT_MS = {10: 2 * HOUR_MS, 60: DAY_MS, 600: 7 * DAY_MS, 3600: 90 * DAY_MS}
+SUMS = "sum(messages_in), sum(bytes_in), sum(messages_out), sum(messages_acked), sum(messages_redelivered)"
+
+
+@pytest.fixture
+def url(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The tasks work on this database."""
+    monkeypatch.setattr(store, "conninfo", lambda: broker_url)
+    return broker_url
+
+
+def add(url: str, points: Iterable[tuple[Any, ...]]) -> None:
+    """Points of topic 1, or of subscription 7: time, subscription, messages, backlog before and after."""
+    values = ", ".join(["%s"] * 10)
+    with psycopg.connect(url) as connection:
+        connection.cursor().executemany(
+            f"INSERT INTO vela_stats_point_10s VALUES (%s, 1, {values})".encode(),
+            [
+                (
+                    at_ms,
+                    subscription,
+                    None if subscription else messages,
+                    None if subscription else 10 * messages,
+                    messages,
+                    messages,
+                    1,
+                    before,
+                    after,
+                    max(before, after),
+                    None if subscription else 100 + after,
+                )
+                for at_ms, subscription, messages, before, after in points
+            ],
+        )
+
+
+def busy(url: str, buckets: int, *, every: int = 1) -> None:
+    """A topic and its subscription, with a backlog that grows by one in each bucket."""
+    add(
+        url,
+        [
+            (BEGIN_MS + number * 10_000, subscription, number + 1, number, number + 1)
+            for number in range(0, buckets, every)
+            for subscription in (0, 7)
+        ],
+    )
+
+
+def complete(now_ms: int) -> int:
+    """Run until there is nothing left; how many buckets were rolled up."""
+    done = 0
+    while piece := roll_up(now_ms, budget_s=0.5):
+        done += piece
+    return done
+
+
+def dump(url: str) -> list[list[tuple[Any, ...]]]:
+    """Everything that is stored."""
+    return [
+        rows(url, f"SELECT * FROM vela_stats_point_{each}s ORDER BY 1, 2, 3") for each in RESOLUTIONS_S
+    ] + [rows(url, "SELECT * FROM vela_stats_progress ORDER BY 1")]
+
+
+def test_every_resolution_has_the_same_sums_and_a_second_run_changes_nothing(url: str) -> None:
+    busy(url, 2 * 360, every=7)
+    now_ms = BEGIN_MS + 2 * HOUR_MS + 30_000
+    assert complete(now_ms) > 100
+    for subscription in (0, 7):
+        sums = {
+            rows(
+                url,
+                f"SELECT {SUMS} FROM vela_stats_point_{each}s WHERE (topic_id, subscription_id) = (1, %s)",
+                subscription,
+            )[0]
+            for each in RESOLUTIONS_S
+        }
+        assert len(sums) == 1, sums
+    before = dump(url)
+    assert complete(now_ms) == 0
+    assert dump(url) == before
+
+
+def test_a_rolled_up_backlog_has_its_begin_its_end_and_its_most(url: str) -> None:
+    add(url, [(BEGIN_MS, 7, 1, 3, 9), (BEGIN_MS + 10_000, 7, 1, 9, 4), (BEGIN_MS + 50_000, 7, 1, 4, 5)])
+    complete(BEGIN_MS + 90_000)
+    found = one_row(
+        url,
+        "SELECT at_ms, backlog_before, backlog, backlog_most FROM vela_stats_point_60s WHERE subscription_id = 7",
+    )
+    assert found == (BEGIN_MS, 3, 5, 9)
+
+
+def test_a_minute_waits_until_the_broker_has_nothing_more_to_say_about_it(url: str) -> None:
+    busy(url, 7)
+    assert roll_up(BEGIN_MS + 89_999, budget_s=9) == 0
+    rows(url, "UPDATE vela_stats_progress SET until_ms = %s WHERE resolution_s = 10", BEGIN_MS + 70_000)
+    assert roll_up(BEGIN_MS + 70_000, budget_s=9) == 1
+    assert one_row(url, "SELECT count(*) FROM vela_stats_point_60s WHERE topic_id = 1") == (2,)
+    assert roll_up(BEGIN_MS + 149_999, budget_s=9) == 0
+    assert roll_up(BEGIN_MS + 150_000, budget_s=9) == 1
+
+
+def test_time_without_points_is_passed_in_one_step(url: str) -> None:
+    busy(url, 1)
+    now_ms = BEGIN_MS + 30 * DAY_MS
+    assert complete(now_ms) == 3
+    until = dict(rows(url, "SELECT resolution_s, until_ms FROM vela_stats_progress WHERE resolution_s > 10"))
+    assert until == {
+        60: (now_ms - 30_000) // 60_000 * 60_000,
+        600: (now_ms - 30_000) // 600_000 * 600_000,
+        3600: (now_ms - 30_000) // HOUR_MS * HOUR_MS,
+    }
+
+
+KILLING = """
+CREATE FUNCTION test_kill() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_terminate_backend(pg_backend_pid());
+    RETURN NULL;
+END $$;
+CREATE TRIGGER test_kill AFTER INSERT OR UPDATE ON {table} FOR EACH STATEMENT EXECUTE FUNCTION test_kill();"""
+NOT_KILLING = "DROP FUNCTION IF EXISTS test_kill() CASCADE"
+
+
+@pytest.mark.parametrize("table", ["vela_stats_point_60s", "vela_stats_point_600s", "vela_stats_progress"])
+def test_a_run_that_is_killed_half_way_leaves_right_sums(url: str, table: str) -> None:
+    busy(url, 360)
+    roll_up(BEGIN_MS + 200_000, budget_s=9)
+    now_ms = BEGIN_MS + HOUR_MS + 30_000
+    before = dump(url)
+    rows(url, KILLING.format(table=table))
+    try:
+        with pytest.raises(psycopg.OperationalError):
+            complete(now_ms)
+        assert table == "vela_stats_point_600s" or dump(url) == before  # the minutes before were done
+    finally:
+        rows(url, NOT_KILLING)
+    complete(now_ms)
+    sums = {
+        rows(url, f"SELECT {SUMS} FROM vela_stats_point_{each}s WHERE topic_id = 1")[0]
+        for each in RESOLUTIONS_S
+    }
+    assert len(sums) == 1, sums
+
+
+def test_points_expire_by_resolution_and_never_before_they_are_rolled_up(url: str) -> None:
+    busy(url, 3 * 360)
+    now_ms = BEGIN_MS + 3 * HOUR_MS + 30_000
+    assert expire(now_ms, kept_ms=KEPT_MS, budget_s=9) == 0  # beat was off: nothing is rolled up yet
+    complete(now_ms)
+    assert expire(now_ms, kept_ms=KEPT_MS, budget_s=9) == 2 * 363
+    assert one_row(url, "SELECT min(at_ms) FROM vela_stats_point_10s") == (BEGIN_MS + HOUR_MS + 30_000,)
+    assert one_row(url, "SELECT min(at_ms) FROM vela_stats_point_60s") == (BEGIN_MS,)
+    assert expire(now_ms, kept_ms=KEPT_MS, budget_s=9) == 0
+    expire(now_ms + 91 * DAY_MS, kept_ms=KEPT_MS, budget_s=9)
+    complete(now_ms + 91 * DAY_MS)
+    expire(now_ms + 91 * DAY_MS, kept_ms=KEPT_MS, budget_s=9)
+    assert dump(url)[:-1] == [[], [], [], []]
+
+
+def test_expiry_goes_in_pieces(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "_EXPIRED_AT_ONCE", 10)
+    busy(url, 30)
+    now_ms = BEGIN_MS + DAY_MS
+    complete(now_ms)
+    assert expire(now_ms, kept_ms=KEPT_MS, budget_s=9) == 60
+    assert one_row(url, "SELECT count(*) FROM vela_stats_point_10s") == (0,)
+
+
+def topic_id(url: str, name: str, parent: int | None = None, *, backlog: int = 0) -> int:
+    """A topic with its summary."""
+    (found,) = one_row(
+        url,
+        "WITH t AS (INSERT INTO vela_tenant (name, created_at) VALUES ('x', now()) ON CONFLICT (name) DO UPDATE SET"
+        " name = EXCLUDED.name RETURNING id), n AS (INSERT INTO vela_namespace (tenant_id, name, policies, created_at)"
+        " SELECT id, 'y', '{}', now() FROM t ON CONFLICT (tenant_id, name) DO UPDATE SET name = EXCLUDED.name"
+        " RETURNING id) SELECT id FROM n",
+    )
+    (topic,) = one_row(
+        url,
+        "INSERT INTO vela_topic (namespace_id, name, parent_id, partition, partitions, policies,"
+        " properties, created_at) VALUES (%s, %s, %s, -1, 0, '{}', '{}', now()) RETURNING id",
+        found,
+        name,
+        parent,
+    )
+    rows(
+        url,
+        "INSERT INTO vela_topic_summary VALUES (%s, 100, 1000, 5000, 1, 0, 0, 0, %s, 0, 0)",
+        topic,
+        backlog,
+    )
+    return int(topic)
+
+
+def test_partitions_and_everything_are_summed_with_the_present_backlog(url: str) -> None:
+    parent = topic_id(url, "p")
+    first = topic_id(url, "p-partition-0", parent, backlog=30)
+    topic_id(url, "p-partition-1", parent, backlog=12)  # without a point in this minute
+    insert = "INSERT INTO vela_stats_point_10s VALUES (%s, %s, 0, 5, 50, 4, 3, 2, 20, 30, 30, 5000)"
+    rows(url, insert, BEGIN_MS, first)
+    rows(url, insert, BEGIN_MS, 999)  # deleted since
+    complete(BEGIN_MS + 95_000)
+    of_sum = (
+        "SELECT messages_in, messages_out, messages_acked, messages_redelivered, backlog_before, backlog, stored_bytes"
+        " FROM vela_stats_point_60s WHERE (topic_id, subscription_id) = (%s, 0)"
+    )
+    assert one_row(url, of_sum, parent) == (5, 4, 3, 2, 32, 42, 10_000)
+    everything = one_row(url, of_sum, 0)
+    assert everything[:4] == (10, 8, 6, 4)
+    assert everything[5:] == (0, 15_000)  # the sum over subscriptions, of which there are none
+    rows(url, insert, BEGIN_MS + HOUR_MS, first)
+    complete(BEGIN_MS + DAY_MS)  # a day later, nobody knows what the backlog was then
+    late = rows(url, of_sum.replace("WHERE", "WHERE at_ms = %s AND"), BEGIN_MS + HOUR_MS, parent)
+    assert late == [(5, 4, 3, 2, None, None, None)]
