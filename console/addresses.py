@@ -15,6 +15,8 @@ __all__ = [
     "NameConverter",
     "TopicConverter",
     "act_form_url",
+    "message_url",
+    "messages_url",
     "short_name",
     "subscription_url",
     "topic_url",
@@ -78,6 +80,16 @@ def subscription_url(topic: str, subscription: str) -> str:
     if not subscription:
         return topic_url(topic)
     return reverse("console:subscription", args=[topic, subscription])
+
+
+def messages_url(topic: str) -> str:
+    """Return the address of the page that finds messages of a topic."""
+    return reverse("console:messages", args=[topic])
+
+
+def message_url(topic: str, spot: object) -> str:
+    """Return the address of one message: `spot` is ledger:entry, or ledger:entry:index for a member of a batch."""
+    return reverse("console:message", args=[topic, str(spot)])
 
 
 def act_form_url(topic: str, subscription: str, kind: str) -> str:

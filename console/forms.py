@@ -6,7 +6,6 @@ A valid form has the `.kind` and `.parameters()` that broker.acts.requests takes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from django import forms
@@ -15,6 +14,7 @@ from django.core.exceptions import ValidationError
 from broker.acts.requests import MOST_DRIFT_MESSAGES
 from console.marks import shown
 from console.words.acts import must_type_name
+from console.words.numerals import read_time_ms
 from vela.wire.errors import InvalidMessageId
 from vela.wire.message_id import MessageId
 
@@ -109,11 +109,9 @@ class ResetForm(ActForm):
         if not text:
             return None
         try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            raise ValidationError("Write the time as 2026-03-01 14:30:00.000, in UTC.") from None
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return int(moment.timestamp() * 1000)
+            return read_time_ms(text)
+        except ValueError as error:
+            raise ValidationError(str(error)) from None
 
     def clean_id(self) -> str:
         """Check the form ledger:entry[:partition[:batch index]]. The act checks that the topic has it."""
@@ -141,6 +139,13 @@ class ResetForm(ActForm):
                 return {"to": end}
 
 
+def _message_id(text: str) -> str:
+    try:
+        return str(MessageId.parse(text.strip()))
+    except InvalidMessageId:
+        raise ValidationError("Write the message id as ledger:entry, for example 12:4071.") from None
+
+
 class SkipForm(ActForm):
     """Skip the next N messages."""
 
@@ -161,18 +166,18 @@ class SkipForm(ActForm):
 
 
 class SkipOneForm(ActForm):
-    """Skip one message."""
+    """Skip one message, wherever it is."""
 
     kind = "skip_one"
     heading = "Skip one message"
-    lead = "Skip this message: it counts as acked and is not delivered again. All others stay."
+    lead = "Skip one message, for example one that always fails: it counts as acked and is never delivered."
     template = "console/forms/skip_one.html"
 
     id = forms.CharField(error_messages={"required": "Give the message id."})
 
     def clean_id(self) -> str:
-        """Check the form ledger:entry[:partition[:batch index]]. The act checks that the topic has it."""
-        return _message_id(self.cleaned_data["id"].strip())
+        """Check the form of the id. The act checks that the topic has the message."""
+        return _message_id(self.cleaned_data["id"])
 
     def parameters(self) -> dict[str, Any]:
         """Return the message id."""
@@ -227,13 +232,6 @@ class DisconnectForm(RedeliverForm):
     kind = "disconnect"
     heading = "Disconnect"
     lead = "Close a consumer. Its unacked messages go to the others. Most clients reconnect by themselves."
-
-
-def _message_id(text: str) -> str:
-    try:
-        return str(MessageId.parse(text))
-    except InvalidMessageId:
-        raise ValidationError("Write the message id as ledger:entry, for example 12:4071.") from None
 
 
 act_forms: dict[str, type[ActForm]] = {

@@ -11,6 +11,8 @@ from console.views.act import act, apply, undo
 from console.views.act_form import act_form
 from console.views.acts import acts
 from console.views.login import Login
+from console.views.message import message, raw_message
+from console.views.messages import export_messages, messages
 from console.views.subscription import subscription
 from console.views.theme import theme
 from console.views.topic import topic
@@ -25,6 +27,10 @@ urlpatterns = [
     path("theme", theme, name="theme"),
     path("topics", topics, name="topics"),
     path("t/<topic:topic>", topic, name="topic"),
+    path("t/<topic:topic>/messages", messages, name="messages"),
+    path("t/<topic:topic>/messages/export", export_messages, name="messages_export"),
+    path("t/<topic:topic>/m/<name:spot>", message, name="message"),
+    path("t/<topic:topic>/m/<name:spot>/raw", raw_message, name="message_raw"),
     path("t/<topic:topic>/s/<name:name>", subscription, name="subscription"),
     path("t/<topic:topic>/s/<name:name>/act/<name:kind>", act_form, name="act_form"),
     path("acts", acts, name="acts"),

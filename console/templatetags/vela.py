@@ -32,6 +32,8 @@ register.simple_tag(acts.acked_meanwhile, name="acked_meanwhile")
 register.simple_tag(addresses.topic_url, name="topic_url")
 register.simple_tag(addresses.subscription_url, name="subscription_url")
 register.simple_tag(addresses.act_form_url, name="act_form_url")
+register.simple_tag(addresses.messages_url, name="messages_url")
+register.simple_tag(addresses.message_url, name="message_url")
 
 
 @register.filter

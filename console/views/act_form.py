@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods
 from broker.acts import requests as acts
 from console.access import Rights, operator_only
 from console.blocks import page
-from console.forms import act_forms
+from console.forms import ActForm, act_forms
 from console.origin import origin_of
 from console.queries.subscription import subscription_head
 
@@ -27,11 +27,7 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
     head = subscription_head(topic, name)
     if form_class is None or head is None:
         raise Http404("There is no such act or subscription.")
-    if request.method == "POST":
-        form = form_class(request.POST)
-    else:
-        given = {name: request.GET[name] for name in form_class.base_fields if name in request.GET}
-        form = form_class(initial=given)
+    form = form_class(request.POST) if request.method == "POST" else _prefilled(form_class, request)
     status, refusal = 200, ""
     if request.method == "POST":
         status = 422
@@ -58,3 +54,9 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
         "nav": "topics",
     }
     return page(request, rights, "console/pages/act_form.html", context, status=status)
+
+
+def _prefilled(form_class: type[ActForm], request: HttpRequest) -> ActForm:
+    """Return the empty form, with the values that a link to it gave in the address."""
+    given = {name: request.GET[name] for name in form_class.base_fields if name in request.GET}
+    return form_class(initial=given)

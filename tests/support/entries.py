@@ -7,9 +7,10 @@ from typing import Any
 
 from vela.wire.checksum import MAGIC
 from vela.wire.entry import with_checksum
+from vela.wire.entry.header import parse_metadata
 from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata, SingleMessageMetadata
 
-__all__ = ["batch_without_highest", "chunk", "single"]
+__all__ = ["batch_without_highest", "chunk", "encrypted", "single"]
 
 
 def _entry(metadata: MessageMetadata, payload: bytes) -> bytes:
@@ -55,3 +56,10 @@ def chunk(
         "total_chunk_msg_size": chunks,
     }
     return _entry(MessageMetadata(**(fields | others)), payload or b"%d" % chunk_id)
+
+
+def encrypted(entry: bytes, *, key_name: str = "finance-2026") -> bytes:
+    """An entry whose metadata says that its payload is encrypted."""
+    metadata, payload_offset = parse_metadata(entry)
+    metadata.encryption_keys.add(key=key_name, value=b"wrapped")
+    return _entry(metadata, entry[payload_offset:])

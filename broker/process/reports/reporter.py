@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import psycopg
 
 from broker.clock import Clock
-from broker.process.reports.holds import departure_of
 from broker.process.reports.history import History
+from broker.process.reports.holds import departure_of
 from broker.process.reports.rows import TopicReport, report_of
 from broker.process.reports.standings import Standings
 from broker.storage.away import is_away

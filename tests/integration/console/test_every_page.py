@@ -23,6 +23,8 @@ PAGES = {
     f"{ORDERS}?tab=ledgers": 4 + 3,
     BILLING: 4 + 12,
     f"{BILLING}?pending=500": 4 + 12,
+    f"{ORDERS}/messages": 4 + 5,
+    f"{ORDERS}/messages?start=oldest&sub=billing&key=customer-1": 4 + 9,
     f"{BILLING}/act/rewind": 4 + 1,
     f"{BILLING}/act/reset": 4 + 1,
     f"{BILLING}/act/skip": 4 + 1,
@@ -88,7 +90,7 @@ def test_the_cost_does_not_grow(
         operator.get(address)
 
 
-@pytest.mark.parametrize("address", ["/topics", ORDERS, BILLING, "/acts"])
+@pytest.mark.parametrize("address", ["/topics", ORDERS, f"{ORDERS}/messages", BILLING, "/acts"])
 def test_every_part_has_an_address_and_a_version(address: str, operator: Client, shop: Shop) -> None:
     html = operator.get(address).content.decode()
     parts = re.findall(r'id="part-(\w+)".*?data-etag="([^"]*)".*?hx-get="([^"]*)"', html, re.DOTALL)
@@ -125,7 +127,7 @@ def test_what_is_not_there_says_so(address: str, operator: Client, shop: Shop) -
     assert operator.get(address).status_code == 404
 
 
-@pytest.mark.parametrize("address", ["/topics", ORDERS, BILLING, "/acts"])
+@pytest.mark.parametrize("address", ["/topics", ORDERS, f"{ORDERS}/messages", BILLING, "/acts"])
 def test_pages_only_look(address: str, operator: Client, shop: Shop) -> None:
     assert operator.post(address).status_code == 405
 

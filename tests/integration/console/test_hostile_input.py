@@ -60,6 +60,7 @@ GOOD = {
     "subscription": "billing",
     "name": "billing",
     "kind": "skip",
+    "spot": "1:0",
     "act_id": "1",
 }
 PARAMETER = re.compile(r"<(?:(?P<converter>\w+):)?(?P<name>\w+)>")
@@ -98,14 +99,17 @@ ROUTES = list(MODULES)
 def names_of(route: str) -> list[str]:
     """The names that a view takes in a query string, as the API describes them or as the page's source reads them.
 
-    A page reads them by itself, or as blocks do for all pages.
+    A page reads them by itself or with a form, or as blocks do for all pages.
     """
     operations = document_of(api)["paths"].get(PARAMETER.sub(r"{\g<name>}", route.removeprefix(API)))
     if route.startswith(API):
         parameters = operations["get"]["parameters"] if operations and "get" in operations else []
         return sorted(each["name"] for each in parameters if each["in"] == "query")
-    read = [Path(source.__file__ or "") for source in (sys.modules[MODULES[route]], blocks)]
-    return sorted({name for path in read for name in ASKED.findall(path.read_text())})
+    module = sys.modules[MODULES[route]]
+    read = [Path(source.__file__ or "") for source in (module, blocks)]
+    forms = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Form)]
+    names = {name for path in read for name in ASKED.findall(path.read_text())}
+    return sorted(names.union(*(form.base_fields for form in forms)))
 
 
 FORMS: list[type[Form]] = [*act_forms.values(), ApplyForm]
@@ -144,6 +148,7 @@ def test_the_walk_finds_what_there_is() -> None:
     examine = "/api/v1/topics/<domain>/<name:tenant>/<name:namespace>/<name:local_name>/examine"
     assert {"/topics", "/acts/<int:act_id>/undo", examine} <= set(ROUTES)
     assert {"part", "q", "kind", "state", "before"} <= set(names_of("/acts"))
+    assert {"start", "at", "path", "after", "format"} <= set(names_of("/t/<topic:topic>/messages/export"))
     assert "after" in names_of("/topics")
     assert {"namespace", "sort", "limit", "after"} <= set(names_of("/api/v1/topics"))
     assert {"consumer", "messages", "time", "confirm"} <= set(FIELDS)

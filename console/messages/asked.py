@@ -1,0 +1,111 @@
+"""What a page, an export or a program asks of the message browser."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple, get_args
+
+from console.messages.filters import Filters
+
+__all__ = [
+    "LIMIT",
+    "MOST_ROWS",
+    "STARTS",
+    "Asked",
+    "AskedInvalid",
+    "Mark",
+    "Spot",
+    "Start",
+    "read_mark",
+    "read_spot",
+]
+
+Start = Literal["newest", "oldest", "time", "id", "next", "holes"]
+STARTS: Final[tuple[Start, ...]] = get_args(Start)
+LIMIT: Final = 50
+MOST_ROWS: Final = 500
+
+_MOST_ID: Final = (1 << 63) - 1
+_MOST_INDEX: Final = (1 << 31) - 1
+# ledger:entry, ledger:entry:index, or as clients write it ledger:entry:partition:index
+_SPOT: Final = re.compile(r"([0-9]{1,19}):([0-9]{1,19})(?::(-1|[0-9]{1,10}))?(?::([0-9]{1,10}))?")
+_MARK: Final = re.compile(r"(.{1,64})@([0-9]{1,18})")
+
+
+class AskedInvalid(ValueError):
+    """A question that cannot be answered. `field` names what to change, and the message says how."""
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(text)
+        self.field = field
+
+
+class Spot(NamedTuple):
+    """One message, or one entry."""
+
+    ledger_id: int
+    entry_id: int
+    batch_index: int = -1  # -1: the whole entry
+
+    def __str__(self) -> str:
+        base = f"{self.ledger_id}:{self.entry_id}"
+        return base if self.batch_index < 0 else f"{base}:{self.batch_index}"
+
+
+class Mark(NamedTuple):
+    """The last message that was looked at, and when its entry was stored: the next page goes on after it."""
+
+    append_ms: int
+    spot: Spot
+
+    def __str__(self) -> str:
+        return f"{self.spot}@{self.append_ms}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Which messages to show, and in which order."""
+
+    start: Start = "newest"
+    time_ms: int | None = None  # of start "time"
+    spot: Spot | None = None  # of start "id"
+    is_backward: bool = True  # towards older messages
+    partition: int | None = None  # None = all of them, merged by the time at which they were stored
+    subscription: str = ""  # the one whose state is shown; needed by the starts "next" and "holes"
+    filters: Filters = field(default_factory=Filters)
+    limit: int = LIMIT
+    after: Mark | None = None
+
+    def __post_init__(self) -> None:
+        """Raises AskedInvalid if the parts contradict each other."""
+        if self.start == "time" and self.time_ms is None:
+            raise AskedInvalid("at", "Give the time to start at.")
+        if self.start == "id" and self.spot is None:
+            raise AskedInvalid("at", "Give the position to start at, for example 12:4071.")
+        if self.start in ("next", "holes") and not self.subscription:
+            raise AskedInvalid("sub", "Name the subscription.")
+        if self.start == "newest" and not self.is_backward:
+            raise AskedInvalid("order", "Nothing is newer than the newest message: go towards older ones.")
+        if self.start == "oldest" and self.is_backward:
+            raise AskedInvalid("order", "Nothing is older than the oldest message: go towards newer ones.")
+
+
+def read_spot(text: str) -> Spot:
+    """Read ledger:entry, ledger:entry:index or ledger:entry:partition:index. Raises ValueError."""
+    found = _SPOT.fullmatch(text.strip())
+    if found is None:
+        raise ValueError("Write a position as ledger:entry, for example 12:4071, or in a batch 12:4071:3.")
+    index = int(found[4] or (found[3] if found[4] is None else None) or -1)
+    spot = Spot(int(found[1]), int(found[2]), index)
+    if spot.ledger_id > _MOST_ID or spot.entry_id > _MOST_ID or spot.batch_index > _MOST_INDEX:
+        raise ValueError("A number of this position is too large: no topic has such a position.")
+    return spot
+
+
+def read_mark(text: str) -> Mark:
+    """Read what `Mark` writes. Raises ValueError."""
+    found = _MARK.fullmatch(text)
+    if found is None:
+        raise ValueError("Take “after” from the address of the previous page, without a change.")
+    return Mark(int(found[2]), read_spot(found[1]))

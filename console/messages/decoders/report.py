@@ -1,0 +1,134 @@
+"""Tries one decoder after the other on a payload, and reports which one succeeded and why the others did not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from console.messages.decoders.avro import decode_avro
+from console.messages.decoders.compressed import MOST_LAYERS, compression_of, decompressed
+from console.messages.decoders.failures import CannotDecode
+from console.messages.decoders.schemas import SchemaAt, decode_primitive
+
+__all__ = ["Attempt", "Decoded", "decode"]
+
+_CUT = "only the beginning of the body was read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One decoder that was tried."""
+
+    decoder: str
+    why: str = ""  # it failed; empty: it succeeded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """A payload in the form that the first decoder to succeed gave it."""
+
+    decoder: (
+        str  # "gzip, JSON": the compression inside the payload comes first; "" if it is shown as bytes only
+    )
+    attempts: tuple[Attempt, ...]
+    data: bytes  # after decompression
+    value: Any = None  # of JSON, Avro and MessagePack
+    has_value: bool = False
+    text: str = ""  # the whole of it, if it is text
+
+
+def decode(payload: bytes, *, schema: SchemaAt | None, is_whole: bool, most_bytes: int) -> Decoded:
+    """Decode a payload, or the beginning of one (`is_whole` False), of which text and bytes are all that can be read.
+
+    A payload that unpacks to more than `most_bytes` stays packed.
+    """
+    attempts: list[Attempt] = []
+    layers: list[str] = []
+    data = payload
+    while len(layers) < MOST_LAYERS and (name := compression_of(data)):
+        try:
+            if not is_whole:
+                raise CannotDecode(_CUT)
+            data = decompressed(name, data, most_bytes=most_bytes)
+        except CannotDecode as error:
+            attempts.append(Attempt(decoder=name, why=str(error)))
+            break
+        attempts.append(Attempt(decoder=name))
+        layers.append(name)
+    for name, value, why in _values(data, schema, is_whole=is_whole):
+        attempts.append(Attempt(decoder=name, why=why))
+        if not why:
+            return Decoded(
+                decoder=", ".join([*layers, name]),
+                attempts=tuple(attempts),
+                data=data,
+                value=value,
+                has_value=True,
+                text=value if isinstance(value, str) else _text(data)[0],
+            )
+    text, why = _text(data, is_whole=is_whole)
+    attempts.append(Attempt(decoder="text", why=why))
+    if not why:
+        layers.append("text")
+    return Decoded(decoder=", ".join(layers), attempts=tuple(attempts), data=data, text=text)
+
+
+def _values(data: bytes, schema: SchemaAt | None, *, is_whole: bool) -> Iterator[tuple[str, Any, str]]:
+    """Yield each decoder's name with the value that it found, or with the reason why it found none."""
+    decoders: list[tuple[str, Any]] = []
+    if schema is not None and schema.is_avro:
+        decoders.append((schema.words, lambda: decode_avro(data, schema.data)))
+    elif schema is not None and not schema.is_json:
+        decoders.append((schema.words, lambda: decode_primitive(data, schema)))
+    decoders += [("JSON", lambda: _json(data)), ("MessagePack", lambda: _message_pack(data))]
+    for name, run in decoders:
+        if not is_whole:
+            yield name, None, _CUT
+            continue
+        try:
+            value = run()
+        except CannotDecode as error:
+            yield name, None, str(error)
+        else:
+            yield name, value, ""
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise CannotDecode("it is nested too deeply") from None
+    except ValueError as error:
+        raise CannotDecode(str(error)) from None
+
+
+def _message_pack(data: bytes) -> Any:
+    """Decode maps and arrays only, because almost any byte is a MessagePack number."""
+    try:
+        value = msgspec.msgpack.decode(data)
+    except RecursionError:
+        raise CannotDecode("it is nested too deeply") from None
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        raise CannotDecode(str(error)) from None
+    if not isinstance(value, dict | list):
+        raise CannotDecode("it is neither a map nor an array")
+    return value
+
+
+def _text(data: bytes, *, is_whole: bool = True) -> tuple[str, str]:
+    """Return the text, and the reason if it is none."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        # A cut may have gone through the last character.
+        if is_whole or error.start < len(data) - 3:
+            return "", f"it is not UTF-8 at byte {error.start}"
+        text = data[: error.start].decode()
+    for at, character in enumerate(text):
+        if character < " " and character not in "\t\r\n":
+            return "", f"it has the control character U+{ord(character):04X} at character {at}"
+    return text, ""

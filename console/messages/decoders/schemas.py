@@ -1,0 +1,77 @@
+"""The schema of a message, and the values of the protocol's primitive schemas."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+from console.messages.decoders.failures import CannotDecode
+from console.queries.database import fetch_one
+
+__all__ = ["SchemaAt", "decode_primitive", "schema_of"]
+
+_VERSION: Final = struct.Struct(">q")
+_NAMES: Final = (
+    "none", "string", "JSON", "Protobuf", "Avro", "boolean", "int8", "int16", "int32", "int64", "float", "double",
+    "date", "time", "timestamp", "key and value", "instant", "local date", "local time", "local date and time",
+    "Protobuf",
+)  # fmt: skip
+# Those whose values have a fixed size, big-endian. Dates and times are milliseconds.
+_FORMATS: Final = {"boolean": ">?", "int8": ">b", "int16": ">h", "int32": ">i", "int64": ">q", "float": ">f",
+                   "double": ">d", "date": ">q", "time": ">q", "timestamp": ">q"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaAt:
+    """One version of a topic's schema."""
+
+    version: int
+    type: int  # the protocol's Schema.Type
+    name: str
+    data: bytes
+
+    @property
+    def kind(self) -> str:
+        """Return the type in a word."""
+        return _NAMES[self.type] if 0 <= self.type < len(_NAMES) else f"type {self.type}"
+
+    @property
+    def words(self) -> str:
+        """Return type and version, as a page names the decoder."""
+        return f"{self.kind} schema, version {self.version}"
+
+    @property
+    def is_avro(self) -> bool:
+        """Whether payloads are Avro records."""
+        return self.kind == "Avro"
+
+    @property
+    def is_json(self) -> bool:
+        """Whether payloads are JSON, which needs no schema to be read."""
+        return self.kind == "JSON"
+
+
+def schema_of(topic: str, version: bytes) -> SchemaAt | None:
+    """Return the version that a message names, or the topic's newest if it names none. One query.
+
+    `topic` is the full name; a partition's messages have the schema of the partitioned topic.
+    """
+    number = _VERSION.unpack(version)[0] if len(version) == _VERSION.size else None
+    return fetch_one(SchemaAt, "topic", "schema", {"topic": topic, "version": number})
+
+
+def decode_primitive(data: bytes, schema: SchemaAt) -> Any:
+    """Decode a value of a primitive schema. Raises CannotDecode, also for a schema that this page cannot read."""
+    if schema.kind == "string":
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise CannotDecode(f"it is not UTF-8 at byte {error.start}") from None
+    form = _FORMATS.get(schema.kind)
+    if form is None:
+        raise CannotDecode("this page has no decoder for such schemas")
+    try:
+        return struct.unpack(form, data)[0]
+    except struct.error:
+        raise CannotDecode(f"it has {len(data)} bytes, and a value has {struct.calcsize(form)}") from None

@@ -1,0 +1,87 @@
+"""Which messages to show: tests of key, property, JSON value and text. Pure."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from console.messages.json_path import JsonTest
+from vela.wire.entry import Message
+from vela.wire.key_hash import murmur3_32
+
+__all__ = ["Filters", "matches", "slots_of_key"]
+
+_SLOTS: Final = 65_536  # of Key_Shared
+_NO_DOCUMENT: Final = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """What a message must have. A filter that is not set lets every message pass."""
+
+    key: str = ""  # the key; of a binary key its bytes as UTF-8 text, or its base64 text
+    property_name: str = ""
+    property_value: str | None = None  # None: any value
+    json_test: JsonTest | None = None
+    text: str = ""  # is somewhere in the payload, in UTF-8
+
+    @property
+    def is_set(self) -> bool:
+        """Whether any filter is set."""
+        return bool(self.key or self.property_name) or self.needs_payload
+
+    @property
+    def needs_payload(self) -> bool:
+        """Whether the metadata of a message is not enough to judge it."""
+        return self.json_test is not None or bool(self.text)
+
+
+def matches(filters: Filters, message: Message, *, has_payload: bool = True) -> bool | None:
+    """Return whether a message passes; None if its payload would decide and cannot be read."""
+    if filters.key and not _has_key(message, filters.key):
+        return False
+    if filters.property_name:
+        value = message.properties.get(filters.property_name)
+        if value is None or filters.property_value not in (None, value):
+            return False
+    if not has_payload:
+        return None if filters.needs_payload else True
+    if filters.text and filters.text.encode() not in message.payload:
+        return False
+    if filters.json_test is None:
+        return True
+    document = _document(message.payload)
+    return document is not _NO_DOCUMENT and filters.json_test.holds(document)
+
+
+def slots_of_key(key: str) -> list[int]:
+    """Return the key hashes that entries with this key have: of its text, and of the bytes if it is base64 text."""
+    hashed = [key.encode()]
+    decoded = _from_base64(key)
+    if decoded is not None:
+        hashed.append(decoded)
+    return sorted({murmur3_32(each) % _SLOTS or 1 for each in hashed})
+
+
+def _has_key(message: Message, key: str) -> bool:
+    if message.key == key:
+        return True
+    if not message.key_b64 or message.key is None:
+        return False
+    return _from_base64(message.key) == key.encode()
+
+
+def _from_base64(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return None
+
+
+def _document(payload: bytes) -> Any:
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError):
+        return _NO_DOCUMENT

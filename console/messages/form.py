@@ -1,0 +1,98 @@
+"""The form of the message browser. Everything is in the address, so a page can be sent to a colleague."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from console.messages.asked import LIMIT, MOST_ROWS, Asked, AskedInvalid, Start, read_mark, read_spot
+from console.messages.filters import Filters
+from console.messages.json_path import OPERATORS, JsonPathInvalid, JsonTest, Operator, parse_path
+from console.words.messages import ORDERS, STARTS
+from console.words.numerals import read_time_ms
+
+__all__ = ["BrowseForm", "asked_of", "filters_of"]
+
+_MOST_TEXT = 4096
+
+
+class BrowseForm(forms.Form):
+    """Reads the query string. After `is_valid`, `asked` is what it asks for."""
+
+    start = forms.ChoiceField(label="Start", required=False, choices=list(STARTS.items()))
+    at = forms.CharField(label="Time or position", required=False, max_length=100)
+    order = forms.ChoiceField(label="Direction", required=False, choices=list(ORDERS.items()))
+    partition = forms.IntegerField(label="Partition", required=False, min_value=0, max_value=1_000_000)
+    sub = forms.CharField(label="Subscription", required=False, max_length=_MOST_TEXT, strip=False)
+    key = forms.CharField(label="Key", required=False, max_length=_MOST_TEXT, strip=False)
+    prop = forms.CharField(label="Property", required=False, max_length=_MOST_TEXT, strip=False)
+    path = forms.CharField(label="JSON path", required=False, max_length=_MOST_TEXT)
+    op = forms.ChoiceField(label="Operator", required=False, choices=[(each, each) for each in OPERATORS])
+    value = forms.CharField(label="Value", required=False, max_length=_MOST_TEXT, strip=False)
+    text = forms.CharField(label="Payload contains", required=False, max_length=_MOST_TEXT, strip=False)
+    limit = forms.IntegerField(label="Rows", required=False, min_value=1, max_value=MOST_ROWS)
+    after = forms.CharField(label="Continue", required=False, max_length=100)
+
+    asked: Asked
+
+    def clean(self) -> dict[str, Any]:
+        """Build `asked`. What contradicts itself is an error of the field that should change."""
+        given = super().clean() or {}
+        if self.errors:
+            return given
+        try:
+            self.asked = asked_of(given)
+        except AskedInvalid as error:
+            self.add_error(error.field, ValidationError(str(error)))
+        return given
+
+
+def asked_of(given: dict[str, Any]) -> Asked:
+    """Return what these values ask for. Raises AskedInvalid."""
+    start: Start = given.get("start") or "newest"
+    order = given.get("order") or ("older" if start == "newest" else "newer")
+    at = given.get("at") or ""
+    return Asked(
+        start=start,
+        time_ms=_read("at", read_time_ms, at) if start == "time" and at else None,
+        spot=_read("at", read_spot, at) if start == "id" and at else None,
+        is_backward=order == "older",
+        partition=given.get("partition"),
+        subscription=given.get("sub") or "",
+        filters=filters_of(given),
+        limit=given.get("limit") or LIMIT,
+        after=_read("after", read_mark, given["after"]) if given.get("after") else None,
+    )
+
+
+def filters_of(given: dict[str, Any]) -> Filters:
+    """Return the filters among these values. Raises AskedInvalid."""
+    name, sign, value = (given.get("prop") or "").partition("=")
+    if sign and not name:
+        raise AskedInvalid("prop", "Write a property as name=value, or its name alone for any value.")
+    path, compared = given.get("path") or "", given.get("value") or ""
+    if not path and compared:
+        raise AskedInvalid("path", "Say where the value lies, for example order.total.")
+    json_test = None
+    if path:
+        operator: Operator = given.get("op") or ("=" if compared else "exists")
+        if operator != "exists" and not compared:
+            raise AskedInvalid("value", "Give the value to compare with, or choose “exists”.")
+        steps = _read("path", parse_path, path)
+        json_test = JsonTest(path=steps, operator=operator, text=compared)
+    return Filters(
+        key=given.get("key") or "",
+        property_name=name,
+        property_value=value if sign else None,
+        json_test=json_test,
+        text=given.get("text") or "",
+    )
+
+
+def _read(field: str, read: Any, text: str) -> Any:
+    try:
+        return read(text)
+    except (ValueError, JsonPathInvalid) as error:
+        raise AskedInvalid(field, str(error)) from None

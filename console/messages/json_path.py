@@ -1,0 +1,149 @@
+"""Paths into JSON documents, and tests of what lies there: `order.items[0].sku`, `items[*].price > 100`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+__all__ = ["OPERATORS", "JsonPathInvalid", "JsonTest", "Operator", "parse_path"]
+
+Operator = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "exists"]
+OPERATORS: Final[tuple[Operator, ...]] = get_args(Operator)
+
+Step = str | int | None  # a member's name, an item's number, or None for every item
+
+_MOST_STEPS: Final = 50
+_MOST_FOUND: Final = 10_000  # values at a path with [*], so that a hostile document costs no more
+_STEP: Final = re.compile(
+    r"""\.?(?P<name>[^\s.\[\]"']+) | \[(?P<item>\d{1,9})\] | \[(?P<every>\*)\] | \["(?P<quoted>(?:[^"\\]|\\.)*)"\]""",
+    re.VERBOSE,
+)
+
+
+class JsonPathInvalid(ValueError):
+    """Text that is not a path. The message says how to write one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonTest:
+    """One comparison. It holds if any of the values at the path passes."""
+
+    path: tuple[Step, ...]
+    operator: Operator
+    text: str  # as it was typed
+
+    def holds(self, document: object) -> bool:
+        """Return whether a document passes."""
+        found = _values(document, self.path)
+        if self.operator == "exists":
+            return next(found, _NOTHING) is not _NOTHING
+        given = _typed(self.text)
+        return any(_compare(self.operator, value, given, self.text) for value in found)
+
+
+def parse_path(text: str) -> tuple[Step, ...]:
+    """Read a path: names after dots, `[0]` for an item, `[*]` for any item, `["a.b"]` for a name with signs in it.
+
+    A leading `$` is allowed. Raises JsonPathInvalid.
+    """
+    rest = text.strip().removeprefix("$")
+    steps: list[Step] = []
+    at = 0
+    while at < len(rest):
+        found = _STEP.match(rest, at)
+        if found is None or (steps and found["name"] and not found[0].startswith(".")):
+            raise JsonPathInvalid(f"cannot read {rest[at : at + 20]!r}: {_HOW}")
+        steps.append(_step(found))
+        at = found.end()
+    if not steps:
+        raise JsonPathInvalid(_HOW)
+    if len(steps) > _MOST_STEPS:
+        raise JsonPathInvalid(f"a path has at most {_MOST_STEPS} steps")
+    return tuple(steps)
+
+
+_HOW: Final = (
+    'write a path as order.items[0].sku, with [*] for any item and ["a.b"] for a name with signs in it'
+)
+_NOTHING: Final = object()
+
+
+def _step(found: re.Match[str]) -> Step:
+    if found["name"]:
+        return found["name"]
+    if found["item"]:
+        return int(found["item"])
+    if found["every"]:
+        return None
+    try:
+        return str(json.loads(f'"{found["quoted"]}"'))
+    except ValueError:
+        raise JsonPathInvalid(f"{found[0]!r} is not a quoted name: write it as in JSON") from None
+
+
+def _values(document: object, path: tuple[Step, ...]) -> Iterator[object]:
+    """Yield the values at a path."""
+    here = [document]
+    for step in path:
+        here = [inner for value in here for inner in _inside(value, step)][:_MOST_FOUND]
+    yield from here
+
+
+def _inside(value: object, step: Step) -> list[object]:
+    if step is None:
+        return value if isinstance(value, list) else []
+    if isinstance(step, int):
+        return value[step : step + 1] if isinstance(value, list) else []
+    return [value[step]] if isinstance(value, dict) and step in value else []
+
+
+def _typed(text: str) -> object:
+    """Read a value as JSON, such as 5, true or "5"; anything else is the text itself."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _compare(operator: Operator, value: object, given: object, text: str) -> bool:
+    if operator == "=":
+        return _is_equal(value, given, text)
+    if operator == "!=":
+        return not _is_equal(value, given, text)
+    if operator == "contains":
+        if isinstance(value, str):
+            return (given if isinstance(given, str) else text) in value
+        return isinstance(value, list) and any(_is_equal(item, given, text) for item in value)
+    if _is_number(value) and _is_number(given):
+        return _is_ordered(operator, value, given)
+    if isinstance(value, str):
+        return _is_ordered(operator, value, given if isinstance(given, str) else text)
+    return False
+
+
+def _is_equal(value: object, given: object, text: str) -> bool:
+    """Compare values of one type, or a text with what was typed: `42` finds both 42 and "42"."""
+    if isinstance(value, str):
+        return value in (given, text) if isinstance(given, str) else value == text
+    if isinstance(value, bool) or isinstance(given, bool):
+        return value is given
+    return value == given
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_ordered(operator: Operator, value: Any, given: Any) -> bool:
+    match operator:
+        case "<":
+            return bool(value < given)
+        case "<=":
+            return bool(value <= given)
+        case ">":
+            return bool(value > given)
+        case _:
+            return bool(value >= given)

@@ -1,0 +1,223 @@
+"""Where the message browser reads: for a topic, or for each of its partitions, the ranges of the log to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from console.messages.asked import Asked, AskedInvalid, Mark
+from console.messages.states import CursorAt, cursors_of
+from console.queries.cursor import AckedBeyond, Run, acked_beyond
+from console.queries.database import fetch_entries
+from console.queries.log import Log, entries_at, logs_of
+from console.queries.topic import TopicHead, partitions
+
+__all__ = ["MOST_LANES", "Lane", "lanes_of"]
+
+MOST_LANES = 32  # partitions that one page merges: each costs at least one query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """One log that is read, and what of it."""
+
+    topic_id: int
+    topic_name: str
+    partition: int  # -1 = the topic is not partitioned
+    log: Log
+    spans: tuple[Run, ...]  # indexes to look at, in log order
+    cursor: CursorAt | None = None  # of the subscription that was named
+    unacked: Mapping[int, int] | None = (
+        None  # None: acked messages too; else the bitsets of partly acked batches
+    )
+    is_cut: bool = False  # the cursor has more acked ranges than one page reads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _First:
+    ledger_id: int
+    entry_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Topic:
+    id: int
+    name: str
+    partition: int = field(default=-1)
+
+
+def lanes_of(head: TopicHead, asked: Asked) -> tuple[Lane, ...]:
+    """Return where to read. At most seven queries, and one more for each cursor of the starts "next" and "holes".
+
+    Raises AskedInvalid if the topic does not have what is asked for.
+    """
+    topics = _topics(head, asked.partition)
+    logs = logs_of([topic.id for topic in topics])
+    cursors = _cursors(topics, asked.subscription)
+    lanes = [
+        Lane(
+            topic_id=topic.id,
+            topic_name=topic.name,
+            partition=topic.partition,
+            log=logs[topic.id],
+            spans=_whole(logs[topic.id]),
+            cursor=cursors.get(topic.id),
+        )
+        for topic in topics
+    ]
+    if asked.start == "id" and asked.spot is not None:
+        start = _mark_of_start(lanes, asked)
+        lanes = _beyond(lanes, start, is_backward=asked.is_backward, is_inclusive=True)
+    elif asked.start == "time" and asked.time_ms is not None:
+        # Backwards, what was stored in this very millisecond belongs to the answer too.
+        firsts = _first_after(lanes, asked.time_ms + asked.is_backward)
+        lanes = [
+            _cut_at(lane, at, is_backward=asked.is_backward) for lane, at in zip(lanes, firsts, strict=True)
+        ]
+    elif asked.start in ("next", "holes"):
+        lanes = [
+            _unacked(lane, only_holes=asked.start == "holes") for lane in lanes if lane.cursor is not None
+        ]
+    if asked.after is not None:
+        if not any(lane.log.has_ledger(asked.after.spot.ledger_id) for lane in lanes):
+            raise AskedInvalid("after", "The place to continue from is no longer stored: start again.")
+        lanes = _beyond(lanes, asked.after, is_backward=asked.is_backward, is_inclusive=False)
+    return tuple(lanes)
+
+
+def _whole(log: Log) -> tuple[Run, ...]:
+    return ((log.begin, log.end - 1),) if log.begin < log.end else ()
+
+
+def _topics(head: TopicHead, partition: int | None) -> list[_Topic]:
+    if not head.partitions:
+        if partition is not None:
+            raise AskedInvalid("partition", "This topic is not partitioned: leave the partition out.")
+        return [_Topic(id=head.id, name=head.name)]
+    rows = [row for row in partitions(head.id) if partition in (None, row.partition)]
+    if not rows:
+        raise AskedInvalid("partition", f"This topic has the partitions 0 to {head.partitions - 1}.")
+    if len(rows) > MOST_LANES:
+        raise AskedInvalid(
+            "partition",
+            f"This topic has {len(rows)} partitions; at most {MOST_LANES} can be merged: choose one.",
+        )
+    return [_Topic(id=row.id, name=row.name, partition=row.partition) for row in rows]
+
+
+def _cursors(topics: Sequence[_Topic], subscription: str) -> dict[int, CursorAt]:
+    if not subscription:
+        return {}
+    found = cursors_of([topic.id for topic in topics], subscription)
+    if not found:
+        raise AskedInvalid("sub", "This topic has no subscription of this name.")
+    return {cursor.topic_id: cursor for cursor in found}
+
+
+def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
+    """Return the position to start at with its time, which orders the other partitions."""
+    assert asked.spot is not None
+    spot = asked.spot
+    own = next((lane for lane in lanes if lane.log.has_ledger(spot.ledger_id)), None)
+    if own is None:
+        raise AskedInvalid(
+            "at", f"Ledger {spot.ledger_id} is not stored here: it was trimmed, or belongs to another topic."
+        )
+    if len(lanes) == 1:
+        return Mark(0, spot)
+    place = (spot.ledger_id, spot.entry_id)
+    stored = entries_at(own.log, [place]).get(place)
+    if stored is None:
+        raise AskedInvalid("at", f"{spot} is not stored, so its time is unknown: choose its partition.")
+    return Mark(stored.append_ms, spot)
+
+
+def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusive: bool) -> list[Lane]:
+    """Cut the lanes so that they begin at a mark, or after it.
+
+    In the lane of the mark that is exact; in the others the entries of the mark's millisecond remain, and the reader
+    compares them. An entry that was looked at in part remains too.
+    """
+    spot = mark.spot
+    others = [lane for lane in lanes if not lane.log.has_ledger(spot.ledger_id)]
+    firsts = dict(
+        zip(
+            (lane.topic_id for lane in others),
+            _first_after(others, mark.append_ms + is_backward),
+            strict=True,
+        )
+    )
+    found = []
+    for lane in lanes:
+        if lane.topic_id in firsts:
+            found.append(_cut_at(lane, firsts[lane.topic_id], is_backward=is_backward))
+            continue
+        index = lane.log.index_of(spot.ledger_id, spot.entry_id)
+        keeps_entry = is_inclusive or spot.batch_index >= 0
+        is_stored = lane.log.place_at(index) == (spot.ledger_id, spot.entry_id)
+        at = index + (is_stored and is_backward == keeps_entry)  # else it is past the end of its ledger
+        found.append(_cut_at(lane, at, is_backward=is_backward))
+    return found
+
+
+def _cut_at(lane: Lane, index: int, *, is_backward: bool) -> Lane:
+    """Keep the indexes from `index` on, or backwards the ones before it."""
+    low, high = (0, index - 1) if is_backward else (index, lane.log.end)
+    spans = tuple(
+        (max(first, low), min(last, high)) for first, last in lane.spans if first <= high and last >= low
+    )
+    return replace(lane, spans=spans)
+
+
+def _first_after(lanes: Sequence[Lane], time_ms: int) -> list[int]:
+    """Return for each lane the index of the first entry stored at or after a time, or its end. One query."""
+    asked = {}
+    for lane in lanes:
+        for ledger in lane.log.ledgers:
+            if ledger.entries and ledger.segment_id is not None and ledger.last_append_ms >= time_ms:
+                asked[lane.topic_id] = ledger
+                break
+    segments = {ledger.segment_id for ledger in asked.values() if ledger.segment_id is not None}
+    parameters = {
+        "ledgers": [ledger.ledger_id for ledger in asked.values()],
+        "times_ms": [time_ms] * len(asked),
+    }
+    entries = {
+        row.ledger_id: row.entry_id for row in fetch_entries(_First, "first_after", segments, parameters)
+    }
+    found = []
+    for lane in lanes:
+        first = asked.get(lane.topic_id)
+        if first is None:
+            found.append(lane.log.end)
+        else:
+            found.append(first.entries_before + entries.get(first.ledger_id, first.entries))
+    return found
+
+
+def _unacked(lane: Lane, *, only_holes: bool) -> Lane:
+    """Keep what the cursor has not acked; of that, for holes, only what has an acked entry after it."""
+    assert lane.cursor is not None
+    mark_delete = lane.log.index_of(lane.cursor.mark_delete_ledger, lane.cursor.mark_delete_entry)
+    acked = acked_beyond(lane.cursor.id, lane.log, mark_delete)
+    end = lane.log.end
+    if acked.runs and (only_holes or not acked.complete):
+        end = acked.runs[-1][0]
+    elif only_holes:
+        end = mark_delete + 1
+    return replace(
+        lane,
+        spans=tuple(_gaps(acked, mark_delete + 1, end)),
+        unacked=acked.ack_sets,
+        is_cut=not acked.complete,
+    )
+
+
+def _gaps(acked: AckedBeyond, index: int, end: int) -> Iterator[Run]:
+    """Yield the runs from `index` up to `end`, excluded, that are not completely acked."""
+    for first, last in acked.runs:
+        if index < min(first, end):
+            yield index, min(first, end) - 1
+        index = max(index, last + 1)
+    if index < end:
+        yield index, end - 1

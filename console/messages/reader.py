@@ -1,0 +1,157 @@
+"""Reads the entries of one lane piece by piece, in log order or against it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from console.messages.entries import StoredEntry
+from console.messages.lanes import Lane
+from console.queries.database import fetch_entries
+from console.queries.log import Place
+
+__all__ = ["MOST_ENTRY_BYTES", "LaneReader", "Piece"]
+
+MOST_ENTRY_BYTES: Final = 8 * 1024 * 1024  # of a larger entry only the beginning is read, with its metadata
+PIECE_ENTRIES: Final = 100
+PIECE_BYTES: Final = 4 * 1024 * 1024
+_HEAD_BYTES: Final = 64 * 1024
+_RANGES: Final = 100  # of one piece
+_NARROWED_ENTRIES: Final = 20_000  # that one piece covers if key hashes leave most of them out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """The entries that one query returned."""
+
+    entries: Sequence[StoredEntry]  # in the direction of reading
+    steps: Sequence[int]  # for each of them: it, and the entries before it that their key hash left out
+    gone: int  # entries that were trimmed, or moved to another segment, after the log was read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Picked(StoredEntry):
+    picked: int  # entries that the query found before the limit in bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    ledger_id: int
+    begin: int  # index of the ledger's first entry
+    first: int  # index
+    last: int
+
+    def entry_of(self, index: int) -> int:
+        return index - self.begin
+
+
+class LaneReader:
+    """Where one lane has got to. `shares` lanes are read together and share the limits of a piece."""
+
+    def __init__(self, lane: Lane, *, is_backward: bool, slots: Sequence[int] | None, shares: int) -> None:
+        self.lane = lane
+        self._is_backward = is_backward
+        self._slots = None if slots is None else list(slots)
+        self._most_entries = max(PIECE_ENTRIES // shares, 5)
+        self._most_bytes = PIECE_BYTES // shares
+        self._most_covered = self._most_entries if slots is None else _NARROWED_ENTRIES
+        self._spans = deque(reversed(lane.spans) if is_backward else lane.spans)
+
+    def next_piece(self) -> Piece | None:
+        """Read on; None at the end. One query. A piece has at least one entry unless its entries are gone."""
+        ranges, segment_id = self._next_ranges()
+        if not ranges or segment_id is None:
+            return None
+        return self._read(ranges, segment_id)
+
+    def _next_ranges(self) -> tuple[list[_Range], int | None]:
+        """Take ranges of one segment off the spans, as many as one piece may cover."""
+        ranges: list[_Range] = []
+        segment_id: int | None = None
+        left = self._most_covered
+        while self._spans and left and len(ranges) < _RANGES:
+            first, last = self._spans[0]
+            ledger = self.lane.log.ledger_at(last if self._is_backward else first)
+            if ledger is None or ledger.segment_id is None:
+                self._spans.popleft()  # trimmed
+                continue
+            if segment_id not in (None, ledger.segment_id):
+                break
+            segment_id = ledger.segment_id
+            begin, end = ledger.entries_before, ledger.entries_before + ledger.entries
+            if self._is_backward:
+                low, high = max(first, begin, last - left + 1), last
+                rest = (first, low - 1)
+            else:
+                low, high = first, min(last, end - 1, first + left - 1)
+                rest = (high + 1, last)
+            self._spans.popleft()
+            if rest[0] <= rest[1]:
+                self._spans.appendleft(rest)
+            ranges.append(_Range(ledger.ledger_id, begin, low, high))
+            left -= high - low + 1
+        return ranges, segment_id
+
+    def _read(self, ranges: list[_Range], segment_id: int) -> Piece:
+        ends = [each.first if self._is_backward else each.last for each in ranges]
+        rows = fetch_entries(
+            _Picked,
+            "piece",
+            [segment_id],
+            {
+                "ledgers": [each.ledger_id for each in ranges],
+                "firsts": [each.entry_of(each.first) for each in ranges],
+                "lasts": [each.entry_of(each.last) for each in ranges],
+                "ends": [each.entry_of(end) for each, end in zip(ranges, ends, strict=True)],
+                "slots": self._slots,
+                "sign": -1 if self._is_backward else 1,
+                "limit": self._most_entries,
+                "most_bytes": MOST_ENTRY_BYTES,
+                "head_bytes": _HEAD_BYTES,
+                "piece_bytes": self._most_bytes,
+            },
+        )
+        is_cut = bool(rows) and (rows[0].picked > len(rows) or len(rows) == self._most_entries)
+        if is_cut:
+            ranges = self._give_back(ranges, rows[-1].place)
+        return self._piece(ranges, rows)
+
+    def _give_back(self, ranges: list[_Range], through: Place) -> list[_Range]:
+        """Put what comes after the last entry of a cut piece back on the spans. Returns the ranges without it."""
+        taken: list[_Range] = []
+        rest: list[tuple[int, int]] = []
+        for each in ranges:
+            index = each.begin + through[1]
+            if rest or each.ledger_id != through[0] or not each.first <= index <= each.last:
+                if rest:
+                    rest.append((each.first, each.last))
+                else:
+                    taken.append(each)
+            elif self._is_backward:
+                taken.append(replace(each, first=index))
+                rest.append((each.first, index - 1))
+            else:
+                taken.append(replace(each, last=index))
+                rest.append((index + 1, each.last))
+        self._spans.extendleft(reversed([span for span in rest if span[0] <= span[1]]))
+        return taken
+
+    def _piece(self, ranges: list[_Range], rows: Sequence[StoredEntry]) -> Piece:
+        """Count the steps from row to row, and the entries of ranges whose far end is missing."""
+        steps: list[int] = []
+        gone = at = before = 0
+        for each in ranges:
+            here = before
+            while at < len(rows) and rows[at].ledger_id == each.ledger_id:
+                index = each.begin + rows[at].entry_id
+                if not each.first <= index <= each.last:
+                    break
+                reached = before + (each.last - index if self._is_backward else index - each.first) + 1
+                steps.append(reached - here)
+                here, at = reached, at + 1
+            length = each.last - each.first + 1
+            gone += before + length - here
+            before += length
+        return Piece(entries=rows, steps=steps, gone=gone)

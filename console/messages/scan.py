@@ -1,0 +1,213 @@
+"""A bounded search through one log or several: in order, message by message, and honest about where it stopped."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import Final, Literal
+
+from django.db import OperationalError
+from psycopg.errors import QueryCanceled
+
+from console.messages.asked import Asked, Mark, Spot
+from console.messages.entries import OpenedEntry, StoredEntry, Trouble, open_entry, unacked_members
+from console.messages.filters import matches, slots_of_key
+from console.messages.lanes import Lane
+from console.messages.reader import MOST_ENTRY_BYTES, LaneReader
+from vela.wire.entry import Message
+
+__all__ = ["EXPORT_BOUNDS", "PAGE_BOUNDS", "Bounds", "Hit", "Looked", "Scan", "StoppedBy"]
+
+StoppedBy = Literal["end", "limit", "entries", "bytes", "time", "database", "cursor"]
+_Key = tuple[int, int, int]  # append time, ledger, entry; negative if the scan goes backward
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How far one search goes at most."""
+
+    entries: int  # opened
+    bytes: int  # read
+    seconds: float
+
+
+PAGE_BOUNDS: Final = Bounds(entries=20_000, bytes=64 * 1024 * 1024, seconds=0.8)
+EXPORT_BOUNDS: Final = Bounds(entries=1_000_000, bytes=1024 * 1024 * 1024, seconds=60.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One message that matches, or one entry that matches as far as its metadata tells."""
+
+    lane: Lane
+    opened: OpenedEntry
+    message: Message | None  # None: the entry's messages cannot be read
+
+    @property
+    def spot(self) -> Spot:
+        """Return its position."""
+        return Spot(*self.opened.stored.place, -1 if self.message is None else self.message.batch_index)
+
+
+@dataclass(slots=True, kw_only=True)
+class Looked:
+    """How much has been looked at so far, and why the search stopped."""
+
+    entries: int = 0  # with those that their key hash left out
+    opened: int = 0
+    messages: int = 0  # in the entries that were opened
+    bytes: int = 0
+    matched: int = 0
+    unjudged: Counter[Trouble] = field(default_factory=Counter)  # entries that a filter could not be tried on
+    gone: int = 0  # entries that were trimmed while the search went on
+    oldest_ms: int = 0  # when the oldest and the newest of them were stored; 0 = none
+    newest_ms: int = 0
+    stopped_by: StoppedBy = "end"
+    mark: Mark | None = None  # the last message looked at
+
+
+class Scan:
+    """One search. Iterate over `hits`; `looked` counts meanwhile, and is complete afterwards."""
+
+    def __init__(self, lanes: Sequence[Lane], asked: Asked, bounds: Bounds) -> None:
+        self.looked = Looked(mark=asked.after)
+        self._asked = asked
+        self._bounds = bounds
+        self.is_narrowed = bool(asked.filters.key)
+        slots = slots_of_key(asked.filters.key) if self.is_narrowed else None
+        self._readers = [
+            LaneReader(lane, is_backward=asked.is_backward, slots=slots, shares=len(lanes)) for lane in lanes
+        ]
+        self._buffers: list[deque[tuple[StoredEntry, int]]] = [deque() for _ in lanes]
+
+    def hits(self) -> Iterator[Hit]:
+        """Yield what matches, in order, until the limit of rows or of the search is reached."""
+        until_s = time.monotonic() + self._bounds.seconds
+        try:
+            for reader, entry in self._merged():
+                for hit in self._of_entry(reader, entry):
+                    yield hit
+                    if self.looked.matched >= self._asked.limit:
+                        self.looked.stopped_by = "limit"
+                        return
+                self.looked.mark = Mark(entry.append_ms, Spot(*entry.place))
+                if (reason := self._exhausted(until_s)) is not None:
+                    self.looked.stopped_by = reason
+                    return
+        except OperationalError as error:
+            if not isinstance(error.__cause__, QueryCanceled):
+                raise
+            self.looked.stopped_by = "database"
+            return
+        if any(reader.lane.is_cut for reader in self._readers):
+            self.looked.stopped_by = "cursor"
+
+    def _exhausted(self, until_s: float) -> StoppedBy | None:
+        if self.looked.opened >= self._bounds.entries:
+            return "entries"
+        if self.looked.bytes >= self._bounds.bytes:
+            return "bytes"
+        return "time" if time.monotonic() >= until_s else None
+
+    def _merged(self) -> Iterator[tuple[LaneReader, StoredEntry]]:
+        """Yield the entries of all lanes by the time at which they were stored, then by position."""
+        heads = [
+            (self._key(entry), at)
+            for at in range(len(self._readers))
+            if (entry := self._next(at)) is not None
+        ]
+        heapify(heads)
+        while heads:
+            _, at = heappop(heads)
+            entry, step = self._buffers[at].popleft()
+            self.looked.entries += step
+            yield self._readers[at], entry
+            following = self._next(at)
+            if following is not None:
+                heappush(heads, (self._key(following), at))
+
+    def _next(self, at: int) -> StoredEntry | None:
+        """Return the next entry of a lane without taking it. Reads a piece if none is left."""
+        buffer, looked = self._buffers[at], self.looked
+        while not buffer:
+            piece = self._readers[at].next_piece()
+            if piece is None:
+                return None
+            looked.gone += piece.gone
+            found = zip(piece.entries, piece.steps, strict=True)
+            buffer.extend((entry, step) for entry, step in found if not self._was_seen(entry))
+        return buffer[0][0]
+
+    def _key(self, entry: StoredEntry) -> _Key:
+        sign = -1 if self._asked.is_backward else 1
+        return sign * entry.append_ms, sign * entry.ledger_id, sign * entry.entry_id
+
+    def _was_seen(self, entry: StoredEntry) -> bool:
+        """Whether the previous page has looked at all of this entry."""
+        after = self._asked.after
+        if after is None or (entry.place == after.spot[:2] and after.spot.batch_index >= 0):
+            return False
+        sign = -1 if self._asked.is_backward else 1
+        ledger_id, entry_id, _ = after.spot
+        return self._key(entry) <= (sign * after.append_ms, sign * ledger_id, sign * entry_id)
+
+    def _of_entry(self, reader: LaneReader, entry: StoredEntry) -> Iterator[Hit]:
+        """Yield what matches in one entry. Sets the mark before each, so that the next page goes on after it."""
+        looked, filters = self.looked, self._asked.filters
+        self._count(entry)
+        opened = open_entry(entry, most_bytes=MOST_ENTRY_BYTES, most_unpacked_bytes=MOST_ENTRY_BYTES)
+        if opened.trouble is not None:
+            passes = self._judge_unread(opened)
+            if passes is None:
+                looked.unjudged[opened.trouble] += 1
+            elif passes:
+                looked.matched += 1
+                looked.mark = Mark(entry.append_ms, Spot(*entry.place))
+                yield Hit(lane=reader.lane, opened=opened, message=None)
+            return
+        for message in self._wanted(reader.lane, opened):
+            if matches(filters, message):
+                looked.matched += 1
+                looked.mark = Mark(entry.append_ms, Spot(*entry.place, message.batch_index))
+                yield Hit(lane=reader.lane, opened=opened, message=message)
+
+    def _judge_unread(self, opened: OpenedEntry) -> bool | None:
+        filters = self._asked.filters
+        if not filters.is_set:
+            return True
+        return None if opened.outer is None else matches(filters, opened.outer, has_payload=False)
+
+    def _wanted(self, lane: Lane, opened: OpenedEntry) -> Sequence[Message]:
+        """Return the messages to judge, in the direction of the search."""
+        asked, place = self._asked, opened.stored.place
+        unacked = None if lane.unacked is None else lane.unacked.get(lane.log.index_of(*place))
+        messages = list(unacked_members(opened, unacked))
+        if asked.start == "id" and asked.spot is not None:
+            messages = self._from(messages, place, asked.spot, is_inclusive=True)
+        if asked.after is not None:
+            messages = self._from(messages, place, asked.after.spot, is_inclusive=False)
+        return messages[::-1] if asked.is_backward else messages
+
+    def _from(
+        self, messages: list[Message], place: tuple[int, int], spot: Spot, *, is_inclusive: bool
+    ) -> list[Message]:
+        """Leave out the members of a batch that lie before the place where the search begins."""
+        if place != spot[:2] or spot.batch_index < 0:
+            return messages
+        sign = -1 if self._asked.is_backward else 1
+        return [
+            message
+            for message in messages
+            if (ahead := sign * (message.batch_index - spot.batch_index)) > 0 or (is_inclusive and ahead == 0)
+        ]
+
+    def _count(self, entry: StoredEntry) -> None:
+        looked = self.looked
+        looked.opened += 1
+        looked.messages += entry.messages
+        looked.bytes += len(entry.data)
+        looked.oldest_ms = min(looked.oldest_ms or entry.append_ms, entry.append_ms)
+        looked.newest_ms = max(looked.newest_ms, entry.append_ms)

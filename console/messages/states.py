@@ -1,0 +1,155 @@
+"""What has become of a message on each subscription: acked, in flight, delayed, or simply not acked yet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from console.queries.cursor import CHUNK_ENTRIES, members_of
+from console.queries.database import fetch
+from console.queries.log import Place
+from console.queries.subscription import PendingRow
+
+__all__ = ["CursorAt", "MessageState", "States", "cursors_of", "states_at", "subscription_names"]
+
+MOST_CURSORS: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorAt:
+    """A subscription's cursor: everything up to the mark-delete position is acked."""
+
+    id: int
+    topic_id: int
+    name: str
+    mark_delete_ledger: int
+    mark_delete_entry: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageState:
+    """The state of one message on one subscription."""
+
+    word: str  # acked, in flight, delayed or unacked
+    tone: str
+    is_hole: bool = False  # not acked, and something after it is
+    delivery: PendingRow | None = None  # if it is in flight
+    due_ms: int = 0  # if it is delayed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chunk:
+    cursor_id: int
+    ledger_id: int
+    chunk: int
+    bits: bytes
+    ack_sets: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Name:
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pending(PendingRow):
+    subscription_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class States:
+    """What is stored about some entries on some subscriptions."""
+
+    chunks: Mapping[tuple[int, int, int], tuple[int, Mapping[int, int]]]  # bitmap, and ack sets by entry id
+    last_acked: Mapping[int, Place]  # by cursor: the last entry that is acked as a whole beyond mark-delete
+    pending: Mapping[tuple[int, Place], PendingRow]
+
+    def of(
+        self, cursor: CursorAt, place: Place, *, batch_index: int, deliver_at_ms: int, now_ms: int
+    ) -> MessageState:
+        """Return the state of one message of the entry at `place`."""
+        if self._is_acked(cursor, place, batch_index):
+            return MessageState(word="acked", tone="good")
+        is_hole = place < self.last_acked.get(cursor.id, (0, 0))
+        delivery = self.pending.get((cursor.id, place))
+        if delivery is not None:
+            return MessageState(word="in flight", tone="calm", is_hole=is_hole, delivery=delivery)
+        if deliver_at_ms > now_ms:
+            return MessageState(word="delayed", tone="calm", is_hole=is_hole, due_ms=deliver_at_ms)
+        return MessageState(word="unacked", tone="warn" if is_hole else "calm", is_hole=is_hole)
+
+    def _is_acked(self, cursor: CursorAt, place: Place, batch_index: int) -> bool:
+        if place <= (cursor.mark_delete_ledger, cursor.mark_delete_entry):
+            return True
+        ledger_id, entry_id = place
+        chunk, bit = divmod(entry_id, CHUNK_ENTRIES)
+        bits, ack_sets = self.chunks.get((cursor.id, ledger_id, chunk), (0, {}))
+        if bits >> bit & 1:
+            return True
+        unacked = ack_sets.get(entry_id)
+        return unacked is not None and batch_index >= 0 and not unacked >> batch_index & 1
+
+
+def cursors_of(topic_ids: Collection[int], name: str | None = None) -> list[CursorAt]:
+    """Return the cursors of some topics, or of their subscriptions with one name; at most 500. One query."""
+    return fetch(
+        CursorAt, "subscription", "cursors", {"topics": list(topic_ids), "name": name, "limit": MOST_CURSORS}
+    )
+
+
+def subscription_names(topic_id: int) -> list[str]:
+    """Return the names of the subscriptions of a topic, or of its partitions, at most 500. One query."""
+    return [
+        row.name
+        for row in fetch(_Name, "subscription", "names", {"topic_id": topic_id, "limit": MOST_CURSORS})
+    ]
+
+
+def states_at(cursors: Sequence[CursorAt], places: Collection[Place]) -> States:
+    """Read what these cursors know of these entries. Three queries; none without cursors or places."""
+    if not cursors or not places:
+        return States(chunks={}, last_acked={}, pending={})
+    ids = [cursor.id for cursor in cursors]
+    wanted = sorted({(ledger_id, entry_id // CHUNK_ENTRIES) for ledger_id, entry_id in places})
+    chunks = fetch(
+        _Chunk,
+        "subscription",
+        "chunks_at",
+        {"cursors": ids, "ledgers": [each[0] for each in wanted], "chunks": [each[1] for each in wanted]},
+    )
+    last = fetch(_Chunk, "subscription", "last_chunks", {"cursors": ids})
+    asked = sorted(set(places))
+    pending = fetch(
+        _Pending,
+        "subscription",
+        "pending_at",
+        {
+            "subscriptions": ids,
+            "ledgers": [ledger_id for ledger_id, _ in asked],
+            "entries": [entry_id for _, entry_id in asked],
+        },
+    )
+    return States(
+        chunks={
+            (chunk.cursor_id, chunk.ledger_id, chunk.chunk): (
+                int.from_bytes(bytes(chunk.bits), "little"),
+                members_of(bytes(chunk.ack_sets)),
+            )
+            for chunk in chunks
+        },
+        last_acked={chunk.cursor_id: place for chunk in last if (place := _last_bit(chunk)) is not None},
+        pending={
+            (row.subscription_id, (row.ledger_id, entry_id)): row
+            for row in pending
+            for ledger_id, entry_id in asked
+            if ledger_id == row.ledger_id and row.first_entry <= entry_id <= row.last_entry
+        },
+    )
+
+
+def _last_bit(chunk: _Chunk) -> Place | None:
+    bits = int.from_bytes(bytes(chunk.bits), "little")
+    if not bits:
+        return None
+    return (chunk.ledger_id, chunk.chunk * CHUNK_ENTRIES + bits.bit_length() - 1)

@@ -1,0 +1,75 @@
+"""The message browser in words: where it starts, how much it looked at, and why it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from console.words.numerals import count, size
+
+__all__ = ["ORDERS", "STARTS", "looked_at", "nothing_found", "stopped"]
+
+STARTS = {
+    "newest": "newest",
+    "oldest": "oldest",
+    "time": "time",
+    "id": "position",
+    "next": "next for the subscription",
+    "holes": "holes of the subscription",
+}
+ORDERS = {"older": "towards older", "newer": "towards newer"}
+
+_STOPPED = {
+    "end": "That is all of them.",
+    "limit": "Stopped at the limit of {rows}.",
+    "entries": "Stopped because it had opened {opened}; there may be more.",
+    "bytes": "Stopped because it had read {bytes}; there may be more.",
+    "time": "Stopped because time was up; there may be more.",
+    "database": "Stopped because the database took too long; there may be more.",
+    "cursor": "Stopped because the cursor has more acked ranges than one page reads; there may be more.",
+}
+
+
+def looked_at(
+    *,
+    entries: int,
+    stored: int,
+    matched: int,
+    is_filtered: bool,
+    is_narrowed: bool,
+    unjudged: Mapping[str, int],
+    gone: int,
+) -> str:
+    """Say how much was looked at, in which way, and how much of it matches."""
+    way = "By key hash: looked" if is_narrowed else "Looked"
+    words = [f"{way} at {count(entries)} of {_entries(stored)}"]
+    if is_filtered:
+        words.append(f"{_messages(matched)} {'matches' if matched == 1 else 'match'}")
+    sentences = [", ".join(words) + "."]
+    if unjudged:
+        kinds = ", ".join(f"{count(number)} {kind}" for kind, number in sorted(unjudged.items()))
+        sentences.append(f"{_entries(sum(unjudged.values())).capitalize()} could not be searched: {kinds}.")
+    if gone:
+        sentences.append(f"{_entries(gone).capitalize()} were trimmed or moved meanwhile: reload to be sure.")
+    return " ".join(sentences)
+
+
+def stopped(reason: str, *, rows: int, opened: int, read_bytes: int) -> str:
+    """Say why the search stopped."""
+    return _STOPPED[reason].format(rows=_messages(rows), opened=_entries(opened), bytes=size(read_bytes))
+
+
+def nothing_found(reason: str, *, is_filtered: bool, is_continued: bool) -> str:
+    """Say that no row is shown. It never says that there is no message if the search stopped early."""
+    if reason != "end":
+        return "No match so far: the search stopped before it had seen everything."
+    if is_continued:
+        return "No more messages." if not is_filtered else "No more messages match."
+    return "No message matches." if is_filtered else "No message is stored here."
+
+
+def _entries(number: int) -> str:
+    return f"{count(number)} " + ("entry" if number == 1 else "entries")
+
+
+def _messages(number: int) -> str:
+    return f"{count(number)} message" + ("" if number == 1 else "s")

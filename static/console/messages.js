@@ -1,0 +1,46 @@
+// Shows the message of the focused row beside the list, so that j and k walk through messages. Without this script a
+// row's link opens the message's page.
+"use strict";
+
+(() => {
+  const detail = document.getElementById("detail");
+  if (!detail) return;
+  const WAIT_MS = 120; // j and k held down: only the row at which they stop is read
+  let timer = 0;
+  let reading = null;
+
+  async function show(link) {
+    reading?.abort();
+    reading = new AbortController();
+    const address = new URL(link.href);
+    address.searchParams.set("part", "message");
+    try {
+      const reply = await fetch(address, { signal: reading.signal, headers: { "HX-Request": "true" } });
+      if (reply.redirected && new URL(reply.url).pathname === "/login") {
+        location.reload();
+        return;
+      }
+      if (!reply.ok) throw new Error(String(reply.status));
+      detail.innerHTML = await reply.text();
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      detail.textContent = "The message could not be read: it may have been trimmed, or the console does not answer.";
+    }
+    detail.dataset.of = link.href;
+    detail.hidden = false;
+  }
+
+  document.addEventListener("focusin", (event) => {
+    const link = event.target.closest?.("a[data-message]");
+    if (!link || detail.dataset.of === link.href) return;
+    clearTimeout(timer);
+    timer = setTimeout(() => show(link), WAIT_MS);
+  });
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && !event.target.matches?.("input, select, textarea")) {
+      detail.hidden = true;
+      delete detail.dataset.of;
+    }
+  });
+})();

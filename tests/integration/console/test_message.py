@@ -1,0 +1,189 @@
+"""The page of one message: body, decoders, what has become of it, neighbours; and what it says about odd entries."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.test import Client
+
+from broker.models import Cursor, Schema, Subscription
+from tests.integration.console.messages import write_log
+from tests.integration.console.pages import text_of
+from tests.integration.console.shop import BATCH_ENTRY, Shop
+from tests.support.entries import chunk, encrypted
+from vela.wire.entry import Compression, encode_single
+
+ORDERS = "/t/persistent/public/default/orders"
+ODD = "persistent://public/default/odd"
+ODD_PAGE = "/t/persistent/public/default/odd/m"
+
+
+def single(payload: bytes, sequence_id: int = 1, **more: Any) -> bytes:
+    return encode_single(
+        producer_name="till", sequence_id=sequence_id, publish_time_ms=1, payload=payload, **more
+    )
+
+
+def test_everything_about_a_message(operator: Client, shop: Shop) -> None:
+    spot = f"{shop.sealed.pk}:5"
+    words = text_of(operator.get(f"{ORDERS}/m/{spot}"))
+    assert f"Message {spot}" in words
+    assert "Key customer-5" in words
+    assert "region eu" in words
+    assert f"object of 2 order &quot;{shop.sealed.pk}-5&quot; note &quot;&lt;b&gt;&amp;amp;&quot;" in words
+    assert "Decoder Result JSON ● decoded" in words
+    assert "billing ○ in flight at clerk since" in words
+    assert "redelivered 3 times" in words
+    assert f"Older, by position {shop.sealed.pk}:4 Newer, by position {shop.sealed.pk}:6" in words
+    html = operator.get(f"{ORDERS}/m/{spot}").content.decode()
+    assert f"/s/billing/act/reset?to=id&amp;id={spot}&amp;start=at" in html
+    assert f"/s/billing/act/skip_one?id={spot}" in html
+    assert "<b>" not in html
+
+
+def test_acts_are_filled_in(operator: Client, shop: Shop) -> None:
+    html = operator.get(f"{ORDERS}/s/billing/act/reset?to=id&id=7:5&start=after").content.decode()
+    assert re.search(r'value="id"\s+checked', html)
+    assert 'value="7:5"' in html
+    assert re.search(r'value="after" selected', html)
+    assert 'value="7:5:-1:2"' in operator.get(f"{ORDERS}/s/billing/act/skip_one?id=7:5:-1:2").content.decode()
+
+
+def test_a_member_of_a_batch(operator: Client, shop: Shop) -> None:
+    place = f"{shop.open.pk}:{BATCH_ENTRY}"
+    words = text_of(operator.get(f"{ORDERS}/m/{place}:1"))
+    assert f"Message {place}:1" in words
+    assert "a batch of 5 messages; this is number 1, counted from 0" in words
+    assert f"Older, by position {place}:0 Newer, by position {place}:2" in words
+    assert "billing ● acked" in words
+    assert "billing ▲ unacked" not in words
+    first = text_of(operator.get(f"{ORDERS}/m/{place}"))
+    assert f"Older, by position {shop.open.pk}:{BATCH_ENTRY - 1} Newer, by position {place}:1" in first
+    assert "billing ○ unacked" in first
+    assert f"skip_one?id={place}:-1:0" in operator.get(f"{ORDERS}/m/{place}:-1:0").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("spot", "why"),
+    [
+        ("{ledger}:99", "ends before it"),
+        ("987654:1", "retention has trimmed it, or it belongs to another topic"),
+        ("{ledger}:2:0", "the entry is not a batch"),
+        ("{open}:3:9", "its batch has the messages 0 to 4"),
+        ("oops", "Write a position as ledger:entry"),
+        ("1" + "0" * 30 + ":1", "Write a position as ledger:entry"),
+        ("9" * 19 + ":1", "is too large"),
+        ("1:2:3:4:5", "Write a position as ledger:entry"),
+        ("-1:-1", "Write a position as ledger:entry"),
+    ],
+)
+def test_what_is_not_there_says_why(spot: str, why: str, operator: Client, shop: Shop) -> None:
+    spot = spot.format(ledger=shop.sealed.pk, open=shop.open.pk)
+    for address in (f"{ORDERS}/m/{spot}", f"{ORDERS}/m/{spot}/raw"):
+        response = operator.get(address)
+        assert response.status_code == 404
+        assert why in text_of(response)
+
+
+def test_a_viewer_sees_no_contents(looker: Client, shop: Shop) -> None:
+    spot = f"{shop.sealed.pk}:5"
+    html = looker.get(f"{ORDERS}/m/{spot}").content.decode()
+    assert "Key, properties and body are hidden" in html
+    assert "in flight" in html
+    for hidden in ("customer-5", "region", "note", "act/skip_one"):
+        assert hidden not in html
+    assert looker.get(f"{ORDERS}/m/{spot}/raw").status_code == 403
+
+
+def test_entries_that_cannot_be_opened_are_explained(operator: Client, db: None) -> None:
+    log = write_log(
+        ODD,
+        [
+            encrypted(single(b"hidden", key="open key")),
+            chunk("c", 1, 1, 3, payload=b"part"),
+            b"\x0e\x01garbage",
+            b"",
+            single(b"x", compression=Compression.NONE)[:-1] + b"y",
+        ],
+    )
+    pages = [text_of(operator.get(f"{ODD_PAGE}/{log.spot(number)}")) for number in range(5)]
+    assert "Encrypted. The producer encrypted the payload for finance-2026." in pages[0]
+    assert "Key open key" in pages[0]
+    assert "This is chunk 2 of 3 of a large message of 3 bytes." in pages[1]
+    for page in pages[2:]:
+        assert "Corrupt. The entry cannot be decoded" in page
+        assert "The broker does not deliver it" in page
+    assert operator.get(f"{ODD_PAGE}/{log.spot(2)}/raw").content == b"\x0e\x01garbage"
+
+
+def test_a_large_body_is_shown_step_by_step(operator: Client, db: None) -> None:
+    text = "0123456789" * 20_000
+    log = write_log(ODD, [single(text.encode()), single(b"\xff" * 3_000_000)])
+    first = operator.get(f"{ODD_PAGE}/{log.spot(0)}")
+    assert "These are the first 65.5 kB of 200 kB." in text_of(first)
+    assert text[:65_536] in first.content.decode()
+    assert text[:65_537] not in first.content.decode()
+    whole = operator.get(f"{ODD_PAGE}/{log.spot(0)}?body=text&all=1")
+    assert text in whole.content.decode()
+    assert "These are the first" not in text_of(whole)
+    most = text_of(operator.get(f"{ODD_PAGE}/{log.spot(1)}?all=1"))
+    assert "These are the first 1.0 MB of 3.0 MB. Download the rest." in most
+    raw = operator.get(f"{ODD_PAGE}/{log.spot(1)}/raw")
+    assert (len(raw.content), raw["Content-Type"]) == (3_000_000, "application/octet-stream")
+    assert raw["Content-Disposition"] == f'attachment; filename="{log.spot(1).replace(":", "-")}.bin"'
+
+
+def test_decoders(operator: Client, db: None) -> None:
+    log = write_log(ODD, [single(gzip.compress(json.dumps({"a": [1, None]}).encode())), single(b"\xff\x00")])
+    words = text_of(operator.get(f"{ODD_PAGE}/{log.spot(0)}"))
+    assert "gzip, JSON" in words
+    assert "object of 1 a array of 2 0 1 1 null" in words
+    words = text_of(operator.get(f"{ODD_PAGE}/{log.spot(1)}"))
+    assert "00000000 ff 00 ··" in words
+    assert "text ✕ it is not UTF-8 at byte 0" in words
+    assert "00000000 1f 8b" not in text_of(operator.get(f"{ODD_PAGE}/{log.spot(0)}?body=hex"))
+
+
+def test_the_schema_of_the_topic_decodes(operator: Client, db: None) -> None:
+    definition = {"type": "record", "name": "Order", "fields": [{"name": "pieces", "type": "int"}]}
+    log = write_log(ODD, [single(b"\x0e")])
+    Schema.objects.create(
+        topic_name=ODD, version=0, type=4, name="Order", data=json.dumps(definition).encode(), properties={}
+    )
+    words = text_of(operator.get(f"{ODD_PAGE}/{log.spot(0)}"))
+    assert "pieces 7" in words
+    assert "Avro schema, version 0, named Order" in words
+
+
+def test_the_same_key(operator: Client, db: None) -> None:
+    log = write_log(
+        ODD, [single(b"x", number, key="k&1" if number % 10 == 0 else "other") for number in range(31)]
+    )
+    words = text_of(operator.get(f"{ODD_PAGE}/{log.spot(10)}"))
+    assert f"Older, with the same key {log.spot(0)} all of them" in words
+    assert f"Newer, with the same key {log.spot(20)} all of them" in words
+    html = operator.get(f"{ODD_PAGE}/{log.spot(30)}").content.decode()
+    assert "none is stored" in html
+    assert f"start=id&amp;at={log.spot(30)}&amp;order=older&amp;key={quote('k&1')}" in html
+
+
+def test_delayed_and_before_the_subscription(operator: Client, db: None) -> None:
+    log = write_log(ODD, [single(b"x")], deliver_at_ms=4_000_000_000_000)
+    subscription = Subscription.objects.create(topic=log.topic, name="late", type="Shared")
+    Cursor.objects.create(
+        subscription=subscription,
+        mark_delete_ledger=log.ledgers[0].pk,
+        mark_delete_entry=-1,
+        acked_messages=0,
+        acked_entries=0,
+        acked_bytes=0,
+    )
+    words = text_of(operator.get(f"{ODD_PAGE}/{log.spot(0)}"))
+    assert "late ○ delayed due in" in words
+    assert "Not delivered before 2096-10-02 07:06:40.000" in words
+    assert "The topic has no subscription" not in words
