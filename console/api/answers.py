@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from broker import models
 from console.diagnosis.findings import Finding
@@ -13,7 +13,7 @@ from console.queries.acts import ActRow
 from console.queries.numbers import BookmarkRow
 from console.queries.subscription import ConsumerRow, PendingRow
 from console.queries.topic import ProducerRow
-from console.words.subscriptions import Standing
+from console.words.subscriptions import Standing, StateWord, state_word
 
 __all__ = [
     "Act",
@@ -32,6 +32,13 @@ __all__ = [
     "Topic",
     "TopicStats",
     "Topics",
+]
+
+
+_WorstState = Annotated[
+    StateWord | None,
+    BeforeValidator(lambda state: None if state is None else state_word(state)),
+    Field(description="the worst of its subscriptions; null: none is reported"),
 ]
 
 
@@ -95,7 +102,9 @@ class Topic(_Answer):
     subscriptions: int
     consumers: int | None
     message_rate_acked: float | None
-    worst_subscription: str | None
+    worst_subscription: str | None = Field(description="the one with the largest backlog")
+    state: _WorstState
+    state_since_ms: int | None
 
 
 class Topics(_Answer):
@@ -116,6 +125,7 @@ class Partition(_Answer):
     backlog_messages: int | None
     last_append_ms: int | None
     updated_ms: int | None
+    state: _WorstState
 
 
 class OneTopic(Topic):
@@ -149,6 +159,9 @@ class _Subscription(_Answer):
     message_rate_acked: float | None
     messages_redelivered: int | None
     updated_ms: int | None
+    standing: Standing = Field(
+        description="how it gets on, judged by the broker; of several cursors the worst"
+    )
 
 
 class Cursor(_Subscription):
@@ -173,7 +186,6 @@ class SubscriptionStats(_Subscription):
 
     cursors: int = Field(description="one, or as many as partitions have it")
     permits: int | None
-    standing: Standing
 
 
 class TopicStats(_Answer):
@@ -197,7 +209,6 @@ class OneSubscription(_Subscription):
     acked_bytes: int
     problems: dict[str, int] | None = Field(description="what went wrong, in words: how often")
     message_rate_in: float | None = Field(description="of the topic")
-    standing: Standing
     connected: list[ConsumerRow]
     pending: list[PendingRow]
 

@@ -25,11 +25,11 @@ from console.queries import numbers as queries
 from console.queries.chrome import chrome
 from console.queries.diagnosis import read_parts, snapshot_of
 from console.queries.log import ends_of, log_of
-from console.queries.subscription import PENDING_SHOWN, consumers, pending
+from console.queries.subscription import PENDING_SHOWN, SubscriptionHead, consumers, pending
 from console.queries.topic import partitions, producers
 from console.queries.topics import TopicRow, TopicsAsked, topic_rows
 from console.queries.topics import topics as read_topics
-from console.words.subscriptions import standing
+from console.words.subscriptions import Standing, standing, state_numbered
 
 __all__ = ["TOPIC", "router"]
 
@@ -45,7 +45,11 @@ class ListedTopics(Page):
     backlog: Annotated[Literal["false", "true"], Field(description="true: only topics with a backlog")] = (
         "false"
     )
-    sort: Literal["name", "backlog", "rate", "last"] = "name"
+    state: Annotated[
+        Literal["", "stuck", "falling behind", "paused", "draining", "watching", "keeping up", "idle"],
+        Field(description="only topics whose worst subscription has this state"),
+    ] = ""
+    sort: Literal["name", "worst", "backlog", "rate", "last"] = "name"
 
 
 @read(router, "/topics", response=Topics)
@@ -59,6 +63,7 @@ def topics(request: AuthorizedRequest, asked: Query[ListedTopics]) -> dict[str, 
             search=asked.q,
             namespace=asked.namespace,
             only_backlog=asked.backlog == "true",
+            state=state_numbered(asked.state),
             order=asked.sort,
             after_name=after_name,
             after_value=after_value,
@@ -98,7 +103,10 @@ def subscriptions(request: AuthorizedRequest, topic: Path[TopicPath], page: Quer
     oldest = queries.oldest_unacked_ms(facts.id, {row.name for row in shown})
     return {
         "subscriptions": [
-            asdict(row) | {"oldest_unacked_ms": oldest.get((row.name, row.partition))} for row in shown
+            asdict(row)
+            | {"oldest_unacked_ms": oldest.get((row.name, row.partition))}
+            | {"standing": _standing(row, row.backlog_messages)}
+            for row in shown
         ],
         "next_after": next_token(shown[-1].name, shown[-1].partition) if len(rows) > page.limit else None,
     }
@@ -121,14 +129,7 @@ def subscription(request: AuthorizedRequest, topic: Path[TopicPath], subscriptio
         "backlog_messages": backlog,
         "backlog_bytes": log.total_bytes - head.acked_bytes,
         "oldest_unacked_ms": oldest.get((head.name, head.partition)),
-        "standing": standing(
-            paused=head.paused,
-            backlog_messages=backlog,
-            consumers=head.consumers,
-            rate_in=head.message_rate_in,
-            rate_acked=head.message_rate_acked,
-            unacked_messages=head.unacked_messages,
-        ),
+        "standing": _standing(head, backlog),
         "connected": consumers(head.id),
         "pending": pending(head.id, PENDING_SHOWN),
     }
@@ -167,7 +168,12 @@ def topic_stats(request: AuthorizedRequest, topic: Path[TopicPath], page: Query[
     oldest = _oldest_by_name(facts.id, {each.name for each in shown})
     return {
         "topic": row,
-        "subscriptions": [_sums(each, row, oldest.get(each.name)) for each in shown],
+        "subscriptions": [
+            asdict(each)
+            | {"oldest_unacked_ms": oldest.get(each.name)}
+            | {"standing": _standing(each, each.backlog_messages)}
+            for each in shown
+        ],
         "next_after": next_token(shown[-1].name) if len(rows) > page.limit else None,
     }
 
@@ -185,16 +191,17 @@ def stats(request: AuthorizedRequest) -> dict[str, Any]:
     }
 
 
-def _sums(sums: queries.SubscriptionSums, topic: TopicRow, oldest_ms: int | None) -> dict[str, Any]:
-    words = standing(
-        paused=sums.paused,
-        backlog_messages=sums.backlog_messages,
-        consumers=sums.consumers,
-        rate_in=topic.message_rate_in,
-        rate_acked=sums.message_rate_acked,
-        unacked_messages=sums.unacked_messages,
+def _standing(
+    row: SubscriptionHead | queries.CursorRow | queries.SubscriptionSums, backlog_messages: int
+) -> Standing:
+    return standing(
+        state=row.state,
+        since_ms=row.state_since_ms,
+        drain_s=row.drain_s,
+        backlog_messages=backlog_messages,
+        consumers=row.consumers,
+        unacked_messages=row.unacked_messages,
     )
-    return asdict(sums) | {"oldest_unacked_ms": oldest_ms, "standing": words}
 
 
 def _oldest_by_name(topic_id: int, names: Collection[str]) -> dict[str, int]:

@@ -81,6 +81,9 @@ class CursorRow:
     message_rate_acked: float | None
     messages_redelivered: int | None
     updated_ms: int | None
+    state: int | None
+    state_since_ms: int | None
+    drain_s: int | None  # while it is draining: seconds left, as of updated_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +105,9 @@ class SubscriptionSums:
     message_rate_acked: float | None
     messages_redelivered: int | None
     updated_ms: int | None
+    state: int | None  # the worst of its partitions'
+    state_since_ms: int | None
+    drain_s: int | None  # of the partition that takes longest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,9 @@ class SubscriptionHead:
     messages_redelivered: int | None
     updated_ms: int | None
     problems: dict[str, int] | None  # what went wrong, in words, and how often
+    state: int | None
+    state_since_ms: int | None
+    drain_s: int | None  # while it is draining: seconds left, as of updated_ms
     message_rate_in: float | None  # of the topic
 
 

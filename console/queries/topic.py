@@ -44,6 +44,8 @@ class TopicHead:
     last_append_ms: int | None  # 0 = never
     backlog_messages: int | None  # of the worst subscription
     updated_ms: int | None
+    state: int | None  # the worst of its subscriptions', those of partitions included; None = it has none
+    state_since_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,7 @@ class PartitionRow:
     backlog_messages: int | None
     last_append_ms: int | None
     updated_ms: int | None
+    state: int | None  # the worst of its subscriptions', None = it has none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +83,7 @@ class SubscriptionRow:
     message_rate_acked: float | None
     messages_redelivered: int | None
     updated_ms: int | None
+    state: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,9 @@ __all__ = [
 ]
 
 PAGE_ROWS = 50
-ORDERS = ("name", "backlog", "rate", "last")
+ORDERS = ("name", "worst", "backlog", "rate", "last")
+_STATE_UNIT = 1 << 42
+"""A place in the order by worst state is one number: the state times this, and since when in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,7 @@ class TopicsAsked:
     search: str = ""  # part of a name
     namespace: str = ""  # "tenant/namespace", "" = all
     only_backlog: bool = False
+    state: int = 0  # only topics whose worst subscription has this stored state, 0 = all
     order: str = "name"  # one of ORDERS
     after_name: str = ""  # the last name on the previous page, "" = first page
     after_value: float = 0.0  # the sort value of the last row on the previous page
@@ -53,6 +56,8 @@ class TopicRow:
     consumers: int | None
     message_rate_acked: float | None  # per second, all subscriptions
     worst_subscription: str | None  # the one with the largest backlog
+    state: int | None  # the worst of its subscriptions', None = it has no durable subscription
+    state_since_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +83,7 @@ class _Name:
 
 def topics(asked: TopicsAsked) -> TopicPage:
     """Read one page. Two queries: the page's keys, then their numbers."""
+    after_state, after_since_ms = _worst_place(asked.after_value)
     search = asked.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     keys = fetch(
         _Key,
@@ -87,6 +93,9 @@ def topics(asked: TopicsAsked) -> TopicPage:
             "pattern": f"%{search}%" if search else "",
             "prefix": f"persistent://{asked.namespace}/" if asked.namespace else "",
             "only_backlog": asked.only_backlog,
+            "state": asked.state,
+            "after_state": after_state,
+            "after_since_ms": after_since_ms,
             "after_name": asked.after_name,
             "after_value": asked.after_value,
             "limit": asked.limit + 1,
@@ -99,6 +108,11 @@ def topics(asked: TopicsAsked) -> TopicPage:
         next_name=shown[-1].name if len(keys) > asked.limit else None,
         next_value=shown[-1].value if shown else 0.0,
     )
+
+
+def _worst_place(value: float) -> tuple[int, int]:
+    """Return the state and the time of a place in the order by worst state; the beginning for what is no place."""
+    return divmod(int(value), _STATE_UNIT) if 0 <= value < _STATE_UNIT * 2048 else (0, 0)
 
 
 def topic_rows(ids: Sequence[int]) -> list[TopicRow]:

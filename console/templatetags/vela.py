@@ -17,6 +17,7 @@ from console.diagnosis.findings import Cure, Severity
 from console.diagnosis.words import severity_word, value_text
 from console.queries.subscription import SubscriptionHead
 from console.words import acts, numerals
+from console.words.subscriptions import state_word, tone_of
 
 __all__ = ["register"]
 
@@ -92,6 +93,12 @@ def act_state(state: str) -> dict[str, str]:
     """Render the state of an act as a badge with icon and word, so that colour is never the only sign."""
     word, tone = acts.state_word(state)
     return {"word": word, "tone": tone}
+
+
+@register.inclusion_tag("console/badge.html")
+def subscription_state(state: int | None) -> dict[str, str]:
+    """Render a stored state of subscriptions as a badge."""
+    return {"word": state_word(state), "tone": tone_of(state)}
 
 
 @register.inclusion_tag("console/badge.html")

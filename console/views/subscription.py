@@ -130,11 +130,11 @@ class _Reading:
             "backlog_bytes": self.log.total_bytes - head.acked_bytes,
             "oldest": first,
             "standing": standing(
-                paused=head.paused,
+                state=head.state,
+                since_ms=head.state_since_ms,
+                drain_s=head.drain_s,
                 backlog_messages=self.backlog_messages,
                 consumers=head.consumers,
-                rate_in=head.message_rate_in,
-                rate_acked=head.message_rate_acked,
                 unacked_messages=head.unacked_messages,
             ),
         }

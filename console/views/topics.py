@@ -12,6 +12,7 @@ from console.access import Rights, viewer
 from console.blocks import Source, answer
 from console.queries.topics import ORDERS, TopicsAsked, namespaces
 from console.queries.topics import topics as read_topics
+from console.words.subscriptions import STATE_WORDS, state_numbered
 
 __all__ = ["topics"]
 
@@ -27,7 +28,7 @@ def topics(request: HttpRequest, rights: Rights) -> HttpResponse:
         return {
             "page": found,
             "asked": asked,
-            "is_filtered": bool(asked.search or asked.namespace or asked.only_backlog),
+            "is_filtered": bool(asked.search or asked.namespace or asked.only_backlog or asked.state),
             "headings": _headings(request.GET, asked.order),
             "next_query": _changed(
                 request.GET, after=found.next_name or "", value=repr(found.next_value), part=""
@@ -41,7 +42,12 @@ def topics(request: HttpRequest, rights: Rights) -> HttpResponse:
         live=tuple(f"topic:{row.id}" for row in found.rows),
         context=rows,
     )
-    context: dict[str, Any] = {"asked": asked, "nav": "topics"}
+    context: dict[str, Any] = {
+        "asked": asked,
+        "asked_state": request.GET.get("state", ""),
+        "states": STATE_WORDS,
+        "nav": "topics",
+    }
     if "part" not in request.GET:
         context["namespaces"] = namespaces()
     return answer(request, rights, "console/pages/topics.html", [source], context)
@@ -57,6 +63,7 @@ def _asked(query: QueryDict) -> TopicsAsked:
         search=query.get("q", "").replace("\0", "").strip(),
         namespace=query.get("ns", ""),
         only_backlog=query.get("backlog") == "1",
+        state=state_numbered(query.get("state", "")),
         order=order if order in ORDERS else "name",
         after_name=query.get("after", ""),
         after_value=after_value,

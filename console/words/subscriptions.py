@@ -1,83 +1,108 @@
-"""A subscription's state in words: a badge and a sentence from its numbers."""
+"""A subscription's stored state in words: its name, a tone for colour and icon, and a sentence.
+
+The broker judges the state. Nothing here decides what it is.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, get_args
 
-__all__ = ["Standing", "standing"]
+from broker.models import SubscriptionState
 
-_STILL = 0.05  # messages per second below which a rate counts as nothing
+__all__ = [
+    "STATE_WORDS",
+    "Standing",
+    "StateWord",
+    "Tone",
+    "standing",
+    "state_numbered",
+    "state_word",
+    "tone_of",
+]
+
+StateWord: TypeAlias = Literal[
+    "stuck", "falling behind", "paused", "draining", "watching", "keeping up", "idle", "unknown"
+]
+Tone: TypeAlias = Literal["good", "calm", "warn", "bad"]
+
+STATE_WORDS: Final[tuple[StateWord, ...]] = get_args(StateWord)[:-1]
+"""All that the broker says, the worst first. `unknown` stands for a subscription that no broker has reported."""
+
+_WORDS: Final[Mapping[int, StateWord]] = {
+    state.value: word for state, word in zip(SubscriptionState, STATE_WORDS, strict=True)
+}
+_TONES: Final[Mapping[StateWord, Tone]] = {
+    "stuck": "bad",
+    "falling behind": "warn",
+    "paused": "warn",
+    "draining": "good",
+    "watching": "calm",
+    "keeping up": "good",
+    "idle": "calm",
+    "unknown": "calm",
+}
+_SENTENCES: Final[Mapping[StateWord, str]] = {
+    "stuck": "Messages wait, and nothing is acked.",
+    "falling behind": "More messages arrive than are acked.",
+    "paused": "An operator paused it: nothing is delivered until it is resumed. Consumers can still ack.",
+    "draining": "Consumers ack faster than messages arrive.",
+    "watching": "The broker has watched it for less than half a minute.",
+    "keeping up": "Consumers ack as fast as messages arrive.",
+    "idle": "Nothing waits, and hardly anything arrives.",
+    "unknown": "The broker has not reported yet.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """A subscription's state. `tone` picks the colour and icon: good, calm, warn or bad."""
+    """A subscription's state. `tone` picks the colour and icon."""
 
-    badge: str
-    tone: str
+    state: StateWord
+    tone: Tone
     sentence: str
-    drain_s: float | None  # time until the backlog is empty, at the current rates
+    since_ms: int | None  # None = unknown
+    drain_s: int | None  # while it is draining: seconds until nothing waits, when the broker last reported
+
+
+def state_word(state: int | None) -> StateWord:
+    """Return the word for a stored state; None = no broker has reported one."""
+    return "unknown" if state is None else _WORDS[state]
+
+
+def state_numbered(word: str) -> int:
+    """Return the number under which a state is stored; 0 for what is no state."""
+    return next((number for number, known in _WORDS.items() if known == word), 0)
+
+
+def tone_of(state: int | None) -> Tone:
+    """Return the tone of a stored state."""
+    return _TONES[state_word(state)]
 
 
 def standing(
     *,
-    paused: bool,
+    state: int | None,
+    since_ms: int | None,
+    drain_s: int | None,
     backlog_messages: int,
     consumers: int | None,
-    rate_in: float | None,
-    rate_acked: float | None,
     unacked_messages: int | None,
 ) -> Standing:
-    """Judge by the current numbers only. None means unknown and never counts as 0."""
-    if paused:
-        return Standing(
-            badge="paused",
-            tone="warn",
-            sentence="An operator paused it: nothing is delivered until it is resumed. Consumers can still ack.",
-            drain_s=None,
-        )
-    if backlog_messages == 0:
-        busy = (rate_in or 0) > _STILL
-        return Standing(
-            badge="keeping up" if busy else "idle",
-            tone="good" if busy else "calm",
-            sentence="No message waits: every message is acked.",
-            drain_s=None,
-        )
-    if consumers == 0:
-        return Standing(
-            badge="no consumer",
-            tone="bad",
-            sentence="No consumer is connected, so nothing is delivered.",
-            drain_s=None,
-        )
-    if consumers is None or rate_acked is None or rate_in is None:
-        return Standing(
-            badge="unknown", tone="calm", sentence="The broker has not reported yet.", drain_s=None
-        )
-    net = rate_acked - rate_in
-    if rate_acked <= _STILL:
-        waiting = " Messages are delivered but not acked." if unacked_messages else ""
-        return Standing(
-            badge="stuck",
-            tone="bad",
-            sentence=f"Consumers are connected, but nothing is acked.{waiting}",
-            drain_s=None,
-        )
-    if net > _STILL:
-        return Standing(
-            badge="draining",
-            tone="good",
-            sentence="Consumers ack faster than producers publish.",
-            drain_s=backlog_messages / net,
-        )
-    if net < -_STILL and backlog_messages > rate_in * 5:
-        return Standing(
-            badge="falling behind",
-            tone="warn",
-            sentence="Producers publish faster than consumers ack.",
-            drain_s=None,
-        )
+    """Describe a stored state. The numbers only add to its sentence; None is unknown and never counts as 0."""
+    word = state_word(state)
+    sentence = _SENTENCES[word]
+    if word == "stuck" and consumers == 0:
+        sentence = "Messages wait, and no consumer is connected."
+    elif word == "stuck" and unacked_messages:
+        sentence = "Messages are delivered, and nothing is acked."
+    elif word == "idle" and backlog_messages:
+        sentence = "What waits is delayed or has just arrived."
     return Standing(
-        badge="keeping up", tone="good", sentence="Consumers ack as fast as producers publish.", drain_s=None
+        state=word,
+        tone=_TONES[word],
+        sentence=sentence,
+        since_ms=since_ms or None,
+        drain_s=drain_s,
     )

@@ -18,7 +18,8 @@ FROM vela_bookmark WHERE topic_id = %(topic_id)s ORDER BY name LIMIT %(limit)s
 SELECT s.id, s.name, t.name AS topic, t.partition, s.type, s.paused, c.mark_delete_ledger || ':' || c.mark_delete_entry AS
        mark_delete, c.acked_messages, c.version, greatest(e.messages - c.acked_messages, 0) AS backlog_messages,
        greatest(e.bytes - c.acked_bytes, 0) AS backlog_bytes, u.consumers, u.unacked_messages, p.permits,
-       u.replay_entries, u.message_rate_out, u.message_rate_acked, u.messages_redelivered, u.updated_ms
+       u.replay_entries, u.message_rate_out, u.message_rate_acked, u.messages_redelivered, u.updated_ms,
+       u.state, u.state_since_ms, u.drain_s
 FROM vela_topic t
 JOIN unnest(%(topics)s::bigint[], %(messages)s::bigint[], %(bytes)s::bigint[]) AS e(topic_id, messages, bytes)
     ON e.topic_id = t.id
@@ -40,7 +41,9 @@ SELECT s.name, max(s.type) AS type, bool_or(s.paused) AS paused, count(*) AS cur
        sum(u.unacked_messages)::bigint AS unacked_messages, sum(p.permits)::bigint AS permits,
        sum(u.replay_entries)::bigint AS replay_entries, sum(u.message_rate_out) AS message_rate_out,
        sum(u.message_rate_acked) AS message_rate_acked, sum(u.messages_redelivered)::bigint AS messages_redelivered,
-       max(u.updated_ms) AS updated_ms
+       max(u.updated_ms) AS updated_ms, min(u.state) AS state,
+       (array_agg(u.state_since_ms ORDER BY u.state, u.state_since_ms) FILTER (WHERE u.state IS NOT NULL))[1]
+           AS state_since_ms, max(u.drain_s) AS drain_s
 FROM vela_topic t
 JOIN unnest(%(topics)s::bigint[], %(messages)s::bigint[], %(bytes)s::bigint[]) AS e(topic_id, messages, bytes)
     ON e.topic_id = t.id

@@ -5,7 +5,7 @@ SELECT s.id, s.name, s.type, s.paused, s.created_at, t.id AS topic_id, t.name AS
        c.mark_delete_ledger, c.mark_delete_entry, c.acked_messages, c.acked_entries, c.acked_bytes,
        c.version, u.read_ledger, u.read_entry, u.consumers,
        u.unacked_messages, u.replay_entries, u.message_rate_out, u.message_rate_acked, u.messages_redelivered,
-       u.updated_ms, u.problems, n.message_rate_in
+       u.updated_ms, u.problems, u.state, u.state_since_ms, u.drain_s, n.message_rate_in
 FROM vela_subscription s
 JOIN vela_topic t ON t.id = s.topic_id
 JOIN vela_cursor c ON c.subscription_id = s.id

@@ -10,7 +10,46 @@ WHERE t.parent_id IS NULL AND t.name > %(after_name)s
   AND (NOT %(only_backlog)s OR t.id IN (
       SELECT coalesce(l.parent_id, l.id) FROM vela_topic_summary s JOIN vela_topic l ON l.id = s.topic_id
       WHERE s.max_backlog_messages > 0))
+  AND (%(state)s = 0 OR t.id IN (
+      SELECT coalesce(l.parent_id, l.id) FROM vela_topic_summary s JOIN vela_topic l ON l.id = s.topic_id
+      WHERE s.state = %(state)s AND NOT EXISTS (
+          SELECT FROM vela_topic p JOIN vela_topic_summary q ON q.topic_id = p.id
+          WHERE p.parent_id = l.parent_id AND q.state < s.state)))
 ORDER BY t.name LIMIT %(limit)s
+
+-- name: by_worst
+-- The index vela_topic_summary_worst has this order. A partitioned topic comes where its worst partition does, and that
+-- partition's name is the key of its row. Topics whose subscriptions nobody has judged come last, by name.
+WITH judged AS MATERIALIZED (
+    SELECT t.id, s.state * 4398046511104::float8 + s.state_since_ms AS value, l.name
+    FROM vela_topic_summary s
+    JOIN vela_topic l ON l.id = s.topic_id
+    JOIN vela_topic t ON t.id = coalesce(l.parent_id, l.id)
+    WHERE (s.state, s.state_since_ms, s.topic_id) > (%(after_state)s::smallint, %(after_since_ms)s::bigint, coalesce(
+              (SELECT id FROM vela_topic WHERE name = %(after_name)s), 0))
+      AND (%(state)s = 0 OR s.state = %(state)s)
+      AND (NOT %(only_backlog)s OR s.max_backlog_messages > 0 OR EXISTS (
+          SELECT FROM vela_topic p JOIN vela_topic_summary q ON q.topic_id = p.id
+          WHERE p.parent_id = l.parent_id AND q.max_backlog_messages > 0))
+      AND (%(pattern)s = '' OR t.name ILIKE %(pattern)s) AND (%(prefix)s = '' OR starts_with(t.name, %(prefix)s))
+      AND NOT EXISTS (
+          SELECT FROM vela_topic p JOIN vela_topic_summary q ON q.topic_id = p.id
+          WHERE p.parent_id = l.parent_id
+            AND (q.state, q.state_since_ms, q.topic_id) < (s.state, s.state_since_ms, s.topic_id))
+    ORDER BY s.state, s.state_since_ms, s.topic_id LIMIT %(limit)s
+), others AS (
+    SELECT t.id, 9007199254740991::float8 AS value, t.name
+    FROM vela_topic t
+    WHERE t.parent_id IS NULL AND (SELECT count(*) FROM judged) < %(limit)s AND %(state)s = 0 AND NOT %(only_backlog)s
+      AND (%(after_state)s < 2047 OR t.name > %(after_name)s)
+      AND (%(pattern)s = '' OR t.name ILIKE %(pattern)s) AND (%(prefix)s = '' OR starts_with(t.name, %(prefix)s))
+      AND NOT EXISTS (
+          SELECT FROM vela_topic l JOIN vela_topic_summary s ON s.topic_id = l.id
+          WHERE (l.id = t.id OR l.parent_id = t.id) AND s.state IS NOT NULL)
+    ORDER BY t.name LIMIT %(limit)s
+)
+SELECT id, value, name FROM judged UNION ALL SELECT id, value, name FROM others
+LIMIT %(limit)s
 
 -- The orders by a number treat unpartitioned and partitioned topics separately, because one GROUP BY over both took 440 ms
 -- for 100,000 topics and this takes 60 ms.
@@ -28,6 +67,11 @@ WITH logical AS (
 )
 SELECT id, value, name FROM logical
 WHERE (behind OR NOT %(only_backlog)s)
+  AND (%(state)s = 0 OR id IN (
+      SELECT coalesce(l.parent_id, l.id) FROM vela_topic_summary s JOIN vela_topic l ON l.id = s.topic_id
+      WHERE s.state = %(state)s AND NOT EXISTS (
+          SELECT FROM vela_topic p JOIN vela_topic_summary q ON q.topic_id = p.id
+          WHERE p.parent_id = l.parent_id AND q.state < s.state)))
   AND (%(pattern)s = '' OR name ILIKE %(pattern)s) AND (%(prefix)s = '' OR starts_with(name, %(prefix)s))
   AND (%(after_name)s = '' OR (-value, name) > (-%(after_value)s::float8, %(after_name)s))
 ORDER BY value DESC, name LIMIT %(limit)s
@@ -45,6 +89,11 @@ WITH logical AS (
 )
 SELECT id, value, name FROM logical
 WHERE (behind OR NOT %(only_backlog)s)
+  AND (%(state)s = 0 OR id IN (
+      SELECT coalesce(l.parent_id, l.id) FROM vela_topic_summary s JOIN vela_topic l ON l.id = s.topic_id
+      WHERE s.state = %(state)s AND NOT EXISTS (
+          SELECT FROM vela_topic p JOIN vela_topic_summary q ON q.topic_id = p.id
+          WHERE p.parent_id = l.parent_id AND q.state < s.state)))
   AND (%(pattern)s = '' OR name ILIKE %(pattern)s) AND (%(prefix)s = '' OR starts_with(name, %(prefix)s))
   AND (%(after_name)s = '' OR (-value, name) > (-%(after_value)s::float8, %(after_name)s))
 ORDER BY value DESC, name LIMIT %(limit)s
@@ -62,19 +111,26 @@ WITH logical AS (
 )
 SELECT id, value, name FROM logical
 WHERE (behind OR NOT %(only_backlog)s)
+  AND (%(state)s = 0 OR id IN (
+      SELECT coalesce(l.parent_id, l.id) FROM vela_topic_summary s JOIN vela_topic l ON l.id = s.topic_id
+      WHERE s.state = %(state)s AND NOT EXISTS (
+          SELECT FROM vela_topic p JOIN vela_topic_summary q ON q.topic_id = p.id
+          WHERE p.parent_id = l.parent_id AND q.state < s.state)))
   AND (%(pattern)s = '' OR name ILIKE %(pattern)s) AND (%(prefix)s = '' OR starts_with(name, %(prefix)s))
   AND (%(after_name)s = '' OR (-value, name) > (-%(after_value)s::float8, %(after_name)s))
 ORDER BY value DESC, name LIMIT %(limit)s
 
 -- name: numbers
 SELECT t.id, t.name, t.partitions, n.backlog_messages, n.message_rate_in, n.byte_rate_in, n.stored_bytes, n.producers,
-       n.last_append_ms, n.updated_ms, s.subscriptions, s.consumers, s.message_rate_acked, w.name AS worst_subscription
+       n.last_append_ms, n.updated_ms, n.state, n.state_since_ms, s.subscriptions, s.consumers, s.message_rate_acked, w.name AS worst_subscription
 FROM vela_topic t
 LEFT JOIN LATERAL (
     SELECT sum(n.max_backlog_messages)::bigint AS backlog_messages, sum(n.message_rate_in) AS message_rate_in,
            sum(n.byte_rate_in) AS byte_rate_in, sum(n.stored_bytes)::bigint AS stored_bytes,
            sum(n.producers)::bigint AS producers, max(n.last_append_ms) AS last_append_ms,
-           max(n.updated_ms) AS updated_ms
+           max(n.updated_ms) AS updated_ms, min(n.state) AS state,
+           (array_agg(n.state_since_ms ORDER BY n.state, n.state_since_ms) FILTER (WHERE n.state IS NOT NULL))[1]
+               AS state_since_ms
     FROM vela_topic l JOIN vela_topic_summary n ON n.topic_id = l.id WHERE l.id = t.id OR l.parent_id = t.id
 ) n ON true
 LEFT JOIN LATERAL (

@@ -20,6 +20,7 @@ from broker.models import (
     ProducerSession,
     Segment,
     Subscription,
+    SubscriptionState,
     SubscriptionSummary,
     Tenant,
     Topic,
@@ -52,7 +53,13 @@ class Shop:
 
 
 def make_topic(
-    name: str, *, backlog: int | None = None, rate: float = 0.0, parent: Topic | None = None
+    name: str,
+    *,
+    backlog: int | None = None,
+    rate: float = 0.0,
+    parent: Topic | None = None,
+    state: SubscriptionState | None = None,
+    state_since_ms: int = 1,
 ) -> Topic:
     """A topic, and its summary when a backlog is given."""
     tenant, namespace, _ = name.removeprefix("persistent://").split("/", 2)
@@ -71,6 +78,8 @@ def make_topic(
             last_append_ms=int(time.time() * 1000),
             max_backlog_messages=backlog,
             updated_ms=int(time.time() * 1000),
+            state=state,
+            state_since_ms=state_since_ms,
         )
     return topic
 
@@ -82,7 +91,7 @@ NEVER_SILENT = timedelta(hours=1)
 def open_shop() -> Shop:
     """`orders` with 20 messages in two ledgers and the subscription `billing` in the middle of them."""
     now_ms = int(time.time() * 1000)
-    topic = make_topic(ORDERS, backlog=14, rate=3.0)
+    topic = make_topic(ORDERS, backlog=14, rate=3.0, state=SubscriptionState.DRAINING)
     segment, _ = Segment.objects.get_or_create(
         pk=1, defaults={"opened_ms": now_ms}
     )  # a flush between tests takes the row, not the table
@@ -192,6 +201,9 @@ def _billing(topic: Topic, sealed: Ledger, opened: Ledger, now_ms: int) -> Subsc
         messages_redelivered=3,
         updated_ms=now_ms,
         problems={"messages that consumers threw away: CHECKSUM_MISMATCH": 4},
+        state=SubscriptionState.DRAINING,
+        state_since_ms=now_ms - 60_000,
+        drain_s=250,
     )
     ConsumerSession.objects.create(
         key=1,

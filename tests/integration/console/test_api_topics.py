@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from broker.models import Bookmark, Cursor, Ledger, Subscription, SubscriptionSummary, Topic, TopicSummary
+from broker.models import (
+    Bookmark,
+    Cursor,
+    Ledger,
+    Subscription,
+    SubscriptionState,
+    SubscriptionSummary,
+    Topic,
+    TopicSummary,
+)
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import Shop, make_topic
 
@@ -88,11 +97,16 @@ def test_the_list_has_what_the_page_shows(looker: Client, shop: Shop, partitione
     ]
 
 
-@pytest.mark.parametrize("order", ["name", "backlog", "rate", "last"])
+@pytest.mark.parametrize("order", ["name", "worst", "backlog", "rate", "last"])
 def test_pages_follow_each_other_without_gap_or_double(order: str, looker: Client, db: None) -> None:
     names = [f"persistent://public/default/t{number:02}" for number in range(23)]
     for number, name in enumerate(names):
-        make_topic(name, backlog=None if number % 9 == 0 else number % 4, rate=number % 3)
+        make_topic(
+            name,
+            backlog=None if number % 9 == 0 else number % 4,
+            rate=number % 3,
+            state=None if number % 5 == 0 else SubscriptionState(number % 4 + 1),
+        )
     found: list[str] = []
     following: str | None = ""
     while following is not None:
@@ -147,7 +161,13 @@ def test_a_cursor_at_the_end_has_no_oldest(ledger: str, looker: Client, shop: Sh
 def test_one_subscription(looker: Client, shop: Shop) -> None:
     body = looker.get(f"{ORDERS}/subscriptions/billing").json()
     assert (body["backlog_messages"], body["mark_delete"]) == (shop.backlog, f"{shop.sealed.pk}:4")
-    assert body["standing"]["badge"] == "draining"
+    assert body["standing"] == {
+        "state": "draining",
+        "tone": "good",
+        "sentence": "Consumers ack faster than messages arrive.",
+        "since_ms": shop.now_ms - 60_000,
+        "drain_s": 250,
+    }
     assert [(each["name"], each["permits"], each["blocked"]) for each in body["connected"]] == [
         ("clerk", 0, True)
     ]
@@ -160,7 +180,33 @@ def test_stats_of_a_topic(looker: Client, shop: Shop) -> None:
     assert body["topic"]["message_rate_in"] == 3.0
     (row,) = body["subscriptions"]
     assert (row["backlog_messages"], row["cursors"], row["message_rate_acked"]) == (shop.backlog, 1, 5.0)
-    assert row["standing"]["badge"] == "draining"
+    assert row["standing"]["state"] == "draining"
+    (row,) = looker.get(f"{ORDERS}/subscriptions").json()["subscriptions"]
+    assert (row["standing"]["state"], row["standing"]["drain_s"]) == ("draining", 250)
+    assert looker.get(ORDERS).json()["state"] == "draining"
+    assert [each["state"] for each in looker.get(TOPICS).json()["topics"]] == ["draining"]
+
+
+def test_a_subscription_of_partitions_has_their_worst_state(looker: Client, partitioned: Topic) -> None:
+    for partition, state in ((0, SubscriptionState.FALLING_BEHIND), (1, SubscriptionState.KEEPING_UP)):
+        TopicSummary.objects.filter(topic__partition=partition).update(
+            state=state, state_since_ms=5 - partition
+        )
+        SubscriptionSummary.objects.filter(subscription__topic__partition=partition).update(
+            state=state, state_since_ms=5 - partition
+        )
+    body = looker.get(f"{TOPICS}/persistent/shop/eu/dates/stats").json()
+    assert (body["topic"]["state"], body["topic"]["state_since_ms"]) == ("falling behind", 5)
+    _, slow = body["subscriptions"]
+    assert (slow["standing"]["state"], slow["standing"]["since_ms"]) == ("falling behind", 5)
+    parts = looker.get(f"{TOPICS}/persistent/shop/eu/dates").json()["partition_topics"]
+    assert [each["state"] for each in parts] == ["falling behind", "keeping up"]
+    for word, found in (("falling+behind", 1), ("keeping+up", 0)):
+        for order in ("name", "worst"):
+            listed = looker.get(f"{TOPICS}?state={word}&sort={order}").json()["topics"]
+            assert len(listed) == found, order
+    words = text_of(looker.get("/t/persistent/shop/eu/dates"))
+    assert "Worst subscription ▲ falling behind" in words
 
 
 def test_stats_of_a_partitioned_topic_are_sums(looker: Client, partitioned: Topic) -> None:
@@ -168,12 +214,12 @@ def test_stats_of_a_partitioned_topic_are_sums(looker: Client, partitioned: Topi
     new, slow = body["subscriptions"]
     assert (slow["consumers"], slow["cursors"], slow["message_rate_out"]) == (2, 2, 3.0)
     # Counted from logs and cursors, whatever their owners said last, or never.
-    assert (slow["backlog_messages"], slow["backlog_bytes"], slow["standing"]["badge"]) == (
+    assert (slow["backlog_messages"], slow["backlog_bytes"], slow["standing"]["state"]) == (
         17,
         2080,
-        "keeping up",
+        "watching",
     )
-    assert (new["backlog_messages"], new["consumers"], new["standing"]["badge"]) == (104, None, "unknown")
+    assert (new["backlog_messages"], new["consumers"], new["standing"]["state"]) == (104, None, "unknown")
 
 
 def test_what_is_published_to_a_partition_raises_every_backlog_at_once(
@@ -191,8 +237,8 @@ def test_what_is_published_to_a_partition_raises_every_backlog_at_once(
         ("slow", 1, 14, 1090),
     ]
     page = text_of(looker.get("/t/persistent/shop/eu/dates"))
-    assert "new 1 Shared 109" in page
-    assert "slow 0 Shared 8" in page
+    assert "new 1 ○ unknown Shared 109" in page
+    assert "slow 0 ○ watching Shared 8" in page
 
 
 def test_the_total_rises_with_what_is_published_though_no_subscription_changed(
@@ -263,7 +309,7 @@ def test_everybody_who_logged_in_may_read_and_nobody_else(
     [
         (f"{TOPICS}?limit=0", 400, "limit is '0': it takes a number from 1 to 500"),
         (f"{TOPICS}?limit=501", 400, "limit"),
-        (f"{TOPICS}?sort=age", 400, "use name, backlog, rate or last"),
+        (f"{TOPICS}?sort=age", 400, "use name, worst, backlog, rate or last"),
         ("/api/v1/acts?kind=foo", 400, "kind is 'foo': use reset, skip, skip_one, clear"),
         ("/api/v1/acts?state=foo", 400, "state is 'foo': use plan_requested, planned"),
         (f"{TOPICS}?backlog=1", 400, "backlog is '1': use false or true"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.test import Client
 
-from broker.models import Cursor, Ledger, Subscription
+from broker.models import Cursor, Ledger, Subscription, SubscriptionState
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import Shop, make_topic
 
@@ -14,7 +14,7 @@ ORDERS = "/t/persistent/public/default/orders"
 def test_numbers_and_subscriptions(looker: Client, shop: Shop) -> None:
     words = text_of(looker.get(ORDERS))
     assert f"Published in total {shop.messages}" in words
-    assert f"billing Shared {shop.backlog} 1 1 5.0/s" in words
+    assert f"billing ● draining Shared {shop.backlog} 1 1 5.0/s" in words
 
 
 def test_producers(looker: Client, shop: Shop) -> None:
@@ -33,9 +33,11 @@ def test_a_partitioned_topic_leads_to_its_partitions(looker: Client, db: None) -
     parent.partitions = 2
     parent.save()
     for number in range(2):
-        make_topic(f"{parent.name}-partition-{number}", backlog=number, parent=parent)
+        state = SubscriptionState.IDLE if number else None
+        make_topic(f"{parent.name}-partition-{number}", backlog=number, parent=parent, state=state)
     page = looker.get("/t/persistent/public/default/dates?tab=partitions")
-    assert "dates-partition-0 0" in text_of(page)
+    assert "dates-partition-0 – 0" in text_of(page)
+    assert "dates-partition-1 ○ idle 1" in text_of(page)
     assert 'href="/t/persistent/public/default/dates-partition-1"' in page.content.decode()
     child = looker.get("/t/persistent/public/default/dates-partition-1")
     assert 'href="/t/persistent/public/default/dates"' in child.content.decode()

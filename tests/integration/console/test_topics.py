@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from broker.models import Cursor, Subscription, SubscriptionSummary, TopicSummary
+from broker.models import Cursor, Subscription, SubscriptionState, SubscriptionSummary, TopicSummary
 from console.queries.topics import PAGE_ROWS
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import make_topic
@@ -25,14 +25,20 @@ def shown(response: Any) -> list[str]:
 @pytest.fixture
 def market(db: None) -> None:
     """Four topics, one of them partitioned."""
-    make_topic("persistent://public/default/apples", backlog=5, rate=1.0)
-    make_topic("persistent://public/default/berries", backlog=0, rate=9.0)
+    make_topic("persistent://public/default/apples", backlog=5, rate=1.0, state=SubscriptionState.DRAINING)
+    make_topic("persistent://public/default/berries", backlog=0, rate=9.0, state=SubscriptionState.IDLE)
     make_topic("persistent://shop/eu/cherries")
     dates = make_topic("persistent://shop/eu/dates")
     dates.partitions = 2
     dates.save()
     for number in range(2):
-        make_topic(f"persistent://shop/eu/dates-partition-{number}", backlog=4, rate=2.0, parent=dates)
+        make_topic(
+            f"persistent://shop/eu/dates-partition-{number}",
+            backlog=4,
+            rate=2.0,
+            parent=dates,
+            state=SubscriptionState.STUCK if number else SubscriptionState.IDLE,
+        )
 
 
 @pytest.mark.parametrize(
@@ -42,6 +48,15 @@ def market(db: None) -> None:
         ("?sort=nonsense", ["apples", "berries", "cherries", "dates"]),
         ("?sort=backlog", ["dates", "apples", "berries", "cherries"]),
         ("?sort=rate", ["berries", "dates", "apples", "cherries"]),
+        ("?sort=worst", ["dates", "apples", "berries", "cherries"]),
+        ("?sort=worst&backlog=1", ["dates", "apples"]),
+        ("?sort=worst&q=es", ["dates", "apples", "berries", "cherries"]),
+        ("?sort=worst&ns=shop/eu", ["dates", "cherries"]),
+        ("?state=stuck", ["dates"]),
+        ("?state=idle", ["berries"]),
+        ("?state=draining&sort=worst", ["apples"]),
+        ("?state=draining&sort=rate", ["apples"]),
+        ("?state=nonsense", ["apples", "berries", "cherries", "dates"]),
         ("?q=RRIES", ["berries", "cherries"]),
         ("?q=%25", []),
         ("?ns=shop/eu", ["cherries", "dates"]),
@@ -64,7 +79,7 @@ def test_unknown_is_not_nought(looker: Client, market: None) -> None:
 
 def test_partitions_are_summed_into_one_row(looker: Client, market: None) -> None:
     words = text_of(looker.get("/topics?q=dates"))
-    assert "dates 2 partitions 8 4.0/s" in words
+    assert "dates 2 partitions ✕ stuck 8 4.0/s" in words
 
 
 def test_the_worst_subscription_is_named(looker: Client, market: None) -> None:
@@ -92,12 +107,23 @@ def test_the_worst_subscription_is_named(looker: Client, market: None) -> None:
             messages_redelivered=0,
             updated_ms=1,
         )
-    assert "apples 5 slow" in text_of(looker.get("/topics?q=apples"))
+    assert "apples ● draining 5 slow" in text_of(looker.get("/topics?q=apples"))
     TopicSummary.objects.filter(topic=apples).update(messages_in=95, max_backlog_messages=0)
     assert "slow" not in text_of(looker.get("/topics?q=apples"))
 
 
-@pytest.mark.parametrize("order", ["name", "backlog", "rate", "last"])
+def test_the_worst_come_first_and_of_these_the_oldest(looker: Client, db: None) -> None:
+    for name, state, since_ms in (
+        ("new", SubscriptionState.STUCK, 9),
+        ("old", SubscriptionState.STUCK, 2),
+        ("slow", SubscriptionState.FALLING_BEHIND, 1),
+        ("none", None, 0),
+    ):
+        make_topic(f"persistent://public/default/{name}", backlog=1, state=state, state_since_ms=since_ms)
+    assert shown(looker.get("/topics?sort=worst")) == ["old", "new", "slow", "none"]
+
+
+@pytest.mark.parametrize("order", ["name", "worst", "backlog", "rate", "last"])
 def test_pages_follow_each_other_without_gap_or_double(order: str, looker: Client, db: None) -> None:
     names = [f"t{number:03}" for number in range(2 * PAGE_ROWS + 7)]
     for number, name in enumerate(names):
@@ -105,6 +131,8 @@ def test_pages_follow_each_other_without_gap_or_double(order: str, looker: Clien
             f"persistent://public/default/{name}",
             backlog=None if number % 9 == 0 else number % 4,
             rate=number % 3,
+            state=None if number % 5 == 0 else SubscriptionState(number % 4 + 1),
+            state_since_ms=1000 - number % 7,
         )
     found: list[str] = []
     address: str | None = f"/topics?sort={order}"

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from broker.models import SubscriptionState
 from console.words.acts import acked_meanwhile, asked, must_type_name, state_word
-from console.words.subscriptions import standing
+from console.words.subscriptions import STATE_WORDS, Standing, standing, state_numbered
 
 GAP = "\u202f"
 
@@ -89,35 +90,36 @@ def test_a_new_state_is_shown_as_it_is() -> None:
     assert state_word("somewhere") == ("somewhere", "calm")
 
 
-@pytest.mark.parametrize(
-    ("numbers", "badge"),
-    [
-        ({"paused": True}, "paused"),
-        ({"backlog_messages": 0, "rate_in": 0.0}, "idle"),
-        ({"backlog_messages": 0, "rate_in": 9.0}, "keeping up"),
-        ({"consumers": 0}, "no consumer"),
-        ({"consumers": None}, "unknown"),
-        ({"rate_acked": None}, "unknown"),
-        ({"rate_acked": 0.0}, "stuck"),
-        ({"rate_acked": 30.0}, "draining"),
-        ({"rate_acked": 5.0}, "falling behind"),
-        ({"rate_acked": 10.0}, "keeping up"),
-    ],
-)
-def test_badge(numbers: dict[str, Any], badge: str) -> None:
+def described(state: SubscriptionState | None, **numbers: Any) -> Standing:
     known: dict[str, Any] = {
-        "paused": False,
+        "since_ms": 1,
+        "drain_s": None,
         "backlog_messages": 1000,
         "consumers": 3,
-        "rate_in": 10.0,
-        "rate_acked": 10.0,
-        "unacked_messages": 5,
+        "unacked_messages": 0,
     }
-    assert standing(**{**known, **numbers}).badge == badge
+    return standing(state=state, **{**known, **numbers})
 
 
-def test_drain_time_is_by_the_net_rate() -> None:
-    judged = standing(
-        paused=False, backlog_messages=1000, consumers=1, rate_in=10.0, rate_acked=30.0, unacked_messages=0
-    )
-    assert judged.drain_s == pytest.approx(50.0)
+def test_every_state_has_its_own_word_and_a_sentence() -> None:
+    assert [described(state).state for state in SubscriptionState] == [
+        state.words for state in SubscriptionState
+    ]
+    assert [state_numbered(word) for word in STATE_WORDS] == list(SubscriptionState)
+    assert len({described(state).sentence for state in SubscriptionState}) == len(SubscriptionState)
+    assert (described(None).state, state_numbered("unknown"), state_numbered("nonsense")) == ("unknown", 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("state", "numbers", "words"),
+    [
+        (SubscriptionState.STUCK, {}, "nothing is acked"),
+        (SubscriptionState.STUCK, {"consumers": 0}, "no consumer is connected"),
+        (SubscriptionState.STUCK, {"consumers": None}, "nothing is acked"),
+        (SubscriptionState.STUCK, {"unacked_messages": 5}, "are delivered"),
+        (SubscriptionState.IDLE, {}, "delayed"),
+        (SubscriptionState.IDLE, {"backlog_messages": 0}, "Nothing waits"),
+    ],
+)
+def test_the_numbers_explain_the_state(state: SubscriptionState, numbers: dict[str, Any], words: str) -> None:
+    assert words in described(state, **numbers).sentence

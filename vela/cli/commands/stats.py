@@ -26,7 +26,19 @@ if TYPE_CHECKING:
 __all__ = ["stats"]
 
 _MOST_SUBSCRIPTIONS = 500
-_TOPICS = ("topic", "parts", "backlog", "worst", "in", "acked", "subs", "consumers", "stored", "last publish")
+_TOPICS = (
+    "topic",
+    "state",
+    "parts",
+    "backlog",
+    "worst",
+    "in",
+    "acked",
+    "subs",
+    "consumers",
+    "stored",
+    "last publish",
+)
 _SUBSCRIPTIONS = (
     "subscription", "state", "backlog", "oldest", "consumers", "unacked", "permits", "out", "acked",
     "redelivered", "time left", "changed",
@@ -203,7 +215,7 @@ def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
     standing = row["standing"]
     return (
         row["name"],
-        toned(standing["badge"], standing["tone"]),
+        toned(standing["state"], standing["tone"]),
         count(row["backlog_messages"]),
         ago(row["oldest_unacked_ms"]),
         count(row["consumers"]),

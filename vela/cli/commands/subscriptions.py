@@ -47,7 +47,14 @@ def list_subscriptions(topic: str) -> None:
         say("there are no subscriptions")
         return
     is_partitioned = any(row["topic"] != topic for row in rows)
-    columns = ["subscription", *(["partition"] if is_partitioned else []), "type", *_NUMBERS, "mark-delete"]
+    columns = [
+        "subscription",
+        *(["partition"] if is_partitioned else []),
+        "state",
+        "type",
+        *_NUMBERS,
+        "mark-delete",
+    ]
     print_rich(
         table(
             columns,
@@ -58,11 +65,12 @@ def list_subscriptions(topic: str) -> None:
     )
 
 
-def _cells(row: dict[str, Any], is_partitioned: bool) -> list[str]:
+def _cells(row: dict[str, Any], is_partitioned: bool) -> list[Any]:
     return [
         row["name"],
         *([str(row["partition"])] if is_partitioned else []),
-        f"{row['type']}{', paused' if row['paused'] else ''}",
+        toned(row["standing"]["state"], row["standing"]["tone"]),
+        row["type"],
         count(row["backlog_messages"]),
         ago(row["oldest_unacked_ms"]),
         count(row["consumers"]),
@@ -86,7 +94,7 @@ def show(topic: str, subscription: str) -> None:
         emit(found)
         return
     standing = found["standing"]
-    goes = f"{standing['badge']}: {standing['sentence']}"
+    goes = f"{standing['state']}: {standing['sentence']}"
     if standing["drain_s"] is not None:
         goes += f" About {length(standing['drain_s'])} to go."
     print_rich(
@@ -95,6 +103,7 @@ def show(topic: str, subscription: str) -> None:
                 ("subscription", f"{found['name']}, {found['type'] or UNKNOWN}"),
                 ("topic", found["topic_name"]),
                 ("state", toned(goes, standing["tone"])),
+                ("in this state", ago(standing["since_ms"])),
                 ("backlog", f"{count(found['backlog_messages'])}, {size(found['backlog_bytes'])}"),
                 (
                     "oldest",

@@ -20,9 +20,11 @@ from vela.cli.text.times import moment_of
 __all__ = ["ORDERS", "topics"]
 
 _MOST_PARTITIONS = 10_000  # the broker's limit, in docs/reference/acts.md
-ORDERS = ("name", "backlog", "rate", "last")
+ORDERS = ("name", "worst", "backlog", "rate", "last")
+STATES = ("stuck", "falling behind", "paused", "draining", "watching", "keeping up", "idle")
 _COLUMNS = (
     "topic",
+    "state",
     "partitions",
     "backlog",
     "worst",
@@ -48,6 +50,9 @@ def topics() -> None:
 @click.option("--namespace", metavar="TENANT/NAMESPACE", default="", help="Only topics of this namespace.")
 @click.option("--with-backlog", is_flag=True, help="Only topics with a backlog.")
 @click.option(
+    "--state", type=click.Choice(STATES), help="Only topics whose worst subscription has this state."
+)
+@click.option(
     "--sort", type=click.Choice(ORDERS), default="name", show_default=True, help="Order of the topics."
 )
 @click.option(
@@ -58,8 +63,10 @@ def topics() -> None:
     help="Number of topics to list; 0 lists all.",
 )
 @json_option
-def list_topics(search: str, namespace: str, with_backlog: bool, sort: str, limit: int) -> None:
-    """List topics. A partitioned topic is one row with sums."""
+def list_topics(
+    search: str, namespace: str, with_backlog: bool, state: str | None, sort: str, limit: int
+) -> None:
+    """List topics. A partitioned topic is one row with sums, and the worst state of its subscriptions."""
     with console_api() as api:
         rows = list(
             api.rows(
@@ -69,6 +76,7 @@ def list_topics(search: str, namespace: str, with_backlog: bool, sort: str, limi
                 q=search,
                 namespace=namespace,
                 backlog="true" if with_backlog else "",
+                state=state or "",
                 sort=sort,
             )
         )
@@ -79,7 +87,7 @@ def list_topics(search: str, namespace: str, with_backlog: bool, sort: str, limi
     elif shown:
         print_rich(table(_COLUMNS, [topic_cells(row) for row in shown], right=_NUMBERS, spare=_SPARE))
     else:
-        say("no topic matches" if search or namespace or with_backlog else "there are no topics yet")
+        say("no topic matches" if search or namespace or with_backlog or state else "there are no topics yet")
     if len(rows) > len(shown):
         say(f"there are more than {limit}: --limit 0 lists all")
 
@@ -88,6 +96,7 @@ def topic_cells(row: dict[str, Any]) -> tuple[str, ...]:
     """Return one row of a table of topics."""
     return (
         short_name(row["name"]),
+        row["state"] or UNKNOWN,
         count(row["partitions"]) if row["partitions"] else "",
         count(row["backlog_messages"]),
         row["worst_subscription"] or "",
@@ -118,6 +127,7 @@ def show(topic: str) -> None:
                 ("created", moment_of(found["created_at"])),
                 ("terminated", moment_of(found["terminated_at"]) if found["terminated_at"] else "no"),
                 ("subscriptions", count(found["subscriptions"])),
+                ("worst state", found["state"] or UNKNOWN),
                 ("backlog", _backlog(found)),
                 ("in", f"{rate(found['message_rate_in'])}, {size(found['byte_rate_in'])}/s"),
                 ("acked", rate(found["message_rate_acked"])),
@@ -146,10 +156,11 @@ def _policies(document: dict[str, Any]) -> str:
 
 def _partitions(rows: list[dict[str, Any]]) -> Any:
     return table(
-        ("partition", "backlog", "in", "published", "stored", "last publish"),
+        ("partition", "state", "backlog", "in", "published", "stored", "last publish"),
         [
             (
                 short_name(row["name"]),
+                row["state"] or UNKNOWN,
                 count(row["backlog_messages"]),
                 rate(row["message_rate_in"]),
                 count(row["messages_in"]),

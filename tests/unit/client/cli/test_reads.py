@@ -28,6 +28,8 @@ def a_topic(name: str = "orders", **changes: Any) -> dict[str, Any]:
         "consumers": None,
         "message_rate_acked": None,
         "worst_subscription": "billing",
+        "state": "stuck",
+        "state_since_ms": 1,
         **changes,
     }
 
@@ -35,8 +37,8 @@ def a_topic(name: str = "orders", **changes: Any) -> dict[str, Any]:
 def test_a_list_is_a_table(vela: Vela, console: FakeConsole) -> None:
     console.answers["GET topics"] = {"topics": [a_topic()], "next_after": None}
     heading, row = vela("topics list").stdout.splitlines()
-    assert heading.split()[:3] == ["topic", "partitions", "backlog"]
-    assert row.split() == ["orders", "1,234", "billing", "2.5/s", "–", "1", "–", "1.5", "MB", "–"]
+    assert heading.split()[:3] == ["topic", "state", "partitions"]
+    assert row.split() == ["orders", "stuck", "1,234", "billing", "2.5/s", "–", "1", "–", "1.5", "MB", "–"]
 
 
 def test_a_list_goes_through_pages_and_says_when_there_is_more(vela: Vela, console: FakeConsole) -> None:
@@ -50,12 +52,13 @@ def test_a_list_goes_through_pages_and_says_when_there_is_more(vela: Vela, conso
     assert [each.query.get("after") for each in console.asked] == [None, "a", "b"]
     console.asked.clear()
     console.answers["GET topics"] = {"topics": pages[0]["topics"][:3], "next_after": None}
-    done = vela("topics list --limit 2 --search t --namespace a/b --with-backlog --sort rate")
+    done = vela("topics list --limit 2 --search t --namespace a/b --with-backlog --state stuck --sort rate")
     assert console.asked[0].query == {
         "limit": "3",
         "q": "t",
         "namespace": "a/b",
         "backlog": "true",
+        "state": "stuck",
         "sort": "rate",
     }
     assert (len(done.stdout.splitlines()), "more than 2: --limit 0 lists all" in done.stderr) == (3, True)
@@ -134,7 +137,8 @@ def test_stats_of_a_topic(vela: Vela, console: FakeConsole) -> None:
         "name": "billing", "type": "Shared", "paused": False, "cursors": 1, "acked_messages": 4, "backlog_messages": 12,
         "backlog_bytes": 1, "consumers": 1, "unacked_messages": 2, "permits": 998, "replay_entries": 0,
         "message_rate_out": 4.0, "message_rate_acked": 0.0, "messages_redelivered": 3, "updated_ms": None,
-        "oldest_unacked_ms": None, "standing": {"badge": "stuck", "tone": "bad", "sentence": "", "drain_s": None},
+        "oldest_unacked_ms": None,
+        "standing": {"state": "stuck", "tone": "bad", "sentence": "", "since_ms": 1, "drain_s": None},
     }  # fmt: skip
     console.answers[f"GET {TOPIC}/stats"] = {
         "topic": a_topic(),
