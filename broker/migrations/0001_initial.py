@@ -49,6 +49,7 @@ class Migration(migrations.Migration):
                 ("pid", models.IntegerField()),
                 ("started_at", models.DateTimeField()),
                 ("seen_at", models.DateTimeField()),
+                ("stopped_at", models.DateTimeField(null=True)),
                 ("http_url", models.TextField()),
                 ("pulsar_url", models.TextField()),
             ],

@@ -14,7 +14,8 @@ class BrokerProcess(models.Model):
     host = models.TextField()
     pid = models.IntegerField()
     started_at = models.DateTimeField()
-    seen_at = models.DateTimeField()
+    seen_at = models.DateTimeField()  # once a second while it runs
+    stopped_at = models.DateTimeField(null=True)  # a clean stop
     http_url = models.TextField()
     pulsar_url = models.TextField()
 

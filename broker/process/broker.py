@@ -25,6 +25,7 @@ from broker.log.epochs import Epochs
 from broker.log.segments import Segments
 from broker.log.writer import Writer
 from broker.plugins import load_plugins
+from broker.process.heartbeat import Heartbeat
 from broker.process.metrics import Metrics
 from broker.process.ownership import Ownership
 from broker.process.process_metrics import ProcessMetrics
@@ -118,6 +119,11 @@ class Broker:
             on_notify=self._on_notify,
         )
         self.ownership.on_resumed = self._resumed
+        self._heartbeat = Heartbeat(
+            ConnectionPool(conninfo, name="heartbeat", size=1),
+            may_store=self._owns_topics,
+            on_late=self._report_anew,
+        )
         self.parked_pulls = ParkedPulls(
             lambda name: self.topics.loaded.get(name),
             clock,
@@ -264,7 +270,6 @@ class Broker:
         self._housekeeping = Housekeeping(
             topics,
             self.deduplication,
-            pool,
             clock,
             (self.segments.turn, self.policy_rounds.turn),
             may_store=self._owns_topics,
@@ -300,6 +305,7 @@ class Broker:
     async def start(self) -> None:
         """Take the broker lock and start every part. Raises BrokerAlreadyRuns, psycopg.OperationalError."""
         await self.ownership.acquire()
+        self._heartbeat.start()
         await self.creation.make_default_namespace()
         await self.segments.start()
         await self.reporter.start()
@@ -334,6 +340,7 @@ class Broker:
         await self.flusher.stop()
         await self.reporter.stop()
         await self.tasks.stop()
+        await self._heartbeat.stop()
         await self.ownership.release()
         await self.pool.close()
 
@@ -413,12 +420,19 @@ class Broker:
             self.lifetime.wake()
 
     def _resumed(self) -> None:
-        """This process has the lock again: send the messages that had to wait, and report every subscription anew."""
+        """This process has the lock again: send the messages that had to wait, and report everything anew."""
+        self._report_anew()
         for topic in self.topics.all():
             for subscription in list(topic.subscriptions.values()):
-                self.reporter.changed(subscription)
                 subscription.pump()
         self.acts.wake()
+
+    def _report_anew(self) -> None:
+        """Report every topic and subscription: a sweep may have deleted the rows about their clients meanwhile."""
+        for topic in self.topics.all():
+            self.reporter.topic_changed(topic)
+            for subscription in list(topic.subscriptions.values()):
+                self.reporter.changed(subscription)
 
     def _serves(self) -> bool:
         return self.is_ready()[0]

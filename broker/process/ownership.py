@@ -90,7 +90,7 @@ class Ownership:
             await asyncio.gather(self._task, return_exceptions=True)
         if self._connection is not None and not self._connection.closed:
             try:
-                await store.unname_broker(self._connection, host=socket.gethostname(), pid=os.getpid())
+                await store.stopped(self._connection, host=socket.gethostname(), pid=os.getpid())
                 await self._connection.close()
             except psycopg.Error as error:
                 logger.warning("releasing the broker lock failed: %s", error)

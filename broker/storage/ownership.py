@@ -9,7 +9,7 @@ from datetime import datetime
 from broker.storage.connection import Connection
 from broker.storage.queries import query
 
-__all__ = ["Holder", "end_own_holder", "holder", "name_broker", "seen", "try_lock", "unname_broker"]
+__all__ = ["Holder", "end_own_holder", "holder", "name_broker", "seen", "stopped", "try_lock"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +42,16 @@ async def name_broker(connection: Connection, *, host: str, pid: int, http_url: 
     )
 
 
-async def unname_broker(connection: Connection, *, host: str, pid: int) -> None:
-    """Remove that record at a clean stop."""
-    await connection.execute(query("ownership", "gone"), (pid, host))
+async def stopped(connection: Connection, *, host: str, pid: int) -> None:
+    """Record that this process stopped cleanly, unless another one has the lock already."""
+    await connection.execute(query("ownership", "stopped"), (pid, host))
 
 
-async def seen(connection: Connection) -> None:
-    """Record that the broker is alive; the console shows how long ago that was."""
-    await connection.execute(query("ownership", "seen"))
+async def seen(connection: Connection) -> float:
+    """Record that the broker is alive now. Return the seconds since it was last recorded."""
+    cursor = await connection.execute(query("ownership", "seen"))
+    row = await cursor.fetchone()
+    return float(row[0]) if row else 0.0
 
 
 async def holder(connection: Connection) -> Holder | None:

@@ -1,4 +1,4 @@
-"""The broker's duties of every second: the heartbeat, segments, and memory that is no longer needed."""
+"""The broker's duties of every second: segments, policies, and memory that is no longer needed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from broker.core.position import LATEST
-from broker.storage import ownership as store
 from broker.storage.away import is_away
 from broker.storage.pool import first_line
 
 if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.producers.deduplication_keeper import DeduplicationKeeper
-    from broker.storage.pool import ConnectionPool
     from broker.topics.topic import Topic
     from broker.topics.topics import Topics
 
@@ -35,7 +33,6 @@ class Housekeeping:
         self,
         topics: Topics,
         deduplication: DeduplicationKeeper,
-        pool: ConnectionPool,
         clock: Clock,
         duties: Sequence[Callable[[], Awaitable[None]]],
         *,
@@ -44,11 +41,9 @@ class Housekeeping:
         """`duties` are other rooms' own; `may_store` is false while the broker lock is lost."""
         self._topics = topics
         self._deduplication = deduplication
-        self._pool = pool
         self._clock = clock
         self._may_store = may_store
         self._duties = (
-            self._show_life,
             self._tidy_memory,
             self._forget_due_times,
             self._deduplicate,
@@ -77,11 +72,6 @@ class Housekeeping:
                         logger.info("housekeeping: the database is away (%s)", first_line(error))
                     else:
                         logger.exception("housekeeping")
-
-    async def _show_life(self) -> None:
-        if self._may_store():
-            async with self._pool.use() as connection:
-                await store.seen(connection)
 
     async def _forget_due_times(self) -> None:
         async for topic in self._each_topic():

@@ -362,7 +362,7 @@ class BrokerRun:
         broker = self.broker
         if broker.ownership._connection is not None:
             await broker.ownership._connection.close()
-        for pool in (broker.pool, broker.flusher._pool, broker.reporter._pool):
+        for pool in (broker.pool, broker.flusher._pool, broker.reporter._pool, broker._heartbeat._pool):
             await pool.close()
 
     async def producer(self, topic: str = "t", name: str | None = None, **request: Any) -> ProducerProbe:

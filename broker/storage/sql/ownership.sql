@@ -12,16 +12,18 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.pid = ANY(%(pids)s::integer[])
   AND (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('vela broker ' || current_database(), 0)
 
 -- name: name_broker
-INSERT INTO vela_broker (id, host, pid, started_at, seen_at, http_url, pulsar_url)
-VALUES (1, %(host)s, %(pid)s, now(), now(), %(http_url)s, %(pulsar_url)s)
+INSERT INTO vela_broker (id, host, pid, started_at, seen_at, stopped_at, http_url, pulsar_url)
+VALUES (1, %(host)s, %(pid)s, now(), now(), NULL, %(http_url)s, %(pulsar_url)s)
 ON CONFLICT (id) DO UPDATE SET host = EXCLUDED.host, pid = EXCLUDED.pid, started_at = now(), seen_at = now(),
-    http_url = EXCLUDED.http_url, pulsar_url = EXCLUDED.pulsar_url
+    stopped_at = NULL, http_url = EXCLUDED.http_url, pulsar_url = EXCLUDED.pulsar_url
 
 -- name: holder
 SELECT host, pid, started_at FROM vela_broker WHERE id = 1
 
 -- name: seen
-UPDATE vela_broker SET seen_at = now() WHERE id = 1
+-- Returns the seconds since the heartbeat before. A crash may lose it, so its commit does not wait for the disk.
+UPDATE vela_broker b SET seen_at = now() FROM vela_broker before WHERE b.id = 1 AND before.id = b.id
+RETURNING extract(epoch FROM b.seen_at - before.seen_at)::float8, set_config('synchronous_commit', 'off', true)
 
--- name: gone
-DELETE FROM vela_broker WHERE id = 1 AND pid = %s AND host = %s
+-- name: stopped
+UPDATE vela_broker SET seen_at = now(), stopped_at = now() WHERE id = 1 AND pid = %s AND host = %s

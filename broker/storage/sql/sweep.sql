@@ -44,7 +44,9 @@ SELECT pg_notify('vela_lifetime', '')
 -- name: dead_sessions
 -- Sessions of a broker that died without deleting them, or of topics that have another owner now.
 WITH silent AS (
-    SELECT NOT EXISTS (SELECT FROM vela_broker WHERE seen_at > now() - make_interval(secs => %(silent_s)s)) AS broker
+    SELECT NOT EXISTS (
+        SELECT FROM vela_broker WHERE seen_at > now() - make_interval(secs => %(silent_s)s) AND stopped_at IS NULL
+    ) AS broker
 ), consumers AS (
     DELETE FROM vela_consumer_session s USING silent
     WHERE silent.broker OR s.owner_epoch < (SELECT owner_epoch FROM vela_topic_owner o WHERE o.topic_id = s.topic_id)

@@ -1,0 +1,53 @@
+"""The broker's heartbeat: a time in `vela_broker` that the console compares with the database's clock."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from broker.storage import ownership as store
+from broker.storage.pool import ConnectionPool
+from broker.storage.supervised import for_ever
+
+__all__ = ["Heartbeat"]
+
+logger = logging.getLogger(__name__)
+
+INTERVAL_S: Final = 1.0
+LATE_S: Final = 5.0  # the console calls an older heartbeat silence
+
+
+class Heartbeat:
+    """Writes the time once a second on a connection of its own, so that no bulk work delays it."""
+
+    def __init__(
+        self, pool: ConnectionPool, *, may_store: Callable[[], bool], on_late: Callable[[], None]
+    ) -> None:
+        """`may_store` is false while the broker lock is lost; `on_late` is called after a gap of 5 s or more."""
+        self._pool = pool
+        self._may_store = may_store
+        self._on_late = on_late
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(for_ever(self._turn, what="the heartbeat"), name="heartbeat")
+
+    async def stop(self) -> None:
+        """End."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._pool.close()
+
+    async def _turn(self) -> None:
+        await asyncio.sleep(INTERVAL_S)
+        if not self._may_store():
+            return
+        async with self._pool.use() as connection:
+            gap_s = await store.seen(connection)
+        if gap_s >= LATE_S:
+            logger.warning("the heartbeat was %.1f s late; every topic is reported anew", gap_s)
+            self._on_late()

@@ -1,0 +1,40 @@
+"""The heartbeat in `vela_broker`: it beats beside everything else, ends with a stop, and notices that it was late."""
+
+from __future__ import annotations
+
+from broker.process import heartbeat
+from tests.support.broker_harness import BrokerRun, eventually, one_row, rows, running
+
+SEEN = "SELECT seen_at, stopped_at FROM vela_broker WHERE id = 1"
+
+
+async def test_it_beats_while_all_work_connections_are_busy(run: BrokerRun, broker_url: str) -> None:
+    first, stopped = one_row(broker_url, SEEN)
+    assert stopped is None
+    places = run.broker.pool._places
+    taken = places._value
+    for _ in range(taken):
+        await places.acquire()
+    await eventually(lambda: one_row(broker_url, SEEN)[0] > first, "a heartbeat")
+    for _ in range(taken):
+        places.release()
+
+
+async def test_a_clean_stop_is_recorded(broker_url: str) -> None:
+    async with running(broker_url):
+        pass
+    assert one_row(broker_url, SEEN)[1] is not None
+    async with running(broker_url):
+        assert one_row(broker_url, SEEN)[1] is None
+
+
+async def test_after_a_long_silence_everything_is_reported_anew(run: BrokerRun, broker_url: str) -> None:
+    await run.producer()
+    await run.consumer()
+    sessions = "SELECT key FROM vela_consumer_session UNION ALL SELECT key FROM vela_producer_session"
+    await eventually(lambda: len(rows(broker_url, sessions)) == 2, "the report")
+    rows(broker_url, "DELETE FROM vela_consumer_session RETURNING key")
+    rows(broker_url, "DELETE FROM vela_producer_session RETURNING key")
+    late = f"UPDATE vela_broker SET seen_at = now() - interval '{heartbeat.LATE_S + 10} s' RETURNING id"
+    rows(broker_url, late)
+    await eventually(lambda: len(rows(broker_url, sessions)) == 2, "another report")
