@@ -15,6 +15,7 @@ __all__ = [
     "NameConverter",
     "TopicConverter",
     "act_form_url",
+    "history_url",
     "message_url",
     "messages_url",
     "short_name",
@@ -95,6 +96,16 @@ def message_url(topic: str, spot: object) -> str:
 def act_form_url(topic: str, subscription: str, kind: str) -> str:
     """Return the address of the form for one kind of act on a subscription."""
     return reverse("console:act_form", args=[topic, subscription, kind])
+
+
+def history_url(topic: str, subscription: str = "") -> str:
+    """Return the address of the API's history of a topic, or of one of its subscriptions."""
+    domain, _, rest = topic.partition("://")
+    tenant, namespace, local_name = rest.split("/", 2)
+    names = {"domain": domain, "tenant": tenant, "namespace": namespace, "local_name": local_name}
+    if not subscription:
+        return reverse("api:topic_history", kwargs=names)
+    return reverse("api:subscription_history", kwargs={**names, "subscription": subscription})
 
 
 def short_name(topic: str) -> str:

@@ -71,6 +71,7 @@ class SubscriptionRow:
     id: int
     name: str
     type: str
+    topic_id: int  # of the partition
     topic_name: str
     partition: int
     mark_delete_ledger: int

@@ -11,15 +11,19 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from console.access import Rights, viewer
+from console.addresses import history_url
 from console.blocks import Source, answer
 from console.cursor_map import cursor_map
 from console.diagnosis.diagnose import diagnose
+from console.history.series import Level
 from console.messages.peek import PEEK_MESSAGES, peek
 from console.queries import subscription as queries
 from console.queries.acts import acts_of
 from console.queries.cursor import AckedBeyond, acked_beyond
 from console.queries.diagnosis import PENDING_READ, Parts, snapshot_of
+from console.queries.history import history_of_subscription
 from console.queries.log import EntryAt, Log, Place, entries_at, log_of
+from console.views.history import history_sources
 from console.words.subscriptions import standing
 
 __all__ = ["subscription"]
@@ -32,7 +36,7 @@ WHY_EVERY_S = 10  # a consumer that does nothing causes no event
 @require_safe
 @viewer
 def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Show one subscription. Seven blocks; sixteen queries for the whole page."""
+    """Show one subscription. Nine blocks; nineteen queries for the whole page."""
     head = queries.subscription_head(topic, name)
     if head is None:
         raise Http404(f"There is no subscription {name} on {topic}.")
@@ -57,6 +61,16 @@ def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) ->
             ("acts", reading.acts),
         )
     ]
+    window = request.GET.get("range", "")
+    sources += history_sources(
+        request,
+        window,
+        address=history_url(head.topic_name, head.name),
+        charts=("backlog", "rates"),
+        read=lambda: history_of_subscription(
+            head.topic_id, head.id, window, Level(backlog_messages=reading.backlog_messages)
+        ),
+    )
     context = {"head": head, "nav": "topics"}
     return answer(request, rights, "console/pages/subscription.html", sources, context)
 

@@ -9,9 +9,13 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from console.access import Rights, viewer
+from console.addresses import history_url
 from console.blocks import Source, answer
+from console.history.series import Level
 from console.queries import topic as queries
+from console.queries.history import history_of_topic, sparklines
 from console.queries.log import Ends, Log, ends_of, log_of
+from console.views.history import history_sources
 
 __all__ = ["topic"]
 
@@ -21,7 +25,7 @@ TABS = ("subscriptions", "producers", "ledgers")
 @require_safe
 @viewer
 def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show one topic. `tab` in the query string picks the block below the numbers. At most eight queries."""
+    """Show one topic. `tab` in the query string picks the block below the history. At most twelve queries."""
     head = queries.topic_head(topic)
     if head is None:
         raise Http404(f"There is no topic {topic}.")
@@ -29,6 +33,8 @@ def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
     tab = request.GET.get("tab", "")
     tab = tab if tab in tabs else tabs[0]
     log = log_of(head.id)
+    window = request.GET.get("range", "")
+    now = Level(backlog_messages=head.backlog_messages, stored_bytes=head.stored_bytes)
     live = (f"topic:{head.id}",)
     sources = [
         Source(
@@ -36,6 +42,13 @@ def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
             template="console/parts/topic/numbers.html",
             live=live,
             context=lambda: {"head": head, "log": log},
+        ),
+        *history_sources(
+            request,
+            window,
+            address=history_url(head.name),
+            charts=("backlog", "rates", "stored"),
+            read=lambda: history_of_topic(head.id, window, now, is_partitioned=bool(head.partitions)),
         ),
         Source(
             name=tab,
@@ -53,7 +66,9 @@ def _rows(tab: str, head: queries.TopicHead, log: Log) -> Mapping[str, Any]:
         case "subscriptions":
             # Logs and stored cursors give exact counts, even if no broker runs.
             ends = ends_of(head.id) if head.partitions else Ends.of(head.id, log)
-            return {"rows": queries.subscriptions(head.id, ends)}
+            rows = queries.subscriptions(head.id, ends)
+            lines = sparklines({(row.topic_id, row.id): row.backlog_messages for row in rows})
+            return {"rows": rows, "lines": lines}
         case "producers":
             return {"rows": queries.producers(head.id)}
         case "partitions":

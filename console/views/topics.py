@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 
 from console.access import Rights, viewer
 from console.blocks import Source, answer
+from console.queries.history import sparklines
 from console.queries.topics import ORDERS, TopicsAsked, namespaces
 from console.queries.topics import topics as read_topics
 from console.words.subscriptions import STATE_WORDS, state_numbered
@@ -20,13 +21,14 @@ __all__ = ["topics"]
 @require_safe
 @viewer
 def topics(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the list. Search, namespace, backlog filter, order and page are in the query string. Seven queries."""
+    """Show the list. Search, namespace, backlog filter, order and page are in the query string. Eight queries."""
     asked = _asked(request.GET)
     found = read_topics(asked)
 
     def rows() -> Mapping[str, Any]:
         return {
             "page": found,
+            "lines": sparklines({(row.id, 0): row.backlog_messages for row in found.rows}),
             "asked": asked,
             "is_filtered": bool(asked.search or asked.namespace or asked.only_backlog or asked.state),
             "headings": _headings(request.GET, asked.order),

@@ -23,7 +23,7 @@ WHERE t.parent_id = %(topic_id)s ORDER BY t.partition
 
 -- name: subscriptions
 -- Of the topic, or of each of its partitions. `topics`, `messages` and `bytes` say where their logs end, read earlier.
-SELECT s.id, s.name, s.type, t.name AS topic_name, t.partition, c.mark_delete_ledger, c.mark_delete_entry,
+SELECT s.id, s.name, s.type, t.id AS topic_id, t.name AS topic_name, t.partition, c.mark_delete_ledger, c.mark_delete_entry,
        c.acked_messages, greatest(e.messages - c.acked_messages, 0) AS backlog_messages, u.consumers,
        u.unacked_messages, u.message_rate_out, u.message_rate_acked, u.messages_redelivered, u.updated_ms, u.state
 FROM vela_topic t

@@ -16,13 +16,13 @@ ORDERS = "/t/persistent/public/default/orders"
 BILLING = f"{ORDERS}/s/billing"
 # Session, person and group are three, the frame one.
 PAGES = {
-    "/topics": 4 + 3,
-    "/topics?sort=backlog&backlog=1&q=ord&ns=public/default": 4 + 3,
-    ORDERS: 4 + 4,
-    f"{ORDERS}?tab=producers": 4 + 4,
-    f"{ORDERS}?tab=ledgers": 4 + 3,
-    BILLING: 4 + 12,
-    f"{BILLING}?pending=500": 4 + 12,
+    "/topics": 4 + 4,
+    "/topics?sort=backlog&backlog=1&q=ord&ns=public/default": 4 + 4,
+    ORDERS: 4 + 8,
+    f"{ORDERS}?tab=producers": 4 + 7,
+    f"{ORDERS}?tab=ledgers": 4 + 6,
+    BILLING: 4 + 15,
+    f"{BILLING}?pending=500": 4 + 15,
     f"{ORDERS}/messages": 4 + 5,
     f"{ORDERS}/messages?start=oldest&sub=billing&key=customer-1": 4 + 9,
     f"{BILLING}/act/rewind": 4 + 1,

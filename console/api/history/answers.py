@@ -1,0 +1,48 @@
+"""What the operations about the past answer with."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = ["History"]
+
+
+class HistoryStep(BaseModel):
+    """What happened in one step. Null: unknown."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    at_ms: int = Field(description="when the step begins")
+    message_rate_in: float | None = Field(description="per second, like the other rates")
+    byte_rate_in: float | None
+    message_rate_out: float | None = Field(description="redeliveries included")
+    message_rate_acked: float | None = Field(description="by consumers")
+    message_rate_redelivered: float | None
+    backlog_messages: int | None = Field(
+        description="when the step ends; of a topic, the backlog of its worst subscription"
+    )
+    backlog_most_messages: int | None = Field(description="the most in the step")
+    stored_bytes: int | None = Field(description="when the step ends; null for a subscription")
+
+
+class ActMark(BaseModel):
+    """An act that was applied in that time."""
+
+    id: int
+    kind: str
+    asked: str = Field(description="in words")
+    topic: str
+    subscription: str = Field(description="empty for an act on a topic or namespace")
+    who: str
+    at_ms: int
+
+
+class History(BaseModel):
+    """The steps of a window up to now, oldest first."""
+
+    range: str
+    step_s: int
+    from_ms: int
+    to_ms: int = Field(description="the last step may be shorter and ends here")
+    steps: list[HistoryStep] = Field(description="at most 360")
+    acts: list[ActMark] = Field(description="the newest 50, newest first")

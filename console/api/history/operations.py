@@ -1,0 +1,97 @@
+"""The past of topics, of subscriptions and of everything, in steps for charts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from ninja import Path, Query, Router
+from ninja.decorators import decorate_view
+from pydantic import BaseModel, Field
+
+from console.api.access import AuthorizedRequest
+from console.api.app import read
+from console.api.conditional import with_etag
+from console.api.found import found_subscription, found_topic
+from console.api.history.answers import History
+from console.api.parameters import TopicPath
+from console.api.topics import TOPIC
+from console.history.series import Level
+from console.queries import history as queries
+from console.queries.log import log_of
+from console.queries.topics import topic_rows
+from console.words.acts import asked as in_words
+
+__all__ = ["router"]
+
+router = Router()
+
+
+class Asked(BaseModel):
+    """Which time to show."""
+
+    window: Annotated[Literal["1h", "6h", "24h", "30d"], Field(alias="range", description="up to now")] = "1h"
+
+
+@read(router, "/history", response=History)
+@decorate_view(with_etag)
+def history(request: AuthorizedRequest, asked: Query[Asked]) -> dict[str, Any]:
+    """Show the rates, the backlog and the size of everything over time.
+
+    The backlog is the sum over all subscriptions.
+    """
+    # Three queries.
+    return _answer(queries.history_of_everything(asked.window))
+
+
+@read(router, f"{TOPIC}/history", response=History)
+@decorate_view(with_etag)
+def topic_history(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Asked]) -> dict[str, Any]:
+    """Show the rates, the backlog and the size of a topic over time, summed over partitions."""
+    # Five queries.
+    facts = found_topic(topic.full_name)
+    rows = topic_rows([facts.id])
+    now = (
+        Level(backlog_messages=rows[0].backlog_messages, stored_bytes=rows[0].stored_bytes)
+        if rows
+        else Level()
+    )
+    return _answer(
+        queries.history_of_topic(facts.id, asked.window, now, is_partitioned=bool(facts.partitions))
+    )
+
+
+@read(router, f"{TOPIC}/subscriptions/{{name:subscription}}/history", response=History)
+@decorate_view(with_etag)
+def subscription_history(
+    request: AuthorizedRequest, topic: Path[TopicPath], subscription: str, asked: Query[Asked]
+) -> dict[str, Any]:
+    """Show the rates and the backlog of a subscription over time.
+
+    Of a topic that holds messages itself.
+    """
+    # Five queries.
+    head = found_subscription(topic.full_name, subscription)
+    now = Level(backlog_messages=log_of(head.topic_id).total_messages - head.acked_messages)
+    return _answer(queries.history_of_subscription(head.topic_id, head.id, asked.window, now))
+
+
+def _answer(found: queries.History) -> dict[str, Any]:
+    return {
+        "range": found.window.name,
+        "step_s": found.window.step_s,
+        "from_ms": found.from_ms,
+        "to_ms": found.to_ms,
+        "steps": found.steps,
+        "acts": [
+            {
+                "id": act.id,
+                "kind": act.kind,
+                "asked": in_words(act.kind, act.parameters, act.undo_of_id),
+                "topic": act.topic_name,
+                "subscription": act.subscription_name,
+                "who": act.who,
+                "at_ms": int(act.finished_at.timestamp() * 1000),
+            }
+            for act in found.acts
+        ],
+    }

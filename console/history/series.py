@@ -1,0 +1,159 @@
+"""The steps of a chart, from stored points. A time without a point means that nothing changed then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from console.history.windows import Frame
+
+__all__ = ["Level", "Reading", "Step", "steps", "thinned"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One stored point of a topic (`subscription_id` 0) or of a subscription."""
+
+    at_ms: int
+    topic_id: int
+    subscription_id: int
+    messages_in: int | None  # None for a subscription
+    bytes_in: int | None
+    messages_out: int
+    messages_acked: int
+    messages_redelivered: int
+    backlog_before: int | None  # None = unknown, here and below
+    backlog: int | None
+    backlog_most: int | None
+    stored_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """The numbers of now, which hold for a window without any point. None = unknown."""
+
+    backlog_messages: int | None = None
+    stored_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What happened in one step. Rates are per second; None = unknown."""
+
+    at_ms: int  # when the step begins
+    message_rate_in: float | None
+    byte_rate_in: float | None
+    message_rate_out: float | None
+    message_rate_acked: float | None
+    message_rate_redelivered: float | None
+    backlog_messages: int | None  # when the step ends
+    backlog_most_messages: int | None  # the most in it
+    stored_bytes: int | None  # when the step ends
+
+
+def steps(
+    frame: Frame,
+    own: Iterable[Reading],
+    topic: Iterable[Reading],
+    *,
+    now: Level,
+    known_until_ms: int | None = None,
+) -> tuple[Step, ...]:
+    """Return every step of the frame, oldest first.
+
+    What comes in is that of `topic`, because a subscription's own points have none of it. Backlog and size are carried
+    over from the point before, and rates are 0 without one. Steps from `known_until_ms` on are unknown.
+    """
+    by_step = _by_step(frame, own)
+    ins = _by_step(frame, topic)
+    has_points = any(by_step)
+    backlog = _first_backlog(by_step) if has_points else now.backlog_messages
+    stored_bytes = None if has_points else now.stored_bytes
+    found = []
+    for number, readings in enumerate(by_step):
+        at_ms = frame.from_ms + number * frame.step_ms
+        if known_until_ms is not None and at_ms >= known_until_ms:
+            found.append(_unknown(at_ms))
+            continue
+        most = backlog
+        for reading in readings:
+            most = _most(most, reading.backlog_most)
+            backlog = reading.backlog
+            stored_bytes = reading.stored_bytes
+        seconds = (min(at_ms + frame.step_ms, frame.to_ms) - at_ms) / 1000
+        found.append(
+            Step(
+                at_ms=at_ms,
+                message_rate_in=sum(each.messages_in or 0 for each in ins[number]) / seconds,
+                byte_rate_in=sum(each.bytes_in or 0 for each in ins[number]) / seconds,
+                message_rate_out=sum(each.messages_out for each in readings) / seconds,
+                message_rate_acked=sum(each.messages_acked for each in readings) / seconds,
+                message_rate_redelivered=sum(each.messages_redelivered for each in readings) / seconds,
+                backlog_messages=backlog,
+                backlog_most_messages=most,
+                stored_bytes=stored_bytes,
+            )
+        )
+    return tuple(found)
+
+
+def thinned(found: Sequence[Step], most: int) -> tuple[Step, ...]:
+    """Join neighbouring steps until at most `most` are left. Rates are averages of what is known."""
+    by = -(-len(found) // most)
+    return tuple(_joined(found[at : at + by]) for at in range(0, len(found), by))
+
+
+def _joined(found: Sequence[Step]) -> Step:
+    first, last = found[0], found[-1]
+    return Step(
+        at_ms=first.at_ms,
+        message_rate_in=_average(step.message_rate_in for step in found),
+        byte_rate_in=_average(step.byte_rate_in for step in found),
+        message_rate_out=_average(step.message_rate_out for step in found),
+        message_rate_acked=_average(step.message_rate_acked for step in found),
+        message_rate_redelivered=_average(step.message_rate_redelivered for step in found),
+        backlog_messages=last.backlog_messages,
+        backlog_most_messages=max(
+            (step.backlog_most_messages for step in found if step.backlog_most_messages is not None),
+            default=None,
+        ),
+        stored_bytes=last.stored_bytes,
+    )
+
+
+def _average(rates: Iterable[float | None]) -> float | None:
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _by_step(frame: Frame, readings: Iterable[Reading]) -> list[list[Reading]]:
+    """Return the readings of each step in their order."""
+    by_step: list[list[Reading]] = [[] for _ in range(frame.window.steps)]
+    for reading in sorted(readings, key=lambda reading: reading.at_ms):
+        number = (reading.at_ms - frame.from_ms) // frame.step_ms
+        if 0 <= number < len(by_step):
+            by_step[number].append(reading)
+    return by_step
+
+
+def _first_backlog(by_step: Sequence[Sequence[Reading]]) -> int | None:
+    return next(readings[0].backlog_before for readings in by_step if readings)
+
+
+def _most(first: int | None, second: int | None) -> int | None:
+    known = [each for each in (first, second) if each is not None]
+    return max(known, default=None)
+
+
+def _unknown(at_ms: int) -> Step:
+    return Step(
+        at_ms=at_ms,
+        message_rate_in=None,
+        byte_rate_in=None,
+        message_rate_out=None,
+        message_rate_acked=None,
+        message_rate_redelivered=None,
+        backlog_messages=None,
+        backlog_most_messages=None,
+        stored_bytes=None,
+    )

@@ -1,0 +1,87 @@
+"""The lengths of time that charts show, and which points each of them reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["RESOLUTIONS_S", "WINDOWS", "Frame", "Window", "frame_of", "spans", "window_of"]
+
+RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of the buckets that are stored
+_WRITTEN_MS: Final = 2_000  # after the end of a bucket, until the broker has written it
+_MOST_BUCKETS: Final = 1_500  # of one resolution, however long nothing was rolled up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A length of time up to now, in steps."""
+
+    name: str  # as in an address
+    words: str
+    step_s: int
+    steps: int
+    coarsest_s: int  # the longest buckets that are read
+
+
+WINDOWS: Final = {
+    each.name: each
+    for each in (
+        Window(name="1h", words="1 hour", step_s=10, steps=360, coarsest_s=10),
+        Window(name="6h", words="6 hours", step_s=60, steps=360, coarsest_s=60),
+        Window(name="24h", words="24 hours", step_s=600, steps=144, coarsest_s=600),
+        Window(name="30d", words="30 days", step_s=7200, steps=360, coarsest_s=3600),
+    )
+}
+# Sums over partitions and over all topics have points from a minute up.
+_HOUR_OF_SUMS: Final = Window(name="1h", words="1 hour", step_s=60, steps=60, coarsest_s=60)
+
+
+def window_of(name: str, *, is_sum: bool = False) -> Window:
+    """Return the window of that name, or the hour if there is none. `is_sum`: of several topics together."""
+    window = WINDOWS.get(name, WINDOWS["1h"])
+    return _HOUR_OF_SUMS if is_sum and window.step_s < _HOUR_OF_SUMS.step_s else window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """A window at one moment. Steps begin at multiples of their length; the last one may not be over."""
+
+    window: Window
+    from_ms: int
+    to_ms: int  # the end of the last bucket that the broker has written
+
+    @property
+    def step_ms(self) -> int:
+        """The length of a step."""
+        return self.window.step_s * 1000
+
+
+def frame_of(window: Window, now_ms: int) -> Frame:
+    """Return the frame that ends with the newest bucket."""
+    to_ms = _begin(now_ms - _WRITTEN_MS, RESOLUTIONS_S[0])
+    last_ms = _begin(to_ms - 1, window.step_s)
+    return Frame(window=window, from_ms=last_ms - (window.steps - 1) * window.step_s * 1000, to_ms=to_ms)
+
+
+def spans(frame: Frame, until_ms: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """Return for each resolution the time that is read from its points: begin and end, end excluded.
+
+    Long buckets come first, as far as points are rolled up (`until_ms`); shorter ones fill what is left until now.
+    """
+    found = {}
+    from_ms = frame.from_ms
+    for resolution_s in reversed(RESOLUTIONS_S):
+        if resolution_s > frame.window.coarsest_s:
+            found[resolution_s] = (from_ms, from_ms)
+            continue
+        is_finest = resolution_s == RESOLUTIONS_S[0]
+        to_ms = frame.to_ms if is_finest else min(max(until_ms.get(resolution_s, 0), from_ms), frame.to_ms)
+        most_ms = _MOST_BUCKETS * resolution_s * 1000
+        found[resolution_s] = (_begin(max(from_ms, to_ms - most_ms), resolution_s), to_ms)
+        from_ms = to_ms
+    return found
+
+
+def _begin(time_ms: int, resolution_s: int) -> int:
+    return time_ms - time_ms % (resolution_s * 1000)

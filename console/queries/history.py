@@ -1,0 +1,147 @@
+"""What a topic, a subscription or everything did over time, and which acts fell into that time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from console.history.series import Level, Reading, Step, steps
+from console.history.sparkline import BUCKET_MS, BacklogPoint, Sparkline, sparkline
+from console.history.windows import Frame, Window, frame_of, spans, window_of
+from console.queries.database import fetch
+
+__all__ = [
+    "ActMark",
+    "History",
+    "history_of_everything",
+    "history_of_subscription",
+    "history_of_topic",
+    "sparklines",
+]
+
+_ACTS = 50
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActMark:
+    """An act that was applied in the time of a chart."""
+
+    id: int
+    kind: str
+    parameters: dict[str, Any]
+    undo_of_id: int | None
+    topic_name: str
+    subscription_name: str
+    who: str
+    finished_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The steps of one chart, oldest first, and the acts in it, newest first."""
+
+    window: Window
+    from_ms: int
+    to_ms: int
+    steps: tuple[Step, ...]
+    acts: tuple[ActMark, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Progress:
+    resolution_s: int
+    until_ms: int
+
+
+def history_of_topic(topic_id: int, window_name: str, now: Level, *, is_partitioned: bool) -> History:
+    """Return the history of a topic, with its subscriptions' messages summed. Three queries.
+
+    `now` has its present numbers. A partitioned topic is the sum of its partitions.
+    """
+    return _history(topic_id, 0, window_of(window_name, is_sum=is_partitioned), now, is_sum=is_partitioned)
+
+
+def history_of_subscription(topic_id: int, subscription_id: int, window_name: str, now: Level) -> History:
+    """Return the history of a subscription of a topic that holds messages itself. Three queries."""
+    return _history(topic_id, subscription_id, window_of(window_name), now, is_sum=False)
+
+
+def history_of_everything(window_name: str) -> History:
+    """Return the history of all topics together. Its backlog is the sum over all subscriptions. Three queries."""
+    return _history(0, 0, window_of(window_name, is_sum=True), Level(), is_sum=True)
+
+
+def sparklines(backlogs: Mapping[tuple[int, int], int | None]) -> dict[tuple[int, int], Sparkline]:
+    """Return the backlog of the last hour, for the rows of a list. One query.
+
+    The keys are (topic id, subscription id), with 0 for the topic itself; the values are the present backlogs.
+    """
+    now_ms = time.time_ns() // 1_000_000
+    to_ms = now_ms - now_ms % BUCKET_MS
+    points = fetch(
+        BacklogPoint,
+        "history",
+        "backlogs",
+        {
+            "topic_ids": [topic_id for topic_id, _ in backlogs],
+            "subscription_ids": [subscription_id for _, subscription_id in backlogs],
+            "from_ms": to_ms - _HOUR_MS,
+            "to_ms": to_ms,
+        },
+    )
+    by_row: dict[tuple[int, int], list[BacklogPoint]] = {row: [] for row in backlogs}
+    for point in points:
+        by_row[point.topic_id, point.subscription_id].append(point)
+    return {
+        row: sparkline(by_row[row], backlog, from_ms=to_ms - _HOUR_MS, to_ms=to_ms)
+        for row, backlog in backlogs.items()
+    }
+
+
+def _history(topic_id: int, subscription_id: int, window: Window, now: Level, *, is_sum: bool) -> History:
+    frame = frame_of(window, time.time_ns() // 1_000_000)
+    until_ms = {row.resolution_s: row.until_ms for row in fetch(_Progress, "history", "progress", {})}
+    readings = _readings(frame, until_ms, topic_id, {0, subscription_id})
+    own = [reading for reading in readings if reading.subscription_id == subscription_id]
+    of_topic = [reading for reading in readings if reading.subscription_id == 0]
+    return History(
+        window=window,
+        from_ms=frame.from_ms,
+        to_ms=frame.to_ms,
+        steps=steps(frame, own, of_topic, now=now, known_until_ms=until_ms.get(60, 0) if is_sum else None),
+        acts=_acts(topic_id, subscription_id, frame.from_ms),
+    )
+
+
+def _readings(
+    frame: Frame, until_ms: Mapping[int, int], topic_id: int, subscription_ids: Iterable[int]
+) -> list[Reading]:
+    ends: dict[str, int] = {}
+    for resolution_s, (from_ms, to_ms) in spans(frame, until_ms).items():
+        ends |= {f"from_{resolution_s}": from_ms, f"to_{resolution_s}": to_ms}
+    return fetch(
+        Reading,
+        "history",
+        "points",
+        {"topic_id": topic_id, "subscription_ids": sorted(subscription_ids), **ends},
+    )
+
+
+def _acts(topic_id: int, subscription_id: int, from_ms: int) -> tuple[ActMark, ...]:
+    return tuple(
+        fetch(
+            ActMark,
+            "history",
+            "acts",
+            {
+                "topic_id": topic_id,
+                "subscription_id": subscription_id,
+                "from_at": datetime.fromtimestamp(from_ms / 1000, UTC),
+                "limit": _ACTS,
+            },
+        )
+    )

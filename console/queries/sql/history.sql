@@ -1,0 +1,60 @@
+-- What topics and subscriptions did over time. The tables of points are indexed by time, topic and subscription. A chart
+-- probes each bucket of its window: OFFSET 0 keeps the planner from reading the points of all topics in between.
+
+-- name: progress
+SELECT resolution_s, until_ms FROM vela_stats_progress
+
+-- name: points
+SELECT p.* FROM unnest(%(subscription_ids)s::bigint[]) AS w(subscription_id)
+CROSS JOIN generate_series(%(from_10)s::bigint, %(to_10)s::bigint - 1, 10000) AS g(at_ms) CROSS JOIN LATERAL (
+    SELECT at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered,
+           backlog_before, backlog, backlog_most, stored_bytes
+    FROM vela_stats_point_10s
+    WHERE at_ms = g.at_ms AND topic_id = %(topic_id)s AND subscription_id = w.subscription_id OFFSET 0
+) p
+UNION ALL
+SELECT p.* FROM unnest(%(subscription_ids)s::bigint[]) AS w(subscription_id)
+CROSS JOIN generate_series(%(from_60)s::bigint, %(to_60)s::bigint - 1, 60000) AS g(at_ms) CROSS JOIN LATERAL (
+    SELECT at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered,
+           backlog_before, backlog, backlog_most, stored_bytes
+    FROM vela_stats_point_60s
+    WHERE at_ms = g.at_ms AND topic_id = %(topic_id)s AND subscription_id = w.subscription_id OFFSET 0
+) p
+UNION ALL
+SELECT p.* FROM unnest(%(subscription_ids)s::bigint[]) AS w(subscription_id)
+CROSS JOIN generate_series(%(from_600)s::bigint, %(to_600)s::bigint - 1, 600000) AS g(at_ms) CROSS JOIN LATERAL (
+    SELECT at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered,
+           backlog_before, backlog, backlog_most, stored_bytes
+    FROM vela_stats_point_600s
+    WHERE at_ms = g.at_ms AND topic_id = %(topic_id)s AND subscription_id = w.subscription_id OFFSET 0
+) p
+UNION ALL
+SELECT p.* FROM unnest(%(subscription_ids)s::bigint[]) AS w(subscription_id)
+CROSS JOIN generate_series(%(from_3600)s::bigint, %(to_3600)s::bigint - 1, 3600000) AS g(at_ms) CROSS JOIN LATERAL (
+    SELECT at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered,
+           backlog_before, backlog, backlog_most, stored_bytes
+    FROM vela_stats_point_3600s
+    WHERE at_ms = g.at_ms AND topic_id = %(topic_id)s AND subscription_id = w.subscription_id OFFSET 0
+) p
+
+-- name: backlogs
+-- The backlog of the last hour for the rows of a list.
+SELECT p.* FROM unnest(%(topic_ids)s::bigint[], %(subscription_ids)s::bigint[]) AS w(topic_id, subscription_id)
+CROSS JOIN generate_series(%(from_ms)s::bigint, %(to_ms)s::bigint - 1, 60000) AS g(at_ms) CROSS JOIN LATERAL (
+    SELECT at_ms, topic_id, subscription_id, backlog_before, backlog, backlog_most
+    FROM vela_stats_point_60s
+    WHERE at_ms = g.at_ms AND topic_id = w.topic_id AND subscription_id = w.subscription_id OFFSET 0
+) p
+
+-- name: acts
+-- Applied acts in a window, newest first, without commits, which clients make. 0 = all topics, or all subscriptions of the
+-- topic. Acts on a topic itself concern each of its subscriptions. It looks at the newest ones only.
+SELECT id, kind, parameters, undo_of_id, topic_name, subscription_name, who, finished_at
+FROM (
+    SELECT * FROM vela_act a
+    WHERE a.state = 'applied' AND a.kind <> 'commit'
+      AND (%(topic_id)s = 0 OR a.topic_id IN (SELECT id FROM vela_topic WHERE id = %(topic_id)s OR parent_id = %(topic_id)s))
+      AND (%(subscription_id)s = 0 OR a.subscription_id = %(subscription_id)s OR a.subscription_id IS NULL)
+    ORDER BY a.id DESC LIMIT 200
+) a
+WHERE finished_at >= %(from_at)s ORDER BY finished_at DESC LIMIT %(limit)s

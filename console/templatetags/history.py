@@ -1,0 +1,22 @@
+"""The tag that draws a sparkline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import template
+
+from console.history.sparkline import HEIGHT, WIDTH, Sparkline
+
+__all__ = ["register"]
+
+register = template.Library()
+
+
+@register.inclusion_tag("console/sparkline.html")
+def sparkline(
+    lines: Mapping[tuple[int, int], Sparkline], topic_id: int, subscription_id: int = 0
+) -> dict[str, Any]:
+    """Draw the line of a topic, or of one of its subscriptions; a dash if nothing is known of it."""
+    return {"line": lines.get((topic_id, subscription_id)), "width": WIDTH, "height": HEIGHT}

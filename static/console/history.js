@@ -1,0 +1,190 @@
+// Draws the charts of a page from the console's API, and reads new numbers when there is a new step.
+"use strict";
+
+(() => {
+  const root = document.querySelector("[data-history]");
+  if (!root) return;
+
+  const GAP = "\u202f";
+  const LEAST_PAUSE_S = 10;
+  const MOST_PAUSE_S = 60;
+  const HEIGHT = 150;
+  const note = root.querySelector("[data-history-note]");
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  // --- Numbers, written as the server writes them ----------------------------------------------------------------
+
+  const UNKNOWN = "–";
+  const count = (value) => (value == null ? UNKNOWN : String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, GAP));
+  const rate = (value) => {
+    if (value == null) return UNKNOWN;
+    if (value >= 99.5) return `${count(value)}/s`;
+    return value >= 0.05 ? `${value.toFixed(1)}/s` : "0/s";
+  };
+  const size = (value) => {
+    if (value == null) return UNKNOWN;
+    const units = ["B", "kB", "MB", "GB", "TB", "PB"];
+    let unit = 0;
+    for (; value >= 999.5 && unit < units.length - 1; unit += 1) value /= 1000;
+    return `${value.toFixed(unit === 0 || value >= 99.95 ? 0 : 1)}${GAP}${units[unit]}`;
+  };
+  const short = (value) => (value >= 10_000 ? size(value).replace(/B$/, "") : String(value));
+
+  // --- Charts ----------------------------------------------------------------------------------------------------
+
+  // Lines differ in their dashes too, so that colour is never the only sign.
+  const CHARTS = {
+    backlog: {
+      write: count,
+      axis: short,
+      lines: [{ label: "Backlog (most in a step)", key: "backlog_most_messages", colour: "--accent", fill: "--accent-soft" }],
+    },
+    rates: {
+      write: rate,
+      axis: (value) => `${short(value)}/s`,
+      lines: [
+        { label: "In", key: "message_rate_in", colour: "--accent" },
+        { label: "Out", key: "message_rate_out", colour: "--flight", dash: [8, 4] },
+        { label: "Acked", key: "message_rate_acked", colour: "--good", dash: [2, 3] },
+        { label: "Redelivered", key: "message_rate_redelivered", colour: "--bad", dash: [8, 3, 2, 3] },
+      ],
+    },
+    stored: {
+      write: size,
+      axis: size,
+      lines: [{ label: "Stored", key: "stored_bytes", colour: "--soft", fill: "--sunken" }],
+    },
+  };
+
+  function options(chart, width, history) {
+    const lines = chart.lines.map((line) => ({
+      label: line.label,
+      stroke: colour(line.colour),
+      fill: line.fill && colour(line.fill),
+      dash: line.dash,
+      width: 1.5,
+      points: { show: false },
+      paths: uPlot.paths.stepped({ align: 1 }),
+      value: (_, value) => chart.write(value),
+    }));
+    const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+    return {
+      width,
+      height: HEIGHT,
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+      cursor: { sync: { key: "history" }, drag: { x: false, y: false } },
+      scales: {
+        x: { range: () => [history.from_ms / 1000, history.to_ms / 1000] },
+        y: { range: (_, least, most) => [0, most > 0 ? most * 1.1 : 1] },
+      },
+      axes: [axis, { ...axis, size: 64, values: (_, values) => values.map(chart.axis) }],
+      series: [{ value: (_, value) => clock(value) }, ...lines],
+      hooks: { draw: [drawActs] },
+    };
+  }
+
+  const clock = (seconds) => (seconds == null ? UNKNOWN : `${new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`);
+
+  // A line and an arrowhead for each act.
+  function drawActs(plot) {
+    const { ctx, bbox } = plot;
+    const size_px = 4 * devicePixelRatio;
+    ctx.save();
+    ctx.strokeStyle = ctx.fillStyle = colour("--warn");
+    ctx.lineWidth = devicePixelRatio;
+    ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
+    for (const act of shown.acts) {
+      const x = plot.valToPos(act.at_ms / 1000, "x", true);
+      if (x < bbox.left || x > bbox.left + bbox.width) continue;
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+      ctx.beginPath();
+      ctx.moveTo(x - size_px, bbox.top);
+      ctx.lineTo(x + size_px, bbox.top);
+      ctx.lineTo(x, bbox.top + 2 * size_px);
+      ctx.fill();
+    }
+    ctx.restore();
+  }
+
+  let shown = null; // the answer that is drawn
+  const plots = new Map(); // by element
+
+  function columns(chart) {
+    const steps = shown.steps;
+    return [steps.map((step) => step.at_ms / 1000), ...chart.lines.map((line) => steps.map((step) => step[line.key]))];
+  }
+
+  function draw(isAnew) {
+    for (const element of root.querySelectorAll("[data-chart]")) {
+      const chart = CHARTS[element.dataset.chart];
+      const plot = plots.get(element);
+      if (plot && !isAnew) {
+        plot.setData(columns(chart));
+        continue;
+      }
+      plot?.destroy();
+      plots.set(element, new uPlot(options(chart, element.clientWidth, frame), columns(chart), element));
+    }
+    root.dataset.drawn = shown.to_ms;
+  }
+
+  // What the scales read: charts keep their options while the time goes on.
+  const frame = {
+    get from_ms() {
+      return shown.from_ms;
+    },
+    get to_ms() {
+      return shown.to_ms;
+    },
+  };
+
+  new ResizeObserver(() => {
+    for (const [element, plot] of plots) if (element.clientWidth) plot.setSize({ width: element.clientWidth, height: HEIGHT });
+  }).observe(root);
+  dark.addEventListener("change", () => shown && draw(true));
+
+  // --- Reading: calm, and only while the page is looked at --------------------------------------------------------
+
+  let readAt_ms = 0;
+  const mode = () => localStorage.getItem("vela_refresh") || "live";
+  const pause_s = () => Math.max(Math.min(Math.max(shown?.step_s ?? 0, LEAST_PAUSE_S), MOST_PAUSE_S), Number(mode()) || 0);
+
+  function say(text) {
+    note.replaceChildren(text);
+    if (shown) {
+      const time = document.createElement("time");
+      time.className = "ago";
+      time.dateTime = new Date(shown.to_ms).toISOString();
+      note.append(" Counted until ", time, ".");
+    }
+  }
+
+  async function read() {
+    readAt_ms = Date.now();
+    try {
+      const answer = await fetch(root.dataset.history);
+      if (!answer.ok) throw new Error(`the console answered ${answer.status}`);
+      shown = await answer.json();
+    } catch (error) {
+      say(`The numbers could not be read (${error.message}); they are read again in ${pause_s()} s.`);
+      return;
+    }
+    draw(plots.size === 0);
+    say("");
+    const table = document.getElementById("part-history_table");
+    if (table?.querySelector("details[open]")) htmx.trigger(table, "refresh");
+  }
+
+  function look() {
+    const isFirst = readAt_ms === 0;
+    const isDue = mode() !== "off" && !document.hidden && Date.now() - readAt_ms >= pause_s() * 1000;
+    if (isFirst || isDue) read();
+  }
+
+  look();
+  setInterval(look, 1000);
+})();

@@ -1,0 +1,127 @@
+"""The charts in a real Chromium. A test fails if the browser logs an error, such as a breach of the content policy."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from playwright.sync_api import Page
+
+from broker.models import StatsPoint10s
+from tests.integration.console.shop import Shop
+from tests.integration.console.test_history import BILLING, ORDERS, an_act
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+DRAWN = "[data-history][data-drawn]"
+# How many pixels of a chart have, nearly, the colour of a custom property.
+PIXELS = """([chart, name]) => {
+    const canvas = document.querySelector(`[data-chart=${chart}] canvas`);
+    const probe = document.createElement("canvas").getContext("2d");
+    probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+    probe.fillRect(0, 0, 1, 1);
+    const [red, green, blue] = probe.getImageData(0, 0, 1, 1).data;
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    let found = 0;
+    for (let at = 0; at < data.length; at += 4) {
+        const distance = Math.abs(data[at] - red) + Math.abs(data[at + 1] - green) + Math.abs(data[at + 2] - blue);
+        if (data[at + 3] > 200 && distance < 24) found += 1;
+    }
+    return found;
+}"""
+
+
+def add_points(shop: Shop, *, minutes: int) -> None:
+    """A point of the topic and of its subscription."""
+    at_ms = int(time.time() * 1000) // 10_000 * 10_000 - minutes * 60_000
+    for subscription_id in (0, shop.billing.pk):
+        StatsPoint10s.objects.create(
+            at_ms=at_ms,
+            topic_id=shop.topic.pk,
+            subscription_id=subscription_id,
+            messages_in=None if subscription_id else 900,
+            bytes_in=None if subscription_id else 9000,
+            messages_out=800,
+            messages_acked=700,
+            messages_redelivered=300,
+            backlog_before=5,
+            backlog=14,
+            backlog_most=14,
+            stored_bytes=None if subscription_id else 5_000_000,
+        )
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_charts_are_drawn_in_the_colours_of_the_theme(page: Page, theme: str, shop: Shop) -> None:
+    page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+    add_points(shop, minutes=30)
+    an_act(shop)
+    page.goto(ORDERS)
+    page.wait_for_selector(DRAWN)
+    assert page.locator("[data-chart] canvas").count() == 3
+    for chart, name in (
+        ("backlog", "--accent"),
+        ("rates", "--accent"),
+        ("rates", "--flight"),
+        ("rates", "--good"),
+        ("rates", "--bad"),
+        ("stored", "--soft"),
+        ("backlog", "--warn"),  # the act
+    ):
+        assert page.evaluate(PIXELS, [chart, name]) > 5, (chart, name)
+    page.emulate_media(color_scheme="light" if theme == "dark" else "dark")
+    page.wait_for_function(f"(arguments_) => ({PIXELS})(arguments_) > 5", arg=["backlog", "--accent"])
+
+
+def test_the_legend_names_each_line_with_its_number(page: Page, shop: Shop) -> None:
+    add_points(shop, minutes=30)
+    page.goto(BILLING)
+    page.wait_for_selector(DRAWN)
+    assert page.locator("[data-chart] canvas").count() == 2
+    page.hover("[data-chart=rates] .u-over")
+    legend = page.inner_text("[data-chart=rates] .u-legend").replace("\n", " ")
+    for word in ("In", "Out", "Acked", "Redelivered", "0/s", "UTC"):
+        assert word in legend
+    page.wait_for_selector("[data-chart=backlog] .u-legend :text('14')")  # the same moment in the other chart
+
+
+def test_new_numbers_come_by_themselves_and_not_while_the_page_is_paused(page: Page, shop: Shop) -> None:
+    add_points(shop, minutes=30)
+    page.clock.install()
+    page.goto(BILLING)
+    page.wait_for_selector(DRAWN)
+    before = page.evaluate(PIXELS, ["rates", "--bad"])
+    add_points(shop, minutes=20)
+    page.keyboard.press("p")
+    page.clock.fast_forward(30_000)
+    assert page.evaluate(PIXELS, ["rates", "--bad"]) == before
+    page.keyboard.press("p")
+    with page.expect_response(lambda response: "/history?range=1h" in response.url):
+        page.clock.fast_forward(30_000)
+    page.wait_for_function(f"(arguments_) => ({PIXELS})(arguments_) > {before}", arg=["rates", "--bad"])
+
+
+def test_a_phone_shows_charts_and_table_without_scrolling_sideways(page: Page, shop: Shop) -> None:
+    add_points(shop, minutes=30)
+    page.set_viewport_size({"width": 390, "height": 800})
+    for address in (ORDERS, BILLING):
+        page.goto(f"{address}?range=6h")
+        page.wait_for_selector(DRAWN)
+        page.click("text=History as a table")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, address
+    page.set_viewport_size({"width": 1200, "height": 800})
+    page.wait_for_function("document.querySelector('[data-chart] canvas').clientWidth > 800")
+
+
+def test_numbers_that_cannot_be_read_are_said_and_read_again(
+    page: Page, errors: list[str], shop: Shop
+) -> None:
+    page.clock.install()
+    page.route("**/history?range=*", lambda route: route.abort())
+    page.goto(ORDERS)
+    page.wait_for_selector("[data-history-note]:has-text('could not be read')")
+    page.unroute("**/history?range=*")
+    page.clock.fast_forward(11_000)
+    page.wait_for_selector(DRAWN)
+    assert "Counted until" in page.inner_text("[data-history-note]")
+    errors.clear()  # Chromium logs the request that failed
