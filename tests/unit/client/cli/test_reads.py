@@ -241,3 +241,34 @@ def test_numbers_that_do_not_change_are_asked_with_their_etag(console: FakeConso
         ]
         assert [look.read() for _ in range(3)] == [{"n": 1}, {"n": 1}, {"n": 2}]
     assert [each.headers.get("if-none-match") for each in console.asked] == [None, '"a"', '"a"']
+
+
+def test_why_prints_findings_with_evidence_and_commands(vela: Vela, console: FakeConsole) -> None:
+    document = {
+        "topic": "persistent://public/default/orders", "subscription": "billing", "at_ms": 1,
+        "findings": [
+            {"rule": "poison", "severity": "slow", "sentence": "The oldest\x1b[31m one fails.",
+             "evidence": [{"label": "redelivered", "value": 1200, "unit": "times"},
+                          {"label": "acked", "value": 2.5, "unit": "per second"},
+                          {"label": "backlog", "value": 2500, "unit": "bytes"},
+                          {"label": "waits for", "value": 90, "unit": "seconds"},
+                          {"label": "last ack", "value": 0, "unit": "time"},
+                          {"label": "now at", "value": "", "unit": "text"}],
+             "cures": [{"text": "Skip it", "act": "skip_one", "parameters": {"id": "7:11"}, "block": "", "topic": ""},
+                       {"text": "Disconnect a b", "act": "disconnect", "parameters": {"consumer": "a b"}, "block": "",
+                        "topic": ""},
+                       {"text": "Fix the consumer.", "act": "", "parameters": {}, "block": "next", "topic": ""}]},
+            {"rule": "timers_silent", "severity": "notice", "sentence": "Beat is silent.", "evidence": [], "cures": []},
+        ],
+    }  # fmt: skip
+    console.answers[f"GET {TOPIC}/subscriptions/billing/diagnosis"] = document
+    lines = vela("why orders billing").stdout.splitlines()
+    assert lines[0] == "slow: The oldest\\x1b[31m one fails."
+    assert [line.split()[-1] for line in lines[1:7]] == ["times", "2.5/s", "kB", "min", "–", "–"]
+    assert lines[7:10] == [
+        "  → Skip it: vela skip orders billing --id 7:11",
+        "  → Disconnect a b: vela disconnect orders billing 'a b'",
+        "  → Fix the consumer.",
+    ]
+    assert lines[-1] == "notice: Beat is silent."
+    assert json.loads(vela("why orders billing --json").stdout) == document
