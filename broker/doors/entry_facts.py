@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.entry import FLAG_BATCH, FLAG_CHUNK, FLAG_LAST_CHUNK, FLAG_MARKER
+from broker.core.entry import FLAG_BATCH, FLAG_CHUNK, FLAG_LAST_CHUNK, FLAG_MARKER, FLAG_ORDERING_KEY
 from broker.core.errors import NotAllowed
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ def entry_flags(header: EntryHeader) -> int:
     flags = FLAG_BATCH if header.is_batch else 0
     if header.marker_type is not None:
         flags |= FLAG_MARKER
+    if header.ordering_key is not None:
+        flags |= FLAG_ORDERING_KEY
     if header.chunk_uuid is not None and header.num_chunks > 1:
         flags |= FLAG_CHUNK
         if header.chunk_id == header.num_chunks - 1:

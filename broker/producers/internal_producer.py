@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.core.client_identity import INTERNAL_FACE, ClientIdentity
-from broker.core.entry import FLAG_BATCH
+from broker.core.entry import FLAG_BATCH, FLAG_ORDERING_KEY
 from broker.core.errors import BrokerError, PersistenceFailed, SendOutcomeUnknown
 from broker.core.topic_name import TopicName
 from broker.log.sends import Receipt, SendRequest
@@ -144,7 +144,7 @@ class InternalProducer:
                     sequence_id=sequence_id,
                     highest_sequence_id=0,
                     messages=1,
-                    flags=0,
+                    flags=0 if message.ordering_key is None else FLAG_ORDERING_KEY,
                     deliver_at_ms=deliver_at_ms,
                     key_hash=key_hash,
                     data=encode_single(

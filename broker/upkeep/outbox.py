@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from broker.core.client_identity import INTERNAL_FACE, ClientIdentity
+from broker.core.entry import FLAG_ORDERING_KEY
 from broker.core.errors import BrokerError, InvalidTopicName
 from broker.core.producers.access import OUTBOX_PRODUCER
 from broker.core.topic_name import TopicName
@@ -28,6 +29,8 @@ from broker.storage.away import is_away
 from broker.storage.log import outbox as store
 from broker.storage.pool import ConnectionPool
 from broker.storage.supervised import for_ever
+from vela.wire.entry import parse_header
+from vela.wire.errors import EntryCorrupt
 
 if TYPE_CHECKING:
     from broker.producers.internal_producer import OpenedProducer, ProducerOpener
@@ -202,7 +205,9 @@ class _Lane:
         self._taken.add(row.row_id)
         self._rows[sequence_id] = row.row_id
         self._producer.send(
-            SendRequest(sequence_id, 0, 1, 0, row.deliver_at_ms, row.key_hash, row.data, row.row_id)
+            SendRequest(
+                sequence_id, 0, 1, _flags(row.data), row.deliver_at_ms, row.key_hash, row.data, row.row_id
+            )
         )
 
     def detach(self) -> None:
@@ -238,3 +243,10 @@ class _Lane:
     async def is_alive(self) -> bool:
         """Return True: no other producer may take the name."""
         return True
+
+
+def _flags(entry: bytes) -> int:
+    try:
+        return 0 if parse_header(entry).ordering_key is None else FLAG_ORDERING_KEY
+    except EntryCorrupt:  # whatever is wrong with a row, the topic says so when it is appended or read
+        return 0

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from broker.core.entry import FLAG_BATCH
+from broker.core.entry import FLAG_BATCH, FLAG_ORDERING_KEY
 from broker.core.errors import (
     BrokerError,
     NotAllowed,
@@ -54,7 +54,7 @@ async def test_a_message_is_encoded_under_the_producers_own_name(run: BrokerRun)
     await producer.publish(message, publish_time_ms=NOW_MS, key_hash=9)
     await consumer.has(1)
     stored = consumer.deliveries[0].entry
-    assert stored.key_hash == 9
+    assert (stored.key_hash, stored.flags) == (9, FLAG_ORDERING_KEY)
     header = parse_header(stored.data)
     assert (header.producer_name, header.publish_time_ms, header.ordering_key) == ("own", NOW_MS, b"o")
     (decoded,) = decode_messages(stored.data, max_message_bytes=100)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
+from broker.core.entry import FLAG_ORDERING_KEY
 from broker.core.errors import NotAllowed
 from broker.core.producers.access import OUTBOX_PRODUCER
 from broker.core.topic_name import TopicName
@@ -73,6 +74,24 @@ async def test_what_was_published_comes_in_order_and_leaves_the_outbox(run: Brok
     assert payloads(consumer) == numbers(1200)
     assert left(run.database_url) == 0
     assert run.broker.outbox.moved == 1200
+
+
+async def test_an_ordering_key_is_told_from_a_key(run: BrokerRun) -> None:
+    consumer = await run.consumer(permits=10)
+    with session(run.database_url) as connection:
+        for ordering_key in (None, b"o"):
+            data = encode_single(
+                producer_name="p",
+                sequence_id=0,
+                publish_time_ms=1,
+                payload=b"",
+                key="k",
+                ordering_key=ordering_key,
+            )
+            row = {"topic": "t", "key_hash": 7, "deliver_at_ms": 0, "data": data}
+            connection.execute(query("outbox", "add"), row)
+    await consumer.has(2)
+    assert [each.entry.flags for each in consumer.deliveries] == [0, FLAG_ORDERING_KEY]
 
 
 async def test_what_waited_while_no_broker_ran_is_moved_first(broker_url: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.entry import FLAG_BATCH
+from broker.core.entry import FLAG_BATCH, FLAG_ORDERING_KEY
 from broker.doors.entry_facts import entry_flags
 from broker.doors.websocket.application import websocket_application
 from broker.log.sends import SendRequest
@@ -147,3 +147,10 @@ async def test_a_batch_of_one_is_a_batch() -> None:
     peer = await Peer(websocket_application(broker), TARGET).opened()
     ids = [MessageId.from_base64(push["messageId"]) for push in peer.heard()]
     assert [(each.batch_index, each.batch_size) for each in ids] == [(0, 1), (-1, 0)]
+
+
+def test_an_entry_with_an_ordering_key_says_that_its_hash_is_not_that_of_its_key() -> None:
+    ordered = encode_single(
+        producer_name="p", sequence_id=1, publish_time_ms=1, payload=b"", key="k", ordering_key=b"o"
+    )
+    assert entry_flags(parse_header(ordered)) == FLAG_ORDERING_KEY
