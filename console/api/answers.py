@@ -21,8 +21,10 @@ __all__ = [
     "Cursor",
     "Cursors",
     "Diagnosis",
+    "FoundMessages",
     "Message",
     "Messages",
+    "OneMessage",
     "OneSubscription",
     "OneTopic",
     "PoliciesInForce",
@@ -273,6 +275,73 @@ class Messages(_Answer):
     """The next messages of a subscription."""
 
     messages: list[Message]
+
+
+class StateOnSubscription(_Answer):
+    """What has become of a message on one subscription."""
+
+    subscription: str
+    state: Literal["acked", "in flight", "delayed", "unacked"]
+    is_hole: bool = Field(description="not acknowledged, although a later entry is")
+    consumer: str | None = Field(description="that has it in flight")
+    delivered_ms: int | None
+    redelivery_count: int | None
+    due_ms: int | None = Field(description="when a delayed message is due")
+
+
+class FoundMessage(Message):
+    """A message that matches, and where it is."""
+
+    topic: str = Field(description="the partition, if the topic is partitioned")
+    partition: int = Field(description="-1: the topic is not partitioned")
+    state: StateOnSubscription | None = Field(description="on the subscription that was named")
+
+
+class LookedAt(_Answer):
+    """How far a search went."""
+
+    entries: int = Field(description="with those that their key hash left out")
+    stored_entries: int = Field(description="in the logs that were read")
+    opened_entries: int
+    bytes: int
+    matched: int
+    by_key_hash: bool
+    stopped_by: Literal["end", "limit", "entries", "bytes", "time", "database", "cursor"]
+    not_searched: dict[str, int] = Field(description="entries that could not be judged, by reason")
+    gone: int = Field(description="entries that were trimmed or moved meanwhile")
+
+
+class FoundMessages(_Answer):
+    """A page of the messages that match."""
+
+    messages: list[FoundMessage]
+    looked_at: LookedAt
+    next_after: str | None = Field(description="null: everything was looked at")
+
+
+class DecoderAttempt(_Answer):
+    """A decoder that was tried on a payload."""
+
+    decoder: str
+    why: str = Field(description="why it failed; empty: it succeeded")
+
+
+class OneMessage(Message):
+    """A message with its payload and with what has become of it."""
+
+    topic: str
+    event_ms: int | None = Field(description="0: none")
+    sequence_id: int | None
+    ordering_key: str | None = Field(description="base64")
+    payload: str | None = Field(description="null: it is not text, or cannot be read")
+    payload_base64: str | None
+    payload_bytes: int
+    is_cut: bool = Field(description="only the first 1 MiB is here")
+    decoder: str = Field(description="empty: the bytes are all that can be shown")
+    decoders: list[DecoderAttempt]
+    states: list[StateOnSubscription]
+    older: str | None = Field(description="the neighbours by position")
+    newer: str | None
 
 
 class Policy(_Answer):

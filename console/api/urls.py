@@ -5,15 +5,16 @@ from __future__ import annotations
 from django.urls import path, re_path
 
 import console.addresses  # noqa: F401 - registers how names are written in addresses
-from console.api import acts, policies, reads, topics
+from console.api import acts, policies, topics
 from console.api.app import api_of, patterns_of, unknown_address_of
 from console.api.history import operations as history
+from console.api.logs import messages, reads
 from console.api.openapi import openapi
 
 __all__ = ["api", "app_name", "urlpatterns"]
 
 app_name = "api"
-api = api_of(acts.router, topics.router, history.router, policies.router, reads.router)
+api = api_of(acts.router, topics.router, history.router, policies.router, messages.router, reads.router)
 urlpatterns = [
     path("openapi.json", openapi, {"api": api}, name="openapi"),
     *patterns_of(api),

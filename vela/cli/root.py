@@ -45,19 +45,25 @@ COMMANDS = (
     ),
     Lazy(
         name="peek",
-        where=f"{_COMMANDS}.look:peek",
+        where=f"{_COMMANDS}.reading.look:peek",
         summary="Show the next messages that a subscription has not acknowledged.",
         section=_LOOK,
     ),
     Lazy(
+        name="find",
+        where=f"{_COMMANDS}.reading.find:find",
+        summary="Find messages of a topic by key, property, JSON value or text.",
+        section=_LOOK,
+    ),
+    Lazy(
         name="examine",
-        where=f"{_COMMANDS}.look:examine",
+        where=f"{_COMMANDS}.reading.look:examine",
         summary="Show one message of a topic by its place.",
         section=_LOOK,
     ),
     Lazy(
         name="backlog",
-        where=f"{_COMMANDS}.look:backlog",
+        where=f"{_COMMANDS}.reading.look:backlog",
         summary="Show what a subscription's backlog consists of.",
         section=_LOOK,
     ),

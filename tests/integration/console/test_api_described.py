@@ -10,7 +10,7 @@ from django.test import Client
 from jsonschema import Draft202012Validator, ValidationError
 
 from broker.acts import requests as acts
-from broker.models import Bookmark
+from broker.models import Bookmark, Ledger
 from console.api.openapi import document_of
 from console.api.urls import api
 from tests.integration.console.fake_acts import FakeActs
@@ -81,7 +81,8 @@ def caller(operator: Client, shop: Shop, broker: FakeActs) -> Client:
 
 
 def call(client: Client, method: str, path: str, operation: str) -> Any:
-    address = f"/api/v1{path.format(**NAMES)}"
+    ledger = Ledger.objects.order_by("pk").first()
+    address = f"/api/v1{path.format(**NAMES, spot=f'{ledger.pk if ledger else 1}:0')}"
     if method == "get":
         return client.get(address)
     return client.post(address, json.dumps(BODIES[operation] or {}), content_type="application/json")

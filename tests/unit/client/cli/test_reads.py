@@ -272,3 +272,56 @@ def test_why_prints_findings_with_evidence_and_commands(vela: Vela, console: Fak
     ]
     assert lines[-1] == "notice: Beat is silent."
     assert json.loads(vela("why orders billing --json").stdout) == document
+
+
+def a_message(**changes: Any) -> dict[str, Any]:
+    return {
+        "id": "1:0", "append_ms": 1, "key": "4711", "size_bytes": 3, "preview": "{}", "trouble": "", "state": None,
+        **changes,
+    }  # fmt: skip
+
+
+def a_page(*found: dict[str, Any], after: str | None = None, **looked: Any) -> dict[str, Any]:
+    return {
+        "messages": list(found),
+        "looked_at": {
+            "entries": 1000, "stored_entries": 9000, "by_key_hash": False, "not_searched": {}, **looked
+        },
+        "next_after": after,
+    }  # fmt: skip
+
+
+def test_a_search_goes_on_until_it_has_enough(vela: Vela, console: FakeConsole) -> None:
+    console.answers[f"GET {TOPIC}/messages"] = [
+        a_page(after="1:5@1"),
+        a_page(a_message(state={"state": "in flight", "consumer": "clerk"}), after="1:7@1", by_key_hash=True),
+        a_page(a_message(id="1:9"), after="1:9@1", by_key_hash=True, not_searched={"corrupt": 2}),
+    ]
+    done = vela("find orders --key 4711 -s billing -n 2 --property a=b --from 1:4:3 --older")
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["id", "1:0", "1:9"]
+    assert "in flight at clerk" in done.stdout
+    assert done.stderr == (
+        "2 messages found, by key hash: 3,000 of 9,000 entries, 2 corrupt not searched; there may be more\n"
+    )
+    assert [each.query.get("after") for each in console.asked] == [None, "1:5@1", "1:7@1"]
+    assert console.asked[0].query == {
+        "limit": "2",
+        "key": "4711",
+        "prop": "a=b",
+        "order": "older",
+        "start": "id",
+        "at": "1:4:3",
+        "sub": "billing",
+    }
+    assert console.asked[2].query["limit"] == "1"
+
+
+def test_a_search_that_finds_nothing_says_how_far_it_looked(vela: Vela, console: FakeConsole) -> None:
+    console.answers[f"GET {TOPIC}/messages"] = a_page()
+    done = vela("find orders --holes -s billing --json")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert console.asked[0].query == {"limit": "50", "start": "holes", "sub": "billing"}
+    assert vela("find orders --next").exit_code == 2
+    assert vela("find orders --next -s billing --from earliest").exit_code == 2
+    vela("find orders --from 2026-11-20T09:00Z --text x")
+    assert console.asked[-1].query["at"] == "2026-11-20T09:00:00+00:00"

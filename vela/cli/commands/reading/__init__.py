@@ -1,0 +1,1 @@
+"""Commands that read logs without consuming anything."""
