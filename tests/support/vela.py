@@ -122,12 +122,12 @@ class VelaProcess:
     def pids(self) -> dict[str, int]:
         """The process ids of the children by name: broker, console, worker, worker-tick, beat, postgresql."""
         assert self.process is not None
-        found: dict[str, int] = {}
-        for child in children_of(self.process.pid):
-            for name, pattern in _NAMES.items():
-                if re.search(pattern, command_line(child)):
-                    found[name] = child
-        return found
+        return {
+            name: pid
+            for pid, command_line in children_of(self.process.pid).items()
+            for name, pattern in _NAMES.items()
+            if re.search(pattern, command_line)
+        }
 
     def kill(self, name: str) -> int:
         """kill -9 of one child; its process id."""
@@ -146,19 +146,20 @@ _NAMES = {
 }
 
 
-def children_of(pid: int) -> list[int]:
-    """Direct children of a process that still live."""
-    done = subprocess.run(["ps", "-eo", "pid=,ppid=,stat="], capture_output=True, text=True, check=True)
-    rows = (line.split() for line in done.stdout.splitlines())
-    return [int(row[0]) for row in rows if int(row[1]) == pid and not row[2].startswith("Z")]
+def children_of(pid: int) -> dict[int, str]:
+    """Direct children of a process that still live: their command lines, each with a space at the end.
 
-
-def command_line(pid: int) -> str:
-    """How a process was started, with a space at the end; empty if it is gone."""
+    One `ps` lists them all, because tests that wait for a process ask again and again.
+    """
     done = subprocess.run(
-        ["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False
+        ["ps", "-eww", "-o", "pid=,ppid=,stat=,args="], capture_output=True, text=True, check=True
     )
-    return f"{done.stdout.strip()} "
+    rows = (line.split(None, 3) for line in done.stdout.splitlines())
+    return {
+        int(row[0]): f"{row[3]} "
+        for row in rows
+        if len(row) == 4 and int(row[1]) == pid and not row[2].startswith("Z")
+    }
 
 
 def processes_about(data_dir: Path) -> list[str]:
