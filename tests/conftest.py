@@ -59,11 +59,27 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.fixture
-def database_url(postgres: PostgresServer, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A database of the test's own with Vela's tables in it."""
-    with fresh_database(postgres.url, f"test_{abs(hash(request.node.nodeid)):x}") as url:
+@pytest.fixture(scope="session")
+def migrated(postgres: PostgresServer) -> Iterator[str]:
+    """The name of a database with Vela's tables in it, to copy: migrating takes a process and seconds."""
+    name = "migrated"
+    with fresh_database(postgres.url, name) as url:
         migrate(url)
+        yield name
+
+
+@pytest.fixture
+def database_url(postgres: PostgresServer, migrated: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A database of the test's own with Vela's tables in it."""
+    name = f"test_{abs(hash(request.node.nodeid)):x}"
+    with fresh_database(postgres.url, name, template=migrated) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def migrated_url(postgres: PostgresServer, migrated: str) -> Iterator[str]:
+    """The database that tests with a broker in their own loop use, one after the other."""
+    with fresh_database(postgres.url, "test_broker", template=migrated) as url:
         yield url
 
 

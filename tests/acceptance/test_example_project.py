@@ -21,20 +21,29 @@ from tests.support.waiting import wait_until
 SHOP = PROJECT_DIR / "docs" / "examples" / "shop"
 
 
+@pytest.fixture(scope="module")
+def migrated_shop(postgres: PostgresServer) -> Iterator[str]:
+    """The name of a database with the shop's tables in it, to copy."""
+    name = "migrated_shop"
+    with fresh_database(postgres.url, name) as url:
+        run(environment_with(url), "migrate", "--verbosity", "0")
+        yield name
+
+
 @pytest.fixture
-def shop(postgres: PostgresServer) -> Iterator[dict[str, str]]:
+def shop(postgres: PostgresServer, migrated_shop: str) -> Iterator[dict[str, str]]:
     """The environment of the shop's commands, its database migrated."""
-    with fresh_database(postgres.url, "shop") as url:
+    with fresh_database(postgres.url, "shop", template=migrated_shop) as url:
         http_port, pulsar_port = free_ports(2)
-        environment = {
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(PROJECT_DIR),
-            "DATABASE_URL": url,
+        yield {
+            **environment_with(url),
             "VELA_HTTP_PORT": str(http_port),
             "VELA_PULSAR_PORT": str(pulsar_port),
         }
-        run(environment, "migrate", "--verbosity", "0")
-        yield environment
+
+
+def environment_with(database_url: str) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT_DIR), "DATABASE_URL": database_url}
 
 
 def run(environment: dict[str, str], *command: str) -> str:

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
-from config.run.postgres.server import PostgresServer
-from tests.support.broker_harness import BrokerRun, empty, migrated_database, running
-
-
-@pytest.fixture(scope="session")
-def migrated_url(postgres: PostgresServer) -> Iterator[str]:
-    """The database that all these tests use, one after the other."""
-    with migrated_database(postgres.url) as url:
-        yield url
+from tests.support.broker_harness import BrokerRun, empty, running
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -37,7 +36,6 @@ from broker.subscription.consumer import Consumer
 from broker.subscription.requests import AckRequest, Delivery, SubscribeRequest
 from broker.subscription.subscription import Subscription
 from broker.topics.topic import Topic
-from tests.support.postgres import migrate
 from tests.support.postgres_proxy import PostgresProxy
 from vela.wire.entry import decode_messages, encode_single, parse_header
 
@@ -49,7 +47,6 @@ __all__ = [
     "ProducerProbe",
     "empty",
     "eventually",
-    "migrated_database",
     "new_run",
     "one_row",
     "payload_of",
@@ -73,20 +70,6 @@ async def eventually(condition: Callable[[], T], what: str, *, timeout_s: float 
         if loop.time() > deadline_s:
             raise AssertionError(f"waited {timeout_s:.0f} s in vain: {what}")
         await asyncio.sleep(_EVERY_S)
-
-
-@contextmanager
-def migrated_database(server_url: str) -> Iterator[str]:
-    """A migrated database; gives its URL."""
-    name = f"broker_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
-        try:
-            url = f"{server_url.rpartition('/')[0]}/{name}"
-            migrate(url)
-            yield url
-        finally:
-            connection.execute(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
 
 
 def empty(url: str) -> None:

@@ -78,11 +78,13 @@ def postgres_15() -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def fresh_database(server_url: str, name: str) -> Iterator[str]:
-    """An empty database on a running server, dropped afterwards; gives its URL."""
+def fresh_database(server_url: str, name: str, *, template: str = "template1") -> Iterator[str]:
+    """A database on a running server, empty or a copy of another, dropped afterwards; gives its URL."""
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
-        connection.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
+        connection.execute(
+            SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(template))
+        )
     try:
         yield f"{server_url.rpartition('/')[0]}/{name}"
     finally:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from broker.storage.acts import requests as act_requests
-from tests.support.broker_fixtures import broker_url, migrated_url, run
+from tests.support.broker_fixtures import broker_url, run
 from tests.support.broker_harness import BrokerRun
 
-__all__ = ["broker_url", "migrated_url", "run"]
+__all__ = ["broker_url", "run"]
 
 
 @pytest.fixture

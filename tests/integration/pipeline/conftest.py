@@ -10,14 +10,13 @@ from pyspark.sql import SparkSession
 
 from config.run.postgres.server import PostgresServer
 from pipeline.session import local_session
-from tests.support.postgres import fresh_database, migrate
+from tests.support.postgres import fresh_database
 
 
 @pytest.fixture(scope="session")
-def log_url(postgres: PostgresServer) -> Iterator[str]:
+def log_url(postgres: PostgresServer, migrated: str) -> Iterator[str]:
     """A migrated database that the tests of this folder share, each with topics of its own."""
-    with fresh_database(postgres.url, "test_pipeline") as url:
-        migrate(url)
+    with fresh_database(postgres.url, "test_pipeline", template=migrated) as url:
         yield url
 
 

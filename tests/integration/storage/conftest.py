@@ -1,5 +1,5 @@
 """The fixtures of tests that run a broker in their own loop."""
 
-from tests.support.broker_fixtures import broker_url, migrated_url, run
+from tests.support.broker_fixtures import broker_url, run
 
-__all__ = ["broker_url", "migrated_url", "run"]
+__all__ = ["broker_url", "run"]
