@@ -10,6 +10,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -105,8 +106,8 @@ def assert_a_parked_pull_is_answered(url: str, limit_s: float) -> None:
 
 
 @pytest.fixture(scope="module")
-def without_wheel() -> Iterator[VelaProcess]:
-    with started_vela({"VELA_WHEEL": "0"}) as vela:
+def without_wheel(vela_data: Path) -> Iterator[VelaProcess]:
+    with started_vela({"VELA_WHEEL": "0"}, data=vela_data) as vela:
         yield vela
 
 

@@ -6,6 +6,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pulsar
 import pytest
@@ -66,8 +67,8 @@ def test_deliver_at_and_deliver_after_hold_on_shared_and_not_on_exclusive(client
 
 
 @pytest.mark.row("I15")
-def test_a_delayed_message_outlives_kill_9_of_the_broker() -> None:
-    with started_vela() as vela:
+def test_a_delayed_message_outlives_kill_9_of_the_broker(vela_data: Path) -> None:
+    with started_vela(data=vela_data) as vela:
         # A busy machine may need longer for the restart than the message waits: then it waits longer.
         assert any(outlives_kill_9(vela, delay_ms) for delay_ms in (9_000, 45_000))
 

@@ -37,9 +37,9 @@ TAIL_CACHE_BYTES = 16 * MIB
 
 
 @pytest.fixture(scope="module")
-def vela() -> Iterator[VelaProcess]:
+def vela(vela_data: Path) -> Iterator[VelaProcess]:
     """A Vela that caches little, so that the broker's memory shows what clients cost."""
-    with started_vela({"VELA_TAIL_CACHE_BYTES": str(TAIL_CACHE_BYTES)}) as process:
+    with started_vela({"VELA_TAIL_CACHE_BYTES": str(TAIL_CACHE_BYTES)}, data=vela_data) as process:
         yield process
 
 

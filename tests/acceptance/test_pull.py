@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,9 +24,9 @@ HOLD_MS = 1500
 
 
 @pytest.fixture(scope="module")
-def wheel_less() -> Iterator[VelaProcess]:
+def wheel_less(vela_data: Path) -> Iterator[VelaProcess]:
     """Beat alone drives time here."""
-    with started_vela({"VELA_WHEEL": "0"}) as process:
+    with started_vela({"VELA_WHEEL": "0"}, data=vela_data) as process:
         yield process
 
 

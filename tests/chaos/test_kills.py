@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.chaos.run import run_chaos
-from tests.support.vela import VelaProcess
+from tests.support.vela import VelaProcess, started_vela
 
 SEED = 1  # each test adds to it: the seed names the topic too, and the tests share one Vela
+
+
+@pytest.fixture(scope="module")
+def vela() -> Iterator[VelaProcess]:
+    """A Vela whose PostgreSQL keeps what it commits, as that of `make run` does."""
+    with started_vela() as process:
+        yield process
 
 
 @pytest.mark.parametrize("batching", [True, False], ids=["batches", "single"])

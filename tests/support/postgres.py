@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import psycopg
@@ -39,10 +39,13 @@ def world_readable_folder(prefix: str = "vela-test-") -> Iterator[Path]:
 
 @contextmanager
 def started_postgres(
-    *, major: int = 18, binaries: Path | None = None, durable: bool = False
+    *, major: int = 18, binaries: Path | None = None, durable: bool = False, folder: Path | None = None
 ) -> Iterator[PostgresServer]:
-    """A server on a free port and a folder of its own; without fsync unless the test is about durability."""
-    with world_readable_folder("vela-pg-") as folder:
+    """A server on a free port; without fsync unless the test is about durability.
+
+    `folder` is Vela's data folder; unless it is given, the server has one of its own that ends with it.
+    """
+    with nullcontext(folder) if folder else world_readable_folder("vela-pg-") as folder:
         user = postgres_user()
         server = PostgresServer(
             binaries=binaries or reachable_binaries(user, folder / "binaries", major),

@@ -15,10 +15,10 @@ from pathlib import Path
 from config.environment import PROJECT_DIR
 from config.run.children.lifeline import dies_with_parent
 from tests.support.ports import free_ports
-from tests.support.postgres import world_readable_folder
+from tests.support.postgres import started_postgres, world_readable_folder
 from tests.support.waiting import wait_until
 
-__all__ = ["PORT_SETTINGS", "VelaProcess", "started_vela"]
+__all__ = ["PORT_SETTINGS", "VelaProcess", "made_data", "prepared_vela", "started_vela"]
 
 PORT_SETTINGS = ("VELA_CONSOLE_PORT", "VELA_HTTP_PORT", "VELA_PULSAR_PORT", "VELA_PG_PORT")
 ADMIN_PASSWORD = "test-password-7"
@@ -182,16 +182,42 @@ def processes_about(data_dir: Path) -> list[str]:
 
 
 @contextmanager
-def prepared_vela(settings: Mapping[str, str] | None = None) -> Iterator[VelaProcess]:
-    """A Vela that is not started yet; whatever of it runs at the end is stopped."""
+def made_data() -> Iterator[Path]:
+    """A data folder as a first start and a stop leave it: `started_vela` copies it, which saves initdb and migrations.
+
+    Its PostgreSQL runs without fsync: tests kill processes, they do not pull the plug of the machine.
+    """
+    with world_readable_folder("vela-data-") as folder:
+        with started_postgres(folder=folder) as server:
+            subprocess.run(
+                [sys.executable, "-m", "config.run.prepare"],
+                cwd=PROJECT_DIR,
+                env={
+                    **_inherited(),
+                    "DATABASE_URL": server.url,
+                    "VELA_DATA_DIR": str(folder),
+                    "VELA_ADMIN_PASSWORD": ADMIN_PASSWORD,
+                },
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
+        yield folder
+
+
+@contextmanager
+def prepared_vela(
+    settings: Mapping[str, str] | None = None, *, data: Path | None = None
+) -> Iterator[VelaProcess]:
+    """A Vela that is not started yet; whatever of it runs at the end is stopped. `data`: what `made_data` gave."""
     with world_readable_folder("vela-run-") as folder:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("VELA_")}
-        inherited.pop("DATABASE_URL", None)
+        if data is not None:
+            # cp keeps the owner, who is not the user that runs the tests if that is root.
+            subprocess.run(["cp", "-a", str(data), str(folder / "data")], check=True)
         ports = {name: str(port) for name, port in zip(PORT_SETTINGS, free_ports(4), strict=True)}
         process = VelaProcess(
             data_dir=folder / "data",
             environment={
-                **inherited,
+                **_inherited(),
                 **ports,
                 "VELA_DATA_DIR": str(folder / "data"),
                 "VELA_ADMIN_PASSWORD": ADMIN_PASSWORD,
@@ -210,8 +236,19 @@ def prepared_vela(settings: Mapping[str, str] | None = None) -> Iterator[VelaPro
 
 
 @contextmanager
-def started_vela(settings: Mapping[str, str] | None = None) -> Iterator[VelaProcess]:
-    """A Vela that serves; stopped at the end."""
-    with prepared_vela(settings) as process:
+def started_vela(
+    settings: Mapping[str, str] | None = None, *, data: Path | None = None
+) -> Iterator[VelaProcess]:
+    """A Vela that serves; stopped at the end. `data`: as in `prepared_vela`."""
+    with prepared_vela(settings, data=data) as process:
         process.start()
         yield process
+
+
+def _inherited() -> dict[str, str]:
+    """This process's environment without what it says about a Vela."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("VELA_") and name != "DATABASE_URL"
+    }
