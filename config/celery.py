@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+from logging.config import dictConfig
 from typing import Any
 
 from celery import Celery
-from celery.signals import beat_init, worker_ready
+from celery.signals import beat_init, import_modules, worker_ready
 
 from config.celery_transport import broker_url
 from config.environment import project_settings
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-app = Celery("vela")
+# Celery's fixup for Django would load every Django app in each process and close Django's connections around each task.
+# The tasks read Django's settings and use psycopg: without it a process starts with a third less work.
+app = Celery("vela", fixups=[])
 app.conf.update(
     broker_url=broker_url(project_settings()),
     broker_connection_retry_on_startup=True,
@@ -37,6 +40,14 @@ def _schedule(sender: Celery, **_: Any) -> None:
     from broker.upkeep.tasks.schedule import beat_schedule
 
     sender.conf.beat_schedule = beat_schedule()
+
+
+@import_modules.connect(sender=app)
+def _configure_logging(**_: Any) -> None:
+    """Log as the LOGGING setting says. Imported here, because it needs Django's settings."""
+    from django.conf import settings
+
+    dictConfig(settings.LOGGING)
 
 
 @worker_ready.connect

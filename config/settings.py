@@ -209,10 +209,9 @@ def _in_one_line(record: logging.LogRecord) -> bool:
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"in_one_line": {"()": "django.utils.log.CallbackFilter", "callback": _in_one_line}},
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {
-        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["in_one_line"]},
+        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": [_in_one_line]},
     },
     "root": {"handlers": ["stderr"], "level": _vela.log_level},
     "loggers": {

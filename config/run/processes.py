@@ -29,7 +29,6 @@ def child_environment(options: Options, database_url: str) -> dict[str, str]:
         "VELA_ADVERTISED_TLS_URL": options.advertised_tls_url,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(PROJECT_DIR), os.environ.get("PYTHONPATH", "")])),
         "PYTHONUNBUFFERED": "1",
-        "CELERY_SKIP_CHECKS": "1",  # Django's system checks belong to `make check`, not to each worker's start
     }
 
 
