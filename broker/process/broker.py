@@ -137,7 +137,7 @@ class Broker:
         self._requests = ClientRequests(
             self.topics, self.non_persistent, self.schemas, pool, self._require_ready
         )
-        offsets = GroupOffsets(self.parked_pulls, pool, self.flusher, self.reporter.changed)
+        offsets = GroupOffsets(self.parked_pulls, pool, self.flusher, self.reporter.subscription_changed)
         self._pulls = Pulls(self.topics, self.parked_pulls, offsets, is_ready=self._serves)
         self.trimmer = Trimmer(pool, clock)
         self.endings = Endings(
@@ -432,7 +432,7 @@ class Broker:
         for topic in self.topics.all():
             self.reporter.topic_changed(topic)
             for subscription in list(topic.subscriptions.values()):
-                self.reporter.changed(subscription)
+                self.reporter.subscription_changed(subscription)
 
     def _serves(self) -> bool:
         return self.is_ready()[0]

@@ -90,7 +90,7 @@ class SubscriptionTopic(Protocol):
 class SubscriptionReporter(Protocol):
     """Learns which rows of the console's tables are out of date."""
 
-    def changed(self, subscription: Subscription) -> None:
+    def subscription_changed(self, subscription: Subscription) -> None:
         """Note that messages went out, acks came in, or a consumer came."""
 
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
@@ -155,7 +155,7 @@ class Subscription(SubscriptionRunner):
             delayed=topic.delayed,
             flusher=storing.flusher,
             around=around,
-            report=partial(reporter.changed, self),
+            report=partial(reporter.subscription_changed, self),
             forget=self._forget_me,
         )
         self.moves = CursorMove(machine, self, storing, forget=self._forget_me)

@@ -91,7 +91,7 @@ class Rates:
         pair = self._subscriptions.get(subscription)
         return 0.0 if pair is None else pair.second_rate
 
-    def still_moving(self) -> Moving:
+    def moving(self) -> Moving:
         """Return what must be reported again although nothing changed. Closed ones come a last time, with rate 0.
 
         Now and then it forgets closed topics and deleted subscriptions.

@@ -57,7 +57,7 @@ class NewSubscription(Protocol):
 class SubscriptionReports(Protocol):
     """Reports subscriptions."""
 
-    def changed(self, subscription: Subscription) -> None:
+    def subscription_changed(self, subscription: Subscription) -> None:
         """Report this subscription anew."""
 
 
@@ -234,7 +234,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         )
         self._by_name[name] = subscription
         subscription.rates_changed()
-        self._reports.changed(subscription)
+        self._reports.subscription_changed(subscription)
         return subscription
 
     def settle_reader(self, subscription: Subscription) -> None:
@@ -252,7 +252,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
             del self._by_name[subscription.name]
         self._deadlines.forget(subscription)
         if subscription.is_durable:
-            self._reports.changed(
+            self._reports.subscription_changed(
                 subscription
             )  # the topic's largest backlog and worst state may have been its own
 

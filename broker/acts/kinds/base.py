@@ -66,7 +66,7 @@ class Reports(Protocol):
     def rates(self) -> Rates:
         """Return the rates of publishing and acking."""
 
-    def changed(self, subscription: Subscription) -> None:
+    def subscription_changed(self, subscription: Subscription) -> None:
         """Report this subscription again."""
 
 

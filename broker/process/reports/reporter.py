@@ -1,4 +1,4 @@
-"""Writes the state that the console shows from memory to tables: sessions, pending acks and summaries.
+"""Writes in-memory state to the tables that the console shows: sessions, pending acks and summaries.
 
 It writes only changes, at most once a second. The broker never reads these tables to recover.
 """
@@ -62,7 +62,7 @@ class Reporter:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Delete the sessions of an earlier broker, then start reporting. Raises psycopg.Error."""
+        """Delete the sessions and pending acks of an earlier broker, then start reporting. Raises psycopg.Error."""
         async with self._pool.use() as connection:
             await hold_store.broker_ended(connection)
             self._started_ms = self._clock.now_ms()
@@ -81,15 +81,18 @@ class Reporter:
                 await self._report()
                 await self.history.finish()
         except (TimeoutError, psycopg.Error) as error:
-            logger.info("the last summaries were not written: %s", error)
+            logger.info(
+                "the last report before the stop was not written; the console may show old numbers: %s",
+                str(error) or "timeout",
+            )
         await self._pool.close()
 
     def topic_changed(self, topic: Topic) -> None:
-        """Report the topic: messages arrived, or a producer came or went."""
+        """Put the topic into the next report, because messages arrived, or a producer came or went."""
         self._topics.add(topic)
 
-    def changed(self, subscription: Subscription) -> None:
-        """Report the subscription: messages went out, acks arrived, or a consumer came."""
+    def subscription_changed(self, subscription: Subscription) -> None:
+        """Put the subscription into the next report, because messages went out, acks arrived, or a consumer came."""
         self._subscriptions.add(subscription)
 
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
@@ -97,7 +100,7 @@ class Reporter:
         self._gone_consumers[consumer.key] = (
             departure_of(subscription, consumer, self._clock.now_ms()) if subscription.is_durable else None
         )
-        self.changed(subscription)
+        self.subscription_changed(subscription)
 
     def producer_gone(self, topic: Topic, producer: Producer) -> None:
         """Delete the producer's row with the next report."""
@@ -117,15 +120,15 @@ class Reporter:
         gone_producers, self._gone_producers = self._gone_producers, []
         self.history.note(topics, subscriptions)
         try:
-            # Report a rate until it has come down to 0, although nothing else changes any more.
-            quiet = self.rates.still_moving()
-            topics |= quiet.topics
-            subscriptions |= quiet.subscriptions
+            # Keep reporting a rate until it has fallen to 0, even if nothing else changes.
+            moving = self.rates.moving()
+            topics |= moving.topics
+            subscriptions |= moving.subscriptions
             subscriptions |= self._standings.look(topics, subscriptions, self._clock.now_ms())
             if not (topics or subscriptions or gone_consumers or gone_producers):
                 return
             await self._write(self._reports(topics, subscriptions), gone_consumers, gone_producers)
-        except BaseException:  # the database is away, or time is up: the next report includes these changes
+        except BaseException:  # any failure or cancellation: the next report includes these changes
             self._topics |= topics
             self._subscriptions |= subscriptions
             self._gone_consumers = gone_consumers | self._gone_consumers
@@ -158,14 +161,17 @@ class Reporter:
             ):
                 self._subscriptions.add(
                     subscription
-                )  # its topic is being loaded and says so itself at the end
+                )  # its topic is still loading; try again with the next report
         now_ms = self._clock.now_ms()
         reports = []
         for topic, its_changed in changed.items():
             try:
                 reports.append(report_of(topic, its_changed, self.rates, self._standings, now_ms))
-            except Exception:  # the other topics are reported all the same
-                logger.exception("report of %s", topic.name)
+            except Exception:
+                logger.exception(
+                    "a topic's report failed and is left out; its next change reports it again: %s",
+                    topic.name,
+                )
         return reports
 
     async def _write(
@@ -174,7 +180,10 @@ class Reporter:
         gone_consumers: Mapping[int, hold_store.DepartureRow | None],
         gone_producers: list[int],
     ) -> None:
-        """Raises psycopg.Error while the database is away. If the server refuses a report, only its topic misses it."""
+        """Store the reports and delete the sessions that ended.
+
+        If the database refuses a report, only that topic is left out. Raises psycopg.Error while the database is away.
+        """
         try:
             await self._store(reports, gone_consumers, gone_producers)
         except Exception as error:
@@ -196,7 +205,7 @@ class Reporter:
     def _say_refused(self, reports: Sequence[TopicReport], error: Exception) -> None:
         self._refused = {each for each in self._refused if each.is_open}
         if isinstance(error, psycopg.errors.ForeignKeyViolation):
-            # It was deleted between the lookup of its row and the insert; the next report finds it gone.
+            # A topic or subscription was deleted between the lookup of its row and the insert.
             logger.info(
                 "a report named something that was just deleted; the next report leaves it out (%s)",
                 first_line(error),
@@ -204,10 +213,16 @@ class Reporter:
             return
         for each in reports:
             if each.topic not in self._refused:  # once, not every second
-                logger.error("the database refused the numbers of %s: %s", each.topic.name, first_line(error))
+                logger.error(
+                    "the database refused a topic's report; its next change reports it again: %s: %s",
+                    each.topic.name,
+                    first_line(error),
+                )
                 self._refused.add(each.topic)
         if not reports:
-            logger.error("the database refused to forget clients that left: %s", first_line(error))
+            logger.error(
+                "the database refused to delete the sessions of clients that left: %s", first_line(error)
+            )
 
     async def _store(
         self,

@@ -77,7 +77,7 @@ async def test_an_old_object_s_last_word_does_not_come_after_the_new_one_s(run: 
     await run.consumer()
     await publish(run, "t", 2)
     await report(run)
-    run.broker.reporter.changed(old.subscriptions["s"])
+    run.broker.reporter.subscription_changed(old.subscriptions["s"])
     await report(run)
     assert one_row(run.database_url, OF_SUBSCRIPTION)[:2] == (1, 2)
     assert one_row(run.database_url, OF_TOPIC, T.full)[0] == 2
@@ -111,7 +111,7 @@ async def test_nobody_stays_connected_to_a_topic_that_was_let_go(run: BrokerRun)
     assert one_row(run.database_url, OF_TOPIC, T.full) == (6, 0, 0.0)
     assert rows(run.database_url, "SELECT name FROM vela_producer_session") == []
     assert rows(run.database_url, "SELECT name FROM vela_consumer_session") == []
-    assert not run.broker.reporter.rates.still_moving().topics
+    assert not run.broker.reporter.rates.moving().topics
 
 
 async def test_a_row_that_the_server_refuses_is_missed_by_its_topic_alone(
@@ -138,7 +138,10 @@ async def test_a_row_that_the_server_refuses_is_missed_by_its_topic_alone(
     assert rows(run.database_url, "SELECT name FROM vela_consumer_session") == []
     said = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
     assert len(said) == 1, said
-    assert "refused the numbers of persistent://public/default/guilty" in said[0]
+    assert (
+        "refused a topic's report; its next change reports it again: persistent://public/default/guilty"
+        in said[0]
+    )
     guilty.consumer.messages_acked = 0
     guilty.flow(1)
     await publish(run, "guilty", 1)

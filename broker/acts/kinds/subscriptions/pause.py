@@ -51,7 +51,7 @@ class _Switch(DirectKind[NoParameters]):
             raise TopicFenced(f"{topic.name} moved to another broker; plan again")
         if not self.pauses:
             subscription.resume()
-        context.reports.changed(subscription)
+        context.reports.subscription_changed(subscription)
 
 
 class Pause(_Switch):
