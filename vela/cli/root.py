@@ -69,7 +69,7 @@ COMMANDS = (
     ),
     Lazy(
         name="why",
-        where=f"{_COMMANDS}.look:why",
+        where=f"{_COMMANDS}.reading.look:why",
         summary="Say why a subscription does not drain.",
         section=_LOOK,
     ),
