@@ -300,7 +300,7 @@ class Broker:
                 is_ready=self._serves,
             )
         )
-        return Metrics(self.topics, self.non_persistent, registry)
+        return Metrics(self.topics, self.non_persistent, registry, self.reporter.standings)
 
     async def start(self) -> None:
         """Take the broker lock and start every part. Raises BrokerAlreadyRuns, psycopg.OperationalError."""

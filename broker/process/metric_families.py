@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
+from broker.core.subscription.standing import SubscriptionState
 from broker.topics.topic import Topic
 
 if TYPE_CHECKING:
+    from broker.process.reports.standings import Standings
     from broker.subscription.subscription import Subscription
     from broker.topics.non_persistent.subscription import NonPersistentSubscription
     from broker.topics.non_persistent.topic import NonPersistentTopic
@@ -24,6 +26,7 @@ __all__ = [
     "STORED_TOPIC",
     "Family",
     "SplitFamily",
+    "state_family",
 ]
 
 S = TypeVar("S")
@@ -48,6 +51,16 @@ class SplitFamily(Generic[S]):
     text: str
     label: str
     values: Callable[[S], Iterable[tuple[str, float]]]
+
+
+def state_family(standings: Standings) -> Family[Subscription]:
+    """Return the series of the states that the reporter judged. Readers have none."""
+    return Family(
+        "vela_subscription_state",
+        "gauge",
+        ", ".join(f"{state.value} {state.words}" for state in SubscriptionState),
+        lambda subscription: standings.state(subscription) if subscription.is_durable else None,
+    )
 
 
 def _quota_seconds(topic: Topic) -> float:

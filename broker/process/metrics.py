@@ -21,12 +21,15 @@ from broker.process.metric_families import (
     STORED_TOPIC,
     Family,
     SplitFamily,
+    state_family,
 )
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from broker.core.topic_name import TopicName
+    from broker.process.reports.standings import Standings
+    from broker.subscription.subscription import Subscription
     from broker.topics.non_persistent.topic import NonPersistentTopic
     from broker.topics.non_persistent.topics import NonPersistentTopics
     from broker.topics.topic import Topic
@@ -44,11 +47,16 @@ class Metrics:
     """The pages of one broker."""
 
     def __init__(
-        self, topics: Topics, non_persistent: NonPersistentTopics, registry: CollectorRegistry
+        self,
+        topics: Topics,
+        non_persistent: NonPersistentTopics,
+        registry: CollectorRegistry,
+        standings: Standings,
     ) -> None:
         self._topics = topics
         self._non_persistent = non_persistent
         self._registry = registry
+        self._state = state_family(standings)
 
     def page(self) -> Iterator[bytes]:
         """Yield the page in slices that each take about `SLICE_S` to make; some are empty. Reads no database.
@@ -56,11 +64,12 @@ class Metrics:
         A topic or subscription that comes or goes while the page is made may or may not be on it.
         """
         yield generate_latest(self._registry)
-        yield from _Page().slices(self._topics.all(), self._non_persistent.all())
+        yield from _Page(self._state).slices(self._topics.all(), self._non_persistent.all())
 
 
 class _Page:
-    def __init__(self) -> None:
+    def __init__(self, state: Family[Subscription]) -> None:
+        self._state = state
         self._lines: list[str] = []
         self._ends_s = time.perf_counter() + SLICE_S
 
@@ -84,7 +93,7 @@ class _Page:
                 yield from self._slice_if_over()
         yield from self._families(STORED_TOPIC, stored_topics)
         yield from self._families(ANY_TOPIC, stored_topics + passing_topics)
-        yield from self._families(STORED_SUBSCRIPTION, stored_subscriptions)
+        yield from self._families([*STORED_SUBSCRIPTION, self._state], stored_subscriptions)
         yield from self._families(PASSING_SUBSCRIPTION, passing_subscriptions)
         yield from self._families(ANY_SUBSCRIPTION, stored_subscriptions + passing_subscriptions)
         yield self._slice()

@@ -56,7 +56,7 @@ class Reporter:
         self._holds: WeakKeyDictionary[Subscription, hold_store.HoldRow] = WeakKeyDictionary()  # as stored
         self._refused: set[Topic] = set()  # the database refused their numbers last time
         self.rates = Rates()  # read by plans of acts too
-        self._standings = Standings()
+        self.standings = Standings()  # read by /metrics too
         self._started_ms = 0  # 0 = what an earlier broker left behind is judged
         self.history = History(pool, clock)
         self._task: asyncio.Task[None] | None = None
@@ -124,7 +124,7 @@ class Reporter:
             moving = self.rates.moving()
             topics |= moving.topics
             subscriptions |= moving.subscriptions
-            subscriptions |= self._standings.look(topics, subscriptions, self._clock.now_ms())
+            subscriptions |= self.standings.look(topics, subscriptions, self._clock.now_ms())
             if not (topics or subscriptions or gone_consumers or gone_producers):
                 return
             await self._write(self._reports(topics, subscriptions), gone_consumers, gone_producers)
@@ -166,7 +166,7 @@ class Reporter:
         reports = []
         for topic, its_changed in changed.items():
             try:
-                reports.append(report_of(topic, its_changed, self.rates, self._standings, now_ms))
+                reports.append(report_of(topic, its_changed, self.rates, self.standings, now_ms))
             except Exception:
                 logger.exception(
                     "a topic's report failed and is left out; its next change reports it again: %s",

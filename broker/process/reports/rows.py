@@ -66,7 +66,7 @@ def report_of(
 def _topic_row(topic: Topic, rates: Rates, standings: Standings, now_ms: int) -> store.TopicSummaryRow:
     ledgers = topic.log.ledgers
     backlogs = [each.cursor.backlog_messages for each in topic.subscriptions.values() if each.is_durable]
-    worst = standings.worst(topic, now_ms)
+    worst = standings.worst(topic)
     messages_rate, bytes_rate = rates.of_topic(topic, ledgers.total_messages, ledgers.total_bytes, now_ms)
     return store.TopicSummaryRow(
         topic_id=topic.topic_id,

@@ -5,6 +5,7 @@ A subscription that has long been idle costs one entry of a dict, and is not loo
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from broker.topics.topic import Topic
 
 __all__ = ["Standings"]
+
+logger = logging.getLogger(__name__)
 
 # Looks. Going through every known subscription at each one would cost as much as all the others together.
 _FORGET_EVERY: Final = 60
@@ -40,22 +43,32 @@ class Standings:
         seen = {each for topic in topics for each in topic.subscriptions.values()}
         seen.update(subscriptions)
         seen.update(each for each, at_ms in self._look_at_ms.items() if at_ms <= now_ms)
-        return {each for each in seen if self._is_news(each, now_ms)}
+        return {each for each in seen if self._looks_new(each, now_ms)}
 
     def verdict(self, subscription: Subscription, now_ms: int) -> Verdict:
+        """Return the verdict of the last look."""
+        standing = self._known.get(subscription)
+        return Verdict(self.state(subscription), now_ms, None) if standing is None else standing.verdict
+
+    def state(self, subscription: Subscription) -> SubscriptionState:
         """Return the state as of the last look."""
         standing = self._known.get(subscription)
-        if standing is None:
-            state = SubscriptionState.IDLE if subscription in self._known else SubscriptionState.WATCHING
-            return Verdict(state, now_ms, None)
-        return standing.verdict
+        if standing is not None:
+            return standing.state
+        return SubscriptionState.IDLE if subscription in self._known else SubscriptionState.WATCHING
 
-    def worst(self, topic: Topic, now_ms: int) -> SubscriptionState | None:
+    def worst(self, topic: Topic) -> SubscriptionState | None:
         """Return the worst state of a topic's durable subscriptions; None = it has none."""
         return min(
-            (self.verdict(each, now_ms).state for each in topic.subscriptions.values() if each.is_durable),
-            default=None,
+            (self.state(each) for each in topic.subscriptions.values() if each.is_durable), default=None
         )
+
+    def _looks_new(self, subscription: Subscription, now_ms: int) -> bool:
+        try:
+            return self._is_news(subscription, now_ms)
+        except Exception:  # the others are judged all the same
+            logger.exception("judging subscription %s of %s", subscription.name, subscription.topic_name)
+            return False
 
     def _is_news(self, subscription: Subscription, now_ms: int) -> bool:
         if not subscription.is_durable or _is_gone(subscription):

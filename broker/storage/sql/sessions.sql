@@ -52,8 +52,8 @@ ON CONFLICT (topic_id) DO UPDATE SET messages_in = EXCLUDED.messages_in, bytes_i
     byte_rate_in = EXCLUDED.byte_rate_in, last_append_ms = EXCLUDED.last_append_ms,
     max_backlog_messages = EXCLUDED.max_backlog_messages, last_used_ms = EXCLUDED.last_used_ms,
     updated_ms = EXCLUDED.updated_ms, state = EXCLUDED.state,
-    state_since_ms = CASE WHEN vela_topic_summary.state = EXCLUDED.state THEN vela_topic_summary.state_since_ms
-                          ELSE EXCLUDED.state_since_ms END
+    state_since_ms = CASE WHEN vela_topic_summary.state IS NOT DISTINCT FROM EXCLUDED.state
+                          THEN vela_topic_summary.state_since_ms ELSE EXCLUDED.state_since_ms END
 
 -- name: upsert_subscription_summaries
 INSERT INTO vela_subscription_summary (subscription_id, acked_messages, acked_bytes, read_ledger, read_entry,

@@ -107,7 +107,7 @@ async def test_time_alone_makes_it_stuck_and_then_nobody_looks_any_more(
     await producer.publish(3)
     assert await pass_time(run, clock, 29) == [SubscriptionState.WATCHING]
     assert await pass_time(run, clock, 3) == [SubscriptionState.WATCHING, SubscriptionState.STUCK]
-    assert not run.broker.reporter._standings._look_at_ms
+    assert not run.broker.reporter.standings._look_at_ms
     before = rows(run.database_url, "SELECT xmin::text FROM vela_subscription_summary")
     await pass_time(run, clock, 5)
     assert rows(run.database_url, "SELECT xmin::text FROM vela_subscription_summary") == before
@@ -116,7 +116,7 @@ async def test_time_alone_makes_it_stuck_and_then_nobody_looks_any_more(
 async def test_an_idle_subscription_costs_nothing(run: BrokerRun, clock: ManualClock) -> None:
     await run.consumer(permits=10)
     assert await pass_time(run, clock, 40) == [SubscriptionState.WATCHING, SubscriptionState.IDLE]
-    standings = run.broker.reporter._standings
+    standings = run.broker.reporter.standings
     assert not standings._look_at_ms
     assert list(standings._known.values()) == [None]
 
@@ -131,7 +131,7 @@ async def test_delayed_messages_alone_are_no_reason_and_are_one_when_they_are_du
     producer.send(deliver_at_ms=clock.now_ms() + 400_000)
     await producer.has_receipts(1)
     assert await pass_time(run, clock, 200) == [SubscriptionState.WATCHING, SubscriptionState.IDLE]
-    looks = run.broker.reporter._standings._look_at_ms
+    looks = run.broker.reporter.standings._look_at_ms
     assert list(looks.values()) > [clock.now_ms() + 1000]
     clock.advance(200_000)
     run.topic().delayed.run_due(clock.now_ms())

@@ -6,12 +6,24 @@ import re
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from broker.models import Cursor, Subscription, SubscriptionState, SubscriptionSummary, TopicSummary
+from console.queries.database import _queries
 from console.queries.topics import PAGE_ROWS
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import make_topic
+
+MANY_TOPICS = """
+    WITH t AS (
+        INSERT INTO vela_topic (name, namespace_id, partitions, partition, properties, policies, created_at)
+        SELECT 'persistent://public/default/t' || n, (SELECT max(id) FROM vela_namespace), 0, -1, '{}', '{}', now()
+        FROM generate_series(1, 20000) AS n RETURNING id
+    )
+    INSERT INTO vela_topic_summary (topic_id, messages_in, bytes_in, stored_bytes, producers, message_rate_in,
+        byte_rate_in, last_append_ms, max_backlog_messages, updated_ms, state, state_since_ms)
+    SELECT id, 0, 0, 0, 0, 0, 0, 0, 0, 0, id % 7 + 1, id / 100 FROM t"""
 
 
 def shown(response: Any) -> list[str]:
@@ -121,6 +133,21 @@ def test_the_worst_come_first_and_of_these_the_oldest(looker: Client, db: None) 
     ):
         make_topic(f"persistent://public/default/{name}", backlog=1, state=state, state_since_ms=since_ms)
     assert shown(looker.get("/topics?sort=worst")) == ["old", "new", "slow", "none"]
+
+
+def test_the_worst_are_found_by_an_index_however_many_topics_there_are(db: None) -> None:
+    make_topic("persistent://public/default/first", backlog=0)
+    with connection.cursor() as cursor:
+        cursor.execute(MANY_TOPICS)
+        cursor.execute("ANALYZE vela_topic, vela_topic_summary")
+        values = {"pattern": "", "prefix": "", "only_backlog": False, "after_name": "", "after_state": 0}
+        values |= {"after_since_ms": 0, "state": 0, "limit": PAGE_ROWS + 1}
+        cursor.execute(f"EXPLAIN (ANALYZE, COSTS OFF) {_queries('topics')['by_worst']}", values)
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    scanned = re.search(r"vela_topic_summary_worst on vela_topic_summary s .*rows=(\d+)", plan)
+    assert scanned is not None, plan
+    assert int(scanned[1]) <= PAGE_ROWS + 1, plan
+    assert "never executed" in plan, "topics without a state are looked for on the last page only"
 
 
 @pytest.mark.parametrize("order", ["name", "worst", "backlog", "rate", "last"])
