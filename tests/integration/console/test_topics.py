@@ -140,8 +140,8 @@ def test_the_worst_are_found_by_an_index_however_many_topics_there_are(db: None)
     with connection.cursor() as cursor:
         cursor.execute(MANY_TOPICS)
         cursor.execute("ANALYZE vela_topic, vela_topic_summary")
-        values = {"pattern": "", "prefix": "", "only_backlog": False, "after_name": "", "after_state": 0}
-        values |= {"after_since_ms": 0, "state": 0, "limit": PAGE_ROWS + 1}
+        values: dict[str, Any] = {"pattern": "", "prefix": "", "only_backlog": False, "after_name": ""}
+        values |= {"after_state": 0, "after_since_ms": 0, "state": 0, "limit": PAGE_ROWS + 1}
         cursor.execute(f"EXPLAIN (ANALYZE, COSTS OFF) {_queries('topics')['by_worst']}", values)
         plan = "\n".join(line for (line,) in cursor.fetchall())
     scanned = re.search(r"vela_topic_summary_worst on vela_topic_summary s .*rows=(\d+)", plan)
