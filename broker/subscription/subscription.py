@@ -221,21 +221,23 @@ class Subscription(SubscriptionRunner):
         return self._state.is_paused
 
     @property
-    def held_back_entries(self) -> int:
+    def delayed_entries(self) -> int:
         """The number of the topic's entries that it passes over until they are due."""
         return len(self._delayed) if self._delayed.passes_over(self.type) else 0
 
     @property
-    def held_back_until_ms(self) -> int | None:
+    def next_delayed_ms(self) -> int | None:
         """When the next delayed entry of the topic is due; None = there is none, or due times are being read."""
         return self._delayed.next_due_ms()
 
     @property
     def waiting_messages(self) -> int:
-        """The messages neither acked nor held back until they are due. At least one if there are any."""
-        backlog, held_back = self.cursor.backlog_messages, self.held_back_entries
-        if backlog > held_back or not backlog:
-            return backlog - held_back if backlog else 0
+        """The messages neither acked nor delayed: all of them are counted, or at least one if there are any."""
+        backlog, delayed = self.cursor.backlog_messages, self.delayed_entries
+        if not backlog:
+            return 0
+        if backlog > delayed:
+            return backlog - delayed
         # The topic's delayed entries include some that this cursor has passed, so look for a ready one.
         ready = self._delayed.next_ready(self.cursor, self.cursor.read_from())
         return int(self.log.ledgers.contains(ready))

@@ -111,7 +111,7 @@ def _sample(subscription: Subscription, now_ms: int) -> Sample:
     cursor = subscription.cursor
     return Sample(
         now_ms=now_ms,
-        ready_messages=subscription.log.ledgers.total_messages - subscription.held_back_entries,
+        ready_messages=subscription.log.ledgers.total_messages - subscription.delayed_entries,
         acked_messages=cursor.totals.messages - subscription.counters.messages_expired,
         waiting_messages=subscription.waiting_messages,
         cursor_version=cursor.version,
@@ -121,7 +121,7 @@ def _sample(subscription: Subscription, now_ms: int) -> Sample:
 
 def _due_ms(subscription: Subscription, now_ms: int) -> int | None:
     """Return when the next delayed message may be due; None = the subscription waits for none."""
-    if not subscription.held_back_entries or not subscription.log.is_open:
+    if not subscription.delayed_entries or not subscription.log.is_open:
         return None
-    due_ms = subscription.held_back_until_ms
+    due_ms = subscription.next_delayed_ms
     return now_ms + _DUE_TIMES_ARE_READ_MS if due_ms is None else due_ms
