@@ -113,9 +113,16 @@ JITTERS = st.sampled_from([0, 5, 200])
 @given(WORKLOADS, JITTERS)
 @example(Workload(rate=100, burst_s=1.0, ack_batch_s=0, ack_delay_s=0.9, ack_jitter_s=0), 5)
 @example(Workload(rate=5000, burst_s=0, ack_batch_s=5, ack_delay_s=0, ack_jitter_s=0), 0)
+@example(Workload(rate=100, burst_s=0, ack_batch_s=28, ack_delay_s=8, ack_jitter_s=0), 0)
 def test_a_steady_workload_keeps_one_word(work: Workload, jitter_ms: int) -> None:
     watched = Watched(published=work.published, acked=work.acked, jitter_ms=jitter_ms)
     watched.run(600)
+    assert watched.words(SETTLED_S) == [KEEPING_UP]
+
+
+def test_bursts_onto_a_standing_backlog_are_neither_falling_behind_nor_draining() -> None:
+    watched = Watched(published=lambda at_s: 3000 + at_s // 12 * 1200, acked=lambda at_s: at_s * 100)
+    watched.run(900)
     assert watched.words(SETTLED_S) == [KEEPING_UP]
 
 
