@@ -163,6 +163,15 @@ class ProjectSettings(BrokerSettings):
         except OSError:
             return f"postgresql://vela@127.0.0.1:{self.pg_port}/vela"
 
+    @property
+    def embedded_database_dir(self) -> Path | None:
+        """The folder on whose disk the embedded server keeps its data; None if the database is another one."""
+        try:
+            embedded = (self.data_dir / "database-url").read_text(encoding="utf-8").strip()
+        except OSError:
+            return None
+        return self.data_dir if embedded == self.database_address else None
+
 
 @cache
 def project_settings() -> ProjectSettings:

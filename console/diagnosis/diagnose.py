@@ -38,6 +38,7 @@ from console.diagnosis.rules.messages import (
 )
 from console.diagnosis.rules.system import (
     database_blocked,
+    disk_full,
     log_gap,
     long_transaction,
     no_broker,
@@ -75,6 +76,7 @@ NOTICES: Final[tuple[Rule, ...]] = (
     backlog_quota.RULE,
     dead_letters.RULE,
     oldest_segment.RULE,
+    disk_full.RULE,
     long_transaction.RULE,
     timers_silent.RULE,
 )

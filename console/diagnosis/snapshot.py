@@ -16,6 +16,7 @@ __all__ = [
     "DeadLetters",
     "Delayed",
     "Departure",
+    "Disk",
     "DispatchRate",
     "FirstUnacked",
     "KeyBlock",
@@ -241,6 +242,15 @@ class Database:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """The disk with the folder of the embedded PostgreSQL."""
+
+    folder: str
+    free_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """Everything that a rule may look at."""
 
@@ -256,6 +266,7 @@ class Snapshot:
     oldest_segment: OldestSegment | None
     processes: Processes
     database: Database | None  # None = the pages' role may not see it
+    disk: Disk | None  # None = the database is not the embedded one
 
     def seconds_since(self, then_ms: int) -> float:
         """Return how long ago a time was, at least 0."""

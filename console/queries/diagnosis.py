@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+from django.conf import settings as django_settings
 
 from broker.conf import broker_settings
 from broker.topics.policies_in_force import effective_policies
@@ -17,6 +20,7 @@ from console.diagnosis.snapshot import (
     DeadLetters,
     Delayed,
     Departure,
+    Disk,
     DispatchRate,
     FirstUnacked,
     KeyBlock,
@@ -193,6 +197,7 @@ def snapshot_of(head: SubscriptionHead, parts: Parts, *, now_ms: int) -> Snapsho
             worker_seen_ms=_ms(around.worker_at),
         ),
         database=_database(),
+        disk=_disk(),
     )
 
 
@@ -371,3 +376,14 @@ def _database() -> Database | None:
         transaction_program=row.transaction_program,
         transaction_state=row.transaction_state,
     )
+
+
+def _disk() -> Disk | None:
+    folder = getattr(django_settings, "EMBEDDED_DATABASE_DIR", None)
+    if folder is None:
+        return None
+    try:
+        usage = shutil.disk_usage(folder)
+    except OSError:
+        return None
+    return Disk(folder=str(folder), free_bytes=usage.free, total_bytes=usage.total)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import html
 import re
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test import Client
 from django.utils.timezone import now
+from pytest_django import Settings
 
 from broker.models import (
     Act,
@@ -259,3 +261,14 @@ def test_the_slowest_cursor_of_the_topic(shop: Shop) -> None:
 
 def test_a_subscription_that_is_not_there(operator: Client, shop: Shop) -> None:
     assert operator.get(DIAGNOSIS.replace("billing", "nope")).status_code == 404
+
+
+def test_the_disk_of_the_embedded_server_is_watched(shop: Shop, settings: Settings, tmp_path: Path) -> None:
+    settings.EMBEDDED_DATABASE_DIR = None
+    assert snapshot(shop).disk is None
+    settings.EMBEDDED_DATABASE_DIR = tmp_path
+    found = snapshot(shop).disk
+    assert found is not None
+    assert 0 < found.free_bytes < found.total_bytes
+    settings.EMBEDDED_DATABASE_DIR = tmp_path / "gone"
+    assert snapshot(shop).disk is None

@@ -22,7 +22,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     return Finding(
         rule=RULE.id,
         severity=Severity.FINE,
-        sentence="Fine: no message waits, every stored one is acked.",
+        sentence="No message waits: every stored one is acked.",
         evidence=tuple(evidence),
     )
 

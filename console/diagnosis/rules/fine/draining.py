@@ -23,10 +23,10 @@ def find(snapshot: Snapshot) -> Finding | None:
         fact("published", rate_in, Unit.PER_SECOND),
     ]
     if net >= STILL_PER_S:
-        sentence = "Fine: consumers ack faster than producers publish, so the backlog drains."
+        sentence = "Consumers ack faster than producers publish, so the backlog drains."
         evidence.append(fact("time left", subscription.backlog_messages / net, Unit.SECONDS))
     else:
-        sentence = "Fine: consumers keep up with the producers."
+        sentence = "Consumers keep up with the producers."
     return Finding(rule=RULE.id, severity=Severity.FINE, sentence=sentence, evidence=tuple(evidence))
 
 

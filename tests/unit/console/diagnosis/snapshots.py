@@ -10,6 +10,7 @@ from console.diagnosis.snapshot import (
     Cursor,
     Database,
     Departure,
+    Disk,
     FirstUnacked,
     KeyBlock,
     Limits,
@@ -165,6 +166,7 @@ HEALTHY: Final = Snapshot(
         transaction_program="vela broker",
         transaction_state="active",
     ),
+    disk=Disk(folder="/var/lib/vela", free_bytes=50_000_000_000, total_bytes=100_000_000_000),
 )
 
 

@@ -221,6 +221,8 @@ CASES: list[tuple[str, Changes, Changes]] = [
         {"oldest_segment": OldestSegment(id=3, closed_ms=ago_ms(3601), ledgers=2)},
         {"oldest_segment": OldestSegment(id=3, closed_ms=0, ledgers=2)},
     ),
+    ("disk_full", {"disk__free_bytes": 4_900_000_000}, {"disk__free_bytes": 5_000_000_000}),
+    ("disk_full", {"disk__free_bytes": 1_000_000_000, "disk__total_bytes": 9_000_000_000}, {"disk": None}),
     (
         "long_transaction",
         {"database__longest_transaction_s": 31.0},

@@ -1,0 +1,39 @@
+"""The disk of the database is nearly full: without room PostgreSQL stops, and with it appends and acks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.snapshot import Snapshot
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 0.0
+_LEAST_BYTES: Final = 1 << 30
+_LEAST_SHARE: Final = 0.05
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    disk = snapshot.disk
+    if disk is None or disk.free_bytes >= max(_LEAST_BYTES, _LEAST_SHARE * disk.total_bytes):
+        return None
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.NOTICE,
+        sentence="The disk of the database is nearly full. Without room PostgreSQL stops, and nothing is published,"
+        " acked or delivered.",
+        evidence=(
+            fact("free", disk.free_bytes, Unit.BYTES),
+            fact("of", disk.total_bytes, Unit.BYTES),
+            fact("folder", disk.folder),
+        ),
+        cures=(
+            Cure(
+                text="Make room on the disk. To let Vela free data, lower retention_ms and retention_bytes."
+            ),
+        ),
+    )
+
+
+RULE: Final = Rule(id="disk_full", window_s=WINDOW_S, find=find)
