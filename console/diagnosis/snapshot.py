@@ -82,6 +82,8 @@ class Subscription:
     name: str
     type: str  # "" = no consumer has ever attached
     created_ms: int
+    state: str  # as the broker judged it over the last half minute, or "unknown"
+    state_since_ms: int
     pause: Pause | None  # None = it is not paused
     backlog_messages: int  # exact
     backlog_bytes: int
@@ -274,8 +276,13 @@ class Snapshot:
 
     @property
     def is_draining_at_all(self) -> bool:
-        """Whether consumers ack anything."""
-        return (self.subscription.message_rate_acked or 0) >= STILL_PER_S
+        """Whether consumers ack anything, or ack so seldom that only the state shows it."""
+        return self.has_working_state or (self.subscription.message_rate_acked or 0) >= STILL_PER_S
+
+    @property
+    def has_working_state(self) -> bool:
+        """Whether the broker judged that the consumers keep up: their acks may be minutes apart."""
+        return self.subscription.state in ("draining", "keeping up")
 
     @property
     def ready_entries(self) -> int | None:

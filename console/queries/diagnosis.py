@@ -37,6 +37,7 @@ from console.queries.cursor import AckedBeyond, acked_beyond
 from console.queries.database import fetch, fetch_one
 from console.queries.log import EntryAt, Log, Place, entries_at, log_of
 from console.queries.subscription import ConsumerRow, PendingRow, SubscriptionHead, consumers, pending
+from console.words.subscriptions import state_word
 
 __all__ = ["PENDING_READ", "Parts", "read_parts", "snapshot_of"]
 
@@ -163,6 +164,8 @@ def snapshot_of(head: SubscriptionHead, parts: Parts, *, now_ms: int) -> Snapsho
             name=head.name,
             type=head.type,
             created_ms=_ms(head.created_at),
+            state=state_word(head.state),
+            state_since_ms=head.state_since_ms or 0,
             pause=_pause(around) if head.paused else None,
             backlog_messages=backlog_messages,
             backlog_bytes=parts.log.total_bytes - head.acked_bytes,

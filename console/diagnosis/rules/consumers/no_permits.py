@@ -14,7 +14,7 @@ WINDOW_S: Final = 10.0  # without a request, a delivery or an ack
 
 def find(snapshot: Snapshot) -> Finding | None:
     consumers = snapshot.consumers
-    if not snapshot.subscription.backlog_messages or not consumers:
+    if not snapshot.subscription.backlog_messages or not consumers or snapshot.has_working_state:
         return None
     if any(each.permits > 0 or each.is_blocked for each in consumers):
         return None

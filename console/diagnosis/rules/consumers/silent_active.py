@@ -17,6 +17,8 @@ def find(snapshot: Snapshot) -> Finding | None:
     active = next((each for each in consumers if each.key == subscription.active_consumer), None)
     if active is None or len(consumers) < 2 or not subscription.backlog_messages:
         return None
+    if snapshot.has_working_state:
+        return None  # its acks are far apart
     if active.is_available and not active.unacked_messages:
         return None  # it waits for messages, and the fault is elsewhere
     if snapshot.seconds_since(active.last_sign_ms) < WINDOW_S:

@@ -20,7 +20,13 @@ def find(snapshot: Snapshot) -> Finding | None:
     rate_in, rate_acked = snapshot.topic.message_rate_in, subscription.message_rate_acked
     if rate_in is None or rate_acked is None or rate_acked < STILL_PER_S or not snapshot.consumers:
         return None
-    if rate_in - rate_acked < STILL_PER_S or subscription.backlog_messages <= rate_in * _BACKLOG_S:
+    # The broker's state is judged over half a minute. It is the better judge once there is one.
+    if (
+        subscription.state not in ("falling behind", "watching", "unknown")
+        or rate_in - rate_acked < STILL_PER_S
+    ):
+        return None
+    if subscription.state != "falling behind" and subscription.backlog_messages <= rate_in * _BACKLOG_S:
         return None
     each_acks = rate_acked / len(snapshot.consumers)
     more = ceil((rate_in - rate_acked) / each_acks)

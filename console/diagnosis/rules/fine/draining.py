@@ -15,7 +15,7 @@ WINDOW_S: Final = 5.0  # over which the broker measures rates
 def find(snapshot: Snapshot) -> Finding | None:
     subscription = snapshot.subscription
     rate_in, rate_acked = snapshot.topic.message_rate_in, subscription.message_rate_acked
-    if rate_acked is None or rate_acked < STILL_PER_S or rate_in is None:
+    if rate_acked is None or rate_in is None or not snapshot.is_draining_at_all:
         return None
     net = rate_acked - rate_in
     evidence: list[Evidence] = [

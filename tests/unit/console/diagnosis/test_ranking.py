@@ -118,6 +118,21 @@ def test_a_busy_consumer_without_permits_is_no_fault() -> None:
     assert ids(consumers=(a_consumer(permits=0, unacked_messages=1000),)) == ["draining"]
 
 
+def test_consumers_whose_acks_are_minutes_apart_are_no_fault() -> None:
+    """The broker has watched it for longer than any window here, and judged that it drains."""
+    slow = silent(permits=0, unacked_messages=1000)
+    assert ids(**NOTHING_MOVES, subscription__state="keeping up", consumers=(slow,)) == ["draining"]
+    assert ids(**NOTHING_MOVES, subscription__state="stuck", consumers=(slow,))[0] == "no_permits"
+
+
+@pytest.mark.parametrize(
+    ("state", "leads"), [("keeping up", "draining"), ("watching", "too_slow"), ("falling behind", "too_slow")]
+)
+def test_the_state_decides_whether_consumers_are_too_slow(state: str, leads: str) -> None:
+    found = ids(topic__message_rate_in=60.0, subscription__backlog_messages=900, subscription__state=state)
+    assert found == [leads]
+
+
 def test_there_is_always_an_answer() -> None:
     assert ids() == ["draining"]
     assert ids(subscription__backlog_messages=0) == ["caught_up"]
