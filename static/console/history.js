@@ -78,12 +78,17 @@
         x: { range: () => [history.from_ms / 1000, history.to_ms / 1000] },
         y: { range: (_, least, most) => [0, most > 0 ? most * 1.1 : 1] },
       },
-      axes: [axis, { ...axis, size: 64, values: (_, values) => values.map(chart.axis) }],
+      axes: [{ ...axis, size: 32, values: (_, values, __, ___, step_s) => values.map((value) => tick(value, step_s)) }, { ...axis, size: 64, values: (_, values) => values.map(chart.axis) }],
       series: [{ value: (_, value) => clock(value) }, ...lines],
       hooks: { draw: [drawActs] },
     };
   }
 
+  const tick = (seconds, step_s) => {
+    const iso = new Date(seconds * 1000).toISOString();
+    if (step_s >= 86_400) return iso.slice(5, 10);
+    return step_s >= 60 ? iso.slice(11, 16) : iso.slice(11, 19);
+  };
   const clock = (seconds) => (seconds == null ? UNKNOWN : `${new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`);
 
   // A line and an arrowhead for each act.
@@ -159,6 +164,7 @@
       const time = document.createElement("time");
       time.className = "ago";
       time.dateTime = new Date(shown.to_ms).toISOString();
+      time.textContent = `${Math.max(Math.round((Date.now() - shown.to_ms) / 1000), 0)}${GAP}s ago`; // live.js goes on
       note.append(" Counted until ", time, ".");
     }
   }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Generator, Iterator
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -47,6 +48,7 @@ class Buckets:
         self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()  # by topic id
         self._topics: dict[int, set[Topic]] = {}  # that changed in this bucket, by topic id
         self._subscriptions: dict[int, set[Subscription]] = {}
+        self._sums: dict[int, Counter[str]] = {}  # of the subscriptions of topics that are being counted
 
     def note(self, topics: Collection[Topic], subscriptions: Collection[Subscription]) -> None:
         """Remember that these changed, and the backlog of those that are new."""
@@ -62,7 +64,7 @@ class Buckets:
             if each not in self._seen:
                 self._seen[each] = _Seen(each.cursor.backlog_messages)
 
-    def slices(self) -> Iterator[list[PointRow]]:
+    def slices(self) -> Generator[list[PointRow]]:
         """Yield the rows of everything that changed since it was asked last, some at a time.
 
         What was not yielded, because the caller stopped, is in the next bucket.
@@ -71,49 +73,51 @@ class Buckets:
         looked_at = 0
         while ids := self._topics.keys() | self._subscriptions.keys():
             for topic_id in ids:
-                topics = self._topics.pop(topic_id, set())
-                subscriptions = self._subscriptions.pop(topic_id, set())
-                if (newest := self._newest.get(topic_id)) is not None:
-                    topics.add(newest)
-                for (
-                    topic
-                ) in topics:  # a publish changes the backlog of subscriptions that do nothing themselves
-                    subscriptions.update(topic.subscriptions.values())
-                rows += self._rows(topic_id, topics, subscriptions)
-                looked_at += 1 + len(subscriptions)
-                if looked_at >= _SLICE:
-                    yield rows
-                    rows, looked_at = [], 0
+                for row in self._rows(topic_id):
+                    looked_at += 1
+                    if row is not None:
+                        rows.append(row)
+                    if looked_at >= _SLICE:
+                        yield rows
+                        rows, looked_at = [], 0
+                self._sums.pop(topic_id, None)
+                self._topics.pop(topic_id, None)
+                self._subscriptions.pop(topic_id, None)
         yield rows
 
-    def _rows(
-        self, topic_id: int, topics: Iterable[Topic], subscriptions: Iterable[Subscription]
-    ) -> Iterable[PointRow]:
-        """Return a row for each id that changed. Objects of one id that followed each other share a row."""
-        out = acked = redelivered = 0
-        rows: dict[int, PointRow] = {}
-        for each in sorted(subscriptions, key=lambda each: each.log.owner_epoch):
+    def _rows(self, topic_id: int) -> Iterator[PointRow | None]:
+        """Yield the row of each subscription, then that of the topic; None for what did not change.
+
+        Objects of one id that followed each other share a row.
+        """
+        topics = set(self._topics.get(topic_id, ()))
+        if (newest := self._newest.get(topic_id)) is not None:
+            topics.add(newest)
+        subscriptions = set(self._subscriptions.get(topic_id, ()))
+        for topic in topics:  # a publish changes the backlog of subscriptions that do nothing themselves
+            subscriptions.update(topic.subscriptions.values())
+        sums = self._sums.setdefault(topic_id, Counter())
+        last: PointRow | None = None
+        for each in sorted(subscriptions, key=lambda each: (_id_of_row(each), each.log.owner_epoch)):
+            if last is not None and last.subscription_id != _id_of_row(each):
+                yield _worth_storing(last)  # before the next one is taken, in case the caller stops here
+                last = None
             row = self._take(topic_id, each)
-            out += row.messages_out
-            acked += row.messages_acked
-            redelivered += row.messages_redelivered
-            if each.is_durable and not each.is_deleted and _says_something(row):
-                known = rows.get(row.subscription_id)
-                rows[row.subscription_id] = row if known is None else merged(known, row)
-        topic_row: PointRow | None = None
+            sums["messages_out"] += row.messages_out
+            sums["messages_acked"] += row.messages_acked
+            sums["messages_redelivered"] += row.messages_redelivered
+            last = row if last is None else merged(last, row)
+        yield _worth_storing(last)
+        last = None
         is_other_size = False
         for topic in sorted(topics, key=lambda topic: topic.owner_epoch):
             size_before = self._seen_topics[topic].stored_bytes
             row = self._take_topic(topic)
             is_other_size |= row.stored_bytes != size_before
-            topic_row = row if topic_row is None else merged(topic_row, row)
-        if topic_row is not None:
-            topic_row = topic_row._replace(
-                messages_out=out, messages_acked=acked, messages_redelivered=redelivered
-            )
-            if is_other_size or _says_something(topic_row):
-                rows[0] = topic_row
-        return rows.values()
+            last = row if last is None else merged(last, row)
+        if last is not None:
+            last = last._replace(**self._sums.pop(topic_id))
+            yield last if is_other_size or _says_something(last) else None
 
     def _take(self, topic_id: int, each: Subscription) -> PointRow:
         """Return what a subscription did since it was last asked."""
@@ -124,7 +128,7 @@ class Buckets:
         counters = each.counters
         row = PointRow(
             topic_id,
-            each.subscription_id if each.is_durable else 0,
+            _id_of_row(each),
             None,
             None,
             each.messages_out - seen.messages_out,
@@ -171,6 +175,16 @@ def merged(first: PointRow, second: PointRow) -> PointRow:
         backlog_most=max(first.backlog_most or 0, second.backlog_most or 0),
         stored_bytes=second.stored_bytes,
     )
+
+
+def _id_of_row(each: Subscription) -> int:
+    """Return the id under which a subscription has points. 0: it counts for its topic alone."""
+    return each.subscription_id if each.is_durable and not each.is_deleted else 0
+
+
+def _worth_storing(row: PointRow | None) -> PointRow | None:
+    """Return the row of a subscription that has points, if it says something."""
+    return row if row is not None and row.subscription_id and _says_something(row) else None
 
 
 def _says_something(row: PointRow) -> bool:

@@ -1,0 +1,140 @@
+"""What is counted for a bucket: each change once, however many slices it takes and wherever the counting stops."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from broker.process.reports.buckets import Buckets
+from broker.storage.history.points import PointRow
+
+
+class Subscription:
+    """The numbers of a subscription."""
+
+    def __init__(self, number: int, epoch: int = 1, *, is_durable: bool = True) -> None:
+        self.subscription_id = number
+        self.is_durable = is_durable
+        self.is_deleted = False
+        self.log = SimpleNamespace(topic_id=1, owner_epoch=epoch)
+        self.messages_out = 0
+        self.counters = SimpleNamespace(messages_acked=0, messages_redelivered=0)
+        self.cursor = SimpleNamespace(backlog_messages=0)
+
+    def work(self, out: int, acked: int, backlog: int) -> None:
+        """Deliver and ack."""
+        self.messages_out += out
+        self.counters.messages_acked += acked
+        self.cursor.backlog_messages = backlog
+
+
+class Topic:
+    """The numbers of a topic, which had 100 messages when it was loaded."""
+
+    topic_id = 1
+    loaded_messages = 100
+    loaded_bytes = 1000
+
+    def __init__(self, *subscriptions: Subscription, epoch: int = 1) -> None:
+        self.owner_epoch = epoch
+        self.subscriptions = {each.subscription_id: each for each in subscriptions}
+        self.stored_bytes = 1000
+        self.log = SimpleNamespace(
+            ledgers=SimpleNamespace(
+                total_messages=100,
+                total_bytes=1000,
+                infos=lambda: [SimpleNamespace(size_bytes=self.stored_bytes)],
+            )
+        )
+
+    def publish(self, count: int) -> None:
+        """Store messages of ten bytes."""
+        self.log.ledgers.total_messages += count
+        self.log.ledgers.total_bytes += 10 * count
+        self.stored_bytes += 10 * count
+
+
+def noted(buckets: Buckets, topic: Any, *more: Any) -> None:
+    """The topic and its subscriptions changed."""
+    buckets.note({topic, *more}, set(topic.subscriptions.values()))
+
+
+def rows(buckets: Buckets) -> dict[int, PointRow]:
+    """The rows of a bucket, by subscription."""
+    found = [row for some in buckets.slices() for row in some]
+    assert len({row.subscription_id for row in found}) == len(found)
+    return {row.subscription_id: row for row in found}
+
+
+def test_what_does_not_change_has_no_row() -> None:
+    buckets, topic = Buckets(), Topic(Subscription(7))
+    noted(buckets, topic)
+    assert rows(buckets) == {}
+    noted(buckets, topic)
+    assert rows(buckets) == {}
+
+
+def test_what_came_before_the_first_report_counts() -> None:
+    topic = Topic(Subscription(7))
+    topic.publish(5)
+    buckets = Buckets()
+    noted(buckets, topic)
+    found = rows(buckets)
+    assert (found[0].messages_in, found[0].bytes_in, found[0].stored_bytes) == (5, 50, 1050)
+
+
+def test_a_trim_is_a_change_of_the_topic_alone() -> None:
+    buckets, topic = Buckets(), Topic(Subscription(7))
+    noted(buckets, topic)
+    topic.stored_bytes = 300
+    assert {number: row.stored_bytes for number, row in rows(buckets).items()} == {0: 300}
+
+
+def test_readers_and_deleted_subscriptions_count_for_their_topic() -> None:
+    reader, deleted, kept = Subscription(5, is_durable=False), Subscription(6), Subscription(7)
+    buckets, topic = Buckets(), Topic(reader, deleted, kept)
+    noted(buckets, topic)
+    for each in (reader, deleted, kept):
+        each.work(2, 1, 0)
+    deleted.is_deleted = True
+    found = rows(buckets)
+    assert found.keys() == {0, 7}
+    assert (found[0].messages_out, found[0].messages_acked) == (6, 3)
+
+
+def test_objects_that_followed_each_other_are_one_row() -> None:
+    old, new = Subscription(7), Subscription(7, epoch=2)
+    buckets, before, after = Buckets(), Topic(old), Topic(new, epoch=2)
+    noted(buckets, before)
+    before.publish(3)
+    old.work(3, 1, 2)
+    new.work(0, 0, 2)
+    noted(buckets, after)
+    after.publish(4)
+    new.work(4, 0, 6)
+    found = rows(buckets)
+    assert (found[7].messages_out, found[7].backlog_before, found[7].backlog, found[7].backlog_most) == (
+        7,
+        0,
+        6,
+        6,
+    )
+    assert (found[0].messages_in, found[0].messages_out, found[0].backlog) == (7, 7, 6)
+
+
+def test_a_count_that_is_stopped_goes_on_in_the_next_bucket() -> None:
+    subscriptions = [Subscription(number) for number in range(1, 1001)]
+    buckets, topic = Buckets(), Topic(*subscriptions)
+    noted(buckets, topic)
+    topic.publish(1)
+    for each in subscriptions:
+        each.work(1, 0, 1)
+    slices = buckets.slices()
+    first = next(slices)
+    assert 100 < len(first) < 300
+    slices.close()
+    second = rows(buckets)
+    assert {row.subscription_id for row in first}.isdisjoint(second)
+    assert len(first) + len(second) == 1001
+    assert second[0].messages_out == 1000
+    assert rows(buckets) == {}
