@@ -78,7 +78,10 @@
         x: { range: () => [history.from_ms / 1000, history.to_ms / 1000] },
         y: { range: (_, least, most) => [0, most > 0 ? most * 1.1 : 1] },
       },
-      axes: [{ ...axis, size: 32, values: (_, values, __, ___, step_s) => values.map((value) => tick(value, step_s)) }, { ...axis, size: 64, values: (_, values) => values.map(chart.axis) }],
+      axes: [
+        { ...axis, size: 32, values: (_, moments, __, ___, step_s) => moments.map((seconds) => tick(seconds, step_s)) },
+        { ...axis, size: 64, values: (_, values) => values.map(chart.axis) },
+      ],
       series: [{ value: (_, value) => clock(value) }, ...lines],
       hooks: { draw: [drawActs] },
     };

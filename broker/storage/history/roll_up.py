@@ -49,6 +49,7 @@ def roll_up(now_ms: int, *, budget_s: float) -> int:
     ends_s = time.monotonic() + budget_s
     done = 0
     with _connect() as connection:
+        connection.execute(query("history", "bound_session"))
         connection.execute(query("history", "open_progress"))
         for fine_s, coarse_s in pairwise(RESOLUTIONS_S):
             while time.monotonic() < ends_s and _roll_up_next(connection, fine_s, coarse_s, now_ms):

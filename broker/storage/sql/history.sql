@@ -33,6 +33,10 @@ ON CONFLICT (at_ms, topic_id, subscription_id) DO UPDATE SET messages_in = p.mes
     backlog = EXCLUDED.backlog, backlog_most = greatest(p.backlog_most, EXCLUDED.backlog_most),
     stored_bytes = EXCLUDED.stored_bytes
 
+-- name: bound_session
+-- A worker that stands still in a transaction would hold the locks that the broker's next bucket waits for.
+SET idle_in_transaction_session_timeout = '10s'
+
 -- name: lock_progress
 -- One roll-up of a resolution at a time, and no late bucket meanwhile. The next statement sees what was stored before.
 SELECT until_ms FROM vela_stats_progress WHERE resolution_s = %(resolution_s)s FOR UPDATE
