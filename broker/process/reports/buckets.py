@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Generator, Iterator
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -48,21 +49,24 @@ class Buckets:
         self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()  # by topic id
         self._topics: dict[int, set[Topic]] = {}  # that changed in this bucket, by topic id
         self._subscriptions: dict[int, set[Subscription]] = {}
+        self._noted: set[Topic | Subscription] = set()  # all of these
         self._sums: dict[int, Counter[str]] = {}  # of the subscriptions of topics that are being counted
 
-    def note(self, topics: Collection[Topic], subscriptions: Collection[Subscription]) -> None:
+    def note(self, topics: AbstractSet[Topic], subscriptions: AbstractSet[Subscription]) -> None:
         """Remember that these changed, and the backlog of those that are new."""
-        for topic in topics:
+        for topic in topics - self._noted:
             self._topics.setdefault(topic.topic_id, set()).add(topic)
             if topic not in self._seen_topics:
                 self._seen_topics[topic] = _SeenTopic(topic, topic.loaded_messages, topic.loaded_bytes)
                 newest = self._newest.get(topic.topic_id)
                 if newest is None or newest.owner_epoch <= topic.owner_epoch:
                     self._newest[topic.topic_id] = topic
-        for each in subscriptions:
+        for each in subscriptions - self._noted:
             self._subscriptions.setdefault(each.log.topic_id, set()).add(each)
             if each not in self._seen:
                 self._seen[each] = _Seen(each.cursor.backlog_messages)
+        self._noted |= topics
+        self._noted |= subscriptions
 
     def slices(self) -> Generator[list[PointRow]]:
         """Yield the rows of everything that changed since it was asked last, some at a time.
@@ -81,8 +85,8 @@ class Buckets:
                         yield rows
                         rows, looked_at = [], 0
                 self._sums.pop(topic_id, None)
-                self._topics.pop(topic_id, None)
-                self._subscriptions.pop(topic_id, None)
+                self._noted -= self._topics.pop(topic_id, set())
+                self._noted -= self._subscriptions.pop(topic_id, set())
         yield rows
 
     def _rows(self, topic_id: int) -> Iterator[PointRow | None]:

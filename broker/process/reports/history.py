@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -43,7 +43,7 @@ class History:
             written_ms = await written_until_ms(connection)
         self._open_ms = max(written_ms, _begin_of_bucket(self._clock.now_ms()))
 
-    def note(self, topics: Collection[Topic], subscriptions: Collection[Subscription]) -> None:
+    def note(self, topics: AbstractSet[Topic], subscriptions: AbstractSet[Subscription]) -> None:
         """Count these in the next bucket."""
         self._buckets.note(topics, subscriptions)
 

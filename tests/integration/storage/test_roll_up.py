@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 from broker.storage.history import roll_up as store
 from broker.storage.history.roll_up import RESOLUTIONS_S, expire, roll_up
+from broker.upkeep.tasks.history import roll_up_history
+from broker.upkeep.tasks.schedule import beat_schedule
 from tests.support.broker_harness import one_row, rows
 
 HOUR_MS = 3_600_000
@@ -173,6 +176,17 @@ def test_points_expire_by_resolution_and_never_before_they_are_rolled_up(url: st
     complete(now_ms + 91 * DAY_MS)
     expire(now_ms + 91 * DAY_MS, kept_ms=KEPT_MS, budget_s=9)
     assert dump(url)[:-1] == [[], [], [], []]
+
+
+def test_the_task_rolls_up_and_removes_what_the_settings_say(url: str) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    old_ms, young_ms = (now_ms // 10_000 * 10_000 - hours * HOUR_MS for hours in (3, 1))
+    add(url, [(old_ms, 0, 1, 0, 0), (young_ms, 0, 2, 0, 0)])
+    schedule = [each["task"] for each in beat_schedule().values()]
+    assert roll_up_history.name in schedule
+    roll_up_history()
+    assert rows(url, "SELECT at_ms FROM vela_stats_point_10s") == [(young_ms,)]
+    assert one_row(url, "SELECT sum(messages_in) FROM vela_stats_point_60s WHERE topic_id = 1") == (3,)
 
 
 def test_expiry_goes_in_pieces(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
