@@ -27,9 +27,9 @@ from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.doors.entry_facts import entry_flags
-from broker.doors.key_hash import entry_slot
 from broker.log.sends import Receipt, SendRequest
 from broker.process.broker import Broker
+from broker.producers.key_hash import entry_slot
 from broker.producers.producer import Producer
 from broker.producers.requests import ProducerRequest
 from broker.subscription.consumer import Consumer

@@ -21,9 +21,9 @@ from broker.core.errors import (
 )
 from broker.doors.binary.requests import producer_request
 from broker.doors.entry_facts import check_chunk, entry_flags
-from broker.doors.key_hash import entry_slot
 from broker.doors.server_errors import server_error
 from broker.log.sends import Receipt, SendRequest
+from broker.producers.key_hash import entry_slot
 from vela.wire.binary.enums import ServerError
 from vela.wire.checksum import MAGIC
 from vela.wire.entry import checksum_ok, parse_header, with_checksum

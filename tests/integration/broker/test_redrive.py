@@ -8,6 +8,7 @@ import pytest
 
 from broker.acts.kinds.subscriptions import redrive
 from broker.acts.kinds.subscriptions.redrive_scan import REDRIVES
+from broker.core.hash_slots import slot_of_key
 from tests.support.acting import answered, apply, ask, done, planned, refused
 from tests.support.broker_harness import BrokerRun, ConsumerProbe, eventually, one_row, rows, running
 from tests.support.postgres_proxy import Moment
@@ -143,7 +144,12 @@ async def test_what_cannot_go_stays_and_is_counted(run: BrokerRun) -> None:
 async def test_members_of_a_batch_go_one_by_one(run: BrokerRun) -> None:
     batch = encode_batch(
         [
-            OutgoingMessage(payload=b"%d" % n, properties={"REAL_TOPIC": "orders", "odd": str(n % 2)})
+            OutgoingMessage(
+                payload=b"%d" % n,
+                properties={"REAL_TOPIC": "orders", "odd": str(n % 2)},
+                key="AP8=" if n == 3 else f"k{n}",
+                key_b64=n == 3,
+            )
             for n in range(4)
         ],
         producer_name="p",
@@ -159,7 +165,13 @@ async def test_members_of_a_batch_go_one_by_one(run: BrokerRun) -> None:
     holder.consumer.detach()
     await done(run, "redrive", {"property_name": "odd", "property_value": "1"}, **HERE)
     await back.has(2)
-    assert [each.payload for each in messages_of(back)] == [b"1", b"3"]
+    sent = messages_of(back)
+    assert [(each.payload, each.key, each.key_b64) for each in sent] == [
+        (b"1", "k1", False),
+        (b"3", "AP8=", True),
+    ]
+    hashes = [each.entry.key_hash for each in back.deliveries]
+    assert hashes == [slot_of_key(b"k1"), slot_of_key(b"\x00\xff")], "each goes by its own key"
     cursor = run.subscription(DLQ, "dead").cursor
     assert cursor.remaining_of(cursor.read_from()) == 0b0101
 

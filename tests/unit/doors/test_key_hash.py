@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from broker.core.hash_slots import slot_of_key
-from broker.doors.key_hash import entry_slot
 from broker.doors.websocket.json.options import HashingScheme, RoutingMode
 from broker.doors.websocket.producer.partition_choice import PartitionChoice
+from broker.producers.key_hash import entry_slot
 from vela.wire.entry import encode_single, parse_header
 
 

@@ -225,6 +225,7 @@ class _Work:
                 payload=message.payload,
                 properties=properties,
                 key=message.key,
+                key_b64=message.key_b64,
                 event_time_ms=message.event_time_ms,
                 ordering_key=message.ordering_key,
             ),

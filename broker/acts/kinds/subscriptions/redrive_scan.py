@@ -11,6 +11,7 @@ from broker.core.counted import counted
 from broker.core.errors import InvalidTopicName
 from broker.core.position import Position
 from broker.core.topic_name import TopicName
+from broker.producers.key_hash import message_slot
 from vela.wire.entry import decode_messages, parse_header
 from vela.wire.errors import EntryCorrupt
 
@@ -136,7 +137,7 @@ def _of_entry(
             message=message,
             target=target,
             redrives=redrives,
-            key_hash=entry.key_hash,
+            key_hash=message_slot(message),  # the entry's is that of one member of a batch
         )
 
 

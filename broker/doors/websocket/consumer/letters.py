@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 from broker.core.errors import BrokerError, InvalidTopicName, TopicNotFound
 from broker.core.position import Position
 from broker.core.topic_name import TopicName
-from broker.doors.key_hash import message_slot
 from broker.doors.websocket.consumer.bounded_tasks import BoundedTasks
 from broker.producers.internal_producer import InternalProducer
+from broker.producers.key_hash import message_slot
 from broker.subscription.requests import AckRequest
 from vela.wire.entry import Message, OutgoingMessage, decode_messages
 from vela.wire.errors import EntryCorrupt
