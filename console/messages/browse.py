@@ -44,19 +44,10 @@ def browse(head: TopicHead, asked: Asked, bounds: Bounds = PAGE_BOUNDS) -> Found
     """Find messages. The number of queries depends on how far the search goes. Raises AskedInvalid."""
     lanes = lanes_of(head, asked)
     scan = Scan(lanes, asked, bounds)
-    hits = list(scan.hits())
-    states = _states(hits)
+    # Rows keep a preview and not the payload: those of 500 messages could fill the memory.
+    found = [(hit.lane, hit.spot, shown(hit)) for hit in scan.hits()]
     return FoundPage(
-        rows=[
-            FoundRow(
-                message=shown(hit),
-                topic_name=hit.lane.topic_name,
-                partition=hit.lane.partition,
-                spot=hit.spot,
-                state=state,
-            )
-            for hit, state in zip(hits, states, strict=True)
-        ],
+        rows=_with_states(found),
         looked=scan.looked,
         is_narrowed=scan.is_narrowed,
         stored=sum(_stored(lane) for lane in lanes),
@@ -71,22 +62,28 @@ def shown(hit: Hit) -> PeekedMessage:
     return peeked(hit.opened.stored, hit.message)
 
 
-def _states(hits: Sequence[Hit]) -> list[MessageState | None]:
-    """Return the state of each message on the subscription that was named. Three queries."""
-    cursors = {hit.lane.cursor.id: hit.lane.cursor for hit in hits if hit.lane.cursor is not None}
-    known = states_at(list(cursors.values()), {hit.opened.stored.place for hit in hits})
+def _with_states(found: Sequence[tuple[Lane, Spot, PeekedMessage]]) -> list[FoundRow]:
+    """Add the state of each message on the subscription that was named. Three queries."""
+    cursors = {lane.cursor.id: lane.cursor for lane, _, _ in found if lane.cursor is not None}
+    known = states_at(list(cursors.values()), {(spot.ledger_id, spot.entry_id) for _, spot, _ in found})
     now_ms = time.time_ns() // 1_000_000
     return [
-        None
-        if (cursor := hit.lane.cursor) is None
-        else known.of(
-            cursor,
-            hit.opened.stored.place,
-            batch_index=hit.spot.batch_index,
-            deliver_at_ms=hit.opened.stored.deliver_at_ms,
-            now_ms=now_ms,
+        FoundRow(
+            message=message,
+            topic_name=lane.topic_name,
+            partition=lane.partition,
+            spot=spot,
+            state=None
+            if lane.cursor is None
+            else known.of(
+                lane.cursor,
+                (spot.ledger_id, spot.entry_id),
+                batch_index=spot.batch_index,
+                deliver_at_ms=message.deliver_at_ms,
+                now_ms=now_ms,
+            ),
         )
-        for hit in hits
+        for lane, spot, message in found
     ]
 
 
