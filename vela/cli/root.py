@@ -58,7 +58,7 @@ COMMANDS = (
     Lazy(
         name="examine",
         where=f"{_COMMANDS}.reading.look:examine",
-        summary="Show one message of a topic by its place.",
+        summary="Show one message of a topic by its place, or by its id.",
         section=_LOOK,
     ),
     Lazy(

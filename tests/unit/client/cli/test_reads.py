@@ -325,3 +325,30 @@ def test_a_search_that_finds_nothing_says_how_far_it_looked(vela: Vela, console:
     assert vela("find orders --next -s billing --from earliest").exit_code == 2
     vela("find orders --from 2026-11-20T09:00Z --text x")
     assert console.asked[-1].query["at"] == "2026-11-20T09:00:00+00:00"
+
+
+def test_one_message_by_its_id_says_what_has_become_of_it(vela: Vela, console: FakeConsole) -> None:
+    state = {
+        "consumer": None,
+        "delivered_ms": None,
+        "redelivery_count": None,
+        "due_ms": None,
+        "is_hole": False,
+    }
+    message = {
+        **a_message(preview="cut"), "publish_ms": 1, "deliver_at_ms": 0, "producer": "p", "properties": [],
+        "payload": "whole",
+        "states": [
+            {**state, "subscription": "a", "state": "unacked", "is_hole": True},
+            {
+                **state, "subscription": "b", "state": "in flight", "consumer": "c", "delivered_ms": 1,
+                "redelivery_count": 2,
+            },
+        ],
+    }  # fmt: skip
+    console.answers[f"GET {TOPIC}/messages/1:0:-1:3"] = message
+    lines = vela("examine orders --id 1:0:3").stdout.splitlines()
+    assert next(line for line in lines if line.startswith("on a")).split()[2:] == ["unacked;", "a", "hole"]
+    assert "in flight at c since" in next(line for line in lines if line.startswith("on b"))
+    assert next(line for line in lines if line.startswith("on b")).endswith(", redelivered 2 times")
+    assert lines[-1].split() == ["payload", "whole"]

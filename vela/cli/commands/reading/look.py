@@ -11,6 +11,7 @@ from vela.cli.console import console_api
 from vela.cli.errors import as_json_is_asked, say
 from vela.cli.options import json_option
 from vela.cli.parameters import SUBSCRIPTION, TOPIC
+from vela.cli.start import MESSAGE_ID
 from vela.cli.text.names import short_name, subscription_path, topic_path
 from vela.cli.text.numerals import UNKNOWN, count, length, messages, plural, rate, size
 from vela.cli.text.output import emit, facts, lines_of, print_rich, table, toned
@@ -80,15 +81,26 @@ def peek(topic: str, subscription: str, limit: int) -> None:
     show_default=True,
     help="Count from the first or the last message.",
 )
+@click.option(
+    "--id",
+    "message_id",
+    type=MESSAGE_ID,
+    metavar="LEDGER:ENTRY[:INDEX]",
+    help="Show this message, with its whole payload up to 1 MiB and its state on each subscription.",
+)
 @json_option
-def examine(topic: str, position: int, origin: str) -> None:
-    """Show one message of a topic by its place.
+def examine(topic: str, position: int, origin: str, message_id: str | None) -> None:
+    """Show one message of a topic by its place, or by its id.
 
     This does not consume the message.
     """
     with console_api() as api:
         asked: dict[str, str | int] = {"position": position, "from": origin}
-        message = api.get(f"{topic_path(topic)}/examine", **asked)
+        path = topic_path(topic)
+        if message_id is None:
+            message = api.get(f"{path}/examine", **asked)
+        else:
+            message = api.get(f"{path}/messages/{message_id}")
     if as_json_is_asked():
         emit(message)
         return
@@ -102,10 +114,22 @@ def examine(topic: str, position: int, origin: str) -> None:
                 ("size", size(message["size_bytes"])),
                 *_delivery(message),
                 *((f"property {name}", value) for name, value in message["properties"]),
-                ("payload", lines_of(message["trouble"] or message["preview"])),
+                *((f"on {each['subscription']}", _state(each)) for each in message.get("states", ())),
+                ("payload", lines_of(message["trouble"] or message.get("payload") or message["preview"])),
             ]
         )
     )
+
+
+def _state(state: dict[str, Any]) -> str:
+    words = str(state["state"])
+    if state["consumer"] is not None:
+        words += f" at {state['consumer']} since {moment(state['delivered_ms'])}"
+    if state["redelivery_count"]:
+        words += f", redelivered {plural(state['redelivery_count'], 'time')}"
+    if state["due_ms"]:
+        words += f" until {moment(state['due_ms'])}"
+    return f"{words}; a hole" if state["is_hole"] else words
 
 
 def _delivery(message: dict[str, Any]) -> list[tuple[str, str]]:
