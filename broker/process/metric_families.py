@@ -75,39 +75,47 @@ def _breach(topic: Topic) -> Iterable[tuple[str, float]]:
 
 STORED_TOPIC: Final[list[Family[Topic] | SplitFamily[Topic]]] = [
     Family(
-        "vela_topic_delayed_entries", "gauge", "entries that are not due", lambda topic: len(topic.delayed)
+        "vela_topic_delayed_entries",
+        "gauge",
+        "delayed entries that are not due yet",
+        lambda topic: len(topic.delayed),
     ),
     Family(
         "pulsar_storage_size",
         "gauge",
-        "bytes of the ledgers kept",
+        "bytes stored in the topic's ledgers",
         lambda topic: sum(ledger.size_bytes for ledger in topic.log.ledgers),
     ),
     Family(
         "pulsar_storage_backlog_quota_limit",
         "gauge",
-        "bytes, -1 = none",
+        "the quota in bytes; -1: none",
         lambda topic: topic.policies.backlog_quota_bytes,
     ),
-    Family("pulsar_storage_backlog_quota_limit_time", "gauge", "seconds, -1 = none", _quota_seconds),
+    Family(
+        "pulsar_storage_backlog_quota_limit_time",
+        "gauge",
+        "the quota in seconds; -1: none",
+        _quota_seconds,
+    ),
     SplitFamily(
         "vela_backlog_quota_exceeded",
         "gauge",
-        "1 while this subscription's backlog keeps producers out",
+        "1 while producers must wait because of this subscription's backlog",
         "subscription",
         _breach,
     ),
     SplitFamily(
         "pulsar_storage_backlog_quota_exceeded_evictions_total",
         "counter",
-        "times that the slowest subscription gave up messages",
+        "evictions of messages of the slowest subscription, which was over the backlog quota",
         "quota_type",
         lambda topic: topic.quota.evictions.items() if topic.quota.is_set else (),
     ),
     Family(
         "vela_duplicate_sends_total",
         "counter",
-        "sends that repeated what is stored",
+        "repeated sends that were not stored again",
         lambda topic: None if topic.deduplication is None else topic.deduplication.duplicates,
     ),
 ]
@@ -129,19 +137,19 @@ ANY_TOPIC: Final[list[Family[AnyTopic] | SplitFamily[AnyTopic]]] = [
     Family(
         "pulsar_in_messages_total",
         "counter",
-        "messages stored since the topic began; of a non-persistent one, received",
+        "messages stored since the topic was created; for a non-persistent topic, received",
         lambda topic: topic.log.ledgers.total_messages if isinstance(topic, Topic) else topic.messages_in,
     ),
     Family(
         "pulsar_in_bytes_total",
         "counter",
-        "bytes stored since the topic began; of a non-persistent one, received",
+        "bytes stored since the topic was created; for a non-persistent topic, received",
         lambda topic: topic.log.ledgers.total_bytes if isinstance(topic, Topic) else topic.bytes_in,
     ),
     Family(
         "pulsar_publish_rate_limit_times",
         "counter",
-        "times that the publish rate stopped a producer",
+        "how often the publish rate limit stopped a producer",
         lambda topic: None if topic.publish_limit is None else topic.publish_limit.times,
     ),
 ]
@@ -168,7 +176,7 @@ STORED_SUBSCRIPTION: Final[list[Family[Subscription] | SplitFamily[Subscription]
     Family(
         "pulsar_subscription_blocked_on_unacked_messages",
         "gauge",
-        "1 while the subscription's limit stops it",
+        "1 while delivery is stopped by the limit of unacked messages",
         lambda subscription: float(subscription.dispatcher.blocked),
     ),
     Family(
@@ -180,7 +188,7 @@ STORED_SUBSCRIPTION: Final[list[Family[Subscription] | SplitFamily[Subscription]
     Family(
         "vela_subscription_invalid_acks_total",
         "counter",
-        "acks of ids that are not stored",
+        "acks of message ids that are not stored",
         lambda subscription: subscription.counters.invalid_acks,
     ),
     Family(
@@ -192,26 +200,26 @@ STORED_SUBSCRIPTION: Final[list[Family[Subscription] | SplitFamily[Subscription]
     Family(
         "vela_subscription_ignored_acks_total",
         "counter",
-        "cumulative acks where the subscription's type has none",
+        "cumulative acks that were ignored because the subscription's type has none",
         lambda subscription: subscription.counters.ignored_acks,
     ),
     SplitFamily(
         "vela_subscription_discarded_total",
         "counter",
-        "messages thrown away by consumers as broken, by the reason they gave",
+        "messages that consumers discarded, by the reason that they gave",
         "reason",
         lambda subscription: subscription.counters.validation_errors.items(),
     ),
     Family(
         "vela_subscription_option_warnings_total",
         "counter",
-        "consumers that asked for what cannot happen; the log says what",
+        "consumers with options that have no effect; the log names the options",
         lambda subscription: sum(subscription.counters.option_warnings.values()),
     ),
     SplitFamily(
         "vela_subscription_not_sent_total",
         "counter",
-        "messages the broker acked instead of sending them, by reason",
+        "messages that the broker acked instead of sending them, by reason",
         "reason",
         lambda subscription: [
             (reason.value, count) for reason, count in subscription.counters.discarded.items()
@@ -231,7 +239,7 @@ PASSING_SUBSCRIPTION: Final[
     Family(
         "vela_subscription_dropped_messages_total",
         "counter",
-        "messages of a non-persistent topic that nobody took",
+        "messages of a non-persistent topic that no consumer could take",
         lambda subscription: subscription.messages_dropped,
     ),
 ]
@@ -246,13 +254,13 @@ ANY_SUBSCRIPTION: Final[list[Family[AnySubscription] | SplitFamily[AnySubscripti
     Family(
         "vela_subscription_out_messages_total",
         "counter",
-        "messages delivered, redelivered ones too",
+        "messages delivered, redeliveries included",
         lambda subscription: subscription.messages_out,
     ),
     Family(
         "vela_subscription_dispatch_throttled_total",
         "counter",
-        "times that a dispatch rate made the subscription wait",
+        "how often a dispatch rate limit made the subscription wait",
         lambda subscription: subscription.dispatch_limit.times if subscription.dispatch_limit else None,
     ),
 ]

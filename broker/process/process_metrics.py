@@ -57,7 +57,7 @@ class ProcessMetrics(Collector):
         pin = self._lifetime.pin
         oldest = GaugeMetricFamily(
             "vela_oldest_segment_opened_seconds",
-            "when the oldest segment that a cursor keeps was opened, Unix time; labelled with that cursor",
+            "when the oldest segment that a cursor keeps was opened, as Unix time; the labels name the cursor",
             labels=("topic", "subscription"),
         )
         if pin is not None:
@@ -82,12 +82,16 @@ class ProcessMetrics(Collector):
         for name, text, value in (
             ("pulsar_broker_topics_count", "topics in memory", len(self._topics.loaded)),
             ("vela_broker_ready", "1 while clients are served", self._is_ready()),
-            ("vela_segments_count", "tables of entries", self._lifetime.segment_drops.segments),
-            ("vela_cache_bytes", "entry data held in memory", self._cache.size_bytes),
-            ("vela_pulls_held", "long-poll requests waiting for a message", len(self._pulls)),
+            (
+                "vela_segments_count",
+                "segments, which are tables of entries",
+                self._lifetime.segment_drops.segments,
+            ),
+            ("vela_cache_bytes", "bytes of entries in the cache", self._cache.size_bytes),
+            ("vela_pulls_held", "long-poll requests that wait for a message now", len(self._pulls)),
             (
                 "vela_unanswered_publish_bytes",
-                "publishes that wait for their receipts, over all connections",
+                "bytes of publishes that wait for their receipts, over all connections",
                 self._publishes.size_bytes,
             ),
         ):
@@ -96,19 +100,19 @@ class ProcessMetrics(Collector):
     def _counters(self) -> Iterator[Metric]:
         lifetime, outbox, pulls = self._lifetime, self._outbox, self._pulls
         for name, text, value in (
-            ("vela_writer_commits_total", "append statements", self._writer.commits),
+            ("vela_writer_commits_total", "append statements that were committed", self._writer.commits),
             (
                 "vela_writer_unknown_outcomes_total",
-                "commits whose connection died and whose outcome was looked up",
+                "commits whose connection died, so that the broker looked up the outcome",
                 self._writer.unknown_outcomes,
             ),
             (
                 "vela_publish_pauses_total",
-                "producers that were not read from because all together had too many bytes unanswered",
+                "how often the broker stopped reading from a producer while unanswered bytes were above the limit",
                 self._publishes.pauses,
             ),
-            ("vela_trimmed_bytes_total", "of ledgers trimmed", lifetime.trimmed_bytes),
-            ("vela_segments_dropped_total", "tables of entries dropped", lifetime.segment_drops.dropped),
+            ("vela_trimmed_bytes_total", "bytes of trimmed ledgers", lifetime.trimmed_bytes),
+            ("vela_segments_dropped_total", "segments dropped", lifetime.segment_drops.dropped),
             (
                 "vela_segments_copied_entries_total",
                 "entries copied out of segments that were mostly dead",
@@ -117,7 +121,7 @@ class ProcessMetrics(Collector):
             ("vela_outbox_moved_total", "messages moved from the outbox into their topics", outbox.moved),
             (
                 "vela_outbox_refused_total",
-                "times that a topic did not take a message of the outbox",
+                "how often a topic refused a message of the outbox",
                 outbox.refused,
             ),
             ("vela_pulls_held_total", "long-poll requests that were parked", pulls.parked_total),

@@ -52,8 +52,8 @@ class ProducerAccess:
     async def admit(self, producer: Producer) -> None:
         """Attach a producer, alone or beside others, or let it wait (`is_ready` stays False).
 
-        Raises ProducerBusy (the name is in use by a living connection, an exclusive producer has the topic, too many),
-        ProducerFenced. When cancelled, `remove` it.
+        Raises ProducerBusy (a living connection uses the name, an exclusive producer has the topic, or there are too
+        many) and ProducerFenced. If the call is cancelled, `remove` the producer.
         """
         if producer.access_mode in _PROBED:
             await self._make_room(producer)
@@ -128,7 +128,10 @@ class ProducerAccess:
         producer.admitted(epoch)
 
     def remove(self, producer: Producer) -> None:
-        """It is gone, or gave up waiting; when nobody is left, whoever waited longest has the topic. Repeatable."""
+        """Forget a producer that is gone or gave up waiting. Safe to repeat.
+
+        If no producer is left, the one that has waited longest gets the topic.
+        """
         if producer in self._waiting:
             self._waiting.remove(producer)
         if self.producers.get(producer.name) is producer:
@@ -138,7 +141,7 @@ class ProducerAccess:
         self._promote()
 
     def close(self, error: BrokerError | None) -> None:
-        """Close every producer, also those that wait: the topic goes away, or takes no more messages."""
+        """Close every producer, waiting ones included: the topic leaves memory, or takes no more messages."""
         everybody = [*self.producers.values(), *self._waiting]
         self.producers.clear()
         self._waiting.clear()

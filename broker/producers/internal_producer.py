@@ -1,9 +1,9 @@
 """The broker's own producer for topics of its process: dead letters, retry letters, redrives.
 
 It is an ordinary producer whose sends are awaited. A topic that is unloaded, fenced or refused by the database closes
-its producers; this one opens again with its next send. An entry without a receipt by then may or may not be stored, and
-its sender gets SendOutcomeUnknown. The sender may send it again, and perhaps store it twice, or give up, and perhaps
-lose it. Letters and redrives send again.
+its producers; this one opens again with its next send. An entry that has no receipt then may or may not be stored, and
+its sender gets SendOutcomeUnknown. If the sender sends it again, it may be stored twice; if not, it may be lost.
+Letters and redrives send again.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class InternalProducer:
     """
 
     def __init__(self, lanes: Sequence[_Lane], *, name: str, max_pending: int) -> None:
-        """Call `open` instead."""
+        """Do not call this: `open` returns a producer that is attached."""
         self.name = name
         self._lanes = lanes
         self._turn = 0

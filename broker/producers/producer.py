@@ -38,7 +38,7 @@ class ProducerTopic(Protocol):
 
 
 class Repeat:
-    """A send whose message is stored or being stored already; answered in its turn. A slotted class: it changes."""
+    """A repeated send, whose message is stored already or on its way. It is answered in its turn."""
 
     __slots__ = ("is_stored", "number", "request")
 
@@ -48,7 +48,7 @@ class Repeat:
         self.is_stored = is_stored
 
     def receipt(self) -> Receipt:
-        """What the client gets for it."""
+        """Return the receipt that the client gets."""
         request = self.request
         return Receipt(
             request.sequence_id, request.highest_sequence_id, _NOWHERE, _NOWHERE, len(request.data)
@@ -97,7 +97,7 @@ class Producer:
 
     @property
     def topic_name(self) -> TopicName:
-        """The topic, or the partition, it writes to."""
+        """The topic or partition that the producer writes to."""
         return self._topic.name
 
     @property
@@ -107,12 +107,12 @@ class Producer:
 
     @property
     def max_message_bytes(self) -> int:
-        """The policy's limit for one entry's payload, 0 = the setting's alone."""
+        """The policy's limit for an entry's payload; 0 means that only the broker's setting limits it."""
         return self._topic.policies.max_message_bytes
 
     @property
     def is_deduplicated(self) -> bool:
-        """Whether its sequence ids say which sends are the same. Those of the broker's own copies do not."""
+        """Whether equal sequence ids mean equal sends. They do not for copies that the broker itself writes."""
         return self.identity.face != "internal"
 
     def send(self, request: SendRequest) -> None:
@@ -126,7 +126,10 @@ class Producer:
         self._topic.append(self, request)
 
     def repeat(self, request: SendRequest, *, is_stored: bool) -> Repeat:
-        """The send just accepted repeats an earlier one: it gets its receipt when that one is stored, in its turn."""
+        """Note that the send just accepted repeats an earlier one.
+
+        It gets its receipt in its turn, once that one is stored.
+        """
         repeat = Repeat(self._settled + self._pending - 1, request, is_stored=is_stored)
         self._repeats.append(repeat)
         if is_stored:
@@ -195,7 +198,7 @@ class Producer:
         self.is_ready = self.is_open
 
     def throttle(self, limit: object, *, throttled: bool) -> None:
-        """Stop the transport from reading while any limit wants it to; `limit` is the one that speaks. Repeatable."""
+        """Stop or resume the transport's reading for `limit`. It reads only while no limit stops it. Safe to repeat."""
         was_throttled = bool(self._throttles)
         if throttled:
             self._throttles.add(limit)
@@ -217,13 +220,13 @@ class Producer:
         self.detach()
 
     def detach(self) -> None:
-        """The connection is gone, or the client closed it. Sends already queued are stored all the same. Repeatable."""
+        """Detach: the connection is gone, or the client closed the producer. Queued sends are stored. Repeatable."""
         if self.is_open:
             self._end()
             self._topic.remove_producer(self)
 
     def closed_by_broker(self, error: BrokerError | None) -> None:
-        """End it from this side: the client looks the topic up again and resends what got no receipt. Repeatable."""
+        """Close it for the broker: the client looks up the topic again and resends what has no receipt. Repeatable."""
         if self.is_open:
             self._end()
             self._idle.set()

@@ -1,8 +1,8 @@
-"""How many bytes of publishes the process holds without a receipt, over all connections, and who waits for room.
+"""Limits the bytes of publishes without a receipt, over all connections of the process.
 
-Each connection's own gate bounds what that connection may hold, but thousands of connections together could still fill
-the memory while the database is slow. Above the limit the broker stops reading from connections that publish; one that
-only consumes is read as before. Reading goes on when receipts have brought the sum down to half: it waits for the
+Each connection has a limit of its own, but thousands of connections together could still fill the memory while the
+database is slow. Above the limit the broker stops reading from connections that publish, and goes on reading from those
+that only consume. It reads from all again when receipts have brought the sum down to half. So reading waits for the
 broker's own commits, never for a peer's frames.
 """
 
@@ -14,14 +14,14 @@ __all__ = ["PublishAccount", "PublishBudget"]
 
 
 class Throttled(Protocol):
-    """A producer, as the budget pauses it."""
+    """The part of a producer that the budget needs."""
 
     def throttle(self, limit: object, *, throttled: bool) -> None:
         """Stop reading from the producer's peer, or go on, as `limit` says."""
 
 
 class PublishBudget:
-    """The sum over all topics. Touched by the event loop only."""
+    """The sum over all topics. Only the event loop touches it."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.size_bytes = 0
@@ -34,7 +34,7 @@ class PublishBudget:
         return PublishAccount(self)
 
     def add(self, producer: Throttled, size_bytes: int) -> None:
-        """Count a publish; its producer is not read from any more while the sum is above the limit."""
+        """Count a publish. While the sum is above the limit, the broker stops reading from its producer."""
         self.size_bytes += size_bytes
         if self.size_bytes > self._limit_bytes and producer not in self._paused:
             self.pauses += 1
@@ -51,7 +51,7 @@ class PublishBudget:
 
 
 class PublishAccount:
-    """One topic's share. When the topic leaves memory, its share goes with it, whoever still waits for an answer."""
+    """One topic's share of the sum. It ends when the topic leaves memory, even if sends still wait for answers."""
 
     __slots__ = ("_budget", "_size_bytes")
 

@@ -1,7 +1,7 @@
-"""A topic's publish rate: the broker stops reading from a producer beyond it until there is room again.
+"""A topic's publish rate: the broker stops reading from a producer that exceeds it until there is room again.
 
-What was read is stored: nothing is lost or refused. As upstream, what stops is a producer's connection, and with it the
-other producers on it; connections that send to other topics are not touched.
+The broker stores what it has read: nothing is lost or refused. As in Pulsar, the producer's whole connection stops,
+with the other producers on it. Connections that send to other topics go on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CallLater = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
 
 
 class PublishLimit:
-    """One or two buckets, messages and bytes, and the producers that wait for them."""
+    """A bucket of messages, one of bytes, or both, and the producers that wait for them."""
 
     def __init__(self, clock: Clock, *, messages: int, size_bytes: int, call_later: CallLater) -> None:
         """Units a second, 0 = no limit."""
@@ -41,7 +41,7 @@ class PublishLimit:
     def of(
         cls, policies: Policies, clock: Clock, call_later: CallLater, *, replaces: PublishLimit | None
     ) -> PublishLimit | None:
-        """The limit these policies set in place of an earlier one, whose count goes on; None = none."""
+        """Return the limit that these policies set, or None. It takes over the count of an earlier limit."""
         messages, size_bytes = policies.publish_rate_messages, policies.publish_rate_bytes
         if replaces is not None:
             replaces.release()
@@ -52,7 +52,7 @@ class PublishLimit:
         return limit
 
     def sent(self, producer: Producer, request: SendRequest) -> None:
-        """Count a send; its producer's peer is not read from any more when the limit is reached."""
+        """Count a send. If the limit is reached, the broker stops reading from its producer."""
         now_ms = self._clock.now_ms()
         if self._messages is not None:
             self._messages.take(request.messages, now_ms)
