@@ -1,4 +1,4 @@
-"""Arguments of a wrong type, refused before anything is asked of the broker."""
+"""Checks of the arguments' types, made before the client asks the broker anything."""
 
 from __future__ import annotations
 
@@ -26,45 +26,45 @@ __all__ = [
 
 
 def require_choice(name: str, value: object, choices: type[enum.Enum]) -> None:
-    """Raises InvalidConfiguration for what is no member, such as a member's name as a string."""
+    """Raise InvalidConfiguration unless the value is a member of the enum. The name of a member is not enough."""
     if not isinstance(value, choices):
         members = ", ".join(f"{choices.__name__}.{member.name}" for member in choices)
         raise InvalidConfiguration(f"{name} is one of {members}, not {value!r}")
 
 
 def require_callable(name: str, value: object) -> None:
-    """Raises InvalidConfiguration for what is neither None nor can be called."""
+    """Raise InvalidConfiguration unless the value is None or can be called."""
     if value is not None and not callable(value):
         raise InvalidConfiguration(f"{name} is a function, not {value!r}")
 
 
 def is_coroutine_function(function: object) -> bool:
-    """Whether calling it gives a coroutine; objects that are called like one count too."""
+    """Whether a call returns a coroutine. This includes objects whose `__call__` is a coroutine function."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def require_plain_function(name: str, value: object) -> None:
-    """As `require_callable`, and raises it for a coroutine function too: no event loop of the application's runs it."""
+    """Like `require_callable`, and refuse a coroutine function too: no event loop of the application would run it."""
     require_callable(name, value)
     if is_coroutine_function(value):
         raise InvalidConfiguration(f"{name} is a coroutine function: that needs vela.aio")
 
 
 def require_kind(name: str, value: object, *kinds: type) -> None:
-    """Raises InvalidConfiguration for what is neither None nor an instance of one of these."""
+    """Raise InvalidConfiguration unless the value is None or an instance of one of these."""
     if value is not None and not isinstance(value, kinds):
         wanted = " or ".join(f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in kinds)
         raise InvalidConfiguration(f"{name} is a {wanted.replace('builtins.', '')}, not {value!r}")
 
 
 def require_methods(name: str, value: object, *methods: str) -> None:
-    """Raises InvalidConfiguration for what is neither None nor has these methods."""
+    """Raise InvalidConfiguration unless the value is None or has these methods."""
     if value is not None and not all(callable(getattr(value, method, None)) for method in methods):
         raise InvalidConfiguration(f"{name} is an object with {' and '.join(methods)}, not {value!r}")
 
 
 def require_text(name: str, value: object) -> None:
-    """Raises InvalidConfiguration for what is neither None nor a string that has bytes in UTF-8."""
+    """Raise InvalidConfiguration unless the value is None or a string that can be encoded in UTF-8."""
     if value is None:
         return
     if not isinstance(value, str):
@@ -77,7 +77,7 @@ def require_text(name: str, value: object) -> None:
 
 
 def require_strings(name: str, value: object) -> None:
-    """Raises InvalidConfiguration for what is no mapping of strings to strings."""
+    """Raise InvalidConfiguration unless the value is a mapping of strings to strings."""
     if not isinstance(value, Mapping):
         raise InvalidConfiguration(f"{name} is a dictionary of strings, not {value!r}")
     for key, each in value.items():
@@ -88,7 +88,7 @@ def require_strings(name: str, value: object) -> None:
 
 
 def require_numbers(name: str, value: object) -> None:
-    """Raises InvalidConfiguration for what is no mapping of strings to whole numbers, 0 to 2^64 - 1."""
+    """Raise InvalidConfiguration unless the value maps strings to whole numbers from 0 to 2^64 - 1."""
     if not isinstance(value, Mapping):
         raise InvalidConfiguration(f"{name} is a dictionary of names and whole numbers, not {value!r}")
     for key, each in value.items():
@@ -99,13 +99,13 @@ def require_numbers(name: str, value: object) -> None:
 
 
 def require_whole(name: str, value: object, *, least: int = 0) -> None:
-    """Raises InvalidConfiguration for what is no whole number, or too small a one."""
+    """Raise InvalidConfiguration unless the value is a whole number that is large enough."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InvalidConfiguration(f"{name} is a whole number, at least {least}, not {value!r}")
 
 
 def require_number(name: str, value: object, *, least: float | None = 0) -> None:
-    """Raises InvalidConfiguration for what is no number, or too small a one; `least` None = above 0."""
+    """Raise InvalidConfiguration unless the value is a number that is large enough. `least` None means above 0."""
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
     if not (number > 0 if least is None else number >= least):
         wanted = "above 0" if least is None else f"at least {least:g}"
@@ -113,7 +113,7 @@ def require_number(name: str, value: object, *, least: float | None = 0) -> None
 
 
 def milliseconds(name: str, value: object) -> float:
-    """A time that may be waited for, however long. Raises InvalidConfiguration for what is none."""
+    """Check a duration of any length. Raises InvalidConfiguration if it is not one."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidConfiguration(f"{name} is a number of milliseconds, not {value!r}")
     try:

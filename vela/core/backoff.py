@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt."""
+"""The pause before the next attempt."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Backoff:
         self._next_ms = self._initial_ms
 
     def next_ms(self, chance: float) -> float:
-        """The next pause; `chance` is a random number in [0, 1)."""
+        """Return the next pause. `chance` is a random number in [0, 1)."""
         pause_ms = self._next_ms
         self._next_ms = min(pause_ms * 2, self._max_ms)
         return pause_ms * (1 - _JITTER * chance)
 
     def reset(self) -> None:
-        """The attempt succeeded: begin with the shortest pause again."""
+        """Begin with the shortest pause again, because an attempt succeeded."""
         self._next_ms = self._initial_ms

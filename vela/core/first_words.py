@@ -1,4 +1,4 @@
-"""How far a connection came that is being opened, and what came in place of the handshake, in words."""
+"""How far a new connection came, and what came in place of the handshake, in words."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _FRAME: Final = b"\0"  # of the binary protocol: a frame's size begins so
 
 
 def begins_a_frame(first: bytes) -> bool:
-    """Whether these may be the first bytes of the binary protocol; not when there are none."""
+    """Whether these may be the first bytes of the binary protocol. False if there are none."""
     return first.startswith(_FRAME)
 
 
 def speaks_something_else(url: str, first: bytes, *, wanted: str) -> str:
-    """What to tell about an address whose first bytes are not those of the `wanted` protocol."""
+    """Describe an address whose first bytes are not those of the `wanted` protocol."""
     if first.startswith(b"HTTP/"):
         advice = (
             "that is HTTP; the URL of a broker's HTTP port begins with ws://, or with wss:// if it speaks TLS"
@@ -30,7 +30,7 @@ def speaks_something_else(url: str, first: bytes, *, wanted: str) -> str:
 
 
 class FirstWords:
-    """What a peer of the binary protocol said before CONNECTED."""
+    """The bytes that a peer of the binary protocol sent before CONNECTED."""
 
     __slots__ = ("_first", "_url", "_with_tls", "is_answered", "is_reached")
 
@@ -44,26 +44,26 @@ class FirstWords:
         self._first = b""
 
     def begin_a_frame(self, data: bytes) -> bool:
-        """Hears the next bytes. False: they are no frame's, however they go on."""
+        """Take the next bytes. Return False if they cannot be a frame, whatever follows."""
         self.is_answered = True
         self._first += data[: _SHOWN_BYTES - len(self._first)]
         return not self._first or begins_a_frame(self._first)
 
     @property
     def refusal(self) -> str:
-        """Why the handshake failed."""
+        """Return why the handshake failed."""
         return speaks_something_else(self._url, self._first, wanted="the protocol")
 
     @property
     def standing(self) -> str:
-        """How far it came."""
+        """Return how far the connection came."""
         if not self.is_reached:
             return f"the connection to {self._url} is not made yet{self._with_tls}"
         return f"{self._url} {self.progress}"
 
     @property
     def progress(self) -> str:
-        """As `standing`, of one that was reached: what it did."""
+        """Return what a peer that was reached did; otherwise like `standing`."""
         if not self.is_answered:
             return "took the connection and did not answer, is the port right?"
         if not self._first:

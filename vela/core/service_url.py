@@ -22,7 +22,7 @@ _SCHEMES: Final = {  # scheme -> (encrypted, WebSocket, default port)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerAddress:
-    """Where to connect to."""
+    """The address of one broker."""
 
     host: str
     port: int
@@ -35,7 +35,7 @@ class BrokerAddress:
 
     @property
     def url(self) -> str:
-        """The address as a URL."""
+        """Return the address as a URL."""
         if self.websocket_path is None:
             return f"{'pulsar+ssl' if self.tls else 'pulsar'}://{self}"
         return f"{'wss' if self.tls else 'ws'}://{self}{self.websocket_path}"
@@ -43,7 +43,7 @@ class BrokerAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceUrl:
-    """The brokers that a client may ask; at least one."""
+    """The brokers that a client may ask. There is at least one."""
 
     addresses: tuple[BrokerAddress, ...]
 
@@ -74,7 +74,7 @@ def parse_service_url(text: str, *, use_tls: bool = False) -> ServiceUrl:
 
 
 def parse_broker_url(text: str) -> BrokerAddress:
-    """Reads the one address that a LOOKUP_RESPONSE names. Raises InvalidUrl."""
+    """Read the single address that a LOOKUP_RESPONSE names. Raises InvalidUrl."""
     addresses = parse_service_url(text).addresses
     if len(addresses) != 1:
         raise InvalidUrl(f"{text!r} names several hosts where one broker is meant")

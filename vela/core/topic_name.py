@@ -1,4 +1,4 @@
-"""Names of topics as the client's callers write them: short ones made whole, and the names of partitions."""
+"""Topic names as callers of the client write them: completes short names, and makes names of partitions."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ __all__ = ["base_name", "full_name", "namespace_of", "partition_index", "partiti
 
 
 def full_name(topic: str) -> str:
-    """ "t" and "tenant/namespace/t" as persistent://tenant/namespace/t; whole names as they are.
+    """Return the full name, such as persistent://tenant/namespace/t for "tenant/namespace/t". Full names stay.
 
-    Raises InvalidTopicName; InvalidConfiguration for what is no string, a ValueError as in Apache's client.
+    Raises InvalidTopicName, and InvalidConfiguration (a ValueError, as in Apache's client) for anything but a string.
     """
     return _parse(topic).full
 
 
 def namespace_of(topic: str) -> str:
-    """ "tenant/namespace" of a topic. Raises InvalidTopicName."""
+    """Return the namespace of a topic as "tenant/namespace". Raises InvalidTopicName."""
     return _parse(topic).namespace_name
 
 
 def base_name(topic: str) -> str:
-    """The partitioned topic that a partition is of, in full; any other topic's own name. Raises InvalidTopicName."""
+    """Return the full name of a partition's topic, or of any other topic itself. Raises InvalidTopicName."""
     return _parse(topic).base
 
 
 def partition_name(topic: str, index: int) -> str:
-    """The topic that is partition `index` of `topic`."""
+    """Return the name of partition `index` of `topic`."""
     return f"{topic}-partition-{index}"
 
 
 def partition_index(topic: str) -> int:
-    """Which partition a topic is, -1 = none. Raises InvalidTopicName."""
+    """Return the index of a partition, or -1 if the topic is not one. Raises InvalidTopicName."""
     index = _parse(topic).partition
     return -1 if index is None else index
 

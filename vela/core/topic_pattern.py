@@ -1,4 +1,4 @@
-"""Which topics a pattern matches, and what has changed since the last time."""
+"""Which topics a pattern matches, and how that has changed since the last look."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TopicPattern:
     """
 
     def __init__(self, pattern: str | re.Pattern[str]) -> None:
-        """Raises InvalidTopicName for what is no such pattern."""
+        """Read a pattern. Raises InvalidTopicName if it is not one."""
         text = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
         flags = pattern.flags & ~re.UNICODE if isinstance(pattern, re.Pattern) else 0
         rest = text.partition("://")[2] or text
@@ -51,11 +51,11 @@ class TopicPattern:
             raise InvalidTopicName(f"{text!r} is not a regular expression: {error}") from None
 
     def matching(self, topics: Iterable[str]) -> frozenset[str]:
-        """Those that are meant, partitions as the topic they are of."""
+        """Return the topics that match. A partition counts as its topic."""
         whole = {base_name(full_name(topic)) for topic in topics}
         return frozenset(topic for topic in whole if self._names.fullmatch(topic.split("/", 4)[4]))
 
     def changes(self, known: Iterable[str], topics: Iterable[str]) -> TopicChanges:
-        """From the topics known to those that a namespace holds now."""
+        """Return the difference between the known topics and those in the namespace now."""
         now, before = self.matching(topics), frozenset(known)
         return TopicChanges(added=now - before, removed=before - now)

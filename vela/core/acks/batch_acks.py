@@ -15,7 +15,7 @@ MAX_BATCH_SIZE: Final = 1 << 20
 
 
 class Batch:
-    """One batch of which some messages are acked here; bit i stands for message i."""
+    """A batch that is partly acked here. Bit i stands for message i."""
 
     __slots__ = ("is_waiting", "previous_acked", "remaining", "size", "told")
 
@@ -28,16 +28,15 @@ class Batch:
 
     @property
     def unsent(self) -> int:
-        """Messages acked here of which the broker was not told."""
+        """The messages that are acked here and of which the broker does not know yet."""
         return self.told & ~self.remaining
 
 
 class BatchAcks:
     """The batches of one topic that are partly acked here.
 
-    Whole ids suffice, those that were written down and read back too: what is known of a batch is found by its
-    position, not carried by the ids. A batch is forgotten when it is wholly acked, and begun anew when it is
-    delivered again.
+    A message id is enough, even one that was stored and read back: the state of a batch is found by its position and
+    is not part of its ids. A batch is forgotten when it is wholly acked, and tracked anew when it is delivered again.
     """
 
     __slots__ = ("_open",)
@@ -49,11 +48,11 @@ class BatchAcks:
         return len(self._open)
 
     def get(self, position: Position) -> Batch | None:
-        """What is known of a batch, None when nothing of it is acked."""
+        """Return what is known of a batch, or None if none of its messages is acked."""
         return self._open.get(position)
 
     def open(self, position: Position, size: int) -> Batch:
-        """Begin with a batch of which nothing was acked. Raises ValueError for a size that no batch has."""
+        """Start to track a batch without acks. Raises ValueError for a size that no batch has."""
         if not 0 < size <= MAX_BATCH_SIZE:
             raise ValueError(
                 f"the id names a message of a batch of {size}; acknowledge with ids as they were received"
@@ -62,9 +61,9 @@ class BatchAcks:
         return batch
 
     def delivered(self, position: Position, size: int, ack_set: int | None) -> None:
-        """The batch came (again): `ack_set` has the bits of what is to be processed, None = all.
+        """Note a delivery of the batch. `ack_set` has the bits of the messages to process; None means all.
 
-        What was acked and told to the broker counts no longer, the broker knows better; what it was not told does.
+        Acks that the broker was told of no longer count here: its ack set includes them. The others still count.
         """
         known = self._open.get(position)
         if known is None and ack_set is None:
@@ -80,16 +79,16 @@ class BatchAcks:
             self._open[position] = fresh
 
     def close(self, position: Position) -> None:
-        """The batch is acked, or of no interest any more. Safe to repeat."""
+        """Forget a batch that is wholly acked or no longer needed. Safe to repeat."""
         self._open.pop(position, None)
 
     def close_through(self, position: Position) -> None:
-        """As `close`, for every batch up to this position."""
+        """Forget every batch up to this position, like `close`."""
         for known in [known for known in self._open if known <= position]:
             del self._open[known]
 
     def forget_settled(self) -> None:
-        """Forget those of which nothing waits to be sent: the link was lost, and they come again as the broker says."""
+        """Forget batches without unsent acks, after a lost link: the broker delivers them again with what it knows."""
         self._open = {position: batch for position, batch in self._open.items() if batch.is_waiting}
 
     def clear(self) -> None:

@@ -26,7 +26,7 @@ EntryAck: TypeAlias = tuple[int, int, int | None]
 
 
 class PendingAcks(NamedTuple):
-    """What is to be sent, in this order."""
+    """The acks to send, in this order."""
 
     cumulative: EntryAck | None
     individual: list[EntryAck]  # ascending by position, none of them covered by `cumulative`
@@ -35,9 +35,9 @@ class PendingAcks(NamedTuple):
 class AckGrouping:
     """Acks of one topic between the application's call and the command to the broker. No timer inside.
 
-    Whoever sees `is_full` sends `take()` at once; else it goes out `group_ms` after the first ack of the group.
-    Only what can be sent is taken, so that without a connection acks stay here. Acking a message twice is
-    acking it once. Without `batch_index_acks` nothing is sent of a batch before its last message is acked.
+    The caller sends `take()` at once if `is_full`, and otherwise `group_ms` after the first ack of the group. It takes
+    only what it can send, so acks stay here while there is no connection. Acking a message twice has no further effect.
+    Without `batch_index_acks`, acks of a batch are sent only when its last message is acked.
     """
 
     __slots__ = ("_batch_index_acks", "_batches", "_cumulative", "_max_ids", "_partly", "_whole", "is_full")
@@ -60,15 +60,15 @@ class AckGrouping:
         self.is_full = False
 
     def __len__(self) -> int:
-        """Ids gathered."""
+        """The number of ids gathered."""
         return len(self._whole) + len(self._partly) + (self._cumulative is not None)
 
     # -- the application's acks ------------------------------------------------------------------------------------
 
     def add(self, ledger_id: int, entry_id: int, batch_index: int = -1, batch_size: int = 0) -> bool:
-        """Ack one message; whether all of its entry is acked now.
+        """Ack one message. Return whether its whole entry is acked now.
 
-        Raises ValueError for an id that names a message which its batch cannot have; nothing changes then.
+        Raises ValueError, and changes nothing, for an id of a message that its batch cannot have.
         """
         position = (ledger_id, entry_id)
         if batch_index >= 0:
@@ -102,8 +102,8 @@ class AckGrouping:
     ) -> Position | None:
         """Ack everything up to and including one message.
 
-        Returns the last entry that is wholly acked thereby, None when the call changed nothing. Inside a batch and
-        without batch index acks that is the entry before, once a batch. Raises ValueError as `add`.
+        Returns the last entry that is wholly acked by this call, or None if the call changed nothing. Inside a batch,
+        and without batch index acks, that is the entry before, once for each batch. Raises ValueError like `add`.
         """
         position, remaining = (ledger_id, entry_id), None
         if batch_index >= 0 and (remaining := self._remaining_after(position, batch_index, batch_size)):
@@ -118,7 +118,7 @@ class AckGrouping:
         return self._cover((ledger_id, entry_id, None))
 
     def _remaining_after(self, position: Position, batch_index: int, batch_size: int) -> int | None:
-        """What of a batch stays unacked; None = nothing."""
+        """Return the bits of a batch that stay unacked, or None if all are acked."""
         batch = self._batches.get(position)
         if batch is None:
             if position in self._whole:
@@ -154,7 +154,7 @@ class AckGrouping:
     # -- sending ---------------------------------------------------------------------------------------------------
 
     def take(self) -> PendingAcks | None:
-        """Take out what is gathered, None when that is nothing. The caller sends it."""
+        """Remove and return the gathered acks for the caller to send, or None if there are none."""
         if not len(self):
             return None
         individual: list[EntryAck] = [(ledger_id, entry_id, None) for ledger_id, entry_id in self._whole]
@@ -183,7 +183,7 @@ class AckGrouping:
     # -- deliveries ------------------------------------------------------------------------------------------------
 
     def acked_messages(self, ledger_id: int, entry_id: int) -> int:
-        """Bits of the messages of an entry that are acked and not yet sent; ALL_ACKED, or 0 for none.
+        """Return the bits of an entry's messages that are acked and not yet sent; ALL_ACKED, or 0 for none.
 
         A delivery of them is a duplicate: the broker does not know yet.
         """
@@ -198,23 +198,26 @@ class AckGrouping:
         return batch.unsent if batch is not None and batch.is_waiting else 0
 
     def unacked_messages(self, ledger_id: int, entry_id: int, batch_size: int) -> int:
-        """Bits of the messages of an entry that are not acked, as far as is known here. Not a batch: bit 0."""
+        """Return the bits of an entry's messages that are not acked, as far as is known here.
+
+        A single message is bit 0.
+        """
         if self.acked_messages(ledger_id, entry_id) == ALL_ACKED:
             return 0
         batch = self._batches.get((ledger_id, entry_id))
         return (1 << max(batch_size, 1)) - 1 if batch is None else batch.remaining
 
     def delivered(self, ledger_id: int, entry_id: int, batch_size: int, ack_set: int | None) -> None:
-        """A batch came; see `BatchAcks.delivered`. To be called for batches only, before their messages are shown."""
+        """Note a delivery of a batch, before its messages are shown. See `BatchAcks.delivered`."""
         if ack_set is not None or self._batches:
             self._batches.delivered((ledger_id, entry_id), batch_size, ack_set)
 
     def attached(self) -> None:
-        """The consumer is on a new link: what is not acked comes again. What is gathered stays."""
+        """Note that the consumer has a new link, on which unacked messages come again. Gathered acks stay."""
         self._batches.forget_settled()
 
     def clear(self) -> None:
-        """Forget everything: after a seek of the client's own."""
+        """Forget everything, after a seek of this client."""
         self._batches.clear()
         self._whole.clear()
         self._partly.clear()
@@ -223,7 +226,7 @@ class AckGrouping:
 
 
 class NoAckGrouping(AckGrouping):
-    """Of topics that store nothing: acks change nothing and nothing is sent."""
+    """For topics that store nothing: acks change nothing, and nothing is sent."""
 
     __slots__ = ()
 
@@ -240,7 +243,7 @@ class NoAckGrouping(AckGrouping):
 
 
 def _covers(known: EntryAck, ack: EntryAck) -> bool:
-    """Whether a cumulative ack of `known` acks all that one of `ack` would; of one batch the later is the larger."""
+    """Whether a cumulative ack of `known` covers one of `ack`. Within a batch, the later message covers more."""
     if known[:2] != ack[:2]:
         return known[:2] > ack[:2]
     return known[2] is None or known[2] == ack[2]

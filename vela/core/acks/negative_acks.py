@@ -25,7 +25,7 @@ _PERIODS: Final = 3  # in one delay
 
 
 class NegativeAckTimer(StrEnum):
-    """When negatively acked messages come back, for a delay of d ms."""
+    """At which time negatively acked messages come back, for a delay of d ms."""
 
     PRECISE = "precise"  # one timer at the earliest due time: after d, at most 32 ms later
     TRUNCATED = "truncated"  # upstream today: due times cut to 256 ms, up to that much before d
@@ -74,7 +74,7 @@ class NegativeAcks:
             self._next_look_ms = now_ms + self._period_ms
 
     def _rounded(self, due_ms: int) -> int:
-        """A due time in whole ticks, so that what is due at nearly the same time comes back together."""
+        """Return a due time in whole ticks, so that entries due at nearly the same time come back together."""
         match self._timer:
             case NegativeAckTimer.PRECISE:
                 return due_ms + -due_ms % _PRECISE_TICK_MS
@@ -84,22 +84,22 @@ class NegativeAcks:
                 return due_ms
 
     def remove(self, position: Position) -> None:
-        """The entry was acked after all. Safe to repeat."""
+        """Forget an entry that was acked after all. Safe to repeat."""
         self._wheel.cancel(position)
 
     def remove_through(self, position: Position) -> None:
-        """As `remove`, for every entry up to this one."""
+        """Forget every entry up to this one, like `remove`."""
         for known in [known for known in self._wheel if known <= position]:
             self._wheel.cancel(known)
 
     def next_due_ms(self) -> int | None:
-        """When `pop_due` is to be called next, None while nothing waits."""
+        """Return when to call `pop_due` next, or None while nothing waits."""
         if self._period_ms and self._wheel:
             return self._next_look_ms
         return self._wheel.next_due_ms()
 
     def pop_due(self, now_ms: int) -> list[Position]:
-        """Take out the entries whose time has come, ascending."""
+        """Remove and return the due entries, ascending."""
         if self._period_ms:
             if self._next_look_ms is None or now_ms < self._next_look_ms:
                 return []
@@ -110,6 +110,6 @@ class NegativeAcks:
         return due
 
     def clear(self) -> None:
-        """Forget them: everything is delivered again anyway, or the consumer leaves."""
+        """Forget all entries: everything is delivered again anyway, or the consumer leaves."""
         self._wheel.clear()
         self._next_look_ms = None

@@ -1,4 +1,4 @@
-"""How a consumer acknowledges and what it asks for again: its choices, checked."""
+"""A consumer's options for acks and redelivery, checked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["AckOptions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckOptions:
-    """Of one consumer; what its trackers refuse, they refuse when it is made."""
+    """The options of one consumer. Its trackers refuse bad values when the consumer is made."""
 
     is_shared: (
         bool  # Shared or Key_Shared: single entries can be asked for again, cumulative acks are refused

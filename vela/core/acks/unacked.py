@@ -1,4 +1,4 @@
-"""Messages taken and not acked: the ack timeout's trackers."""
+"""Trackers of the ack timeout: messages that the application took and has not acked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIN_TICK_MS: Final = 100
 def unacked_tracker(
     timeout_ms: int | None, *, tick_ms: int = DEFAULT_TICK_MS, backoff: RedeliveryBackoff | None = None
 ) -> UnackedTracker | None:
-    """The tracker for these settings; None = no ack timeout: nothing is tracked, and nothing times out.
+    """Return the tracker for these settings, or None if there is no ack timeout.
 
     Raises ValueError for a timeout under a second that is not 0 or None, and for a tick under 100 ms.
     """
@@ -47,8 +47,8 @@ def unacked_tracker(
 class UnackedTracker:
     """Entries taken by the application; one that is not removed expires after (timeout, timeout + 2 ticks].
 
-    A wheel of ceil(timeout / tick) + 1 slots: what is added goes into the last, a tick pops the first. No timer
-    inside: whoever calls `start` calls `pop_expired` at `next_tick_ms`, as long as that is not None.
+    It is a wheel of ceil(timeout / tick) + 1 slots: an entry is added to the last one, and a tick removes the first. It
+    has no timer: the caller of `start` calls `pop_expired` at `next_tick_ms`, as long as that is not None.
     """
 
     __slots__ = ("_slot_of", "_slots", "_tick_ms", "next_tick_ms")
@@ -64,28 +64,28 @@ class UnackedTracker:
 
     @property
     def slots(self) -> int:
-        """Slots of the wheel."""
+        """The number of slots of the wheel."""
         return len(self._slots)
 
     def start(self, now_ms: int) -> None:
-        """The first entry after a pause is about to be added."""
+        """Begin to tick: the first entry after a pause is about to be added."""
         self.next_tick_ms = now_ms + self._tick_ms
 
     def add(self, position: Position, redelivery_count: int = 0) -> None:
-        """The application took a message of an entry; what is tracked already keeps its time."""
+        """Track an entry of which the application took a message. An entry that is tracked already keeps its time."""
         if position not in self._slot_of:
             slot = self._slots[-1]
             slot.add(position)
             self._slot_of[position] = slot
 
     def remove(self, position: Position) -> None:
-        """The entry was acked, refused, or is delivered again. Safe to repeat."""
+        """Stop tracking an entry: it was acked, refused, or is delivered again. Safe to repeat."""
         slot = self._slot_of.pop(position, None)
         if slot is not None:
             slot.discard(position)
 
     def remove_through(self, position: Position) -> None:
-        """As `remove`, for every entry up to this one: a cumulative ack."""
+        """Stop tracking every entry up to this one, for a cumulative ack."""
         for known in [known for known in self._slot_of if known <= position]:
             self.remove(known)
 
@@ -96,10 +96,10 @@ class UnackedTracker:
         self._slot_of.clear()
 
     def pop_expired(self, now_ms: int) -> list[Position]:
-        """One tick, if it is time: take out the entries that expire with it, ascending.
+        """Carry out a tick if it is due: remove and return the entries that expire with it, ascending.
 
-        A late tick is one tick all the same, and the next follows a whole tick later: that can make an entry late,
-        but catching up would make those added meanwhile early.
+        A late tick still counts as one, and the next follows a whole tick later. That can make an entry late, but
+        catching up would make entries that were added meanwhile early.
         """
         if self.next_tick_ms is None or now_ms < self.next_tick_ms:
             return []
@@ -108,7 +108,7 @@ class UnackedTracker:
         return expired
 
     def _turn(self, now_ms: int) -> list[Position]:
-        """The first slot's entries, ascending; an empty slot takes the last place."""
+        """Remove the first slot and return its entries, ascending. An empty slot takes the last place."""
         expired = self._slots.popleft()
         self._slots.append(set())
         for position in expired:
@@ -117,7 +117,7 @@ class UnackedTracker:
 
 
 class BackoffUnackedTracker(UnackedTracker):
-    """After the timeout an entry waits once more, longer with its redelivery count, and then expires."""
+    """After the timeout, an entry waits a second time, longer for a higher redelivery count, and then expires."""
 
     __slots__ = ("_backoff", "_counts", "_waiting")
 

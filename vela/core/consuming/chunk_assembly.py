@@ -16,7 +16,7 @@ EXPIRY_MS: Final = 60_000
 
 
 class Chunk(NamedTuple):
-    """What the metadata of an entry says of the message it is a piece of."""
+    """The metadata of a chunk, about the message that it belongs to."""
 
     uuid: str
     chunk_id: int  # from 0
@@ -26,7 +26,7 @@ class Chunk(NamedTuple):
 
 
 class ChunkOutcome(NamedTuple, Generic[I]):
-    """What a chunk led to."""
+    """The result of one chunk."""
 
     payload: bytes | None = None  # of the whole message (to be decompressed), None = not complete
     ids: tuple[I, ...] = ()  # of its chunks, in order, when complete
@@ -35,7 +35,7 @@ class ChunkOutcome(NamedTuple, Generic[I]):
 
 
 class _Incomplete(Generic[I]):
-    """A message of which chunks are missing."""
+    """A message with missing chunks."""
 
     __slots__ = ("chunks", "ids", "pieces", "received_bytes", "since_ms", "total_bytes")
 
@@ -49,10 +49,11 @@ class _Incomplete(Generic[I]):
 
 
 class ChunkAssembler(Generic[I]):
-    """Messages under way, at most `max_pending` of them; beyond that the oldest is given up.
+    """The incomplete messages, at most `max_pending` of them. Beyond that, the oldest is given up.
 
-    `auto_ack_oldest`: the chunks of one given up are acked, otherwise they may come again. One that stays incomplete
-    for `expiry_ms` is acked in any case: its producer is gone. 0 = never. Mirrors Pulsar's consumers.
+    With `auto_ack_oldest`, the chunks of a message that is given up are acked; otherwise they may come again. The
+    chunks of a message that stays incomplete for `expiry_ms` (0 = for ever) are acked in any case, because its producer
+    is gone. Pulsar's consumers do the same.
     """
 
     __slots__ = ("_auto_ack_oldest", "_expiry_ms", "_incomplete", "_max_pending")
@@ -73,10 +74,10 @@ class ChunkAssembler(Generic[I]):
         return len(self._incomplete)
 
     def add(self, chunk: Chunk, message_id: I, payload: bytes, now_ms: int) -> ChunkOutcome[I]:
-        """Takes a chunk, its payload decrypted. A chunk delivered twice changes nothing.
+        """Take a chunk with its decrypted payload. A chunk that is delivered twice changes nothing.
 
-        A first chunk begins anew; one out of order ends its message, whose chunks then come again or, when they are
-        older than the expiry, are acked.
+        A first chunk starts its message again. A chunk out of order ends its message; the chunks come again or, if they
+        are older than the expiry, are acked.
         """
         waiting = self._incomplete.get(chunk.uuid)
         acknowledge: list[I] = []
@@ -104,7 +105,7 @@ class ChunkAssembler(Generic[I]):
         )
 
     def take_expired(self, now_ms: int) -> tuple[I, ...]:
-        """Ids of chunks whose message stayed incomplete too long: to be acked."""
+        """Remove messages that stayed incomplete for too long, and return the ids of their chunks to ack."""
         expired: list[I] = []
         if self._expiry_ms:
             while self._incomplete:
@@ -115,13 +116,13 @@ class ChunkAssembler(Generic[I]):
         return tuple(expired)
 
     def next_expiry_ms(self) -> int | None:
-        """When `take_expired` has something to give, None = nothing waits."""
+        """Return when `take_expired` will have something, or None if nothing waits."""
         if not self._expiry_ms or not self._incomplete:
             return None
         return next(iter(self._incomplete.values())).since_ms + self._expiry_ms
 
     def clear(self) -> None:
-        """Forgets everything: the connection is new and unacked chunks come again."""
+        """Forget everything: the connection is new, and unacked chunks come again."""
         self._incomplete.clear()
 
     def _begin(self, chunk: Chunk, now_ms: int, acknowledge: list[I], redeliver: list[I]) -> _Incomplete[I]:
@@ -140,7 +141,7 @@ class ChunkAssembler(Generic[I]):
 
 
 def _continues(waiting: _Incomplete[I], chunk: Chunk, payload: bytes) -> bool:
-    """It is the next chunk of the message, and does not make it larger than it said it would be."""
+    """Whether this is the next chunk of the message and the message stays within its announced size."""
     return (
         chunk.chunk_id == len(waiting.ids)
         and chunk.chunks == waiting.chunks

@@ -1,4 +1,4 @@
-"""What a consumer counts of its receiving."""
+"""A consumer's counters of received messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ConsumerCounters"]
 
 
 class ConsumerCounters:
-    """Since the consumer was made. Read them at any time; whoever wants rates takes differences."""
+    """Counts since the consumer was made. Read them at any time, and take differences for rates."""
 
     __slots__ = (
         "bytes_received",

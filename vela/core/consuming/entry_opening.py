@@ -27,7 +27,7 @@ _SMALLEST_GROUP_BYTES: Final = 6  # of a batch: size u32 and the two bytes of pa
 
 
 class OpenedEntry(NamedTuple):
-    """A delivery that is sound."""
+    """The content of a sound delivery."""
 
     metadata: MessageMetadata
     messages: list[Message]  # in batch order; empty for a chunk
@@ -37,7 +37,7 @@ class OpenedEntry(NamedTuple):
 
 
 class Damaged(Exception):
-    """The entry is to be thrown away, once, with this reason."""
+    """The entry must be discarded, once, with this reason."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Damaged(Exception):
 
 
 class Undecryptable(Exception):
-    """No key, or a wrong one. The consumer's failure action says what becomes of the entry."""
+    """There is no key, or a wrong one. The consumer's failure action decides what happens to the entry."""
 
     def __init__(self, metadata: MessageMetadata, payload: bytes, charged: int, text: str) -> None:
         super().__init__(text)
@@ -70,9 +70,9 @@ def open_entry(
     max_uncompressed_bytes: int,
     decrypt: Decrypt | None = None,
 ) -> OpenedEntry:
-    """The messages of a delivery; those whose bit in `ack_set` is clear, and compacted ones, are left out.
+    """Return the messages of a delivery, without compacted ones and those whose bit in `ack_set` is clear.
 
-    `max_message_bytes` bounds the payload as it travels, `max_uncompressed_bytes` what it says it will be.
+    `max_message_bytes` limits the payload on the wire, `max_uncompressed_bytes` the size that it announces.
 
     Raises Damaged, or Undecryptable for an encrypted payload that `decrypt` (None: no keys) cannot read.
     """
@@ -126,10 +126,10 @@ def open_entry(
 
 
 def join_chunks(metadata: MessageMetadata, payload: bytes, *, max_joined_bytes: int) -> Message:
-    """The message whose chunks, joined, are `payload`. Raises Damaged, charging what the last chunk cost.
+    """Return the message whose joined chunks are `payload`. Raises Damaged, with the permits of the last chunk.
 
-    `metadata` is of its last chunk. Its declared size is bounded like that of a message that was not cut, but by
-    `max_joined_bytes`: the sum of the chunks is what the consumer was ready to hold.
+    `metadata` is that of its last chunk. `max_joined_bytes` limits the size that it announces: the consumer was ready
+    to store the sum of the chunks.
     """
     if metadata.compression:
         if metadata.uncompressed_size > max_joined_bytes:
@@ -155,9 +155,9 @@ def _charged(batch_size: int, ack_set: int | None) -> int:
 
 
 def entry_cost(block: bytes, ack_set: int | None) -> int:
-    """Permits that the broker took for a delivery which is not to be opened, or is damaged.
+    """Return the permits that the broker took for a delivery that is damaged or must not be opened.
 
-    The count of messages that damaged metadata gives is believed as far as the payload has room for so many.
+    The number of messages in damaged metadata counts only up to what the payload has room for.
     """
     try:
         metadata, payload_offset = parse_metadata(block)

@@ -16,7 +16,7 @@ W = TypeVar("W", bound=_Waiter)
 
 
 class PendingReceives(Generic[W]):
-    """Waiters, first come first served. One that is done (cancelled, timed out) is passed over."""
+    """The waiting receives, first come, first served. One that is done (cancelled, timed out) is passed over."""
 
     __slots__ = ("_waiters",)
 
@@ -24,19 +24,19 @@ class PendingReceives(Generic[W]):
         self._waiters: deque[W] = deque()
 
     def __bool__(self) -> bool:
-        """False = surely none waits; those passed over may still count."""
+        """False if no receive waits. True may include receives that will be passed over."""
         return bool(self._waiters)
 
     def __len__(self) -> int:
-        """Those that still wait."""
+        """Return the number of receives that still wait."""
         return sum(not waiter.done() for waiter in self._waiters)
 
     def add(self, waiter: W) -> None:
-        """The last in line."""
+        """Add a receive at the end of the line."""
         self._waiters.append(waiter)
 
     def next(self) -> W | None:
-        """Takes out the first that still waits, None when there is none."""
+        """Remove and return the first receive that still waits, or None."""
         waiters = self._waiters
         while waiters:
             waiter = waiters.popleft()
@@ -45,7 +45,7 @@ class PendingReceives(Generic[W]):
         return None
 
     def take_all(self) -> list[W]:
-        """Takes out all that still wait, in order."""
+        """Remove and return all receives that still wait, in order."""
         waiting = [waiter for waiter in self._waiters if not waiter.done()]
         self._waiters.clear()
         return waiting

@@ -1,4 +1,4 @@
-"""Whether a consumer hoards: it holds messages of a Shared subscription that others could process."""
+"""Whether a consumer hoards: its queue has messages of a Shared subscription that others could process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONG_MS: Final = 60_000
 
 
 class Prefetch:
-    """Told every `LOOK_MS` how many messages wait in the queue and how many were taken in all."""
+    """Learns every `LOOK_MS` how many messages wait in the queue and how many were taken in total."""
 
     __slots__ = ("_taken",)
 
@@ -21,6 +21,6 @@ class Prefetch:
         self._taken = 0  # in all, at the last look
 
     def hoards(self, *, queued: int, taken: int) -> bool:
-        """At the pace since the last look, the last message of the queue waits for more than a minute."""
+        """Whether the last message of the queue will wait for more than a minute, at the pace since the last look."""
         taken_since, self._taken = taken - self._taken, taken
         return queued > _FEW and queued * LOOK_MS > taken_since * _LONG_MS

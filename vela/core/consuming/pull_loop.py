@@ -1,7 +1,7 @@
-"""Pulling one queue: where to pull next and when, and what of it is finished.
+"""The pull loop of one queue: where and when to pull next, and which messages are finished.
 
-RocketMQ's client loop: a pull is put back in line after each answer, found or not, and after each failure, so that
-the loop ends only when its owner ends it. Times are in milliseconds, of any clock that does not go back.
+It works like RocketMQ's client: after each answer, with or without messages, and after each failure the next pull is
+scheduled, so the loop ends only when its owner ends it. Times are in milliseconds, of any clock that does not go back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ EMPTY_MS: Final = 20  # after an answer that brought nothing on and came sooner 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullLimits:
-    """How much of one queue may be pulled and not finished. Reached, nothing is pulled; an answer may overshoot."""
+    """Limits of what one queue may have pulled and not finished.
+
+    At a limit nothing is pulled. An answer may exceed it.
+    """
 
     messages: int = 1000
     size_bytes: int = 100 * 1024 * 1024  # payloads and properties
@@ -30,7 +33,7 @@ class PullLimits:
 
 
 class PullStep(NamedTuple):
-    """What an answer brings."""
+    """The content of an answer."""
 
     messages: tuple[ReadMessage, ...]  # for the application
     pause_ms: int  # until the next pull
@@ -38,9 +41,9 @@ class PullStep(NamedTuple):
 
 
 class PullLoop:
-    """One queue, from an offset on.
+    """The loop of one queue, from an offset on.
 
-    `epoch` counts the times that the broker moved the offset: a message pulled in another epoch is not of this loop.
+    `epoch` counts how often the broker has moved the offset. Messages of an earlier epoch do not count.
     """
 
     __slots__ = (
@@ -63,16 +66,16 @@ class PullLoop:
         self._size_bytes = 0
 
     def __len__(self) -> int:
-        """Messages pulled and not finished."""
+        """The number of messages that are pulled and not finished."""
         return len(self._unfinished)
 
     @property
     def commit_offset(self) -> int:
-        """The smallest offset that is not finished. Those that a filter left out count as finished."""
+        """The smallest offset that is not finished. Messages that a filter left out count as finished."""
         return next(iter(self._unfinished), self.next_offset)
 
     def wait_ms(self) -> int:
-        """0 when the next pull may go out, else how long until the next look."""
+        """Return 0 if the next pull may go out, else how long to wait before the next look."""
         limits = self._limits
         is_full = (
             len(self._unfinished) > limits.messages
@@ -104,7 +107,10 @@ class PullLoop:
         return epoch == self.epoch and offset in self._unfinished
 
     def finish(self, offset: int, epoch: int) -> bool:
-        """The application is done with a message; False when it was before, or when the offset was moved since."""
+        """Finish a message for the application.
+
+        Return False if it was finished before, or the offset was moved since.
+        """
         size_bytes = self._unfinished.pop(offset, None) if epoch == self.epoch else None
         if size_bytes is None:
             return False

@@ -1,6 +1,7 @@
-"""How many messages a consumer wants from the broker: its queue's size and the permits it owes.
+"""How many messages a consumer wants from the broker: the size of its queue, and the permits that it owes.
 
-The broker sends what it was permitted. What the application takes is permitted again, half a queue at a time.
+The broker sends as many messages as it has permits. When the application takes messages, the consumer grants as many
+permits again, half a queue at a time.
 """
 
 from __future__ import annotations
@@ -33,26 +34,26 @@ class ReceiveWindow:
 
     @property
     def is_paused(self) -> bool:
-        """No Flow is sent; what is freed is kept."""
+        """Whether no Flow is sent. Freed permits are kept meanwhile."""
         return self._is_paused
 
     @property
     def maximum(self) -> int:
-        """What `size` can grow to."""
+        """The largest value of `size`."""
         return self._maximum
 
     def attached(self) -> int:
-        """A new connection: the broker has no permits of ours, and nothing that came before it counts."""
+        """Begin on a new connection, where the broker has no permits. What came before it no longer counts."""
         self.owed = self.size
         return 0 if self._is_paused else self._send()
 
     def give_back(self, permits: int) -> int:
-        """So many messages are taken, or will not be taken."""
+        """Free the permits of messages that are taken, or will not be taken."""
         self.owed += permits
         return self._send() if self.owed >= self._threshold else 0
 
     def take_back(self, permits: int) -> None:
-        """So many messages were not taken after all."""
+        """Undo `give_back` for messages that were not taken after all."""
         self.owed -= permits
 
     def pause(self) -> None:
@@ -61,7 +62,7 @@ class ReceiveWindow:
         self._set_threshold()
 
     def resume(self) -> int:
-        """What came together meanwhile goes out. Safe to repeat."""
+        """Send the permits that were freed meanwhile. Safe to repeat."""
         self._is_paused = False
         self._set_threshold()
         return self._send() if self.owed > 0 else 0
@@ -71,7 +72,7 @@ class ReceiveWindow:
         return self._resize(min(self._maximum, self.size * 2))
 
     def shrink(self) -> None:
-        """Halve it, because memory is short; permits that are out already are not taken back."""
+        """Halve the window, because memory is short. Permits that the broker has stay there."""
         self._resize(max(1, self.size // 2))
 
     def _resize(self, size: int) -> int:

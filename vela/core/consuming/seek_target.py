@@ -1,4 +1,4 @@
-"""Where a seek goes, checked before the broker is asked."""
+"""The target of a seek, checked before the client asks the broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INT: Final = 1 << 31
 
 
 def seek_target(position: Position, topic: str) -> MessageId | int:
-    """The message or the time (milliseconds since 1970) that `position` means for a topic or partition, its full name.
+    """Return the message or time (milliseconds since 1970) that `position` means for a topic or partition (full name).
 
     Raises InvalidConfiguration for anything else, for a time or an id out of range, and for an id of another topic;
     and what `position` raises when it is a function.

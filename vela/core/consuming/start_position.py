@@ -12,7 +12,7 @@ __all__ = ["StartPosition"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPosition:
-    """A start message id, of a seek or of a subscription that is not durable."""
+    """The start message id of a seek, or of a subscription that is not durable."""
 
     ledger_id: int
     entry_id: int
@@ -20,7 +20,7 @@ class StartPosition:
     inclusive: bool  # the message itself is wanted
 
     def skips(self, ledger_id: int, entry_id: int, batch_index: int) -> bool:
-        """A message of the start's own entry lies before the start. Other entries are the broker's business."""
+        """Whether a message lies before the start in the start's own entry. The broker skips other entries."""
         if ledger_id != self.ledger_id or entry_id != self.entry_id:
             return False
         if self.batch_index < 0 or batch_index < 0:

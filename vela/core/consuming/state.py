@@ -8,7 +8,7 @@ __all__ = ["ConsumerState"]
 
 
 class ConsumerState(enum.Enum):
-    """Where a consumer stands."""
+    """The state of a consumer."""
 
     UNINITIALIZED = "uninitialized"  # made, not subscribed yet
     CONNECTING = "connecting"  # subscribing, or again after a lost link
@@ -19,10 +19,10 @@ class ConsumerState(enum.Enum):
 
     @property
     def can_receive(self) -> bool:
-        """A receive is served, at once or when messages come."""
+        """Whether a receive is served, at once or when messages come."""
         return self in (ConsumerState.READY, ConsumerState.CONNECTING)
 
     @property
     def is_over(self) -> bool:
-        """Closing or closed: for good, at the application's wish."""
+        """Whether the application has closed the consumer, which may still be closing."""
         return self in (ConsumerState.CLOSING, ConsumerState.CLOSED)

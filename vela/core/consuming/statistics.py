@@ -1,4 +1,4 @@
-"""What a consumer has done so far, and what that makes in a second."""
+"""A consumer's counts so far, and rates between two readings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ConsumerStatistics", "rate_per_s"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerStatistics:
-    """Since the consumer was made; of one of several topics, the sum over them."""
+    """Counts since the consumer was made. A consumer of several topics has their sum."""
 
     messages_received: int  # taken by the application
     bytes_received: int  # their payloads
@@ -23,7 +23,7 @@ class ConsumerStatistics:
 
     @staticmethod
     def total(parts: list[ConsumerStatistics], *, waiting: int) -> ConsumerStatistics:
-        """Of several consumers with one queue, which holds so many messages."""
+        """Return the sum for several consumers that share a queue with this many messages."""
         discarded: dict[str, int] = {}
         for part in parts:
             for reason, count in part.entries_discarded.items():
@@ -41,5 +41,5 @@ class ConsumerStatistics:
 
 
 def rate_per_s(before: int, now: int, elapsed_s: float) -> float:
-    """How many a second, between two readings."""
+    """Return a rate per second, from two readings of a count."""
     return (now - before) / elapsed_s if elapsed_s > 0 else 0.0

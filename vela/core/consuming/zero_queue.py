@@ -6,7 +6,7 @@ __all__ = ["ZeroQueueBalance"]
 
 
 class ZeroQueueBalance:
-    """What the broker may still send. A permit that a cancelled receive left there serves the next one."""
+    """The permits that the broker still has. One that a cancelled receive left there serves the next receive."""
 
     __slots__ = ("_is_paused", "outstanding")
 
@@ -18,19 +18,19 @@ class ZeroQueueBalance:
 
     @property
     def is_paused(self) -> bool:
-        """No Flow is sent, whoever waits."""
+        """Whether no Flow is sent, even if receives wait."""
         return self._is_paused
 
     def attached(self) -> None:
-        """A new connection: the broker has no permits of ours."""
+        """Begin on a new connection, where the broker has no permits."""
         self.outstanding = 0
 
     def spent(self, permits: int) -> None:
-        """A delivery came and cost so many."""
+        """Count the permits that a delivery cost."""
         self.outstanding -= permits
 
     def grant_for(self, waiting: int) -> int:
-        """Permits to send in one Flow now, so that so many receives can be served; 0 for none."""
+        """Return the permits to send in one Flow now, so that this many receives can be served; 0 for none."""
         missing = waiting - self.outstanding
         if self._is_paused or waiting == 0 or missing <= 0:
             return 0
@@ -42,5 +42,5 @@ class ZeroQueueBalance:
         self._is_paused = True
 
     def resume(self) -> None:
-        """Ask `grant_for` again after it. Safe to repeat."""
+        """Allow Flows again; call `grant_for` afterwards. Safe to repeat."""
         self._is_paused = False

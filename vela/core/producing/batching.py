@@ -19,14 +19,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
-    """When a batch is full."""
+    """The limits at which a batch is full."""
 
     max_messages: int = 1000
     max_bytes: int = 128 * 1024  # as encoded, before compression; a larger message makes a batch of one
 
 
 class Batch(Generic[T]):
-    """The groups of one entry to be, in order."""
+    """The messages of one future entry, encoded, in order."""
 
     __slots__ = ("last_sequence_id", "named_by", "payload", "payload_bytes", "sequence_id", "tokens")
 
@@ -39,7 +39,7 @@ class Batch(Generic[T]):
         self.tokens: list[T] = []  # one a message
 
     def add(self, message: Outgoing, sequence_id: int, token: T) -> None:
-        """Appends a message."""
+        """Append a message."""
         append_group(
             self.payload,
             message.payload,
@@ -57,22 +57,25 @@ class Batch(Generic[T]):
 
 
 class Gathering(Protocol[T]):
-    """What gathers messages: `Batching`, or `KeyBatching` for key-based batches."""
+    """The interface of `Batching` and, for key-based batches, `KeyBatching`."""
 
     messages: int
 
     def fits(self, message: Outgoing) -> bool:
-        """False: `take()` first, then add it."""
+        """Whether the message can join. If not, call `take()` first."""
 
     def add(self, message: Outgoing, token: T) -> bool:
-        """Takes a message that fits; True: `take()` now, the batch is full or must stay alone."""
+        """Add a message that fits.
+
+        Return True if the caller must `take()` now: the batch is full or takes no others.
+        """
 
     def take(self) -> list[Batch[T]]:
-        """What is gathered, in the order to send; nothing is gathered afterwards."""
+        """Remove and return the gathered batches, in the order to send."""
 
 
 class SequenceIds:
-    """A producer's counter: ids ascend, and explicit ones carry it along."""
+    """A producer's counter of sequence ids. Ids ascend, and an explicit id moves the counter."""
 
     __slots__ = ("next",)
 
@@ -80,7 +83,7 @@ class SequenceIds:
         self.next = first
 
     def take(self, explicit: int | None) -> int:
-        """The id of a message."""
+        """Return the id of a message."""
         if explicit is None:
             explicit = self.next
             self.next = explicit + 1
@@ -90,7 +93,7 @@ class SequenceIds:
 
 
 class Batching(Generic[T]):
-    """One batch at a time, messages in the order they came.
+    """Gathers one batch at a time, with the messages in the order in which they came.
 
     A message whose id does not ascend may be a duplicate. It goes into a separate batch, because a deduplicating broker
     judges a whole batch by its first id and would drop new messages together with the duplicate.
@@ -105,7 +108,7 @@ class Batching(Generic[T]):
         self.messages = 0
 
     def fits(self, message: Outgoing) -> bool:
-        """False: `take()` first, then add it."""
+        """Whether the message can join. If not, call `take()` first."""
         batch = self._batch
         if batch is None:
             return True
@@ -114,7 +117,10 @@ class Batching(Generic[T]):
         return len(batch.payload) + message.size_bytes() <= self._limits.max_bytes
 
     def add(self, message: Outgoing, token: T) -> bool:
-        """Takes a message that fits; True: `take()` now, the batch is full or must stay alone."""
+        """Add a message that fits.
+
+        Return True if the caller must `take()` now: the batch is full or takes no others.
+        """
         explicit, ids = message.sequence_id, self._sequence_ids
         maybe_duplicate = explicit is not None and explicit < ids.next
         sequence_id = ids.take(explicit)
@@ -130,9 +136,9 @@ class Batching(Generic[T]):
         )
 
     def add_plain(self, payload: bytes, token: T) -> bool | None:
-        """Takes a message that is a payload alone; True: `take()` now; None: it does not fit.
+        """Add a message that is a payload alone. Return True if the caller must `take()` now, None if it does not fit.
 
-        `fits` and `add` in one, for the many: half the time.
+        It does the work of `fits` and `add` in half the time, because most messages are like this.
         """
         batch, size, limits, ids = self._batch, len(payload), self._limits, self._sequence_ids
         sequence_id = ids.next
@@ -150,7 +156,7 @@ class Batching(Generic[T]):
         return self.messages >= limits.max_messages or len(groups) >= limits.max_bytes
 
     def take(self) -> list[Batch[T]]:
-        """What is gathered: one batch, or none."""
+        """Remove and return the gathered batch, if there is one."""
         batch = self._batch
         self._batch, self.messages = None, 0
         return [] if batch is None else [batch]

@@ -10,11 +10,11 @@ _ENCRYPTION_ROOM_BYTES = 512  # what keys, parameter and tag add to a chunk
 
 
 class ChunkingImpossible(ValueError):
-    """The metadata alone fills what the broker takes."""
+    """The metadata leaves no room for a payload in what the broker takes."""
 
 
 class ChunkedSend:
-    """What the chunks of one message share while they are on their way."""
+    """State that the chunks of one message share until all are stored."""
 
     __slots__ = ("chunks", "first", "uuid")
 
@@ -27,7 +27,7 @@ class ChunkedSend:
 def split(
     payload: bytes, *, metadata_bytes: int, max_message_bytes: int, encrypted: bool = False
 ) -> list[bytes]:
-    """The pieces of a payload, each small enough beside `metadata_bytes` of metadata. Raises ChunkingImpossible."""
+    """Cut a payload into pieces that fit beside `metadata_bytes` of metadata. Raises ChunkingImpossible."""
     room = max_message_bytes - metadata_bytes - (_ENCRYPTION_ROOM_BYTES if encrypted else 0)
     if room <= 0:
         raise ChunkingImpossible(

@@ -13,11 +13,11 @@ T = TypeVar("T")
 
 
 class KeyBatching(Generic[T]):
-    """Messages by key until taken; the limits count over all keys.
+    """Gathers messages by key. The limits count over all keys.
 
-    Sequence ids are given when the batches are taken, batch after batch: ids given as messages come would interleave
-    between the batches, and a deduplicating broker drops a batch that begins below the end of an earlier one.
-    For the same reason a message with an id of its own only joins messages of its key, with ascending ids.
+    Messages get their sequence ids when the batches are taken, batch after batch. Ids in the order of arrival would
+    interleave between the batches, and a deduplicating broker drops a batch that begins below the end of an earlier
+    one. For the same reason a message with its own id only joins messages of its key, with ascending ids.
     """
 
     __slots__ = ("_bytes", "_explicit", "_limits", "_sequence_ids", "_waiting", "messages")
@@ -31,7 +31,7 @@ class KeyBatching(Generic[T]):
         self.messages = 0
 
     def fits(self, message: Outgoing) -> bool:
-        """False: `take()` first, then add it."""
+        """Whether the message can join. If not, call `take()` first."""
         if not self.messages:
             return True
         if self._bytes + message.size_bytes() > self._limits.max_bytes:
@@ -47,7 +47,10 @@ class KeyBatching(Generic[T]):
         )
 
     def add(self, message: Outgoing, token: T) -> bool:
-        """Takes a message that fits; True: `take()` now, the batches are full or must stay alone."""
+        """Add a message that fits.
+
+        Return True if the caller must `take()` now: the batches are full or take no others.
+        """
         duplicate = message.sequence_id is not None and message.sequence_id < self._sequence_ids.next
         self._explicit = message.sequence_id
         self._waiting.setdefault(message.sticky_key(), []).append((message, token))
@@ -58,7 +61,7 @@ class KeyBatching(Generic[T]):
         )
 
     def take(self) -> list[Batch[T]]:
-        """A batch for each key, in the order in which the keys came."""
+        """Remove and return a batch for each key, in the order in which the keys came."""
         batches: list[Batch[T]] = []
         for members in self._waiting.values():
             batch: Batch[T] | None = None

@@ -1,4 +1,4 @@
-"""Hashes of message keys, the same numbers as Apache's clients: they decide which partition a key lives on."""
+"""Hashes of message keys, with the same numbers as Apache's clients: they choose a key's partition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INT_MAX: Final = 0x7FFFFFFF
 
 
 def key_hash(scheme: HashingScheme) -> Callable[[str], int]:
-    """The function from a key to 0 … 2^31 - 1."""
+    """Return the function that maps a key to a number from 0 to 2^31 - 1."""
     return _FUNCTIONS[scheme]
 
 
@@ -35,7 +35,7 @@ def boost_hash(key: str) -> int:
 
 
 def _boost_tail(rest: bytes) -> int:
-    """The last 0 to 7 bytes as one number; 1 to 3 of them overlap."""
+    """Return the last 0 to 7 bytes as one number. For 1 to 3 bytes, reads overlap."""
     size = len(rest)
     if size >= 4:
         high = int.from_bytes(rest[-4:], "little") << (size - 4) * 8
@@ -47,7 +47,7 @@ def _boost_tail(rest: bytes) -> int:
 
 
 def _fold(value: int) -> int:
-    """The 128-bit product with a constant, its halves combined."""
+    """Return the combined halves of the 128-bit product with a constant."""
     product = value * _BOOST_K
     return (product & _U64) ^ (product >> 64)
 

@@ -1,4 +1,4 @@
-"""How many bytes of messages a client may hold, over all its consumers (upstream's memoryLimitBytes)."""
+"""How many bytes of messages a client may keep, over all its consumers (memoryLimitBytes in Pulsar's clients)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ __all__ = ["MemoryLimit", "MemoryShare"]
 
 
 class MemoryLimit:
-    """A count of bytes with a mark. Above it consumers grant no more permits and producers wait or are refused.
+    """Counts bytes. At the limit, consumers grant no more permits, and producers wait or are refused.
 
-    It is a limit on what is asked for, not a guard around memory: what was granted before still arrives, so the count
-    may pass the mark by what is under way.
+    It limits what the client asks for. Messages for which it granted permits before still arrive, so the count may
+    exceed the limit by those.
     """
 
     __slots__ = ("_limit_bytes", "_waiting", "used_bytes")
 
     def __init__(self, limit_bytes: int) -> None:
-        """`limit_bytes`: 0 = no limit. Raises ValueError when negative."""
+        """`limit_bytes` 0 means no limit. Raises ValueError for a negative one."""
         if limit_bytes < 0:
             raise ValueError(f"memory_limit_bytes must be 0 (no limit) or more, not {limit_bytes}")
         self._limit_bytes = limit_bytes
@@ -26,20 +26,20 @@ class MemoryLimit:
 
     @property
     def limit_bytes(self) -> int:
-        """The mark; 0 = none."""
+        """The limit; 0 means none."""
         return self._limit_bytes
 
     @property
     def is_reached(self) -> bool:
-        """Whether nothing more is to be asked for."""
+        """Whether the client must not ask for more messages."""
         return 0 < self._limit_bytes <= self.used_bytes
 
     def add(self, size_bytes: int) -> None:
-        """Bytes have come to be held."""
+        """Count bytes that arrived."""
         self.used_bytes += size_bytes
 
     def remove(self, size_bytes: int) -> None:
-        """Bytes are held no more; calls whoever waits once the count is below the mark."""
+        """Count bytes that are gone. Calls the waiting functions once the count is below the limit."""
         self.used_bytes -= size_bytes
         if self._waiting and not self.is_reached:
             waiting, self._waiting = self._waiting, []
@@ -47,21 +47,24 @@ class MemoryLimit:
                 resume()
 
     def when_below(self, resume: Callable[[], None]) -> None:
-        """Calls `resume` once, at the next removal that leaves the count below the mark. Ask while it is reached."""
+        """Call `resume` once, when a removal leaves the count below the limit.
+
+        Use it only while the limit is reached.
+        """
         self._waiting.append(resume)
 
 
 class MemoryShare:
-    """One consumer's part of it, and the permits that it does not grant meanwhile.
+    """One consumer's share of the limit, and the permits that it does not grant meanwhile.
 
-    At the limit a consumer that holds nothing still asks for one message at a time: otherwise one whose application
-    does not receive would stop all others.
+    At the limit, a consumer without messages still asks for one at a time. Otherwise a consumer whose application does
+    not receive would stop all others.
     """
 
     __slots__ = ("_has_asked", "_is_waiting", "_limit", "_send", "_withheld", "held_bytes")
 
     def __init__(self, limit: MemoryLimit, send: Callable[[int], None]) -> None:
-        """`send` grants permits to the broker."""
+        """`send` is a function that grants permits to the broker."""
         self._limit = limit
         self._send = send
         self._withheld = 0
@@ -70,7 +73,7 @@ class MemoryShare:
         self.held_bytes = 0
 
     def grant(self, permits: int) -> None:
-        """Grant them, now or as soon as there is room."""
+        """Grant permits, now or as soon as there is room."""
         self._withheld += permits
         if not self._limit.is_reached:
             self._release()
@@ -81,13 +84,13 @@ class MemoryShare:
             self._limit.when_below(self._below)
 
     def add(self, size_bytes: int) -> None:
-        """So many bytes have come."""
+        """Count bytes that arrived."""
         self._has_asked = False
         self.held_bytes += size_bytes
         self._limit.add(size_bytes)
 
     def remove(self, size_bytes: int) -> None:
-        """So many are taken or dropped."""
+        """Count bytes that were taken or dropped."""
         size_bytes = min(size_bytes, self.held_bytes)
         self.held_bytes -= size_bytes
         self._limit.remove(size_bytes)
@@ -95,7 +98,7 @@ class MemoryShare:
             self._ask_for_one()
 
     def reset(self) -> None:
-        """All are dropped, and the broker has forgotten its permits."""
+        """Drop everything: the broker has forgotten its permits."""
         self._withheld, self._has_asked = 0, False
         self.remove(self.held_bytes)
 

@@ -1,4 +1,4 @@
-"""What a producer is made with, checked."""
+"""A producer's options, checked."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MessageRouter = Callable[[Message, int], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerOptions:
-    """Names and defaults of Apache's Python client; what it has not comes last."""
+    """The names and defaults are those of Apache's Python client. Options that it lacks come last."""
 
     producer_name: str | None = None  # None = the broker makes one
     schema: Schema[Any] = field(default_factory=BytesSchema)
@@ -64,7 +64,7 @@ class ProducerOptions:
     initial_subscription_name: str | None = None  # made with the topic
 
     def __post_init__(self) -> None:
-        """Raises InvalidConfiguration, naming the argument."""
+        """Check the options. Raises InvalidConfiguration, which names the argument."""
         for name, choices in _CHOICES.items():
             require_choice(name, getattr(self, name), choices)
         require_callable("message_router", self.message_router)
@@ -86,7 +86,7 @@ class ProducerOptions:
             raise InvalidConfiguration("PartitionsRoutingMode.CustomPartition needs a message_router")
 
     def batch_limits(self) -> BatchLimits | None:
-        """When batches close, None = nothing is batched."""
+        """Return the limits of a batch, or None if nothing is batched."""
         if not self.batching_enabled:
             return None
         return BatchLimits(
@@ -94,7 +94,7 @@ class ProducerOptions:
         )
 
     def of_partition(self, partitions: int) -> ProducerOptions:
-        """Those of the producer of one partition among so many: its share of what may be pending."""
+        """Return the options for the producer of one of several partitions, with its share of the pending messages."""
         share = max(1, self.max_pending_messages_across_partitions // partitions)
         limit = min(self.max_pending_messages, share) if self.max_pending_messages else share
         return replace(self, max_pending_messages=limit)

@@ -1,4 +1,4 @@
-"""A message on its way out, as the application gave it and before anything is encoded."""
+"""A message to send, as the application gave it, before it is encoded."""
 
 from __future__ import annotations
 
@@ -29,17 +29,20 @@ class Outgoing(NamedTuple):
     null_value: bool = False  # a tombstone; the payload is empty
 
     def batches(self) -> bool:
-        """False: it has something that only an entry of its own can carry."""
+        """Whether the message can be in a batch.
+
+        It cannot if it has something that only an entry of its own can carry.
+        """
         return self.deliver_at_ms is None and not self.replicate_to
 
     def sticky_key(self) -> bytes | None:
-        """What key-based batches gather by, as Key_Shared dispatches: ordering key, else key."""
+        """The key that key-based batches and Key_Shared use: the ordering key, else the key."""
         if self.ordering_key is not None:
             return self.ordering_key
         return None if self.key is None else self.key.encode()
 
     def size_bytes(self) -> int:
-        """What it takes in an entry, nearly."""
+        """Return about how many bytes the message takes in an entry."""
         size = len(self.payload) + len(self.ordering_key or b"")
         if self.key is not None:
             size += _utf8_bytes(self.key)

@@ -19,7 +19,10 @@ NEVER_MS: Final = 1 << 62
 
 
 class UnexpectedReceipt(Exception):
-    """A receipt for something not sent yet: the connection cannot be trusted and what waits must be sent again."""
+    """A receipt for something that was not sent yet.
+
+    Do not trust the connection: send everything again on another one.
+    """
 
 
 class PendingSend(Generic[T]):
@@ -63,7 +66,7 @@ class PendingSend(Generic[T]):
 
 
 class PendingSends(Generic[T]):
-    """Sends in their order, from the first without a receipt on."""
+    """The sends without a receipt, in order."""
 
     __slots__ = ("_sends",)
 
@@ -77,13 +80,14 @@ class PendingSends(Generic[T]):
         return iter(self._sends)
 
     def push(self, send: PendingSend[T]) -> None:
-        """Adds what goes out now, or once connected."""
+        """Add a send that goes out now, or once there is a connection."""
         self._sends.append(send)
 
     def take_receipt(self, sequence_id: int) -> PendingSend[T] | None:
-        """The first send, if the receipt is its. None: a receipt of something given up, or a second one.
+        """Remove and return the first send if the receipt is for it.
 
-        Raises UnexpectedReceipt for one beyond the first send; nothing changes.
+        Returns None for a second receipt, and for one of a send that was given up. Raises UnexpectedReceipt for a later
+        send, and changes nothing.
         """
         sends = self._sends
         if not sends:
@@ -98,28 +102,28 @@ class PendingSends(Generic[T]):
         return sends.popleft()
 
     def take_refused(self, sequence_id: int) -> list[PendingSend[T]]:
-        """The first send, if the SEND_ERROR is its (it names the highest id), with the other chunks of its message.
+        """Remove and return the first send if the SEND_ERROR names its highest id, with its message's other chunks.
 
-        Empty: an error of something given up. Raises UnexpectedReceipt as `take_receipt`.
+        Returns nothing if the error is for a send that was given up. Raises UnexpectedReceipt like `take_receipt`.
         """
         head = self.take_receipt(sequence_id)
         return [] if head is None else [head, *self._rest_of(head)]
 
     def take_due(self, now_ms: int) -> list[PendingSend[T]]:
-        """The sends whose time is over, in order."""
+        """Remove and return the sends whose time is over, in order."""
         sends, due = self._sends, list[PendingSend[T]]()
         while sends and sends[0].deadline_ms <= now_ms:
             due.append(sends.popleft())
         return due
 
     def take_all(self) -> list[PendingSend[T]]:
-        """Every send, in order: the producer is closed or has failed."""
+        """Remove and return every send, in order, because the producer is closed or has failed."""
         taken = list(self._sends)
         self._sends.clear()
         return taken
 
     def next_deadline_ms(self) -> int | None:
-        """When the first send is due, None = nothing waits or it may wait for ever."""
+        """Return the deadline of the first send, or None if nothing waits or sends may wait for ever."""
         if not self._sends or self._sends[0].deadline_ms >= NEVER_MS:
             return None
         return self._sends[0].deadline_ms

@@ -30,7 +30,7 @@ class PayloadTooLarge(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdentity:
-    """What the broker said of a producer: it goes into every entry."""
+    """The broker's answer about a producer, parts of which go into every entry."""
 
     name: str
     schema_version: bytes = b""
@@ -58,13 +58,13 @@ class SendFrames(Generic[T]):
     ) -> None:
         self._producer_id = producer_id
         self._compression = compression
-        self._encrypt = None if encrypt is None else _told_apart(encrypt)
+        self._encrypt = None if encrypt is None else _with_crypto_errors(encrypt)
         self._chunking = chunking
         self._send_timeout_ms = send_timeout_ms  # 0 = wait for ever
         self.identity = identity  # replaced after a reconnect
 
     def batch(self, batch: Batch[T], *, publish_time_ms: int, now_ms: int) -> PendingSend[T]:
-        """A batch as one entry. Raises PayloadTooLarge, and CryptoError for whatever the encryption raises."""
+        """Encode a batch as one entry. Raises PayloadTooLarge, and CryptoError for every fault of the encryption."""
         metadata = self._metadata(batch.sequence_id, publish_time_ms)
         count = len(batch.tokens)
         metadata.num_messages_in_batch = count
@@ -88,9 +88,9 @@ class SendFrames(Generic[T]):
     def single(
         self, message: Outgoing, sequence_id: int, token: T, *, publish_time_ms: int, now_ms: int
     ) -> list[PendingSend[T]]:
-        """A message as an entry of its own, or with chunking as the chunks it needs.
+        """Encode a message as an entry of its own or, with chunking, as the chunks that it needs.
 
-        Raises as `batch`, and ChunkingImpossible.
+        Raises the errors of `batch`, and ChunkingImpossible.
         """
         metadata = self._message_metadata(message, sequence_id, publish_time_ms)
         payload = compress_payload(metadata, message.payload, self._compression)
@@ -171,7 +171,7 @@ class SendFrames(Generic[T]):
 
     @property
     def _entry_limit(self) -> int:
-        """Bytes of an entry that goes into a frame, its command beside it."""
+        """Return how many bytes an entry may have in a frame, beside its command."""
         return self.identity.max_message_bytes + FRAME_PADDING_BYTES - _COMMAND_ROOM_BYTES
 
     def _check(self, size_bytes: int, what: str) -> None:
@@ -223,8 +223,8 @@ class SendFrames(Generic[T]):
         )
 
 
-def _told_apart(encrypt: Encrypt) -> Encrypt:
-    """Whatever goes wrong in it is a CryptoError, or an error of the client's that it raises itself."""
+def _with_crypto_errors(encrypt: Encrypt) -> Encrypt:
+    """Return `encrypt` with every fault turned into a CryptoError, except the client's own errors."""
 
     def guarded(metadata: MessageMetadata, payload: bytes) -> bytes:
         try:

@@ -1,4 +1,4 @@
-"""What a producer has done so far."""
+"""A producer's counts so far."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BUCKETS: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerStatistics:
-    """Since the producer was made; of a partitioned one, the sum of its partitions."""
+    """Counts since the producer was made. A partitioned producer has the sum of its partitions."""
 
     messages_sent: int  # with a receipt
     bytes_sent: int  # their payloads, as the application gave them
@@ -25,7 +25,7 @@ class ProducerStatistics:
 
 
 class ProducerCounters:
-    """Counts; one update an entry, not a message."""
+    """The counters. They are updated for each entry, not for each message."""
 
     __slots__ = ("_buckets", "_latency_max_ms", "_latency_ms", "bytes", "entries", "failed", "messages")
 
@@ -39,7 +39,7 @@ class ProducerCounters:
         self._buckets = [0] * _BUCKETS  # bucket n: below 2^n ms
 
     def stored(self, messages: int, payload_bytes: int, latency_ms: float) -> None:
-        """An entry has its receipt."""
+        """Count an entry that has its receipt."""
         self.entries += 1
         self.messages += messages
         self.bytes += payload_bytes
@@ -49,7 +49,7 @@ class ProducerCounters:
         self._buckets[min(int(latency_ms).bit_length(), _BUCKETS - 1)] += 1
 
     def add(self, other: ProducerCounters) -> None:
-        """Adds another producer's."""
+        """Add another producer's counts."""
         self.entries += other.entries
         self.messages += other.messages
         self.bytes += other.bytes
@@ -59,7 +59,7 @@ class ProducerCounters:
         self._buckets = [mine + more for mine, more in zip(self._buckets, other._buckets, strict=True)]
 
     def snapshot(self, messages_pending: int) -> ProducerStatistics:
-        """The counts now."""
+        """Return the current counts."""
         return ProducerStatistics(
             messages_sent=self.messages,
             bytes_sent=self.bytes,
