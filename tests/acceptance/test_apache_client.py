@@ -216,7 +216,7 @@ def test_without_a_queue_messages_come_one_by_one_on_every_type(
         consumer.acknowledge(message)
 
 
-def test_a_lower_priority_gets_what_the_higher_has_no_permits_for(
+def test_a_lower_priority_gets_entries_when_the_higher_one_has_no_permits(
     vela: VelaProcess, client: pulsar.Client, topic: str
 ) -> None:
     """This client has no option for a level: it is always of the best one, 0, beside a peer of level 1."""

@@ -54,7 +54,7 @@ def _answer(request: urllib.request.Request) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
-def test_what_asks_and_what_is_refused_makes_no_tenant(shared_vela: VelaProcess) -> None:
+def test_look_ups_and_refused_requests_make_no_tenant(shared_vela: VelaProcess) -> None:
     tenant = f"asked-only-{secrets.token_hex(4)}"
     topic = f"persistent://{tenant}/eu/orders"
     with RawPulsar(shared_vela.pulsar_url) as peer:

@@ -32,7 +32,7 @@ FLIP = "UPDATE vela_ledger l SET segment_id = $"
 COPY = "ON CONFLICT (ledger_id, entry_id) DO NOTHING"
 
 
-async def test_a_seek_back_while_it_is_asked_what_is_held_keeps_what_it_needs(broker_url: str) -> None:
+async def test_a_seek_back_while_a_trim_looks_up_the_pins_keeps_its_ledgers(broker_url: str) -> None:
     async with keeping(broker_url) as run:
         positions = await publish_ledgers(await run.producer(), 3)
         await consumed(run, len(positions))

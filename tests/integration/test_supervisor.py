@@ -119,7 +119,7 @@ def test_a_stage_is_asked_to_stop_when_the_one_before_it_is_gone(
     assert capsys.readouterr().out == ""
 
 
-def test_what_outlives_its_share_of_the_time_is_killed(
+def test_a_process_that_exceeds_its_share_of_the_stop_is_killed(
     make: MakeChild, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stuck = make("stuck", serving("stuck", at_term=":"))

@@ -55,7 +55,7 @@ async def deleted(process: VelaProcess, what: str, topic: str) -> str:
 
 
 @WHAT
-async def test_it_is_made_anew_by_those_who_come_again(
+async def test_clients_that_reconnect_make_the_topic_again(
     what: str, shared_vela: VelaProcess, tcp_client: Client, topic: str
 ) -> None:
     consumer = await tcp_client.subscribe(

@@ -142,7 +142,9 @@ async def test_what_is_put_off_too_often_is_a_dead_letter(client: Client, topic:
 
 @pytest.mark.row("S4.32")
 @pytest.mark.parametrize("is_chosen", [True, False])
-async def test_by_choice_what_times_out_is_put_off(client: Client, topic: str, is_chosen: bool) -> None:
+async def test_a_timed_out_message_is_put_off_if_the_option_says_so(
+    client: Client, topic: str, is_chosen: bool
+) -> None:
     consumer = await subscribed(
         client,
         topic,

@@ -49,7 +49,7 @@ async def test_topics_are_served_through_a_door_with_tls(
 
 
 @pytest.mark.row("S0.7")
-async def test_a_certificate_nobody_vouches_for_is_taken_when_told_so(
+async def test_an_untrusted_certificate_is_accepted_if_the_option_allows_it(
     service_url: str, topic: str, tmp_path: Path
 ) -> None:
     context = Authority(tmp_path).issue("vela", "elsewhere.example").server_context()

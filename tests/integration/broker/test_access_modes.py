@@ -48,7 +48,7 @@ async def test_shared_producers_keep_an_exclusive_one_out(run: BrokerRun) -> Non
         await run.producer(name="b", access_mode=EXCLUSIVE)
 
 
-async def test_whoever_waits_gets_the_topic_in_turn(run: BrokerRun) -> None:
+async def test_waiting_producers_get_the_topic_in_turn(run: BrokerRun) -> None:
     first = await run.producer(name="a")
     told: list[str] = []
     second = await run.producer(name="b", access_mode=WAIT, on_ready=lambda: told.append("b"))
@@ -100,7 +100,7 @@ async def test_a_producer_that_was_overtaken_is_fenced_when_it_comes_back(broker
         assert epoch(await second.producer(name="b", access_mode=EXCLUSIVE, topic_epoch=1)) == 1
 
 
-async def test_a_topic_whose_epoch_is_the_highest_there_is_goes_on_with_one_never_given(
+async def test_a_topic_at_the_highest_epoch_continues_with_an_unused_one(
     broker_url: str,
 ) -> None:
     async with running(broker_url) as first:

@@ -101,7 +101,7 @@ async def test_a_negative_ack_comes_back_when_it_is_due_and_not_before(broker_ur
         await consumer.has(6)
 
 
-async def test_nobody_fills_the_wheel_with_positions_he_does_not_hold(broker_url: str) -> None:
+async def test_a_client_cannot_fill_the_timer_wheel_with_made_up_positions(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, wheel_enabled=False) as run:
         producer = await run.producer()

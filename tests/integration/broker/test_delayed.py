@@ -196,7 +196,7 @@ async def test_rows_are_written_with_the_entries_and_deleted_when_due(broker_url
         assert rows(broker_url, "SELECT FROM vela_delayed_entry") == []
 
 
-async def test_a_late_consumer_passes_over_what_waits_and_gets_it_when_due(broker_url: str) -> None:
+async def test_a_late_consumer_passes_over_delayed_entries_and_gets_them_when_due(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, tail_cache_bytes=0, **BY_HAND) as run:
         producer = await run.producer()

@@ -138,7 +138,7 @@ class Faulty(ConsumerProbe):
         raise RuntimeError("the transport broke")
 
 
-async def test_a_transport_that_breaks_in_a_write_costs_nobody_anything(run: BrokerRun) -> None:
+async def test_a_transport_that_breaks_in_a_write_affects_no_other_consumer(run: BrokerRun) -> None:
     producer = await run.producer()
     neighbour, bystander = await run.consumer(name="neighbour"), await run.consumer(name="bystander")
     faulty = Faulty(neighbour)

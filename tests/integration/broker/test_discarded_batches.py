@@ -56,7 +56,7 @@ async def test_what_was_acked_before_is_not_returned_twice(run: BrokerRun, type_
 
 
 @pytest.mark.row("S0.19")
-async def test_a_discard_of_what_somebody_else_holds_returns_nothing(run: BrokerRun) -> None:
+async def test_a_discard_of_an_entry_pending_at_another_consumer_returns_no_permits(run: BrokerRun) -> None:
     producer = await run.producer()
     holder = await run.consumer(permits=10, name="holder")
     producer.send(messages=10)

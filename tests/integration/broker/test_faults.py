@@ -141,7 +141,7 @@ async def test_the_list_of_calls_is_what_the_traffic_makes(broker_url: str) -> N
         if moment is BEFORE or not call.startswith("pool.")  # a connection is borrowed or not
     ],
 )
-async def test_a_fault_at_a_call_leaves_nobody_without_an_answer(
+async def test_a_fault_in_a_call_still_answers_the_client(
     broker_url: str, call: str, moment: Moment, times: int
 ) -> None:
     async with traffic(broker_url) as found:
@@ -176,7 +176,7 @@ async def test_a_lack_of_memory_is_a_fault_like_any_other(broker_url: str) -> No
         await found.settle()
 
 
-async def test_a_task_that_nobody_awaits_says_at_error_how_it_died(
+async def test_a_background_task_that_fails_is_logged_as_an_error(
     run: BrokerRun, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def die() -> None:

@@ -109,7 +109,7 @@ async def test_ranges_that_overlap_are_refused_and_nothing_is_made(run: BrokerRu
     assert len(run.subscription().consumers) == 1
 
 
-async def test_with_nobody_connected_the_mode_may_change(run: BrokerRun) -> None:
+async def test_the_mode_may_change_while_no_consumer_is_connected(run: BrokerRun) -> None:
     first = await run.consumer(type_=KEY_SHARED, key_shared=sticky((0, 99)))
     assert first.consumer is not None
     first.consumer.detach()

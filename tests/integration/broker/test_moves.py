@@ -358,7 +358,7 @@ async def test_a_broker_without_the_lock_answers_no_acts(run: BrokerRun) -> None
     assert (await answered(run, act_id))[0] == "planned"
 
 
-async def test_a_skip_keeps_consumers_and_drops_what_they_held_below(run: BrokerRun) -> None:
+async def test_a_skip_keeps_consumers_and_drops_their_pending_entries_below_it(run: BrokerRun) -> None:
     positions, consumer = await ten_delivered(run)
     act_id, plan = await planned(run, "skip", {"messages": 6})
     assert plan["in_flight_messages"] == 10

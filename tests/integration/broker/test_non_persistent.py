@@ -84,7 +84,7 @@ async def test_a_batch_thrown_away_gives_back_what_it_cost(run: BrokerRun) -> No
     assert consumer.consumer.dispatch.permits.balance == 10
 
 
-async def test_a_peer_that_does_not_read_costs_nobody_else_anything(run: BrokerRun) -> None:
+async def test_a_peer_that_does_not_read_delays_no_other_peer(run: BrokerRun) -> None:
     slow = await run.consumer(T, "slow", permits=100)
     fast = await run.consumer(T, "fast", permits=100)
     slow.writable = False

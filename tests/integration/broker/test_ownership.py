@@ -100,7 +100,7 @@ async def test_another_broker_took_over_meanwhile(run: BrokerRun) -> None:
     assert again.positions[0] not in positions
 
 
-async def test_topics_nobody_asked_the_other_broker_for_are_dropped_too(run: BrokerRun) -> None:
+async def test_topics_that_the_other_broker_did_not_load_are_dropped_too(run: BrokerRun) -> None:
     producer = await run.producer("quiet")
     await producer.publish(1)
     trap = run.proxy.trap(TRY_LOCK, Moment.HOLD_REQUEST)

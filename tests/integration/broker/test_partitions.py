@@ -86,7 +86,7 @@ async def test_clients_are_told_of_new_partitions(run: BrokerRun) -> None:
         ("none", 2, TopicNotFound, "does not exist"),
     ],
 )
-async def test_what_cannot_be_is_refused_and_nothing_changes(
+async def test_an_impossible_request_is_refused_and_changes_nothing(
     run: BrokerRun, name: str, partitions: int, error: type[Exception], text: str
 ) -> None:
     await partitioned(run, 2)

@@ -127,7 +127,7 @@ async def test_a_connection_that_does_not_publish_is_read_from(broker_url: str) 
 
 
 @pytest.mark.parametrize("leaves", ["topic", "producer"])
-async def test_what_leaves_unanswered_is_counted_no_more(broker_url: str, leaves: str) -> None:
+async def test_sends_of_a_producer_that_leaves_are_no_longer_counted(broker_url: str, leaves: str) -> None:
     async with running(broker_url, max_unanswered_publish_bytes=LIMIT_BYTES) as run:
         budget = run.broker.publishes
         gone, stays = await run.producer("t1"), await run.producer("t2")

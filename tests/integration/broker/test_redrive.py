@@ -101,7 +101,9 @@ async def test_the_receipt_of_a_redrive_says_what_was_acked_since_its_plan_and_a
         ({"rate": 1000}, [0, 1, 2]),
     ],
 )
-async def test_only_what_matches_goes(run: BrokerRun, given: dict[str, Any], expected: list[int]) -> None:
+async def test_only_matching_letters_are_redriven(
+    run: BrokerRun, given: dict[str, Any], expected: list[int]
+) -> None:
     back = await dead(run, letter(0, key="a"), letter(1, why="bad"), letter(2, key="a", why="late"))
     _, result = await done(run, "redrive", given, **HERE)
     assert result["redriven_messages"] == len(expected)
@@ -110,7 +112,7 @@ async def test_only_what_matches_goes(run: BrokerRun, given: dict[str, Any], exp
     assert left(run) == 3 - len(expected)
 
 
-async def test_what_cannot_go_stays_and_is_counted(run: BrokerRun) -> None:
+async def test_letters_that_cannot_be_redriven_stay_and_are_counted(run: BrokerRun) -> None:
     back = await dead(
         run,
         letter(0, **{REDRIVES: "3"}),

@@ -96,7 +96,7 @@ async def test_a_report_that_failed_keeps_what_is_newest(run: BrokerRun) -> None
     assert one_row(run.database_url, OF_SUBSCRIPTION)[:2] == (1, 2)
 
 
-async def test_nobody_stays_connected_to_a_topic_that_was_let_go(run: BrokerRun) -> None:
+async def test_no_client_stays_connected_to_an_unloaded_topic(run: BrokerRun) -> None:
     producer = await run.producer()
     await run.consumer(permits=10, acks=True)
     await producer.publish(3)

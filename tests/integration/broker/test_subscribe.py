@@ -168,7 +168,7 @@ async def test_loading_a_topic_survives_lost_connections(broker_url: str) -> Non
         assert consumer.positions[0] >= Position(1, 0)
 
 
-async def test_names_that_nobody_can_type_or_store_are_refused(run: BrokerRun) -> None:
+async def test_names_that_cannot_be_typed_or_stored_are_refused(run: BrokerRun) -> None:
     with pytest.raises(NotAllowed, match="control character"):
         await run.consumer(subscription="new\nline")
     with pytest.raises(NotAllowed, match="blanks"):

@@ -102,7 +102,7 @@ async def test_what_is_not_set_cannot_be_unset(run: BrokerRun) -> None:
     ("kind", "where"),
     [("set_topic_policies", "persistent://public/default/none"), ("set_namespace_policies", "public/none")],
 )
-async def test_policies_of_what_does_not_exist(run: BrokerRun, kind: str, where: str) -> None:
+async def test_policies_of_a_missing_topic_or_namespace(run: BrokerRun, kind: str, where: str) -> None:
     with pytest.raises(acts.ActRefused, match="there is no"):
         await plan(kind, where, set={"max_consumers": "1"})
 

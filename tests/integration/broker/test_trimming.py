@@ -29,7 +29,7 @@ DAY_MS = 24 * 3600 * 1000
 
 
 @pytest.mark.row("S0.47")
-async def test_earliest_gives_what_is_still_stored_and_latest_nothing_of_before(
+async def test_earliest_gives_all_stored_messages_and_latest_no_earlier_ones(
     broker_url: str,
 ) -> None:
     async with keeping(broker_url) as run:
@@ -237,7 +237,7 @@ async def test_what_an_open_undo_window_needs_is_kept_until_it_closes(broker_url
         assert len(kept(run)) == 1
 
 
-async def test_a_bookmark_pins_what_it_names_and_all_that_follows_but_not_beyond_the_quota(
+async def test_a_bookmark_pins_its_message_and_later_ones_but_not_beyond_the_quota(
     broker_url: str,
 ) -> None:
     async with keeping(broker_url) as run:

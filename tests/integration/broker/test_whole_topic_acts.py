@@ -82,7 +82,7 @@ def _clear() -> None:
     acts.apply(planned.id, who="op", origin="test", wait_s=8)
 
 
-async def test_unload_closes_clients_who_come_back(run: BrokerRun) -> None:
+async def test_clients_reconnect_after_an_unload(run: BrokerRun) -> None:
     producer = await run.producer()
     consumer = await run.consumer()
     await producer.publish(1)

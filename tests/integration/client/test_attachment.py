@@ -85,7 +85,7 @@ def refuse_subscribe(peer: ScriptedPeer, code: ServerError, times: int) -> None:
     peer.on(events.Subscribe, script)
 
 
-async def test_it_attaches_and_comes_again_after_each_loss(peer: ScriptedPeer, client: Client) -> None:
+async def test_it_attaches_again_after_each_lost_connection(peer: ScriptedPeer, client: Client) -> None:
     subscriber = Subscriber(client)
     await subscriber.attachment.open()
     assert subscriber.is_attached
@@ -96,7 +96,7 @@ async def test_it_attaches_and_comes_again_after_each_loss(peer: ScriptedPeer, c
     assert subscriber.failure is None
 
 
-async def test_it_comes_again_when_the_broker_closes_it_on_the_same_connection(
+async def test_it_attaches_again_on_the_same_connection_when_the_broker_closes_it(
     peer: ScriptedPeer, client: Client
 ) -> None:
     subscriber = Subscriber(client)
@@ -108,7 +108,7 @@ async def test_it_comes_again_when_the_broker_closes_it_on_the_same_connection(
 
 
 @pytest.mark.row("S0.10")
-async def test_a_frame_that_is_too_large_closes_the_connection_and_it_comes_again(
+async def test_a_frame_that_is_too_large_closes_the_connection_and_it_reconnects(
     peer: ScriptedPeer, client: Client
 ) -> None:
     subscriber = Subscriber(client)

@@ -105,7 +105,7 @@ async def test_a_refused_client_learns_why_at_once(peer: ScriptedPeer) -> None:
             await client.partitions(TOPIC)
 
 
-async def test_nobody_listening_is_a_connect_error_tried_again_until_the_timeout() -> None:
+async def test_a_closed_port_is_a_connect_error_that_is_retried_until_the_timeout() -> None:
     async with Client("pulsar://127.0.0.1:1", operation_timeout_seconds=0.4) as client:
         with pytest.raises(errors.ConnectError, match=r"127\.0\.0\.1:1"):
             await client.connection_for(TOPIC)

@@ -128,7 +128,7 @@ async def test_a_port_with_tls(kind: ClientClass, scheme: str, websocket: bool, 
 
 
 @pytest.mark.parametrize("scheme", ["wss", "pulsar+ssl"])
-async def test_a_port_that_wants_tls_of_http_too_is_not_taken_for_one_without(scheme: str) -> None:
+async def test_a_port_that_requires_tls_for_http_too_is_not_mistaken_for_plain_http(scheme: str) -> None:
     """It is slow to answer in TLS, and answers plain HTTP at once, only to say that it is wrong there."""
     async with waits_for_lines(
         b"HTTP/1.1 400 The plain HTTP request was sent to HTTPS port\r\n\r\n"

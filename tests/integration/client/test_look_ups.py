@@ -224,7 +224,7 @@ async def test_closing_does_not_wait_for_a_peer_that_reads_nothing_more(
     assert connection.is_lost
 
 
-def test_a_client_whose_loop_is_gone_harms_nobody() -> None:
+def test_a_client_whose_loop_is_gone_does_no_harm() -> None:
     async def use() -> tuple[Client, Connection, ScriptedPeer]:
         peer = ScriptedPeer()
         await peer.listen()

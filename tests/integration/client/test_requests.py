@@ -74,7 +74,7 @@ async def test_a_queued_producer_waits_for_its_turn_beyond_the_timeout(tcp_peer:
         assert answer.ready
 
 
-async def test_sinks_are_told_in_order_what_concerns_them(peer: ScriptedPeer) -> None:
+async def test_sinks_get_their_events_in_order(peer: ScriptedPeer) -> None:
     async with Client(peer.url) as client:
         connection = await client.connection_for(TOPIC)
         consumer, producer = Sink(), Sink()

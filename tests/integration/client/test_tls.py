@@ -83,7 +83,7 @@ async def test_a_door_without_tls_is_a_handshake_error(websocket: bool) -> None:
 
 
 @pytest.mark.row("S0.7")
-async def test_a_certificate_nobody_vouches_for_is_taken_when_told_so(
+async def test_an_untrusted_certificate_is_accepted_if_the_option_allows_it(
     server: KeyPair, websocket: bool
 ) -> None:
     async with ScriptedPeer.started(websocket=websocket, tls=server.server_context()) as peer:

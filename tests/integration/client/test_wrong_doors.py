@@ -70,7 +70,7 @@ async def test_a_port_that_speaks_something_else_is_said_at_once(
             await client.subscribe(TOPIC, "s")
 
 
-async def test_a_refusal_whose_length_is_not_said_ends_with_the_connection() -> None:
+async def test_a_refusal_without_a_length_ends_with_the_connection() -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
         writer.write(b"HTTP/1.1 403 Access denied\r\n\r\n")

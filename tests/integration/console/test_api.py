@@ -171,7 +171,7 @@ def test_a_refusal_is_a_problem_with_code_and_act(
         (b" " * 3_000_000, 413, "TooLarge"),
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_said(body: bytes, status: int, code: str, operator: Client) -> None:
+def test_a_bad_request_names_its_fault(body: bytes, status: int, code: str, operator: Client) -> None:
     answer = operator.post("/api/v1/acts", body, content_type="application/json")
     assert (answer.status_code, answer.json()["code"]) == (status, code), answer.json()
     assert answer.json()["retriable"] is False

@@ -92,7 +92,7 @@ def test_one_persons_password_is_not_anothers(nobody: Client, ada: User, checks:
     )  # fmt: skip
 
 
-def test_only_so_many_are_remembered(
+def test_the_number_remembered_is_limited(
     nobody: Client, ada: User, checks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(basic, "_MOST_REMEMBERED", 1)

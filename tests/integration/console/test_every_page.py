@@ -123,7 +123,7 @@ def test_an_unknown_part_is_not_found(operator: Client, shop: Shop) -> None:
 @pytest.mark.parametrize(
     "address", [f"{ORDERS}-not", f"{ORDERS}/s/nope", f"{BILLING}/act/explode", "/acts/9"]
 )
-def test_what_is_not_there_says_so(address: str, operator: Client, shop: Shop) -> None:
+def test_a_missing_page_is_404(address: str, operator: Client, shop: Shop) -> None:
     assert operator.get(address).status_code == 404
 
 

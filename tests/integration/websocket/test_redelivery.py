@@ -37,7 +37,9 @@ def backlog(subscription: Subscription) -> int:
 
 
 @pytest.mark.row("S4.1")
-async def test_what_an_application_fails_on_comes_again_after_the_ack_timeout(still: BrokerRun) -> None:
+async def test_a_message_that_an_application_fails_on_is_redelivered_after_the_ack_timeout(
+    still: BrokerRun,
+) -> None:
     await publish(still, "a", "b")
     peer = await JsonPeer.open(still, f"{SHARED}&ackTimeoutMillis=1000")
     pushes = await peer.has(2)
@@ -277,7 +279,7 @@ async def test_redeliver_all_ends_every_timeout(still: BrokerRun) -> None:
 
 
 @pytest.mark.row("S4.23")
-async def test_what_one_holds_no_other_gets(still: BrokerRun) -> None:
+async def test_an_entry_pending_at_one_consumer_goes_to_no_other(still: BrokerRun) -> None:
     peers = [await JsonPeer.open(still, SHARED) for _ in range(2)]
     await publish(still, *(str(number) for number in range(40)))
     for peer in peers:
@@ -405,7 +407,7 @@ async def test_the_subscriptions_limit_holds_over_all_its_sockets(broker_url: st
 
 
 @pytest.mark.row("I14")
-async def test_what_is_acked_of_a_batch_never_comes_again(still: BrokerRun) -> None:
+async def test_acked_messages_of_a_batch_are_never_redelivered(still: BrokerRun) -> None:
     await publish_batch(still, *"0123")
     peer = await JsonPeer.open(still, f"{SHARED}&negativeAckRedeliveryDelay=100&ackTimeoutMillis=1000")
     pushes = list(await peer.has(4))

@@ -69,7 +69,7 @@ async def test_part_of_a_batch_is_acked_and_the_rest_comes_again() -> None:
 
 
 @pytest.mark.row("S4.7")
-async def test_a_batch_of_which_nothing_was_sent_comes_again_whole() -> None:
+async def test_a_batch_of_which_nothing_was_sent_is_sent_again_whole() -> None:
     """Without batch-index acks clients send nothing until the last member is acked; inside a batch a cumulative ack
     names the entry before.
     """

@@ -43,7 +43,7 @@ def watching(clock: ManualClock, *dues_ms: int) -> tuple[Deadlines, list[Waiting
 
 
 @pytest.mark.parametrize("others", [1, 1000])
-def test_a_turn_looks_at_what_is_due_whatever_the_number_that_waits(others: int) -> None:
+def test_a_turn_looks_only_at_due_parts_however_many_wait(others: int) -> None:
     clock = ManualClock()
     now_ms = clock.now_ms()
     deadlines, (due, *later) = watching(clock, now_ms + 10, *[now_ms + 5000] * others)
@@ -79,7 +79,7 @@ def test_one_that_was_forgotten_is_not_run() -> None:
     assert one.runs == 0
 
 
-def test_what_is_named_is_run_once_whether_it_is_in_the_heap_or_not() -> None:
+def test_a_named_part_runs_once_whether_or_not_it_is_in_the_heap() -> None:
     clock = ManualClock()
     now_ms = clock.now_ms()
     deadlines, (known, lost, later) = watching(clock, now_ms, now_ms, now_ms + 5000)

@@ -128,7 +128,7 @@ async def test_an_entry_is_its_consumers_before_its_bytes_leave() -> None:
 
 
 @pytest.mark.row("S1.12")
-async def test_bytes_of_what_was_delivered_are_not_kept() -> None:
+async def test_bytes_of_delivered_entries_are_not_kept() -> None:
     async with memory_broker(tail_cache_bytes=5_000) as run:
         producer = await run.producer()
         consumer = await run.consumer()

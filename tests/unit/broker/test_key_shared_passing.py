@@ -56,7 +56,7 @@ async def test_later_messages_of_its_key_pass_a_delayed_one_on_key_shared() -> N
 
 
 @pytest.mark.row("S1.4", "I9")
-async def test_a_delayed_message_waits_for_whoever_holds_its_key() -> None:
+async def test_a_delayed_message_waits_for_the_consumer_with_its_key_pending() -> None:
     async with memory_broker() as run:
         producer = await run.producer()
         holder = await run.consumer(type_=KEY_SHARED, permits=10)
@@ -88,7 +88,7 @@ async def test_later_messages_of_its_key_pass_one_that_a_filter_puts_off() -> No
 
 
 @pytest.mark.row("S1.7", "I9")
-async def test_what_a_filter_put_off_waits_for_whoever_holds_its_key() -> None:
+async def test_a_rescheduled_message_waits_for_the_consumer_with_its_key_pending() -> None:
     async with memory_broker(entry_filters=FILTER) as run:
         producer = await run.producer()
         holder = await run.consumer(type_=KEY_SHARED, permits=10)

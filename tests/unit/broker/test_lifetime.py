@@ -167,7 +167,7 @@ STEP = st.one_of(
 @settings(max_examples=120, deadline=None)
 @given(steps=st.lists(STEP, min_size=5, max_size=40))
 @pytest.mark.parametrize("time_ms", [0, RETENTION_MS])
-def test_counts_are_exact_and_nothing_needed_goes_whatever_happens(
+def test_counts_stay_exact_and_needed_data_stays_in_every_order_of_events(
     time_ms: int, steps: list[tuple[str, int | str, int]]
 ) -> None:
     asyncio.run(_live(time_ms, steps))

@@ -36,7 +36,7 @@ async def test_a_skip_that_ends_inside_a_batch_takes_what_it_passed_off_the_unac
 
 
 @pytest.mark.row("I8")
-async def test_an_entry_skipped_while_it_is_held_is_held_no_more_and_does_not_come_again() -> None:
+async def test_a_pending_entry_that_is_skipped_is_no_longer_pending_nor_redelivered() -> None:
     storage = MemoryStorage()
     async with memory_broker(storage) as run:
         consumer = await run.consumer(permits=100)

@@ -102,7 +102,7 @@ async def test_who_has_gone_when_his_turn_comes_is_passed_over() -> None:
 
 
 @pytest.mark.row("S0.27")
-async def test_a_batch_sent_to_one_who_takes_single_messages_goes_to_another() -> None:
+async def test_a_batch_for_a_consumer_of_single_messages_goes_to_another_consumer() -> None:
     async with memory_broker() as run:
         single = await run.consumer(name="single", permits=1)
         [position] = await (await run.producer()).publish(1, messages=10)
@@ -131,7 +131,7 @@ async def test_an_entry_counts_as_unacked_with_its_messages() -> None:
 
 
 @pytest.mark.row("S0.39")
-async def test_what_comes_while_nobody_is_connected_is_kept() -> None:
+async def test_messages_published_without_consumers_are_kept() -> None:
     async with memory_broker(tail_cache_bytes=0) as run:
         consumer = await run.consumer(permits=10)
         assert consumer.consumer is not None
@@ -230,7 +230,7 @@ async def test_one_permit_brings_one_message() -> None:
 
 
 @pytest.mark.row("I21")
-async def test_who_comes_late_gets_what_nobody_before_could_take() -> None:
+async def test_a_late_consumer_gets_entries_that_no_earlier_one_could_take() -> None:
     """Permits spent, blocked, not writable, without permits: none of them keeps a fifth from the rest."""
     async with memory_broker(max_unacked_per_consumer=2) as run:
         spent, blocked = await run.consumer(name="a", permits=1), await run.consumer(name="b", permits=100)

@@ -99,7 +99,7 @@ def test_all_pieces_of_a_message_are_acked_and_refused() -> None:
     assert owner.said() == [("ack", 3, 5, 6), ("again", 7, 9)]
 
 
-def test_a_message_in_pieces_whose_time_is_up_comes_again_whole_but_not_once_it_is_acked() -> None:
+def test_an_expired_chunked_message_is_redelivered_whole_unless_it_is_acked() -> None:
     owner = consumer(ack_timeout_ms=1000)
     owner.acks.taken(chunked_message(3, 5, 6))
     owner.acks.taken(chunked_message(7, 9))

@@ -114,7 +114,7 @@ def test_a_chunk_delivered_again_changes_nothing_and_one_sent_again_is_acked() -
     assert assembler.add(chunk(2), 12, b"cc", 0)[:2] == (b"aabbcc", (10, 11, 12))
 
 
-def test_a_message_sent_again_from_its_first_chunk_begins_anew() -> None:
+def test_a_message_sent_again_from_its_first_chunk_starts_over() -> None:
     assembler = ChunkAssembler[int]()
     assembler.add(chunk(0), 10, b"aa", 0)
     assembler.add(chunk(1), 11, b"bb", 0)

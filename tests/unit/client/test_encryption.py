@@ -103,7 +103,7 @@ def test_each_recipient_reads_with_its_own_key_and_others_do_not() -> None:
         Decryptor(Keys(eve=EVE)).decrypt(metadata, payload)
 
 
-def test_every_entry_has_a_vector_of_its_own_and_the_recipients_key_is_used_once() -> None:
+def test_every_entry_has_its_own_vector_and_the_recipients_key_is_used_once() -> None:
     encryptor, keys = Encryptor(["alice"], Keys(alice=ALICE)), Keys(alice=ALICE)
     decryptor = Decryptor(keys)
     entries = [encrypted(encryptor) for _ in range(5)]

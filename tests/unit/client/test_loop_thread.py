@@ -98,7 +98,7 @@ def test_waiting_on_the_loops_own_thread_is_refused(loop_thread: LoopThread) -> 
         loop_thread.call(lambda: loop_thread.run(lambda: _double(1)))
 
 
-def test_stopping_ends_what_waits_and_refuses_what_comes(loop_thread: LoopThread) -> None:
+def test_stopping_ends_waiting_calls_and_refuses_new_ones(loop_thread: LoopThread) -> None:
     errors: list[BaseException] = []
 
     def wait() -> None:

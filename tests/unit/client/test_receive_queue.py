@@ -68,7 +68,7 @@ async def complaints() -> list[str]:
     return found
 
 
-async def test_an_end_that_nobody_waits_for_any_more_is_no_news_for_the_log(complaints: list[str]) -> None:
+async def test_an_end_that_no_receive_awaits_is_not_logged(complaints: list[str]) -> None:
     queue = ReceiveQueue(lambda _: None, lambda _: True)
     waiting = [asyncio.create_task(queue.receive(each)) for each in (None, 2.0**70, 0)]
     queue.receive_async()

@@ -32,7 +32,7 @@ def test_waiting_receives_are_served_in_the_order_of_their_calls() -> None:
 
 
 @pytest.mark.row("S0.24")
-def test_who_has_gone_is_passed_over() -> None:
+def test_cancelled_receives_are_passed_over() -> None:
     pending: PendingReceives[Waiter] = PendingReceives()
     waiters = [Waiter() for _ in range(4)]
     for waiter in waiters:

@@ -178,7 +178,7 @@ def test_names_that_mean_something_elsewhere_are_ordinary_fields() -> None:
         assert schema.decode(schema.encode(letter)) == letter
 
 
-def test_a_default_list_belongs_to_nobody_else() -> None:
+def test_a_default_list_is_not_shared_between_instances() -> None:
     class Tagged(Record):
         tags = Array(String(), default=["new"])
 

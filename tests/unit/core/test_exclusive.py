@@ -44,7 +44,7 @@ def test_exclusive_redelivery_is_a_rewind_with_count_zero() -> None:
     assert not dispatcher.redeliver(consumer(2), None)
 
 
-def test_exclusive_counts_what_is_not_acked() -> None:
+def test_exclusive_counts_unacked_messages() -> None:
     only = consumer(1, 100)
     dispatcher = dispatcher_for(EXCLUSIVE)
     dispatcher.attach(only, EXCLUSIVE)

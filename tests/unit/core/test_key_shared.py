@@ -199,7 +199,7 @@ def test_reading_ahead_stops_when_enough_waits() -> None:
     assert read(dispatcher, entry(5, HIGH)) == {2: [5]}
 
 
-def test_a_slot_nobody_covers_waits_for_one_who_does() -> None:
+def test_entries_of_an_uncovered_slot_wait_for_a_consumer_that_covers_it() -> None:
     only = consumer(1, 10, (0, 9))
     dispatcher = sticky(only)
     assert read(dispatcher, entry(0, 5), entry(1, 10), entry(2, 10)) == {1: [0]}
@@ -287,7 +287,7 @@ def test_the_chunks_of_a_leaver_go_to_one_other() -> None:
     assert read(dispatcher, entry(1, uuid="u", last=True)) == {3: [1]}
 
 
-def test_acts_forget_what_they_skip() -> None:
+def test_a_move_forgets_the_entries_that_it_passes() -> None:
     poor = consumer(1, 2, (0, 65_535))
     dispatcher = sticky(poor)
     read(dispatcher, *(entry(n) for n in range(5)))

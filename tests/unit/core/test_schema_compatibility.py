@@ -94,7 +94,7 @@ TREE = record(("next", ["null", "R"], None), A)
         ),
     ],
 )  # fmt: skip
-def test_what_can_be_read(reader: object, writer: object) -> None:
+def test_a_readable_schema_is_accepted(reader: object, writer: object) -> None:
     assert why_not(reader, writer) is None
 
 
@@ -156,7 +156,7 @@ def test_a_record_that_failed_once_fails_again() -> None:
         b'{"type": "array", "items": ' * 200 + b'"int"' + b"}" * 200,
     ],
 )
-def test_what_is_no_definition(data: bytes) -> None:
+def test_texts_that_are_not_definitions(data: bytes) -> None:
     with pytest.raises(IncompatibleSchema):
         check_definition(SchemaDefinition(type=SchemaType.AVRO, data=data))
 

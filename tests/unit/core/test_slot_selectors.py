@@ -47,7 +47,7 @@ def check_ranges(selector: SlotSelector, consumers: list[DispatchConsumer]) -> N
     points=st.sampled_from([1, 7, 100]),
 )
 @settings(max_examples=25, deadline=None)
-def test_every_slot_has_one_owner_and_only_what_must_move_moves(
+def test_every_slot_has_one_owner_and_only_necessary_slots_move(
     steps: list[tuple[bool, int]], ring: bool, points: int
 ) -> None:
     selector: SlotSelector = HashRing(points) if ring else RangeSplit()

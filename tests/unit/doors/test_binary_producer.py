@@ -30,7 +30,7 @@ def send(sequence_id: int, data: bytes | None = None) -> bytes:
     return b"".join(commands.send(1, sequence_id, entries.single("p", sequence_id) if data is None else data))
 
 
-async def test_a_producer_that_waits_is_answered_twice_and_holds_nobody_up(
+async def test_a_waiting_producer_is_answered_twice_and_delays_no_other(
     broker: FakeBroker, client: WireClient
 ) -> None:
     broker.waiting_modes = {AccessMode.WAIT_FOR_EXCLUSIVE}
@@ -113,7 +113,7 @@ async def test_the_topics_own_message_limit_spares_chunks(broker: FakeBroker, cl
     assert "max_message_bytes" in refused.message
 
 
-async def test_what_nobody_would_unpack_is_refused(client: WireClient) -> None:
+async def test_an_entry_that_no_client_would_decompress_is_refused(client: WireClient) -> None:
     await client.open_producer()
     limit = 2 * 1024 * 1024
     client.tell(
@@ -139,7 +139,7 @@ async def test_what_nobody_would_unpack_is_refused(client: WireClient) -> None:
         (entries.chunk("p", 1, -1, 2), "numbered from 0"),
     ],
 )
-async def test_chunks_nobody_could_put_together_are_refused(
+async def test_chunks_that_no_client_could_join_are_refused(
     client: WireClient, data: bytes, why: str
 ) -> None:
     await client.open_producer()

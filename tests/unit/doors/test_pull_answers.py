@@ -184,7 +184,7 @@ async def test_a_pull_that_needs_the_database_waits_for_it(offset: int) -> None:
 
 @pytest.mark.row("S3.14")
 @pytest.mark.parametrize("offset", [1, 2, 4])
-async def test_who_left_is_not_answered(offset: int) -> None:
+async def test_a_client_that_left_gets_no_answer(offset: int) -> None:
     asker = Asker()
     pull = asker.pull(f"offset={offset}")
     if offset == 4:

@@ -147,7 +147,7 @@ async def test_options_reach_the_broker(broker: FakeBroker) -> None:
     assert peer.transport.closed is None
 
 
-async def test_pull_mode_pushes_what_was_permitted(broker: FakeBroker) -> None:
+async def test_pull_mode_pushes_as_many_messages_as_permitted(broker: FakeBroker) -> None:
     store(broker, b"a", b"b", b"c")
     peer = await connect(broker, "?pullMode=true").opened()
     assert peer.heard() == []

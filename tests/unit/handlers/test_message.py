@@ -40,6 +40,6 @@ def test_a_message_with_everything() -> None:
     assert message.event_time == datetime(2026, 3, 1, 14, 23, 20, tzinfo=UTC)
 
 
-def test_what_the_publisher_did_not_say_is_none() -> None:
+def test_fields_that_the_publisher_did_not_set_are_none() -> None:
     message = Message.from_received("t", received())
     assert (message.payload, message.key, message.event_time) == (b"", None, None)

@@ -70,7 +70,7 @@ async def asks_after_s(
 
 
 @pytest.mark.row("S4.27")
-async def test_deadlines_by_what_is_set(
+async def test_deadlines_follow_the_settings(
     relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
 ) -> None:
     await publish(relayed, topic, NUMBERS[:1])

@@ -25,7 +25,7 @@ from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 @pytest.mark.row("S0.36")
 @pytest.mark.parametrize("size", [1, 10])
-async def test_the_queue_holds_what_it_was_made_for(client: Client, topic: str, size: int) -> None:
+async def test_the_queue_takes_as_many_messages_as_its_size(client: Client, topic: str, size: int) -> None:
     consumer = await client.subscribe(topic, "s", receiver_queue_size=size)
     await witnessed(client, topic, numbers(30))
     await until(lambda: len(consumer.queue) == size, "a full queue")

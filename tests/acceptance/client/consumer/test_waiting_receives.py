@@ -43,7 +43,7 @@ async def test_who_waits_is_served_and_the_queue_stays_empty(client: Client, top
 
 @pytest.mark.row("S0.24")
 @pytest.mark.parametrize("queue_size", [0, 10])
-async def test_who_has_gone_is_passed_over(client: Client, topic: str, queue_size: int) -> None:
+async def test_cancelled_receives_are_passed_over(client: Client, topic: str, queue_size: int) -> None:
     consumer = await client.subscribe(topic, "s", receiver_queue_size=queue_size)
     gone, stays = consumer.receive_async(), consumer.receive_async()
     gone.cancel()

@@ -18,7 +18,7 @@ from vela.wire.redelivery_backoff import RedeliveryBackoff
 
 
 @pytest.mark.row("S4.1", "S0.45", "S4.21")
-async def test_what_is_taken_and_not_acked_comes_again(desk: Desk, timers: ManualTimers) -> None:
+async def test_a_received_message_without_an_ack_is_redelivered(desk: Desk, timers: ManualTimers) -> None:
     consumer = await desk.subscribe(
         consumer_type=SHARED, unacked_messages_timeout_ms=1000, unacked_messages_tick_ms=100
     )

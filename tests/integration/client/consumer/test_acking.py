@@ -295,7 +295,7 @@ async def test_acks_of_neighbours_are_sent_before_the_entry_is_asked_for(
 
 
 @pytest.mark.row("S4.20")
-async def test_what_waits_of_an_entry_that_is_asked_for_is_dropped(desk: Desk, timers: ManualTimers) -> None:
+async def test_waiting_messages_of_a_redelivered_entry_are_dropped(desk: Desk, timers: ManualTimers) -> None:
     consumer = await desk.subscribe(
         consumer_type=SHARED, receiver_queue_size=4, negative_ack_redelivery_delay_ms=100
     )

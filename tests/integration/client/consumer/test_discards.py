@@ -130,7 +130,7 @@ async def test_fail_keeps_it_unacknowledged(desk: Desk) -> None:
 
 
 @pytest.mark.row("S0.16")
-async def test_what_cannot_be_decrypted_is_asked_for_again_by_the_ack_timeout(desk: Desk) -> None:
+async def test_the_ack_timeout_redelivers_an_entry_that_cannot_be_decrypted(desk: Desk) -> None:
     await desk.subscribe(unacked_messages_timeout_ms=1000, unacked_messages_tick_ms=100)
     desk.deliver(sealed(b"?"))
     await until(lambda: desk.peer.count(events.Redeliver) == 1, "the redelivery request")

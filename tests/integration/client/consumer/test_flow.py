@@ -219,7 +219,7 @@ async def test_a_negative_ack_on_shared_takes_the_entry_out_of_the_queue(desk: D
 
 
 @pytest.mark.row("S0.19")
-async def test_permits_are_conserved_whatever_comes(desk: Desk) -> None:
+async def test_permits_are_conserved_in_every_order_of_events(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=20)
     good = 0
     for index in range(200):

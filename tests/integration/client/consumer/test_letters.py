@@ -282,7 +282,9 @@ async def test_reconsume_later_stores_a_copy_with_its_delay_and_then_acks(
 
 @pytest.mark.row("S4.32")
 @pytest.mark.parametrize("is_chosen", [True, False])
-async def test_by_choice_what_times_out_is_put_off(desk: Desk, timers: ManualTimers, is_chosen: bool) -> None:
+async def test_a_timed_out_message_is_put_off_if_the_option_says_so(
+    desk: Desk, timers: ManualTimers, is_chosen: bool
+) -> None:
     consumer, consumer_id = await retrying(
         desk, unacked_messages_timeout_ms=1000, retry_on_ack_timeout=is_chosen
     )

@@ -233,7 +233,7 @@ async def test_a_receive_that_waits_has_its_permit_again_after_a_reconnect(desk:
 
 
 @pytest.mark.row("S2.16")
-async def test_nobody_waits_nothing_is_granted_after_a_reconnect(desk: Desk) -> None:
+async def test_without_waiting_receives_a_reconnect_grants_no_permits(desk: Desk) -> None:
     consumer = await zero(desk)
     gone = await started(consumer)
     await desk.settled(1)
@@ -306,7 +306,7 @@ async def test_a_batch_closes_it_and_fails_the_receive(desk: Desk, caplog: pytes
 
 
 @pytest.mark.row("S0.18")
-async def test_what_is_thrown_away_is_asked_for_again(desk: Desk) -> None:
+async def test_a_discarded_message_is_requested_again(desk: Desk) -> None:
     consumer = await zero(desk)
     waiting = await started(consumer)
     await desk.settled(1)
@@ -354,7 +354,7 @@ async def test_never_more_than_one_in_flight_over_cancelling_and_reconnecting(de
 
 
 @pytest.mark.row("S0.23")
-async def test_what_comes_unasked_is_for_the_next_receive_and_asks_for_nothing(desk: Desk) -> None:
+async def test_an_unrequested_message_serves_the_next_receive_without_a_new_request(desk: Desk) -> None:
     consumer = await zero(desk)
     desk.deliver_each(b"unasked")
     await until(lambda: len(consumer.queue) == 1, "the message")

@@ -34,7 +34,7 @@ async def test_what_has_no_receipt_is_sent_again_in_order_and_stored_once(
             assert producer.statistics().messages_pending == 0
 
 
-async def test_messages_sent_while_nobody_is_there_go_out_when_somebody_is(
+async def test_messages_sent_without_a_connection_go_out_once_there_is_one(
     store: StoringPeer, client: Client
 ) -> None:
     producer = await client.create_producer("t", **BATCHED)
@@ -47,7 +47,7 @@ async def test_messages_sent_while_nobody_is_there_go_out_when_somebody_is(
     assert store.payloads == [b"0", b"1", b"2"]
 
 
-async def test_the_broker_may_close_it_and_it_comes_again_on_the_same_link(
+async def test_it_attaches_again_on_the_same_link_after_the_broker_closed_it(
     store: StoringPeer, client: Client
 ) -> None:
     producer = await client.create_producer("t")

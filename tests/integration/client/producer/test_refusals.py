@@ -101,7 +101,7 @@ async def test_some_refusals_end_the_producer(
 
 
 @pytest.mark.parametrize("code", [ServerError.PERSISTENCE_ERROR, ServerError.SERVICE_NOT_READY])
-async def test_other_refusals_attach_the_producer_anew_and_disturb_nobody_else(
+async def test_other_refusals_reattach_only_the_refused_producer(
     store: StoringPeer, client: Client, code: ServerError
 ) -> None:
     def refuse_once(link: Link, event: events.Send) -> None:
@@ -122,7 +122,7 @@ async def test_other_refusals_attach_the_producer_anew_and_disturb_nobody_else(
     assert closed.index(events.CloseProducer) < closed.index(events.OpenProducer, 4)
 
 
-async def test_a_full_backlog_fails_what_waits_and_the_producer_comes_again(
+async def test_a_full_backlog_fails_waiting_messages_and_the_producer_reattaches(
     store: StoringPeer, client: Client
 ) -> None:
     producer = await client.create_producer("t")

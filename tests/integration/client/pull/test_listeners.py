@@ -20,7 +20,7 @@ from vela.authentication import AuthenticationBasic, AuthenticationToken
 from vela.pull_message import PulledMessage
 
 
-async def test_a_listener_finishes_what_it_returns_from(peer: PullPeer, http: ScriptedHttp) -> None:
+async def test_returning_from_a_listener_finishes_the_message(peer: PullPeer, http: ScriptedHttp) -> None:
     """A message that it fails with is given again, so many times, and then left; others go on meanwhile."""
     seen: list[tuple[bytes, int]] = []
     offsets = MemoryOffsets()
@@ -124,7 +124,7 @@ async def test_a_listener_may_close_its_consumer(peer: PullPeer, http: ScriptedH
     await asyncio.wait_for(closed.wait(), 5)
 
 
-async def test_what_is_given_back_comes_again_once(peer: PullPeer, http: ScriptedHttp) -> None:
+async def test_a_negatively_acked_message_is_received_again_once(peer: PullPeer, http: ScriptedHttp) -> None:
     peer.publish(b"a", b"b")
     async with consumer(http, negative_ack_redelivery_delay_ms=10) as pulling:
         a, b = await pulling.receive(5000), await pulling.receive(5000)

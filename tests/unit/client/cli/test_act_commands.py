@@ -108,7 +108,7 @@ LINES: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("line", "kind", "parameters"), LINES, ids=[line for line, _, _ in LINES])
-def test_a_command_plans_what_it_says(
+def test_each_command_plans_the_act_of_its_name(
     line: str, kind: str, parameters: dict[str, Any], console: FakeConsole
 ) -> None:
     done = CliRunner().invoke(cli, [*shlex.split(line), "--plan-only", "--reason", "why"], prog_name="vela")

@@ -189,7 +189,7 @@ def test_without_anybody_to_ask_nothing_is_changed(vela: Vela, console: FakeCons
 
 @pytest.mark.parametrize("plan", [a_plan(skipped_messages=1), a_plan(replayed_messages=10_001)])
 @pytest.mark.parametrize(("typed", "exit_code"), [("y\n", 4), ("orders\n", 4), ("billing\n", 0)])
-def test_what_loses_messages_or_repeats_many_wants_the_name_typed(
+def test_acts_that_lose_messages_or_repeat_many_require_the_typed_name(
     plan: dict[str, object], typed: str, exit_code: int, vela: Vela, console: FakeConsole
 ) -> None:
     console.plan = plan
@@ -293,7 +293,7 @@ def test_a_refused_apply_says_why(
     assert (done.exit_code, says in done.stderr) == (exit_code, True), done.stderr
 
 
-def test_a_partitioned_topic_says_what_to_name_instead(vela: Vela, console: FakeConsole) -> None:
+def test_an_error_about_a_partitioned_topic_says_which_name_to_use(vela: Vela, console: FakeConsole) -> None:
     console.answers["POST acts"] = problem(404, "NothingToActOn", "there is no subscription")
     console.answers["GET topics/persistent/public/default/orders"] = {"partitions": 3}
     done = vela(f"{RESET} --yes")

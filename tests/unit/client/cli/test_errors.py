@@ -242,7 +242,7 @@ def test_what_is_not_kept_is_said_to_be_so(vela: Vela, console: FakeConsole) -> 
     assert says not in vela("topics show t").stderr
 
 
-def test_an_error_of_what_others_wrote_is_one_line(vela: Vela, console: FakeConsole) -> None:
+def test_an_error_with_foreign_text_is_one_line(vela: Vela, console: FakeConsole) -> None:
     console.answers[HERE] = problem(404, "NothingToActOn", "no consumer a\x1b[2J\nvela: done")
     assert vela(LIST).stderr == "vela: no consumer a\\x1b[2J⏎vela: done\n"
 
@@ -259,7 +259,7 @@ def test_an_address_that_is_none(url: str, vela: Vela, console: FakeConsole) -> 
     )
 
 
-def test_who_asks_is_sent_and_never_shown(vela: Vela, console: FakeConsole) -> None:
+def test_credentials_are_sent_and_never_shown(vela: Vela, console: FakeConsole) -> None:
     vela("--console-url http://root:hidden-9@127.0.0.1:8000 --user ada topics list")
     assert console.asked[0].headers["authorization"].startswith("Basic ")
     console.fails = raising(httpx.ConnectError)

@@ -30,7 +30,7 @@ def test_short_and_full(text: str, full: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a/b", "a/b/c/d", "http://a/b/c", "/a/b", "persistent://a/b", "a//b"])
-def test_what_is_no_topic_says_how_to_write_one(text: str) -> None:
+def test_an_error_about_a_topic_name_says_how_to_write_one(text: str) -> None:
     with pytest.raises(ValueError, match=r"write t, tenant/namespace/"):
         full_name(text)
 

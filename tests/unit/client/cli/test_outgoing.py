@@ -83,7 +83,7 @@ def test_lines_of_a_pipe_do_not_depend_on_how_they_come(lines: list[bytes], piec
 
 
 @pytest.mark.parametrize("how", ["lines", "json", "whole"])
-def test_what_never_ends_is_not_read_to_the_end(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_file_is_not_read_to_the_end(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vela.cli.outgoing.MOST_BYTES", 3 << 20)
     with pytest.raises(
         CliError, match=r"/dev/zero.* is larger than 3 MiB, the limit for a message"

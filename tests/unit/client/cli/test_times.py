@@ -54,7 +54,7 @@ def test_a_number_that_is_no_milliseconds_says_what_to_write(text: str, says: st
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "12", "99999-01-01"])
-def test_what_is_no_moment(text: str) -> None:
+def test_texts_that_are_not_moments(text: str) -> None:
     with pytest.raises(ValueError, match="milliseconds since 1970"):
         moment_ms(text)
 

@@ -54,7 +54,7 @@ async def test_a_consumer_whose_peer_does_not_read_gets_nothing_more_until_it_do
     assert client.names() == ["MESSAGE"]
 
 
-async def test_acks_are_answered_only_when_asked_with_what_was_wrong(client: WireClient) -> None:
+async def test_acks_are_answered_only_on_request_with_the_error(client: WireClient) -> None:
     await client.open_producer()
     await client.subscribe()
     client.tell(send(0), commands.flow(1, 1))
