@@ -99,7 +99,7 @@ def _try_all(tree: Path, minutes: float) -> None:
 
 
 def mutmut(tree: Path, *arguments: str) -> str:
-    """What it says about the mutants there."""
+    """Run mutmut in this tree and return its output."""
     command = [MUTMUT, *arguments]
     return subprocess.run(command, cwd=tree, check=True, capture_output=True, encoding="utf-8").stdout
 

@@ -42,7 +42,7 @@ def receive(consumer: pulsar.Consumer, count: int) -> list[pulsar.Message]:
 
 
 def drained(consumer: pulsar.Consumer) -> list[pulsar.Message]:
-    """What the consumer is given until nothing has come for a moment."""
+    """Receive until nothing has arrived for a moment."""
     messages = []
     with contextlib.suppress(pulsar.Timeout):
         while True:

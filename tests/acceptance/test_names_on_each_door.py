@@ -1,4 +1,4 @@
-"""What only asks, and what is refused, makes nothing; what cannot be a name is refused on each door."""
+"""Look-ups and refused requests create nothing, and every door refuses names that are not legal."""
 
 from __future__ import annotations
 

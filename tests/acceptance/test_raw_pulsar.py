@@ -1,4 +1,4 @@
-"""What Pulsar's protocol asks of the broker, frame by frame, where Apache's Python client does not show it."""
+"""Pulsar's protocol, frame by frame, where Apache's Python client does not show it."""
 
 from __future__ import annotations
 

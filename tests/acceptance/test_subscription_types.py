@@ -21,7 +21,7 @@ def client(vela: VelaProcess) -> Iterator[pulsar.Client]:
 
 
 def waiting(consumer: pulsar.Consumer) -> list[pulsar.Message]:
-    """What comes until it is quiet for a moment."""
+    """Receive until nothing has arrived for a moment."""
     found: list[pulsar.Message] = []
     while True:
         try:

@@ -30,7 +30,7 @@ UNKNOWN = "vela_writer_unknown_outcomes_total"
 
 @dataclass(slots=True)
 class Findings:
-    """What a run showed."""
+    """The result of a run."""
 
     seed: int
     kills: dict[str, int] = field(default_factory=dict)
@@ -196,7 +196,7 @@ def _metric(vela: VelaProcess, name: str) -> int:
 
 
 def _logs(vela: VelaProcess) -> list[str]:
-    """The end of what each process wrote, for whoever has to find out."""
+    """Return the end of each process's log, to find the cause."""
     return [
         f"== {log.name}\n{log.read_text(encoding='utf-8', errors='replace')[-6000:]}"
         for log in sorted(vela.data_dir.glob("log/*.log"))

@@ -18,7 +18,7 @@ PAUSE_S = 0.002
 
 @dataclass(slots=True)
 class Record:
-    """What the clients saw. Message numbers are the payloads."""
+    """A record of what the clients saw. Message numbers are the payloads."""
 
     receipts: dict[int, tuple[int, int, int]] = field(
         default_factory=dict

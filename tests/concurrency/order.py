@@ -22,10 +22,10 @@ class Order(Protocol):
     """One subscription's, over all lives of the broker."""
 
     def complaint(self, consumer: CheckingConsumer, entry: StoredEntry, position: Position) -> str:
-        """What is wrong with this delivery."""
+        """Return what is wrong with this delivery."""
 
     def begins_again(self, consumer: CheckingConsumer) -> None:
-        """What this consumer gets next need not follow what it got last."""
+        """Forget the consumer's last delivery: the next one need not follow it."""
 
 
 class NoOrder:

@@ -18,7 +18,7 @@ __all__ = ["CheckingConsumer", "SubscriptionModel"]
 
 @dataclass(kw_only=True)
 class SubscriptionModel:
-    """What a subscription's clients know of it, over all lives of the broker."""
+    """What a subscription's clients know about it, over all lives of the broker."""
 
     name: str
     type: SubscriptionType
@@ -139,7 +139,7 @@ class CheckingConsumer(ConsumerProbe):
             self.consumer.detach()
 
     def on_active_change(self, is_active: bool) -> None:
-        """Failover: whoever is told so begins behind mark-delete."""
+        """Failover: a consumer that becomes active begins after mark-delete."""
         super().on_active_change(is_active)
         self.model.order.begins_again(self)
 

@@ -169,7 +169,7 @@ class World:
             consumer.leave()
 
     async def do_join(self) -> None:
-        """A consumer comes: up to three on a subscription, one on Exclusive. Who has none is served first."""
+        """Attach a consumer: up to three on a subscription, one on Exclusive. Subscriptions without one come first."""
         model = min(self.models, key=lambda each: (len(each.consumers), self.chance.random()))
         if len(model.consumers) < (1 if model.type is SubscriptionType.EXCLUSIVE else 3):
             await self.join(model)

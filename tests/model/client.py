@@ -1,4 +1,4 @@
-"""A client that holds the broker to its promises with every call it gets."""
+"""A client that checks the broker's guarantees at every call."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Client(ConsumerProbe):
 
     @property
     def permits(self) -> int:
-        """What it has granted and not been sent."""
+        """The permits that it granted and that are not used yet."""
         return self.granted - self.received
 
     @property

@@ -42,7 +42,10 @@ class KeySharedMachine(SharedMachine):
         return any(self.slot_of(position) == slot for position in client.held)
 
     def check_nothing_waits(self) -> None:
-        """Whose slot an entry is cannot be told from here: only when all could take it, and nobody holds of it."""
+        """The model does not know the owner of a slot.
+
+        It checks only if every consumer could take the entry and its slot is free.
+        """
         if self.clients and all(self.could_take(client) for client in self.clients):
             for position in self.sizes():
                 slot = self.slot_of(position)

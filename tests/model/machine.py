@@ -303,7 +303,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
     @precondition(can_ack)
     @rule(data=st.data(), part=st.none() | st.integers(0, ALL), others=st.booleans())
     def ack(self, data: st.DataObject, part: int | None, others: bool) -> None:
-        """What the client holds, or anything: anybody may ack any entry, delivered or not."""
+        """Ack an entry pending at the client, or any entry: a client may ack entries that it did not get."""
         client = self.someone(data)
         some = sorted(self.sizes() if others or not client.held else client.held)
         positions = data.draw(st.lists(st.sampled_from(some), min_size=1, max_size=3), label="acked")
@@ -405,7 +405,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             )
 
     def close_clients(self) -> None:
-        """A reset is about to: whom it was sent to comes back by himself."""
+        """Close every client before a reset. They reconnect by themselves."""
         self.clients.clear()
         self.counts.clear()
 
@@ -474,7 +474,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         )
 
     def check_sums(self, plan: dict[str, Any], result: dict[str, Any], *, acked: int) -> None:
-        """What the plan showed, what happened since and what was done add up."""
+        """The numbers of the plan, of the time since and of the result add up."""
         come_again = max(0, result["replayed_messages"] - plan["replayed_messages"])
         not_repeated = max(0, plan["replayed_messages"] - result["replayed_messages"])
         not_skipped = plan["skipped_messages"] - result["skipped_messages"]

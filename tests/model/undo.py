@@ -1,4 +1,4 @@
-"""What taking back an act must bring back."""
+"""The messages that undoing an act must bring back."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the tests stand on: really started servers, people, clocks."""
+"""Support for tests: really started servers, users, clocks."""

@@ -104,7 +104,7 @@ def empty(url: str) -> None:
 
 
 def rows(url: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-    """What a query answers, on a connection of its own that does not pass the proxy."""
+    """Return the rows of a query, over a separate connection that bypasses the proxy."""
     with psycopg.connect(url, autocommit=True) as connection:
         cursor = connection.execute(sql.encode(), parameters or None)
         return cursor.fetchall() if cursor.description else []
@@ -132,7 +132,7 @@ class ManualClock:
 
 
 def payload_of(data: bytes | memoryview) -> bytes:
-    """What a test sent, from an entry as it is stored and delivered."""
+    """Return the payload that a test sent, from a stored or delivered entry."""
     return decode_messages(bytes(data), max_message_bytes=1 << 30)[0].payload
 
 
@@ -216,7 +216,7 @@ class ProducerProbe:
         return [Position(each.ledger_id, each.entry_id) for each in self.receipts[before:]]
 
     async def has_receipts(self, count: int) -> None:
-        """Wait for so many receipts in all."""
+        """Wait for this many receipts in total."""
         await eventually(lambda: len(self.receipts) >= count, f"{count} receipts")
 
 
@@ -301,7 +301,7 @@ class ConsumerProbe:
         return answers[0]
 
     async def has(self, count: int) -> None:
-        """Wait for so many deliveries in all."""
+        """Wait for this many deliveries in total."""
         await eventually(
             lambda: len(self.deliveries) >= count, f"{count} deliveries, has {len(self.deliveries)}"
         )

@@ -53,7 +53,7 @@ class End(Protocol):
     """One side of a link."""
 
     def pieces(self) -> AsyncIterator[bytes]:
-        """What comes, until it closes or breaks."""
+        """Yield the bytes until the connection closes or breaks."""
 
     async def send(self, data: bytes) -> None:
         """Raises OSError or ConnectionClosed when it is gone."""
@@ -66,7 +66,7 @@ class End(Protocol):
 
 
 class FrameRelay:
-    """What went through, and what is done with it. Hooks may be set at any time."""
+    """Records frames and passes them on through hooks, which may be set at any time."""
 
     def __init__(self) -> None:
         self.service_url = ""

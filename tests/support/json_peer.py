@@ -46,7 +46,7 @@ class JsonPeer:
         return {name.decode(): value.decode() for name, value in self.peer.sent[0].get("headers", ())}
 
     async def has(self, count: int) -> list[dict[str, Any]]:
-        """Wait for so many pushes in all."""
+        """Wait for this many pushes in total."""
 
         def enough() -> bool:
             self.pushes += self.peer.heard()

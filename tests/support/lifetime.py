@@ -39,7 +39,7 @@ async def keeping(
 
 
 async def publish_ledgers(producer: ProducerProbe, count: int, *, messages: int = 1) -> list[Position]:
-    """Fill so many ledgers; the positions. The last one is full and still open."""
+    """Fill this many ledgers and return the positions. The last ledger is full and still open."""
     positions: list[Position] = []
     for _ in range(count):
         positions += await producer.publish(ENTRIES, messages=messages)
@@ -50,7 +50,7 @@ async def publish_ledgers(producer: ProducerProbe, count: int, *, messages: int 
 async def consumed(
     run: BrokerRun, count: int, *, topic: str = "t", subscription: str = "s"
 ) -> list[Position]:
-    """Consume and ack so many entries, durably; their positions. The consumer stays."""
+    """Consume and durably ack this many entries, and return their positions. The consumer stays."""
     consumer = await run.consumer(topic, subscription, permits=10_000, acks=True, name=f"{subscription}-c")
     await consumer.has(count)
     await settled(run, topic=topic, subscription=subscription)
@@ -80,7 +80,7 @@ def stored_ledgers(url: str) -> list[int]:
 
 
 async def recounted(run: BrokerRun, topic: str = "t") -> None:
-    """I5: of every subscription, stored minus acked, counted anew, is what its counters say."""
+    """I5: for every subscription, a recount of stored minus acked equals its counters."""
     found = run.topic(topic)
     for subscription in found.subscriptions.values():
         while True:

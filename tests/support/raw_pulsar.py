@@ -89,7 +89,7 @@ class RawPulsar:
         )
 
     def active_change(self) -> bool:
-        """What a Failover consumer is told next."""
+        """Return the next notification of a Failover consumer."""
         command = self.hear()
         assert command is not None
         assert command.type == BaseCommand.ACTIVE_CONSUMER_CHANGE, command

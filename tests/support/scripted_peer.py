@@ -87,7 +87,7 @@ class Link:
 
 
 class ScriptedPeer:
-    """What it heard, over all links, and how it answers."""
+    """Records what it received over all links, and answers by a script."""
 
     def __init__(self, *, websocket: bool = False, tls: ssl.SSLContext | None = None) -> None:
         self.links: list[Link] = []
@@ -117,14 +117,14 @@ class ScriptedPeer:
 
     @property
     def url(self) -> str:
-        """What a client is given."""
+        """The service URL for a client."""
         if self._websocket:
             return f"{'wss' if self._tls else 'ws'}://127.0.0.1:{self.port}"
         return f"{'pulsar+ssl' if self._tls else 'pulsar'}://127.0.0.1:{self.port}"
 
     @property
     def open_links(self) -> list[Link]:
-        """Those that are not broken."""
+        """The links that are not broken."""
         return [link for link in self.links if link.is_open]
 
     @property
@@ -229,7 +229,7 @@ class ScriptedPeer:
             sender.cancel()
 
     def answer(self, link: Link, event: events.Event) -> None:
-        """What a broker with nothing to deliver says; scripts may fall back on it."""
+        """Answer like a broker with nothing to deliver. Scripts may fall back on it."""
         engine = link.engine
         match event:
             case events.Connect():

@@ -51,7 +51,7 @@ class VelaProcess:
 
     @property
     def pulsar_url(self) -> str:
-        """What Apache's clients are given."""
+        """The service URL for Apache's clients."""
         return f"pulsar://127.0.0.1:{self.environment['VELA_PULSAR_PORT']}"
 
     @property

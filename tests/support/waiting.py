@@ -26,7 +26,7 @@ def wait_until(condition: Callable[[], T], what: str, *, timeout_s: float = 10.0
 async def until(
     condition: Callable[[], T], what: str, *, timeout_s: float = 10.0, every_s: float = 0.005
 ) -> T:
-    """As `wait_until`, for what happens on the event loop of the test."""
+    """Like `wait_until`, for conditions that change on the test's event loop."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
     while True:

@@ -1,4 +1,4 @@
-"""What a client, either of the two, says of a URL that is wrong for its port."""
+"""The errors of both clients for a URL that is wrong for its port."""
 
 from __future__ import annotations
 

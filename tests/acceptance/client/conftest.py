@@ -23,13 +23,16 @@ def transport(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def service_url(transport: str, shared_vela: VelaProcess) -> str:
-    """What the client is given."""
+    """The service URL for the client."""
     return shared_vela.pulsar_url if transport == "tcp" else shared_vela.websocket_url
 
 
 @pytest_asyncio.fixture
 async def relay(transport: str, shared_vela: VelaProcess) -> AsyncIterator[FrameRelay]:
-    """What the client is given `service_url` of when its frames are to be seen, changed, held or cut off."""
+    """A relay between client and broker, whose `service_url` the client gets.
+
+    It sees, changes, delays or cuts frames.
+    """
     async with frame_relay(shared_vela, transport) as started:
         yield started
 

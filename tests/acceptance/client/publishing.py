@@ -29,7 +29,7 @@ class _Receipts:
 
 
 async def publish_entries(client: Client, topic: str, *entries: tuple[bytes, int]) -> None:
-    """Publishes entries, each of so many messages; returns when all are stored."""
+    """Publish entries of this many messages each. Return when all are stored."""
     connection = await client.connection_for(topic)
     producer_id = client.new_producer_id()
     receipts = _Receipts()

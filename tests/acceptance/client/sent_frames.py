@@ -1,4 +1,4 @@
-"""What consumers behind a relay sent, and the permits of one: what the broker sees of them."""
+"""The frames that consumers sent through a relay, and the permits of one consumer, as the broker sees them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def fence(consumer: Consumer) -> None:
 
 
 def acked(relay: FrameRelay) -> list[list[tuple[int, int | None]]]:
-    """What every ACK named: entries, each with the bits of what remains of it (None = nothing)."""
+    """Return the entries of every ACK, each with the bits of its unacked messages (None = none)."""
     return [[(each.entry_id, each.ack_set) for each in ack.ids] for ack in relay.of(events.Ack)]
 
 

@@ -61,7 +61,7 @@ def _exchange(
     send: dict[str, Any],
     **options: Any,
 ) -> list[tuple[Any, Any]]:
-    """What one client reads of what the other publishes."""
+    """Each client reads messages that the other has published."""
     topic = place.topic()
     sending, receiving = writer.Client(place.url(writer)), reader.Client(place.url(reader))
     schemas_of = options.pop("schemas", {})

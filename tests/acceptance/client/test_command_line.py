@@ -25,7 +25,7 @@ LINES = [f"line {number}, käse \x1b" for number in range(3000)]
 
 @pytest.fixture
 def environment(shared_vela: VelaProcess) -> dict[str, str]:
-    """What a user exports."""
+    """The environment variables that a user exports."""
     return {
         **os.environ,
         "VELA_URL": shared_vela.websocket_url,

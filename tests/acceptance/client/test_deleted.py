@@ -1,4 +1,4 @@
-"""What a forced delete does to those who are connected: by the policies they make it anew, or they end."""
+"""A forced delete with connected clients: by policy they make the topic again, or they end."""
 
 from __future__ import annotations
 

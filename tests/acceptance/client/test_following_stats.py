@@ -24,7 +24,7 @@ ENTERS, LEAVES = "\x1b[?1049h", "\x1b[?1049l"  # the terminal's second screen
 
 @pytest.fixture
 def environment(shared_vela: VelaProcess) -> dict[str, str]:
-    """What a user exports, in a terminal of 40 lines."""
+    """The environment variables that a user exports, with a terminal of 40 lines."""
     return {
         **os.environ,
         "VELA_CONSOLE_URL": shared_vela.console_url,
@@ -37,7 +37,7 @@ def environment(shared_vela: VelaProcess) -> dict[str, str]:
 
 
 class Terminal:
-    """What a program wrote to it, read beside the test."""
+    """A reader, beside the test, of what a program writes to the terminal."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

@@ -11,7 +11,7 @@ WAIT_MS = 20_000
 
 
 def outcome(call: Callable[[], object]) -> str:
-    """What a call gave, or the error's class, and whether its text speaks of the fork."""
+    """Return the result of a call, or the class of its error and whether its text mentions the fork."""
     try:
         return repr(call())
     except Exception as error:

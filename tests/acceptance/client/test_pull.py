@@ -138,7 +138,7 @@ async def test_a_hold_that_ends_is_no_failure(
 async def test_after_silence_it_pulls_again(
     shared_vela: VelaProcess, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A relay that swallows everything: nobody says that the pull is lost."""
+    """A relay that swallows everything, so that neither side learns that the pull is lost."""
     monkeypatch.setattr(pull_queue, "FAILED_MS", 50)
     publish(shared_vela, topic, b"before")
     inner = urlsplit(shared_vela.http_url)

@@ -152,7 +152,10 @@ async def test_an_undo_after_a_restart_knows_what_was_acked_since(broker_url: st
 async def test_an_undo_is_taken_back_with_the_holes_that_it_brought(
     broker_url: str, restarts: bool, acked: list[int], rest: list[int]
 ) -> None:
-    """All was acked but the fifth. What the undo of a reset acked beyond comes again, but for what a consumer acked."""
+    """All messages but the fifth are acked.
+
+    Those that the undo of a reset acked are redelivered, unless a consumer acked them.
+    """
     async with running(broker_url) as run:
         positions = await ten(run, messages=2)
         consumer = await rest_of(run)

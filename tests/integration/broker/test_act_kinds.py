@@ -1,4 +1,4 @@
-"""What each kind of act on a cursor does to a running broker, and that what makes no sense changes nothing."""
+"""The effect of each kind of act on a cursor in a running broker. Senseless requests change nothing."""
 
 from __future__ import annotations
 

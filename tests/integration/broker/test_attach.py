@@ -1,4 +1,4 @@
-"""Who may attach, for every type, and what a consumer that comes finds."""
+"""Which consumers may attach, for every type, and what a new one gets."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
 
 
 def tick(run: BrokerRun) -> None:
-    """What Celery's tick sends when it has found nothing."""
+    """The notification of Celery's tick when it has found nothing."""
     rows(run.database_url, "SELECT pg_notify('vela_tick', '{}')")
 
 

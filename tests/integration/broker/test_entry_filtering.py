@@ -1,4 +1,4 @@
-"""What is read but not sent."""
+"""Entries that are read but not sent."""
 
 from __future__ import annotations
 

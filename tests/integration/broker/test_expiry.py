@@ -14,7 +14,7 @@ SECOND_MS = 1000
 
 
 async def hourly(run: BrokerRun, clock: ManualClock, ledgers: int) -> tuple[ProducerProbe, list[Position]]:
-    """Entries one second apart over so many ledgers, for a subscription that exists already."""
+    """Publish entries one second apart over this many ledgers, for an existing subscription."""
     producer = await run.producer()
     positions: list[Position] = []
     for _ in range(ledgers * ENTRIES):

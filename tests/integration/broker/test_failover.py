@@ -31,7 +31,7 @@ async def run(broker_url: str, clock: ManualClock) -> AsyncIterator[BrokerRun]:
 
 
 async def tick(run: BrokerRun, clock: ManualClock, by_ms: int = DELAY_MS) -> None:
-    """What beat's tick does; then let callbacks of the loop run."""
+    """Do what beat's tick does, then let the loop's callbacks run."""
     clock.advance(by_ms)
     run.broker.deadlines.run_due()
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What a broker finds missing when it starts."""
+"""A broker starts and makes what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics that nobody uses leave memory and lose nothing by it."""
+"""Unused topics leave memory and lose nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAME = "persistent://public/default/t"
 
 
 async def left(run: BrokerRun, clock: ManualClock) -> bool:
-    """Whether the topic leaves once nobody has used it for long enough."""
+    """Return whether the topic has left memory after it was unused for long enough."""
     topic = run.topic()
     await run.flushed()
     await run.broker.lifetime.look_at(topic)

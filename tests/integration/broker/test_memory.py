@@ -1,4 +1,4 @@
-"""What the broker keeps in memory is bounded, and goes with what it belonged to."""
+"""The broker's memory is bounded, and is freed with the objects that it belongs to."""
 
 from __future__ import annotations
 

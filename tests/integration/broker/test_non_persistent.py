@@ -1,4 +1,4 @@
-"""Non-persistent topics: to who is there and takes it, and to nobody else; nothing reaches PostgreSQL."""
+"""Non-persistent topics deliver to connected consumers with permits only. Nothing reaches PostgreSQL."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def payloads(consumer: ConsumerProbe) -> list[bytes]:
 
 
 async def has_moved(run: BrokerRun, count: int) -> None:
-    """Until so many are known to be moved, or there is nothing left to move."""
+    """Wait until this many rows are known to be moved, or none is left."""
     await eventually(
         lambda: run.broker.outbox.moved >= count or left(run.database_url) == 0, f"{count} to be moved"
     )

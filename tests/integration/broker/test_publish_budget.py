@@ -77,7 +77,7 @@ class Peer:
 
 
 def held_bytes(run: BrokerRun) -> int:
-    """What waits in the logs of all topics."""
+    """Return the bytes that wait in the logs of all topics."""
     topics = run.broker.topics.loaded.values()
     queued = [send for topic in topics for send in topic.log.queue]
     in_flight = [send for topic in topics if (batch := topic.log.in_flight) for send in batch.sends]

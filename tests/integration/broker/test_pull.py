@@ -194,7 +194,7 @@ async def test_an_error_while_waking_answers_and_is_not_parked_again(
 
 @pytest.mark.row("S3.17")
 async def test_nothing_arrives_between_looking_and_parking(run: BrokerRun) -> None:
-    """Pulls at the end race with appends: whoever is parked is woken by the next one, none waits for a timer."""
+    """Pulls at the end race with appends. The next append wakes every parked pull, and none waits for a timer."""
     producer = await run.producer()
     offset = 0
     for number in range(50):

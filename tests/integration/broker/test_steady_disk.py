@@ -28,7 +28,7 @@ def size_bytes(url: str) -> int:
 
 
 async def turn(run: BrokerRun) -> None:
-    """What housekeeping and the lifetime tasks do as time passes."""
+    """Run what housekeeping and the lifetime tasks do as time passes."""
     await run.flushed()
     await run.broker.segments.turn()
     await run.broker.lifetime.look_at_topics()

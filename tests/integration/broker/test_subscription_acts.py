@@ -1,4 +1,4 @@
-"""What acts on subscriptions do to a running broker: pause, consumers, create, delete, bookmarks."""
+"""Acts on subscriptions in a running broker: pause, consumers, create, delete, bookmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is deleted, when, and that every count and every cursor stays right."""
+"""Which ledgers are trimmed, and when. Every count and every cursor stays right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps consumers and producers attached: first attempts, losses, fatal errors, closing."""
+"""Consumers and producers stay attached: first attempts, losses, fatal errors, closing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was made on one event loop is used on another: an error that says so, and nothing is left behind."""
+"""Using an object on another event loop raises an error that says so, and leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds on every page: login, content policy, parts with a version, the same cost whatever is shown."""
+"""Rules of every page: login, content policy, versioned parts, and a cost that does not depend on the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guessing passwords is slow, and locks nobody out at another address."""
+"""Guessing passwords is slow, and does not lock out users at other addresses."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Undone(Exception):
-    """What a test raises to roll back."""
+    """Raised by a test to roll back."""
 
 
 def published() -> list[tuple[str, bytes]]:

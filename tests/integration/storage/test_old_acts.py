@@ -1,4 +1,4 @@
-"""Plans that nobody applied expire; the act log is trimmed by age, but for what waits, works or can be undone."""
+"""Unused plans expire. The act log is pruned by age, except for acts that wait, run or can be undone."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def stored(run: BrokerRun, topic: str) -> list[Message]:
 
 
 async def letters(run: BrokerRun, topic: str, count: int) -> list[Message]:
-    """Wait until a topic holds so many messages."""
+    """Wait until a topic has this many messages, and return them."""
     await eventually(lambda: len(stored(run, topic)) >= count, f"{count} letters on {topic}")
     return stored(run, topic)
 

@@ -1,4 +1,4 @@
-"""What goes wrong on a subscription is counted by kind: in its memory, in /metrics and for the console."""
+"""Problems of a subscription are counted by kind, in memory, in /metrics and for the console."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients are told to connect to."""
+"""The addresses that the broker tells clients to connect to."""
 
 from __future__ import annotations
 

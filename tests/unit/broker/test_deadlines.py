@@ -1,4 +1,4 @@
-"""What a turn of the deadlines costs, and what a fault in one of them does to the others."""
+"""The cost of a turn of the deadlines, and a fault in one of them."""
 
 from __future__ import annotations
 

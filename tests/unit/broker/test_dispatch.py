@@ -1,4 +1,4 @@
-"""What the broker sends, when, and to whom."""
+"""What the broker sends, when, and to which consumer."""
 
 from __future__ import annotations
 

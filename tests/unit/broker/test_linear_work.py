@@ -14,7 +14,7 @@ MOST_GROWTH = 2.6  # quadratic work grows by 4
 
 
 async def steps_of_flush(subscriptions: int) -> int:
-    """Answer a receipt on each of so many subscriptions in one flush."""
+    """Answer a receipt on each of this many subscriptions in one flush."""
     async with memory_broker(flushes=False) as run:
         consumers = [await run.consumer(subscription=f"s{at}", permits=1) for at in range(subscriptions)]
         (position,) = await (await run.producer()).publish(1)
@@ -30,7 +30,7 @@ async def steps_of_flush(subscriptions: int) -> int:
 
 
 async def steps_of_appends(topics: int) -> int:
-    """Store one entry in each of so many topics, all of which need a new ledger first."""
+    """Store one entry in each of this many topics, all of which need a new ledger first."""
     async with memory_broker(ledger_max_entries=1) as run:
         producers = [await run.producer(f"t{at}") for at in range(topics)]
         for each in producers:

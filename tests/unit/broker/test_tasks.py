@@ -1,4 +1,4 @@
-"""Tasks that nobody awaits, and work that outlives whoever asked for it."""
+"""Background tasks, and work that outlives its caller."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class FakeConsumer:
         self.all_again += 1
 
     def said(self) -> list[tuple[Any, ...]]:
-        """What was written since the last call: ("ack", ids), ("through", id), ("again", positions)."""
+        """Return what was written since the last call: ("ack", ids), ("through", id), ("again", positions)."""
         assert self.link is not None
         heard, self.link.heard = self.link.heard, []
         return [_short(event) for event in heard]
@@ -80,7 +80,7 @@ def consumer(*, is_shared: bool = True, **options: Any) -> FakeConsumer:
 
 
 def messages(entry_id: int, size: int = 0, *, redeliveries: int = 0) -> list[Message]:
-    """Those of one entry; `size` 0 = a message alone."""
+    """Return the messages of one entry. `size` 0 means a single message."""
     entry = ReceivedEntry("t", 1, entry_id, -1, redeliveries, size)
     return [Message(_body(index, size), entry) for index in (range(size) if size else (-1,))]
 

@@ -82,7 +82,7 @@ class Consumer(FakeConsumer):
         await self.settled()
 
     def receive(self, *arrived: Message, take: int | None = None) -> list[Message]:
-        """They come, and so many of them are taken; None = all."""
+        """Deliver the messages and take this many of them; None means all."""
         self.queue += self.letters.arrived(list(arrived))
         return self.take(take)
 

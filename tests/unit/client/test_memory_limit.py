@@ -1,4 +1,4 @@
-"""The client's count of bytes, and whom it calls."""
+"""The client's count of bytes, and the functions that it calls."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ async def test_what_is_removed_is_not_taken_and_the_rest_is_taken_once_in_order(
 
 @pytest.fixture
 async def complaints() -> list[str]:
-    """What the event loop says of errors that nobody looked at."""
+    """The event loop's complaints about errors that were never retrieved."""
     found: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: found.append(context["message"]))
     return found

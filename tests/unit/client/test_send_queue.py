@@ -61,7 +61,7 @@ STEPS = st.lists(
 
 
 class HastyLoop(asyncio.SelectorEventLoop):
-    """A loop whose clock is put forward, so that nobody waits."""
+    """An event loop with a clock that the test advances, so that no test waits."""
 
     ahead_s = 0.0
 

@@ -1,4 +1,4 @@
-"""What the two clients offer, held against each other and against Apache's."""
+"""The public names of both clients, compared with each other and with Apache's."""
 
 from __future__ import annotations
 

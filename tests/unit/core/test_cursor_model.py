@@ -20,7 +20,7 @@ Message = tuple[Position, int]
 
 
 class Store:
-    """What a database holds after applying flushes."""
+    """The state of a database after applying flushes."""
 
     def __init__(self) -> None:
         self.flush: CursorFlush | None = None
@@ -210,7 +210,7 @@ class CursorMachine(RuleBasedStateMachine):
     @precondition(has_entries)
     @rule(data=st.data())
     def compare(self, data: st.DataObject) -> None:
-        """What another cursor of the topic has not acked, and the reverse."""
+        """Compare with another cursor of the topic, in both directions."""
         other = Cursor.starting_at(self.log.ledgers, self.log.index, self.pick(data))
         acked = {m for m in self.all_messages() if m[0] <= other.mark_delete}
         for position in data.draw(st.lists(st.sampled_from(self.log.positions()), max_size=5)):
@@ -259,7 +259,7 @@ class CursorMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """What was flushed is all that a new owner needs."""
+        """A new owner needs only the flushed state."""
         self.flush()
         overlay = self.cursor.undo_overlay()
         self.cursor = Cursor(self.log.ledgers, self.log.index, self.store.state())

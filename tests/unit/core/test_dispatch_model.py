@@ -356,7 +356,7 @@ class ExclusiveMachine(DispatchMachine):
 
 
 class FailoverMachine(ExclusiveMachine):
-    """I12: between a choice and its switch nobody gets anything, after it nobody but the one that is told."""
+    """I12: between a choice and its switch no consumer gets entries; afterwards only the active one does."""
 
     kind = SubscriptionType.FAILOVER
     told: DispatchConsumer | None = None

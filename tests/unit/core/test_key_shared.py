@@ -322,7 +322,7 @@ def test_unacked_limits_count_as_on_shared() -> None:
 
 
 def test_what_was_passed_over_finds_its_slot_when_it_is_read() -> None:
-    """Delayed messages fall due: nobody has looked at their keys yet."""
+    """Delayed messages become due. The dispatcher does not know their keys yet."""
     poor, rich = consumer(1, 1, (0, 30_000)), consumer(2, 10, (30_001, 65_535))
     dispatcher = sticky(poor, rich, look_ahead=2, max_look_ahead=4)
     assert read(dispatcher, entry(5)) == {1: [5]}

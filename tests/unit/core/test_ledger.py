@@ -14,7 +14,7 @@ from broker.core.position import EARLIEST, LATEST, Position
 
 
 def map_of(sizes: dict[int, int], *, sealed: bool = False) -> LedgerMap:
-    """Ledgers by id with so many entries of 2 messages and 10 bytes; all but the last sealed."""
+    """Return ledgers with this many entries of 2 messages and 10 bytes each. All but the last are sealed."""
     ledgers = LedgerMap()
     for ledger_id, entries in sizes.items():
         if len(ledgers):

@@ -1,4 +1,4 @@
-"""Who owns which hash slot: every slot one owner, and only what must move moves (I10)."""
+"""Owners of hash slots: every slot has one owner, and only the necessary slots move (I10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may attach."""
+"""Which consumers may attach."""
 
 from __future__ import annotations
 

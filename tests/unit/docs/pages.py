@@ -22,7 +22,7 @@ def page(name: str) -> str:
 
 
 def section(text: str, heading: str) -> str:
-    """What stands under a heading of the second level. Fails when there is none."""
+    """Return the text under a heading of the second level. Fails if there is none."""
     found = re.search(rf"^## {re.escape(heading)}$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     assert found, f"no heading {heading!r}"
     return found[1]
@@ -40,7 +40,7 @@ def rows(text: str) -> Iterator[list[str]]:
 
 
 def code_names(cell: str) -> list[str]:
-    """What is in backticks."""
+    """Return the texts in backticks."""
     return _CODE.findall(cell)
 
 

@@ -36,7 +36,7 @@ def options_of(command: click.Command) -> set[str]:
 
 
 def documented(name: str) -> str:
-    """What stands under the heading of a command."""
+    """Return the text under the heading of a command."""
     usage = re.escape(f"vela {name}")
     found = re.search(rf"^### `{usage}((?: [^a-z`]+)?)`$(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
     assert found, f"no heading for vela {name}"

@@ -1,4 +1,4 @@
-"""Work at most so many at once, in order, without an end that hangs."""
+"""Bounded tasks run in order, at most a few at once, and never hang at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pulls between whoever reads requests and the broker: answered once, without a task where no query is needed."""
+"""Pulls between the reader of requests and the broker: one answer each, and no task where no query is needed."""
 
 from __future__ import annotations
 

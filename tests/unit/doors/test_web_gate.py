@@ -183,7 +183,7 @@ async def test_a_host_is_named_once_and_only_http_1_0_may_leave_it_out(
 async def test_the_address_that_a_connection_came_in_on_is_a_host_of_the_broker(
     server: DaphneServer, door: str
 ) -> None:
-    """What a probe sends that knows a container by its address alone."""
+    """The request of a probe that knows only the container's address."""
     own = await asyncio.to_thread(answer, server, door, "Host: 127.0.0.2:PORT", to="127.0.0.2")
     other = await asyncio.to_thread(answer, server, door, "Host: 127.0.0.2:PORT", to="127.0.0.3")
     assert (own[0], other[0]) == (DOORS[door][1], 421)

@@ -86,7 +86,7 @@ class Machine:
         )
 
     def publish(self, *sizes: int, cached: bool = True) -> list[Position]:
-        """Store entries of so many messages each, in memory or not."""
+        """Store entries of this many messages each, in memory or not."""
         positions = self.log.publish_all(*sizes)
         if cached:
             for position in positions:
@@ -147,4 +147,4 @@ class Machine:
 
 
 class Receipts(list[object]):
-    """What answered a client's acks."""
+    """The answers to a client's acks."""

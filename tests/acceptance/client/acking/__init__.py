@@ -1,1 +1,1 @@
-"""What a consumer does with the messages it took: against a whole Vela, over TCP and over WebSocket (S4)."""
+"""Acks, negative acks and ack timeouts against a whole Vela, over TCP and over WebSocket (S4)."""

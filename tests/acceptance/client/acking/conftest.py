@@ -10,7 +10,7 @@ from vela.aio.client import Client
 
 @pytest.fixture
 def timers(relayed: Client) -> ManualTimers:
-    """Those of acks, negative acks and ack timeouts of `relayed`."""
+    """The timers for acks, negative acks and ack timeouts of `relayed`."""
     manual = ManualTimers()
     relayed.make_timers = lambda: manual
     return manual

@@ -1,4 +1,4 @@
-"""What these tests do again and again: publish, subscribe, take."""
+"""Steps that these tests share: publish, subscribe, receive."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NUMBERS = [b"%d" % number for number in range(10)]
 
 
 async def publish(client: Client, topic: str, payloads: list[bytes], *, batch: int = 0) -> None:
-    """Each alone, or in batches of so many."""
+    """Publish each message alone, or in batches of this size."""
     options: dict[str, Any] = {}
     if batch:
         options = {

@@ -1,4 +1,4 @@
-"""What is neither acked nor refused comes again after the ack timeout: against a whole Vela."""
+"""Messages without an ack are redelivered after the ack timeout, against a whole Vela."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_what_waits_in_a_queue_is_kept_from_others_until_it_goes(client: C
 async def asks_after_s(
     relay: FrameRelay, timers: ManualTimers, consumer: TopicConsumer, most_s: int = 20
 ) -> int | None:
-    """How many seconds pass before it asks for something again; None = none of so many."""
+    """Return the seconds until the client asks for a redelivery, or None if it does not within the limit."""
     before = len(asked_again(relay, consumer))
     for seconds in range(1, most_s + 1):
         timers.advance(1000)

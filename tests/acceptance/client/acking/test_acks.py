@@ -1,4 +1,4 @@
-"""What is acked stays acked: against a whole Vela."""
+"""Acked messages stay acked, against a whole Vela."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused comes again when it is due: against a whole Vela."""
+"""Negatively acked messages are redelivered when they are due, against a whole Vela."""
 
 from __future__ import annotations
 

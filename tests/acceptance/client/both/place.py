@@ -26,7 +26,7 @@ class Place:
     topics: list[str] = field(default_factory=list)  # made for it
 
     def url(self, api: Any) -> str:
-        """What this client connects to."""
+        """The address that this client connects to."""
         return self.urls[api.__name__]
 
     def topic(self, partitions: int = 0) -> str:

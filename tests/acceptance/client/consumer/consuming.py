@@ -1,4 +1,4 @@
-"""What these tests do again and again."""
+"""Steps that these tests share."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def announces(relay: FrameRelay, largest_message_bytes: int) -> None:
 
 
 def grows_once(relay: FrameRelay, total_bytes: int) -> None:
-    """The next delivery comes as a frame that announces so many bytes, all of them 0 behind the command."""
+    """Replace the next delivery by a frame that announces this many bytes, all 0 after the command."""
     otherwise = relay.to_client
 
     def grow(frame: Frame) -> Sequence[Frame]:

@@ -1,4 +1,4 @@
-"""What a client holds of the payloads that come from a whole Vela, and that it lets go of them."""
+"""The bytes of payloads that a client keeps, and that it frees them, with a whole Vela."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a consumer may be asked for, and when, and what it is called, at a whole Vela."""
+"""Which calls a consumer allows in which state, and its names, with a whole Vela."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that a whole Vela sends to a consumer which nobody receives from."""
+"""Messages that a whole Vela sends to a consumer while no receive waits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHARED = ConsumerType.Shared
 
 
 def two_for_one(frame: Frame) -> list[Frame]:
-    """A Flow of one permit becomes one of two: the second message is one that nobody asked for."""
+    """Turn a Flow of one permit into one of two, so that the second message is unrequested."""
     command = parse_command(frame.command)
     if command.type != BaseCommand.FLOW or command.flow.messagePermits != 1:
         return [frame]

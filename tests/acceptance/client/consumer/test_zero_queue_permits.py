@@ -1,4 +1,4 @@
-"""What a consumer without a queue grants a whole Vela, and when."""
+"""Which permits a consumer without a queue grants, and when, with a whole Vela."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Racer:
         await self._given_up(receiving)
 
     async def give_up_while_the_message_is_under_way(self) -> None:
-        """The message comes when nobody waits for it."""
+        """The message arrives when no receive waits."""
         self._relay.flows_to_client.clear()
         receiving = asyncio.create_task(self._consumer.receive())
         await asyncio.sleep(0)
@@ -49,7 +49,7 @@ class Racer:
         await until(lambda: len(self._consumer.queue) == 1 or self._permits.outstanding == 0, "it")
 
     async def lose_the_link_with_a_message_in_hand(self) -> None:
-        """What waits for the next receive is of the link that is lost."""
+        """The message that waits for the next receive came over the lost link."""
         await self.give_up_while_the_message_is_under_way()
         await self._relay.cut()
 

@@ -1,4 +1,4 @@
-"""What tests of acks, ack timeouts and letters read from the scripted broker."""
+"""What the scripted broker received, for tests of acks, ack timeouts and letters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def asked(desk: Desk) -> list[list[int]]:
 
 
 def acked(desk: Desk) -> list[list[Any]]:
-    """What every ack command named: entries, or (entry, what remains of it)."""
+    """Return the entries of every ack command, partly acked ones as (entry, unacked bits)."""
     return [
         [each.entry_id if each.ack_set is None else (each.entry_id, each.ack_set) for each in ack.ids]
         for ack in desk.peer.of(events.Ack)

@@ -49,7 +49,7 @@ class Desk:
 
     @property
     def permits(self) -> int:
-        """What the broker may still send."""
+        """The number of messages that the broker may still send."""
         return sum(self.flows) - self.charged
 
     async def subscribe(self, **options: Any) -> TopicConsumer:
@@ -59,7 +59,7 @@ class Desk:
         return consumer
 
     def deliver(self, entry: bytes, *, messages: int = 1, link: Link | None = None, **fields: Any) -> int:
-        """One entry of so many messages; its entry id."""
+        """Deliver an entry of this many messages and return its entry id."""
         entry_id: int = fields.pop("entry_id", self.next_entry)
         self.next_entry = max(self.next_entry, entry_id + 1)
         self.charged += messages
@@ -93,11 +93,11 @@ class Desk:
         ]
 
     async def settled(self, permits: int) -> None:
-        """Wait until the broker has so many permits."""
+        """Wait until the broker has this many permits."""
         await until(lambda: self.permits == permits, f"{permits} permits, not {self.permits}")
 
     async def resubscribed(self, times: int) -> None:
-        """Wait until the consumer has subscribed so many times, and asked for messages."""
+        """Wait until the consumer has subscribed this often and has granted permits."""
         await until(lambda: self.peer.count(events.Subscribe) >= times, f"SUBSCRIBE number {times}")
         await until(lambda: self.flows, "a Flow after it")
 

@@ -1,4 +1,4 @@
-"""What is thrown away: once, with its reason, and with its permits."""
+"""Damaged entries are discarded once, with their reason and their permits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What these tests have in common."""
+"""Steps that these tests share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BATCHED: dict[str, Any] = {"batching_enabled": True}
 
 
 async def answers(futures: list[SendFuture]) -> list[MessageId | BaseException]:
-    """What became of each."""
+    """Return the outcome of each send."""
     return await asyncio.gather(*futures, return_exceptions=True)
 
 

@@ -38,7 +38,7 @@ class Sending:
         await asyncio.to_thread(self._producer.send_async, content or name.encode(), note)
 
     async def receipts(self, messages: int) -> None:
-        """Of so many, which must have come by then."""
+        """Send receipts for this many messages, once all have arrived."""
         await until(lambda: sum(event.messages for _, event in self._held) == messages, "the sends")
         for link, event in self._held:
             self._store.accept(link, event)

@@ -1,4 +1,4 @@
-"""What a producer sends, and how it is answered."""
+"""The sends of a producer, and their answers."""
 
 from __future__ import annotations
 

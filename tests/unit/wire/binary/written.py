@@ -1,4 +1,4 @@
-"""What the engine wrote, as the peer would read it."""
+"""The commands that the engine wrote, as the peer reads them."""
 
 from __future__ import annotations
 
