@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo chaos soak matrix mutate bench check docker-check format lock proto
+.PHONY: help run test demo chaos soak pipeline-soak matrix mutate bench check docker-check format lock proto
 .SILENT:
 
 help: ## show the commands
@@ -28,6 +28,9 @@ chaos: development ## kill -9 every process N=10 times while MESSAGES=100000 pas
 soak: development ## run the random tests for longer: SEEDS=100 crashing brokers, EXAMPLES=2000 of each model
 	VELA_SOAK_SEEDS=$(or $(SEEDS),100) $(RUN) -m pytest tests/concurrency/test_random_broker.py $(PYTEST)
 	VELA_SOAK_EXAMPLES=$(or $(EXAMPLES),2000) $(RUN) -m pytest tests/model tests/unit/core $(PYTEST)
+
+pipeline-soak: development ## copy MESSAGES=1000000 with Spark while its driver and workers are killed KILLS=6 times; SEED=…
+	$(RUN) -m tests.chaos.pipeline --messages $(or $(MESSAGES),1000000) --kills $(or $(KILLS),6) $(if $(SEED),--seed $(SEED))
 
 matrix: development ## show the rows of behaviour.md with their tests and results; RESULTS=junit.xml reads earlier results
 	$(RUN) -m tests.matrix $(RESULTS)

@@ -101,14 +101,12 @@ class OptionValues:
         return text
 
 
-def full_topic_name(text: str, option: str = "topic") -> str:
+def full_topic_name(text: str, where: str = "option topic") -> str:
     """Return the full name of `orders` or `tenant/namespace/orders`. Raises InvalidOption if it cannot be stored."""
     try:
         name = TopicName.parse(text.strip())
     except InvalidTopicName as error:
-        raise InvalidOption(f"option {option}: {error}") from None
+        raise InvalidOption(f"{where}: {error}") from None
     if name.domain == "non-persistent":
-        raise InvalidOption(
-            f"option {option}: {text!r} is non-persistent, so none of its messages are stored"
-        )
+        raise InvalidOption(f"{where}: {text!r} is non-persistent, so none of its messages are stored")
     return name.full

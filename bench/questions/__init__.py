@@ -14,6 +14,7 @@ from bench.questions import (
     many_topics,
     metrics_page,
     reset,
+    spark,
     steady_disk,
     websocket_cycle,
 )
@@ -47,6 +48,7 @@ QUESTIONS: Mapping[str, Callable[[Setting], list[Figure]]] = {
     "steady_disk": steady_disk.ask,
     "many_topics": many_topics.ask,
     "metrics_page": metrics_page.ask,
+    "spark": spark.ask,
 }
 
 # Vela's environment for a question that needs another than the defaults.

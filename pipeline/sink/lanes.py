@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 _BUSY_TIMEOUT_S: Final = 60.0  # how long a task waits for an earlier attempt that is still connected
 _BUSY_PAUSE_S: Final = 0.5
 _NEVER_MS: Final = 86_400_000  # only a full lane is flushed, so that rows alone decide where entries end
+_BLOCK_ROWS: Final = 1_000  # rows without a key that follow each other to one partition
 _COMPRESSIONS: Final = {
     "none": CompressionType.NONE,
     "lz4": CompressionType.LZ4,
@@ -57,9 +58,7 @@ class Lanes:
         lane = lanes[0]
         if len(lanes) > 1:
             # Not at random: a repeated attempt must send each row to the same partition.
-            number = (
-                boost_hash(row.key) if row.key else self._offset + sequence_id // self._options.batch_rows
-            )
+            number = boost_hash(row.key) if row.key else self._offset + sequence_id // _BLOCK_ROWS
             lane = lanes[number % len(lanes)]
         await lane.add(row, sequence_id)
 

@@ -74,7 +74,7 @@ def rows_of(batch: pa.RecordBatch, first: int) -> Iterator[Row]:
     rows = zip(columns["value"].to_pylist(), keys, topics, times_us, properties, strict=True)
     for number, (value, key, topic, time_us, pairs) in enumerate(rows, first):
         if topic is not None and topic not in names:
-            names[topic] = full_topic_name(topic)
+            names[topic] = full_topic_name(topic, f"row {number}, column __topic")
         if time_us is not None and time_us < 0:
             raise InvalidRow(f"row {number} has an __eventTime before 1970: messages cannot have one")
         yield Row(

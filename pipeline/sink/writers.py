@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 _QUERY_ID: Final = "sql.streaming.queryId"  # the same after a restart from the checkpoint
 _EPOCH: Final = "streaming.sql.batchId"
+_OPERATION_TIMEOUT_S: Final = 30.0  # for opening a producer, if sendTimeoutMs is not shorter
 _ROW_BITS: Final = 32  # of a sequence id: a task's rows of one epoch; the epoch lies above
 
 
@@ -103,7 +104,11 @@ def _write(
     must_deduplicate: bool,
 ) -> Written:
     async def write() -> Written:
-        async with Client(options.service_url, stats_interval_in_seconds=0) as client:
+        async with Client(
+            options.service_url,
+            operation_timeout_seconds=min(_OPERATION_TIMEOUT_S, options.send_timeout_ms / 1000),
+            stats_interval_in_seconds=0,
+        ) as client:
             lanes = Lanes(
                 client,
                 options,

@@ -16,16 +16,20 @@ __all__ = ["EntryRow", "read_entries"]
 logger = logging.getLogger(__name__)
 
 WINDOW_ENTRIES: Final = 5_000
-WINDOW_BYTES: Final = 8 << 20  # after the first entry of a window
-_TYPES: Final = ("int8", "int8", "bytea")
+WINDOW_BYTES: Final = 8 << 20
+_TYPES: Final = ("int8", "int8", "int8", "bytea")
 
 
 class EntryRow(NamedTuple):
     """A stored entry."""
 
     entry_id: int
+    bytes_through: int  # of the topic, this entry included
     append_ms: int
     data: bytes
+
+
+_NOTHING: Final = EntryRow(-1, 0, 0, b"")
 
 
 def read_entries(
@@ -43,11 +47,11 @@ def read_entries(
     it. Raises EntriesMissing at the first missing entry, and psycopg.Error. With `must_be_whole` False, entries that
     retention trimmed are logged and left out; an entry that is missing from a ledger that is still there raises.
     """
-    wanted = part.first
+    wanted, bytes_before = part.first, part.bytes_before
     while wanted <= part.last:
-        rows = _window(connection, part, wanted, window_entries, window_bytes)
-        for row in rows or [(-1, 0, b"")]:
-            if row[0] != wanted:
+        rows = _window(connection, part, wanted, window_entries, bytes_before + window_bytes)
+        for row in rows or [_NOTHING]:
+            if row.entry_id != wanted:
                 if not must_be_whole and _is_trimmed(connection, part):
                     logger.warning(
                         "entries %s:%s-%s of %s were trimmed after the read was planned; failOnDataLoss is false, so"
@@ -60,22 +64,22 @@ def read_entries(
                     " now: retention trimmed it, or the log is damaged; run the job again, with longer retention if"
                     " this repeats"
                 )
-            yield EntryRow(*row)
-            wanted += 1
+            yield row
+            wanted, bytes_before = wanted + 1, row.bytes_through
 
 
 def _window(
-    connection: Connection, part: EntryRange, first: int, entries: int, size_bytes: int
-) -> list[tuple[int, int, bytes]]:
+    connection: Connection, part: EntryRange, first: int, entries: int, limit_bytes: int
+) -> list[EntryRow]:
     window = {
         "ledger_id": part.ledger_id,
         "first": first,
         "last": min(part.last, first + entries - 1),
-        "budget_bytes": size_bytes,
+        "limit_bytes": limit_bytes,
     }
     with connection.cursor().copy(query("entries"), window) as copy:
         copy.set_types(_TYPES)
-        return list(copy.rows())
+        return [EntryRow(*row) for row in copy.rows()]
 
 
 def _is_trimmed(connection: Connection, part: EntryRange) -> bool:

@@ -94,7 +94,7 @@ class AskedOffsets:
             return cls(
                 others=others,
                 by_topic={
-                    full_topic_name(topic, option): _named(value) or Offset.parse(value)
+                    full_topic_name(topic, f"option {option}"): _named(value) or Offset.parse(value)
                     for topic, value in given.items()
                 },
             )

@@ -189,7 +189,7 @@ def _topics(values: OptionValues) -> tuple[tuple[str, ...], TopicsPattern | None
         raise InvalidOption(
             f"option topics is {text!r}: it must be names of topics, with commas between them"
         )
-    return tuple(dict.fromkeys(full_topic_name(name, given[0]) for name in names)), None
+    return tuple(dict.fromkeys(full_topic_name(name, f"option {given[0]}") for name in names)), None
 
 
 def _at_most_one(values: OptionValues, names: tuple[str, ...]) -> None:

@@ -44,14 +44,12 @@ SELECT topic_id, mark_delete_ledger, mark_delete_entry
 FROM vela_read_v1.subscriptions WHERE topic_id = ANY(%s) AND name = %s
 
 -- name: entries
--- A window of bounded size: entry ids first..last, cut where the bytes after the first entry exceed the budget.
+-- A window of bounded size: entry ids first..last, cut at a number of the topic's bytes, but never before the first.
 COPY (
-    SELECT e.entry_id, e.append_ms, e.data
+    SELECT e.entry_id, e.cumulative_bytes, e.append_ms, e.data
     FROM vela_read_v1.entries e
     WHERE e.ledger_id = %(ledger_id)s AND e.entry_id BETWEEN %(first)s AND %(last)s
-      AND e.cumulative_bytes <= %(budget_bytes)s + (
-        SELECT f.cumulative_bytes FROM vela_read_v1.entries f
-        WHERE f.ledger_id = %(ledger_id)s AND f.entry_id = %(first)s)
+      AND (e.entry_id = %(first)s OR e.cumulative_bytes <= %(limit_bytes)s)
     ORDER BY e.entry_id
 ) TO STDOUT (FORMAT binary)
 

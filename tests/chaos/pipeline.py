@@ -1,0 +1,189 @@
+"""Kill Spark's driver and workers while a stream copies a topic, then prove that every row was copied exactly once.
+
+`make pipeline-soak` runs it: `python -m tests.chaos.pipeline --messages 1000000 --kills 6 [--seed N]`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import vela as client_of_vela
+from config.environment import PROJECT_DIR
+from pipeline.checksum import Checksum, checksum_of_frame, message_digest
+from pipeline.database import reading
+from pipeline.session import local_session
+from pipeline.source.options import ReadOptions
+from pipeline.source.plan import plan_read
+from tests.support.vela import VelaProcess, children_of, command_line, started_vela
+from tests.support.waiting import wait_until
+
+__all__ = ["run_pipeline_soak"]
+
+SOURCE = "persistent://public/soak/from"
+TARGET = "persistent://public/soak/to"
+PROGRESS_S = 180.0  # until a driver that was started has copied something: it starts a Java first
+END_S = 1800.0
+
+
+def run_pipeline_soak(vela: VelaProcess, *, messages: int, kills: int, seed: int) -> dict[str, int]:
+    """Copy this many messages while the driver and its Python workers are killed; the kills by target.
+
+    Fails if the copy differs from what was published.
+    """
+    rng = random.Random(seed)
+    _make_topics(vela)
+    published: list[Checksum] = []
+    numbers = range(messages)
+    producers = [
+        threading.Thread(target=lambda part=part: published.append(_publish(vela, numbers[part::2])))
+        for part in (0, 1)
+    ]
+    done = {"driver": 0, "worker": 0}
+    with tempfile.TemporaryDirectory() as folder:
+        for producer in producers:
+            producer.start()
+        while sum(done.values()) < kills:
+            before = _stored(vela, TARGET)
+            with _driver(vela, Path(folder)) as driver:
+                _wait_for_copies(vela, driver, before)
+                if rng.random() < 0.5 and _kill_worker(driver, rng):
+                    done["worker"] += 1
+                    # With local[2] a task is not repeated, so its failure ends the query and the driver.
+                    driver.wait(PROGRESS_S)
+                else:
+                    done["driver"] += 1
+            sys.stderr.write(f"  kills {done}: {_stored(vela, TARGET):,} of {messages:,} copied\n")
+        for producer in producers:
+            producer.join()
+        for _ in range(2):  # the second has nothing left to do
+            with _driver(vela, Path(folder), "--to-the-end") as driver:
+                assert driver.wait(END_S) == 0
+    _compare(vela, sum(published, Checksum()), messages)
+    return done
+
+
+def _make_topics(vela: VelaProcess) -> None:
+    client = client_of_vela.Client(vela.pulsar_url)
+    client.create_producer("persistent://public/soak/first").close()
+    vela.manage("setpolicy", "public/soak", "deduplication=true", "auto_create_partitions=3", "--yes")
+    for topic in (SOURCE, TARGET):
+        client.create_producer(topic).close()
+    client.close()
+
+
+def _publish(vela: VelaProcess, numbers: range) -> Checksum:
+    client = client_of_vela.Client(vela.pulsar_url)
+    producer = client.create_producer(
+        SOURCE,
+        batching_enabled=True,
+        block_if_queue_full=True,
+        compression_type=client_of_vela.CompressionType.LZ4,
+    )
+    digests = []
+    for number in numbers:
+        payload = b"%d:" % number + b"x" * (number % 300)
+        producer.send_async(payload, None, partition_key=f"k{number % 1000}")
+        digests.append(message_digest(payload, b"k%d" % (number % 1000), {}, 0))
+    producer.flush()
+    client.close()
+    return Checksum.of_digests(digests)
+
+
+@contextmanager
+def _driver(vela: VelaProcess, folder: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A streaming driver in a process group of its own, killed at the end."""
+    driver = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "tests.chaos.stream_copy", "--source", SOURCE, "--target", TARGET),
+            *("--url", vela.database_url, "--service-url", vela.pulsar_url),
+            *("--checkpoint", str(folder / "checkpoint"), *more),
+        ],
+        cwd=PROJECT_DIR,
+        start_new_session=True,
+        stderr=(folder / "stderr").open("ab"),
+    )
+    try:
+        yield driver
+    finally:
+        for pid in [*_descendants(driver.pid), driver.pid]:
+            _kill(pid)
+        driver.wait()
+
+
+def _kill_worker(driver: subprocess.Popen[bytes], rng: random.Random) -> bool:
+    workers = [pid for pid in _descendants(driver.pid) if "pyspark" in command_line(pid)]
+    return bool(workers) and _kill(rng.choice(workers))
+
+
+def _kill(pid: int) -> bool:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _descendants(pid: int) -> list[int]:
+    return [found for child in children_of(pid) for found in (*_descendants(child), child)]
+
+
+def _wait_for_copies(vela: VelaProcess, driver: subprocess.Popen[bytes], before: int) -> None:
+    wait_until(
+        lambda: driver.poll() is not None or _stored(vela, TARGET) > before,
+        "the stream's first copies",
+        timeout_s=PROGRESS_S,
+        every_s=0.1,
+    )
+    if driver.poll() is not None:
+        raise AssertionError(f"the driver ended with {driver.returncode}")
+
+
+def _stored(vela: VelaProcess, topic: str) -> int:
+    options = ReadOptions.parse({"topic": topic, "url": vela.database_url})
+    with reading(options, "counting") as connection:
+        return plan_read(connection, options).messages
+
+
+def _compare(vela: VelaProcess, published: Checksum, messages: int) -> None:
+    spark = local_session("vela soak")
+    try:
+        for topic in (SOURCE, TARGET):
+            stored = checksum_of_frame(
+                spark.read.format("vela").options(topic=topic, url=vela.database_url).load()
+            )
+            assert published.messages == messages
+            assert stored == published, (
+                f"{topic} has {stored.messages} messages, {stored}; expected {published}"
+            )
+    finally:
+        spark.stop()
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--kills", type=int, default=6)
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32))
+    given = parser.parse_args()
+    with started_vela() as vela:
+        done = run_pipeline_soak(vela, messages=given.messages, kills=given.kills, seed=given.seed)
+    sys.stdout.write(
+        f"seed {given.seed}: kills {done}, {given.messages:,} messages copied exactly once, checksums equal\n"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

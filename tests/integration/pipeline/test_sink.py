@@ -1,0 +1,229 @@
+"""`df.write` and `df.writeStream` with format vela, against a running Vela."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+import vela as client_of_vela
+from pipeline.checksum import Checksum, checksum_of_frame, message_digest
+from pipeline.errors import sentence_of
+from tests.support.vela import VelaProcess, started_vela
+from tests.support.waiting import wait_until
+
+
+class Broker:
+    """A running Vela, as Spark and clients use it."""
+
+    def __init__(self, spark: SparkSession, process: VelaProcess) -> None:
+        self.spark = spark
+        self.process = process
+        self.client = client_of_vela.Client(process.pulsar_url)
+
+    def topic(self, name: str) -> str:
+        """A new topic's full name. All deduplicate but those of public/plain; public/parts has three partitions."""
+        full = f"persistent://{name}" if "/" in name else f"persistent://public/default/{name}"
+        self.client.create_producer(full).close()
+        return full
+
+    def read(self, topic: str, **options: str) -> DataFrame:
+        """A topic's messages."""
+        return (
+            self.spark.read.format("vela")
+            .options(topic=topic, url=self.process.database_url, **options)
+            .load()
+        )
+
+    def publish(self, topic: str, numbers: range) -> None:
+        """Messages that are numbers, in batches of ten."""
+        producer = self.client.create_producer(topic, batching_enabled=True, batching_max_messages=10)
+        for number in numbers:
+            producer.send_async(b"%d" % number, None, partition_key=f"k{number % 7}")
+        producer.flush()
+        producer.close()
+
+    @staticmethod
+    def checksum(numbers: range) -> Checksum:
+        """Of what `publish` sends."""
+        return Checksum.of_digests(
+            message_digest(b"%d" % number, b"k%d" % (number % 7), {}, 0) for number in numbers
+        )
+
+
+@pytest.fixture(scope="module")
+def broker(spark: SparkSession) -> Iterator[Broker]:
+    with started_vela() as process:
+        broker = Broker(spark, process)
+        for namespace in ("public/default", "public/parts"):
+            broker.topic(f"{namespace}/first")
+            process.manage("setpolicy", namespace, "deduplication=true", "--yes")
+        process.manage("setpolicy", "public/parts", "auto_create_partitions=3", "--yes")
+        try:
+            yield broker
+        finally:
+            broker.client.close()
+
+
+def refused(action: Callable[[], object]) -> str:
+    with pytest.raises((PySparkException, StreamingQueryException)) as caught:
+        action()
+    sentence = sentence_of(caught.value)
+    assert sentence is not None, str(caught.value)
+    return sentence
+
+
+def write(frame: DataFrame, broker: Broker, **options: str) -> None:
+    options = {"serviceUrl": broker.process.pulsar_url, **options}
+    frame.write.format("vela").mode("append").options(**options).save()
+
+
+def test_what_is_written_is_what_is_read(broker: Broker) -> None:
+    topic = broker.topic("public/parts/written")
+    frame = broker.spark.range(1000).select(
+        sf.col("id").cast("string").alias("value"),
+        sf.when(sf.col("id") % 3 == 0, sf.concat(sf.lit("kü"), sf.col("id") % 10)).alias("__key"),
+        sf.timestamp_millis(sf.lit(1_760_000_000_123) + sf.col("id")).alias("__eventTime"),
+        sf.when(sf.col("id") % 2 == 0, sf.create_map(sf.lit("a"), sf.col("id").cast("string"))).alias(
+            "__messageProperties"
+        ),
+    )
+    write(frame, broker, topic=topic, batchRows="70", compression="zstd", writeId="first")
+    write(frame, broker, topic=topic, batchRows="33", compression="none", writeId="first")  # nothing new
+
+    expected = Checksum.of_digests(
+        message_digest(
+            b"%d" % number,
+            f"kü{number % 10}".encode() if number % 3 == 0 else None,
+            {"a": str(number)} if number % 2 == 0 else {},
+            1_760_000_000_123 + number,
+        )
+        for number in range(1000)
+    )
+    stored = broker.read(topic)
+    assert checksum_of_frame(stored) == expected
+    homes = (
+        stored.where("__key is not null").groupBy("__key").agg(sf.count_distinct("__partition").alias("n"))
+    )
+    assert {row.n for row in homes.collect()} == {1}
+    assert {row[0] for row in stored.select("__partition").distinct().collect()} == {0, 1, 2}
+    reader = broker.client.create_reader(f"{topic}-partition-0", client_of_vela.MessageId.earliest)
+    assert reader.read_next(timeout_millis=10_000).event_timestamp() >= 1_760_000_000_123
+    reader.close()
+
+
+def test_rows_choose_their_topic(broker: Broker) -> None:
+    frame = broker.spark.range(10).select(
+        sf.to_binary(sf.col("id").cast("string"), sf.lit("utf-8")).alias("value"),
+        sf.concat(sf.lit("public/plain/chosen-"), sf.col("id") % 2).alias("__topic"),
+        sf.lit(7).cast("bigint").alias("__entryId"),  # a column of the source, which is ignored
+    )
+    write(frame, broker)
+    assert sorted(int(row.value) for row in broker.read("public/plain/chosen-1").collect()) == [1, 3, 5, 7, 9]
+    deleted = broker.spark.sql(
+        "select cast(null as binary) value, 'k' __key, timestamp'2020-01-01' __eventTime"
+    )
+    write(deleted, broker, topic="public/plain/chosen-0")
+    (row,) = broker.read("public/plain/chosen-0").where("__key = cast('k' as binary)").collect()
+    assert row.value is None
+    assert row["__eventTime"].astimezone(UTC) == datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def test_a_write_that_cannot_be_done_says_why(broker: Broker) -> None:
+    topic = broker.topic("public/plain/refusing")
+    spark = broker.spark
+    rows = spark.range(3).select(sf.col("id").cast("string").alias("value"))
+
+    def save(frame: DataFrame, **options: str) -> Callable[[], None]:
+        return lambda: write(frame, broker, **options)
+
+    assert "no topic to write to" in refused(save(rows))
+    assert "unknown option 'topics'" in refused(save(rows, topics="a"))
+    assert "a column id, which a message has not" in refused(save(spark.range(3), topic=topic))
+    assert "column value has type int" in refused(save(spark.sql("select 1 value"), topic=topic))
+    assert "row 0 has a __key that is not UTF-8" in refused(
+        save(spark.sql("select 'a' value, x'ff' __key"), topic=topic)
+    )
+    assert f"cannot write to {topic}" in refused(
+        save(rows, topic=topic, serviceUrl="pulsar://127.0.0.1:1", sendTimeoutMs="1000")
+    )
+    assert "does not deduplicate" in refused(save(rows, topic=topic, exactlyOnce="true"))
+    with pytest.raises(PySparkException, match="cannot be overwritten"):
+        rows.write.format("vela").mode("overwrite").options(
+            serviceUrl=broker.process.pulsar_url, topic=topic
+        ).save()
+
+
+def copy(
+    broker: Broker, source: str, target: str, folder: Path, *, broken_at: int = -1, available_now: bool = True
+) -> object:
+    """Start a query that copies a topic; it fails at the message with this number."""
+    key = sf.when(sf.col("value").cast("string") == str(broken_at), sf.unhex(sf.lit("FF"))).otherwise(
+        sf.col("__key")
+    )
+    writer = (
+        broker.spark.readStream.format("vela")
+        .options(
+            topic=source,
+            url=broker.process.database_url,
+            startingOffsets="earliest",
+            maxRowsPerTrigger="40",
+            partitionBytes="1",
+            partitions="2",
+        )
+        .load()
+        .withColumn("__key", key)
+        .writeStream.format("vela")
+        .options(serviceUrl=broker.process.pulsar_url, topic=target, batchRows="10")
+        .option("checkpointLocation", str(folder))
+    )
+    return (
+        writer.trigger(availableNow=True)
+        if available_now
+        else writer.trigger(processingTime="200 milliseconds")
+    ).start()
+
+
+def test_a_micro_batch_that_is_repeated_stores_nothing_twice(broker: Broker, tmp_path: Path) -> None:
+    source, target = broker.topic("repeat-from"), broker.topic("public/parts/repeat-to")
+    broker.publish(source, range(100))
+
+    query = copy(broker, source, target, tmp_path, broken_at=78)
+    assert "a __key that is not UTF-8" in refused(query.awaitTermination)  # type: ignore[attr-defined]
+    stored = broker.read(target).count()
+    assert 40 < stored < 80, "the second micro-batch must be half done"
+
+    copy(broker, source, target, tmp_path).awaitTermination()  # type: ignore[attr-defined]
+    assert checksum_of_frame(broker.read(target)) == broker.checksum(range(100))
+    copy(broker, source, target, tmp_path).awaitTermination()  # type: ignore[attr-defined]
+    assert broker.read(target).count() == 100
+
+
+def test_a_stream_copies_while_producers_publish(broker: Broker, tmp_path: Path) -> None:
+    source, target = broker.topic("public/parts/live-from"), broker.topic("live-to")
+    query = copy(broker, source, target, tmp_path, available_now=False)
+    producers = [
+        threading.Thread(target=broker.publish, args=(source, range(first, first + 150)))
+        for first in (0, 150)
+    ]
+    for producer in producers:
+        producer.start()
+    for producer in producers:
+        producer.join()
+    wait_until(lambda: broker.read(target).count() >= 300, "300 copies", timeout_s=60, every_s=0.5)
+    query.stop()  # type: ignore[attr-defined]
+    assert checksum_of_frame(broker.read(target)) == broker.checksum(range(300))
+
+
+def test_a_stream_needs_a_topic_that_deduplicates(broker: Broker, tmp_path: Path) -> None:
+    source, target = broker.topic("plain-from"), broker.topic("public/plain/plain-to")
+    broker.publish(source, range(20))
+    query = copy(broker, source, target, tmp_path)
+    sentence = refused(query.awaitTermination)  # type: ignore[attr-defined]
+    assert f"{target} does not deduplicate" in sentence

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.errors import BrokerUnavailable, DeduplicationOff
+from pipeline.sink import lanes as lanes_module
+from pipeline.sink.lanes import Lanes
+from pipeline.sink.options import WriteOptions
+from pipeline.sink.rows import Row
+from vela.aio import Client
+from vela.errors import NotAllowedError, ProducerBusy
+
+TOPIC = "persistent://public/default/t"
+
+
+class FakeBroker:
+    """Stores entries as a broker does that deduplicates, unless it is told not to."""
+
+    def __init__(self, partitions: int = 1, *, deduplicates: bool = True) -> None:
+        self.partitions = partitions
+        self.deduplicates = deduplicates
+        self.entries: list[tuple[str, list[bytes]]] = []
+        self.last: dict[tuple[str, str], int] = {}
+        self.refused_entries: set[int] = set()  # by number
+        self.busy = 0  # refusals left
+        self.sent = 0
+
+    @property
+    def stored(self) -> list[bytes]:
+        return [value for _, values in self.entries for value in values]
+
+    # --- as a client
+
+    async def get_topic_partitions(self, topic: str) -> list[str]:
+        return [f"{topic}-partition-{n}" for n in range(self.partitions)] if self.partitions > 1 else [topic]
+
+    async def create_producer(self, topic: str, name: str, **options: Any) -> FakeProducer:
+        if self.busy:
+            self.busy -= 1
+            raise ProducerBusy("the name is taken")
+        return FakeProducer(self, topic, name)
+
+
+class FakeProducer:
+    def __init__(self, broker: FakeBroker, topic: str, name: str) -> None:
+        self._broker = broker
+        self._topic, self._name = topic, name
+        self._rows: list[tuple[int, bytes, asyncio.Future[None]]] = []
+        self._is_flushing = False
+
+    def last_sequence_id(self) -> int:
+        return self._broker.last.get((self._topic, self._name), -1) if self._broker.deduplicates else -1
+
+    def send_async(self, value: bytes, *_: object, sequence_id: int, **__: object) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._rows.append((sequence_id, value, future))
+        return future
+
+    async def flush(self) -> None:
+        assert not self._is_flushing, "an entry was sent before the one before it was stored"
+        rows, self._rows = self._rows, []
+        self._is_flushing = True
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        self._is_flushing = False
+        number, self._broker.sent = self._broker.sent, self._broker.sent + 1
+        if number in self._broker.refused_entries:
+            error = NotAllowedError("too large")
+            for _, _, future in rows:
+                future.set_exception(error)
+            raise error
+        self._broker.entries.append((self._topic, [value for _, value, _ in rows]))
+        self._broker.last[self._topic, self._name] = rows[-1][0]
+        for _, _, future in rows:
+            future.set_result(None)
+
+    async def close(self) -> None:
+        assert not self._rows
+        assert not self._is_flushing
+
+
+def write(broker: FakeBroker, rows: list[Row], *, must_deduplicate: bool = True, **options: str) -> int:
+    """Write the rows as one task does; the number of rows that had been stored."""
+
+    async def run() -> int:
+        lanes = Lanes(
+            cast(Client, broker),
+            WriteOptions.parse({"serviceUrl": "pulsar://x", **options}),
+            producer_name="spark-0",
+            must_deduplicate=must_deduplicate,
+            offset=0,
+        )
+        for number, row in enumerate(rows):
+            await lanes.add(row, TOPIC, number)
+        await lanes.finish()
+        return lanes.repeated
+
+    return asyncio.run(run())
+
+
+def rows_of(count: int, *, keyed: bool = False, size: int = 0) -> list[Row]:
+    return [
+        Row(b"%d" % number + b"." * size, f"k{number}" if keyed else None, None, None, None)
+        for number in range(count)
+    ]
+
+
+def test_entries_are_full_and_in_order() -> None:
+    broker = FakeBroker()
+    assert write(broker, rows_of(25), batchRows="10") == 0
+    assert [len(values) for _, values in broker.entries] == [10, 10, 5]
+    assert broker.stored == [row.value for row in rows_of(25)]
+    large = FakeBroker()
+    write(large, rows_of(5, size=900), batchBytes="2048")
+    assert [len(values) for _, values in large.entries] == [2, 2, 1]
+
+
+@given(
+    count=st.integers(1, 40),
+    partitions=st.integers(1, 3),
+    keyed=st.booleans(),
+    refused=st.lists(st.integers(0, 12), max_size=4, unique=True),
+    sizes=st.lists(st.integers(1, 9), min_size=6, max_size=6),
+)
+def test_every_row_is_stored_once_however_often_the_task_fails(
+    count: int, partitions: int, keyed: bool, refused: list[int], sizes: list[int]
+) -> None:
+    broker = FakeBroker(partitions)
+    broker.refused_entries = set(refused)
+    rows = rows_of(count, keyed=keyed)
+    for size in sizes:  # attempts, each with entries of another size
+        with contextlib.suppress(BrokerUnavailable):
+            write(broker, rows, batchRows=str(size))
+            break
+    assert sorted(broker.stored) == sorted(row.value or b"" for row in rows)
+    assert write(broker, rows, batchRows="7") == count
+
+
+def test_a_topic_without_deduplication_is_noticed_after_one_entry() -> None:
+    broker = FakeBroker(deduplicates=False)
+    with pytest.raises(DeduplicationOff, match="set its policy deduplication"):
+        write(broker, rows_of(30), batchRows="10")
+    assert len(broker.entries) == 1
+    write(broker, rows_of(30), batchRows="10", must_deduplicate=False)
+    assert len(broker.entries) == 4
+
+
+def test_a_task_waits_for_an_earlier_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes_module, "_BUSY_PAUSE_S", 0.0)
+    broker = FakeBroker()
+    broker.busy = 3
+    write(broker, rows_of(3))
+    assert len(broker.stored) == 3
+    monkeypatch.setattr(lanes_module, "_BUSY_TIMEOUT_S", -1.0)
+    broker.busy = 1
+    with pytest.raises(BrokerUnavailable, match="ProducerBusy: the name is taken"):
+        write(broker, rows_of(3))

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructField, StructType
+
+from pipeline.errors import InvalidOption, InvalidRow
+from pipeline.sink.rows import Row, check_columns, rows_of
+
+TIME = pa.timestamp("us", tz="UTC")
+
+
+def batch(**columns: pa.Array) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def test_all_that_a_message_has() -> None:
+    rows = batch(
+        value=pa.array([b"a", None], pa.binary()),
+        __key=pa.array(["kü", None], pa.string()),
+        __topic=pa.array(["t", "a/b/c"], pa.string()),
+        __eventTime=pa.array([datetime(1970, 1, 1, 0, 0, 1, 999, tzinfo=UTC), None], TIME),
+        __messageProperties=pa.array([[("x", "1")], None], pa.map_(pa.string(), pa.string())),
+        __ledgerId=pa.array([1, 2], pa.int64()),
+    )
+    assert list(rows_of(rows, 0)) == [
+        Row(b"a", "kü", "persistent://public/default/t", 1000, {"x": "1"}),
+        Row(None, None, "persistent://a/b/c", None, None),
+    ]
+    texts = batch(value=pa.array(["ü"]), __key=pa.array([b"k"], pa.binary()))
+    assert list(rows_of(texts, 0)) == [Row("ü".encode(), "k", None, None, None)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"__key": pa.array([b"a", b"\xff"])}, "row 8 has a __key that is not UTF-8"),
+        ({"__eventTime": pa.array([0, -1], TIME)}, "row 8 has an __eventTime before 1970"),
+        (
+            {"__messageProperties": pa.array([[], [("p", None)]], pa.map_(pa.string(), pa.string()))},
+            "row 8 has no value for property 'p'",
+        ),
+    ],
+)
+def test_rows_that_cannot_be_sent_are_named(columns: dict[str, pa.Array], said: str) -> None:
+    with pytest.raises(InvalidRow, match=said):
+        list(rows_of(batch(value=pa.array([b"a", b"b"]), **columns), 7))
+
+
+def test_a_wrong_topic_is_named() -> None:
+    with pytest.raises(InvalidOption, match="row 0, column __topic: 'a//b' is not a topic name"):
+        list(rows_of(batch(value=pa.array([b"a"]), __topic=pa.array(["a//b"])), 0))
+
+
+def schema(**columns: DataType) -> StructType:
+    return StructType([StructField(name, type_) for name, type_ in columns.items()])
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"value": StringType(), "id": LongType()}, "a column id, which a message has not"),
+        ({"value": IntegerType()}, "column value has type int: it must be binary or string"),
+        ({"__key": StringType()}, "no column value"),
+        (
+            {"value": BinaryType(), "__eventTime": LongType()},
+            "__eventTime has type bigint: it must be timestamp",
+        ),
+        ({"value": BinaryType()}, "no topic to write to"),
+    ],
+)
+def test_columns_that_cannot_be_written(columns: dict[str, DataType], said: str) -> None:
+    with pytest.raises(InvalidRow, match=said):
+        check_columns(schema(**columns), has_topic=False)
+
+
+def test_columns_of_the_source_may_be_there() -> None:
+    check_columns(
+        schema(value=StringType(), __topic=StringType(), __ledgerId=LongType(), __batchIndex=IntegerType()),
+        has_topic=False,
+    )
+    check_columns(schema(value=BinaryType()), has_topic=True)
