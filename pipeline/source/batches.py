@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from itertools import groupby
+from typing import Final
 
-from pipeline.source.columns import SPARK_TYPES, Run, record_batch
+import pyarrow as pa
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from pipeline.source.columns import SPARK_TYPES, PlainRun, Run, plain_record_batch, record_batch
 
 __all__ = ["BatchBuilder"]
 
@@ -25,29 +24,44 @@ class BatchBuilder:
         self._columns = columns
         self._max_rows = max_rows
         self._max_bytes = max_bytes
-        self._runs: list[Run] = []
+        self._runs: list[Run | PlainRun] = []
         self._rows = 0
         self._size_bytes = 0
 
-    def add(self, run: Run) -> Iterator[pa.RecordBatch]:
+    def add(self, run: Run | PlainRun) -> Iterator[pa.RecordBatch]:
         """Add the messages of an entry, and yield the batches that this completes."""
+        rows = _rows(run)
         taken = 0
-        while taken < len(run.messages):
-            until = min(len(run.messages), taken + self._max_rows - self._rows)
-            piece = (
-                run
-                if until - taken == len(run.messages)
-                else replace(run, messages=run.messages[taken:until])
-            )
+        while taken < rows:
+            until = min(rows, taken + self._max_rows - self._rows)
+            piece = run if until - taken == rows else run.piece(taken, until)
             self._runs.append(piece)
             self._rows += until - taken
-            self._size_bytes += sum([len(message.payload) for message in piece.messages])
+            self._size_bytes += _payload_bytes(piece)
             taken = until
             if self._rows >= self._max_rows or self._size_bytes >= self._max_bytes:
                 yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Yield the last, incomplete batch, if there is one."""
-        if self._rows:
-            yield record_batch(self._runs, self._columns)
+        batches: list[pa.RecordBatch] = []
+        for kind, runs in groupby(self._runs, type):
+            if kind is PlainRun:
+                batches += [
+                    plain_record_batch(run, self._columns) for run in runs if isinstance(run, PlainRun)
+                ]
+            else:
+                batches.append(record_batch([run for run in runs if isinstance(run, Run)], self._columns))
+        if batches:
+            yield batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         self._runs, self._rows, self._size_bytes = [], 0, 0
+
+
+def _rows(run: Run | PlainRun) -> int:
+    return len(run.messages) if isinstance(run, Run) else len(run.values)
+
+
+def _payload_bytes(run: Run | PlainRun) -> int:
+    if isinstance(run, Run):
+        return sum([len(message.payload) for message in run.messages])
+    return int(run.values.nbytes)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.errors import InvalidOption
 from pipeline.source.ranges import EntryRange
@@ -24,9 +25,11 @@ __all__ = [
     "ARROW_SCHEMA",
     "SPARK_SCHEMA",
     "SPARK_TYPES",
+    "PlainRun",
     "Run",
     "column_names",
     "key_bytes",
+    "plain_record_batch",
     "record_batch",
 ]
 
@@ -68,6 +71,34 @@ class Run:
     append_ms: int
     messages: Sequence[Message]
 
+    def piece(self, start: int, stop: int) -> Run:
+        """Return some of the messages."""
+        return replace(self, messages=self.messages[start:stop])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainRun:
+    """Messages of one batch that have nothing but a payload, as arrays."""
+
+    source: EntryRange
+    entry_id: int
+    append_ms: int
+    publish_time_ms: int
+    producer_name: str
+    batch_size: int
+    first: int  # batch index of the first message here
+    values: pa.BinaryArray
+    sequence_ids: pa.Int64Array
+
+    def piece(self, start: int, stop: int) -> PlainRun:
+        """Return some of the messages. Copies nothing."""
+        return replace(
+            self,
+            first=self.first + start,
+            values=self.values.slice(start, stop - start),
+            sequence_ids=self.sequence_ids.slice(start, stop - start),
+        )
+
 
 def column_names(schema: StructType) -> tuple[str, ...]:
     """Return the columns that a read shall have, in order. Raises InvalidOption for a column that messages have not."""
@@ -98,7 +129,50 @@ def record_batch(runs: Sequence[Run], names: Sequence[str] = tuple(SPARK_TYPES))
     """Return the runs' messages as one RecordBatch with these columns, in order. Their keys must be valid."""
     messages = [message for run in runs for message in run.messages]
     arrays = [_COLUMNS[name](runs, messages) for name in names]
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([ARROW_SCHEMA.field(name) for name in names]))
+    return pa.RecordBatch.from_arrays(arrays, schema=_schema(names))
+
+
+def plain_record_batch(run: PlainRun, names: Sequence[str] = tuple(SPARK_TYPES)) -> pa.RecordBatch:
+    """Return the run's messages as one RecordBatch with these columns."""
+    rows = len(run.values)
+    source = run.source
+    arrays: dict[str, Callable[[], pa.Array]] = {
+        "value": lambda: run.values,
+        "__messageId": lambda: pc.binary_join_element_wise(
+            pa.scalar(_id_head(source, run.entry_id), pa.binary()),
+            _tails(run.batch_size).slice(run.first, rows),
+            pa.scalar(b"", pa.binary()),
+        ),
+        "__messageProperties": lambda: pa.MapArray.from_arrays(
+            pa.repeat(pa.scalar(0, pa.int32()), rows + 1),
+            pa.array([], pa.string()),
+            pa.array([], pa.string()),
+        ),
+        "__batchIndex": lambda: _indexes(run.batch_size).slice(run.first, rows),
+        "__sequenceId": lambda: run.sequence_ids,
+    }
+    same = {
+        "__key": None,
+        "__topic": source.topic,
+        "__publishTime": _timestamp_us(run.publish_time_ms),
+        "__eventTime": None,
+        "__partition": source.partition,
+        "__ledgerId": source.ledger_id,
+        "__entryId": run.entry_id,
+        "__producerName": run.producer_name,
+        "__appendTime": _timestamp_us(run.append_ms),
+    }
+    columns = [
+        arrays[name]()
+        if name in arrays
+        else pa.repeat(pa.scalar(same[name], ARROW_SCHEMA.field(name).type), rows)
+        for name in names
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_schema(names))
+
+
+def _schema(names: Sequence[str]) -> pa.Schema:
+    return pa.schema([ARROW_SCHEMA.field(name) for name in names])
 
 
 _Column = Callable[[Sequence[Run], Sequence[Message]], pa.Array]
@@ -136,10 +210,24 @@ def _message_ids(runs: Sequence[Run], messages: Sequence[Message]) -> pa.Array:
     # takes 0.2 us for each message instead of 3 us.
     ids: list[bytes] = []
     for run in runs:
-        whole = MessageId(run.source.ledger_id, run.entry_id, run.source.partition).to_bytes()
-        head = whole.removesuffix(_tail(-1, 0))
+        head = _id_head(run.source, run.entry_id)
         ids += [head + _tail(message.batch_index, message.batch_size) for message in run.messages]
     return pa.array(ids, type=pa.binary())
+
+
+def _id_head(source: EntryRange, entry_id: int) -> bytes:
+    whole = MessageId(source.ledger_id, entry_id, source.partition).to_bytes()
+    return whole.removesuffix(_tail(-1, 0))
+
+
+@lru_cache(maxsize=20)
+def _indexes(batch_size: int) -> pa.Int32Array:
+    return pa.array(range(batch_size), pa.int32())
+
+
+@lru_cache(maxsize=20)
+def _tails(batch_size: int) -> pa.BinaryArray:
+    return pa.array([_tail(index, batch_size) for index in range(batch_size)], pa.binary())
 
 
 @lru_cache(maxsize=20_000)

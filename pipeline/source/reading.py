@@ -11,12 +11,13 @@ from pyspark.sql.datasource import InputPartition
 from pipeline.database import reading
 from pipeline.errors import EntryUnreadable
 from pipeline.source.batches import BatchBuilder
-from pipeline.source.columns import Run, key_bytes
+from pipeline.source.columns import PlainRun, Run, key_bytes
 from pipeline.source.entries import EntryRow, read_entries
 from pipeline.source.filters import ANY, ReadFilter
 from pipeline.source.options import ReadOptions
+from pipeline.source.plain_batches import LEAST_MESSAGES, plain_messages
 from pipeline.source.ranges import EntryRange
-from vela.wire.entry import decode_messages
+from vela.wire.entry import open_entry
 from vela.wire.entry.header import parse_metadata
 from vela.wire.errors import EntryCorrupt
 
@@ -61,13 +62,28 @@ def read_partition(
         logger.warning("%s: left out %s entries that cannot be read", options.label, unreadable)
 
 
-def _decode(part: EntryRange, row: EntryRow, max_message_bytes: int, wanted: ReadFilter) -> Run:
+def _decode(part: EntryRange, row: EntryRow, max_message_bytes: int, wanted: ReadFilter) -> Run | PlainRun:
     times_ms = wanted.interval_ms("__publishTime")
     # All messages of an entry have one publish time, which is known without decompressing them.
     if times_ms != ANY and not times_ms.has(parse_metadata(row.data)[0].publish_time):
-        messages = []
-    else:
-        messages = decode_messages(row.data, max_message_bytes=max_message_bytes)
+        return Run(source=part, entry_id=row.entry_id, append_ms=row.append_ms, messages=[])
+    opened = open_entry(row.data, max_message_bytes=max_message_bytes)
+    metadata = opened.metadata
+    if wanted.keys is None and metadata.num_messages_in_batch >= LEAST_MESSAGES:
+        plain = plain_messages(opened.payload, metadata.num_messages_in_batch)
+        if plain is not None:
+            return PlainRun(
+                source=part,
+                entry_id=row.entry_id,
+                append_ms=row.append_ms,
+                publish_time_ms=metadata.publish_time,
+                producer_name=metadata.producer_name,
+                batch_size=metadata.num_messages_in_batch,
+                first=0,
+                values=plain.values,
+                sequence_ids=plain.sequence_ids,
+            )
+    messages = opened.messages()
     for message in messages:
         if message.key_b64:
             key_bytes(message)  # raises now, while it is known which entry is damaged

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import base64
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.source.batches import BatchBuilder
-from pipeline.source.columns import ARROW_SCHEMA, Run, key_bytes, record_batch
+from pipeline.source.columns import ARROW_SCHEMA, PlainRun, Run, key_bytes, record_batch
 from pipeline.source.ranges import EntryRange
 from vela.wire.entry import Message
 from vela.wire.errors import MetadataCorrupt
@@ -23,6 +24,41 @@ def message(
     batch: tuple[int, int] = (-1, 0),
 ) -> Message:
     return Message(payload, {}, key, event_time_ms, 1, batch[0], batch[1], 0, "p", None, key_b64)
+
+
+SOURCE = EntryRange(
+    topic="t", partition=3, ledger_id=1 << 40, first=0, last=9, bytes_before=0, bytes_through=1
+)
+
+
+def plain_run(messages: list[Message], entry_id: int) -> PlainRun:
+    """The same messages, which must be plain, as arrays."""
+    return PlainRun(
+        source=SOURCE,
+        entry_id=entry_id,
+        append_ms=7,
+        publish_time_ms=messages[0].publish_time_ms,
+        producer_name=messages[0].producer_name,
+        batch_size=messages[0].batch_size,
+        first=0,
+        values=pa.array([each.payload for each in messages], pa.binary()),
+        sequence_ids=pa.array([each.sequence_id for each in messages], pa.int64()),
+    )
+
+
+@given(sizes=st.lists(st.integers(1, 25), max_size=8), max_rows=st.integers(1, 30), plain=st.data())
+def test_plain_runs_give_the_same_columns(sizes: list[int], max_rows: int, plain: st.DataObject) -> None:
+    one, other = BatchBuilder(max_rows=max_rows), BatchBuilder(max_rows=max_rows)
+    batches: list[list[pa.RecordBatch]] = [[], []]
+    for entry_id, size in enumerate(sizes):
+        messages = [message(payload=b"%d" % index, batch=(index, size)) for index in range(size)]
+        run = Run(source=SOURCE, entry_id=entry_id, append_ms=7, messages=messages)
+        batches[0] += one.add(run)
+        batches[1] += other.add(plain_run(messages, entry_id) if plain.draw(st.booleans()) else run)
+    batches[0] += one.rest()
+    batches[1] += other.rest()
+    assert [batch.to_pylist() for batch in batches[0]] == [batch.to_pylist() for batch in batches[1]]
+    assert all(batch.schema == ARROW_SCHEMA for batch in batches[1])
 
 
 def run_of(messages: list[Message], *, ledger_id: int = 1, entry_id: int = 0, partition: int = -1) -> Run:

@@ -14,6 +14,7 @@ from vela.wire.entry.decoding import (
     decode_encrypted,
     decode_messages,
     last_sequence_id,
+    open_entry,
 )
 from vela.wire.entry.encoding import OutgoingMessage, encode_batch, encode_single
 from vela.wire.entry.header import EntryHeader, parse_header
@@ -32,6 +33,7 @@ __all__ = [
     "encode_batch",
     "encode_single",
     "last_sequence_id",
+    "open_entry",
     "parse_header",
     "with_checksum",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from vela.wire.checksum import MAGIC, checksum_ok
 from vela.wire.compression import decompress
@@ -22,9 +23,11 @@ __all__ = [
     "EncryptedEntry",
     "EncryptionKey",
     "Message",
+    "OpenedEntry",
     "decode_encrypted",
     "decode_messages",
     "last_sequence_id",
+    "open_entry",
     "single_message",
 ]
 
@@ -73,12 +76,35 @@ def decode_encrypted(entry: bytes) -> EncryptedEntry:
     )
 
 
+class OpenedEntry(NamedTuple):
+    """An entry whose checksum is right, with its payload decompressed."""
+
+    metadata: MessageMetadata
+    payload: bytes
+
+    def messages(self) -> list[Message]:
+        """Return the messages in batch order, without members that compaction removed. Raises BatchCorrupt."""
+        if not self.metadata.HasField("num_messages_in_batch"):
+            return [single_message(self.metadata, self.payload)]
+        messages: list[Message] = []
+        split_batch(self.metadata, self.payload, messages)
+        return messages
+
+
 def decode_messages(entry: bytes, *, max_message_bytes: int) -> list[Message]:
     """Return the messages of an entry in batch order, without members that compaction removed.
 
-    Checks in the receiver's order: checksum, metadata, sizes, decompression, batch framing.
+    Raises what `open_entry` raises, and BatchCorrupt.
+    """
+    return open_entry(entry, max_message_bytes=max_message_bytes).messages()
+
+
+def open_entry(entry: bytes, *, max_message_bytes: int) -> OpenedEntry:
+    """Check an entry and decompress its payload.
+
+    Checks in the receiver's order: checksum, metadata, sizes, decompression.
     Raises ChecksumMismatch, MetadataCorrupt, UncompressedSizeExceeded (payload, unpacked, above `max_message_bytes`),
-    DecompressionFailed, CodecUnavailable, BatchCorrupt, EntryEncrypted, EntryIsChunk.
+    DecompressionFailed, CodecUnavailable, EntryEncrypted, EntryIsChunk.
     """
     if not checksum_ok(entry):
         if entry[:2] != MAGIC:
@@ -95,11 +121,7 @@ def decode_messages(entry: bytes, *, max_message_bytes: int) -> list[Message]:
         raise UncompressedSizeExceeded(f"payload of {size_bytes} bytes, the limit is {max_message_bytes}")
     if metadata.compression:
         payload = decompress(metadata.compression, payload, uncompressed_bytes=size_bytes)
-    if metadata.HasField("num_messages_in_batch"):
-        messages: list[Message] = []
-        split_batch(metadata, payload, messages)
-        return messages
-    return [single_message(metadata, payload)]
+    return OpenedEntry(metadata, payload)
 
 
 def last_sequence_id(entry: bytes, *, max_message_bytes: int) -> int:
