@@ -27,11 +27,12 @@ def test_bounds_on_positions_and_partitions() -> None:
             LessThanOrEqual(("__ledgerId",), 9),
             In(("__partition",), (3, 1)),
             LessThan(("__entryId",), 7),
+            GreaterThanOrEqual(("__entryId",), 3),
         ]
     )
     assert wanted.interval("__ledgerId") == Interval(least=5, most=9)
     assert wanted.interval("__partition") == Interval(least=1, most=3)
-    assert wanted.interval("__entryId") == Interval(most=6)
+    assert wanted.interval("__entryId") == Interval(least=3, most=6)
 
 
 def test_times_are_rounded_so_that_nothing_is_lost() -> None:
