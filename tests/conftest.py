@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from config.environment import database_parts
 from config.run.postgres.server import PostgresServer
 from tests.matrix.marks import pytest_collection_modifyitems as pytest_collection_modifyitems
 from tests.support.postgres import fresh_database, migrate, postgres_15, started_postgres
-from tests.support.vela import VelaProcess, made_data, started_vela
 
 # `make test` tries the same examples each time; `make soak` tries others. An example may take long on a busy machine.
 settings.register_profile(
@@ -110,24 +108,3 @@ def django_db_modify_db_settings(postgres: PostgresServer) -> None:
         for each in (settings.DATABASES[alias], connections[alias].settings_dict):
             each.update(parts)
             each["OPTIONS"].pop("pool", None)
-
-
-@pytest.fixture(scope="session")
-def vela_data() -> Iterator[Path]:
-    """What the Velas of this session start on: each copies it."""
-    with made_data() as folder:
-        yield folder
-
-
-@pytest.fixture(scope="session")
-def shared_vela(vela_data: Path) -> Iterator[VelaProcess]:
-    """A whole Vela shared by the tests of the client: give topics names of the test's own, kill nothing."""
-    with started_vela(data=vela_data) as process:
-        yield process
-
-
-@pytest.fixture(scope="module")
-def vela(vela_data: Path) -> Iterator[VelaProcess]:
-    """A whole Vela, started as `make run` starts it a second time, shared by a module."""
-    with started_vela(data=vela_data) as process:
-        yield process

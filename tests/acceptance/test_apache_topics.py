@@ -16,9 +16,11 @@ QUIET_MS = 1_500
 
 
 @pytest.fixture
-def client(vela: VelaProcess) -> Iterator[pulsar.Client]:
+def client(shared_vela: VelaProcess) -> Iterator[pulsar.Client]:
     client = pulsar.Client(
-        vela.pulsar_url, operation_timeout_seconds=5, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        shared_vela.pulsar_url,
+        operation_timeout_seconds=5,
+        logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
     )
     yield client
     client.close()
@@ -49,13 +51,13 @@ def refused(call: object, *errors: type[Exception]) -> bool:
 
 @pytest.mark.row("I23")
 def test_a_terminated_topic_is_drained_and_takes_no_more(
-    vela: VelaProcess, client: pulsar.Client, topic: str
+    shared_vela: VelaProcess, client: pulsar.Client, topic: str
 ) -> None:
     consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
     producer = client.create_producer(topic, send_timeout_millis=3000)
     for index in range(3):
         producer.send(b"%d" % index)
-    out = vela.manage("topic", "terminate", topic, "--yes")
+    out = shared_vela.manage("topic", "terminate", topic, "--yes")
     assert "takes messages again" in out
     wait_until(
         lambda: refused(lambda: client.create_producer(topic), pulsar.TopicTerminated),
@@ -72,13 +74,13 @@ def test_a_terminated_topic_is_drained_and_takes_no_more(
 
 @pytest.mark.row("S2.10")
 def test_new_partitions_are_seen_with_their_subscriptions(
-    vela: VelaProcess, client: pulsar.Client, topic: str
+    shared_vela: VelaProcess, client: pulsar.Client, topic: str
 ) -> None:
-    vela.manage("createtopic", topic, "--partitions", "1")
+    shared_vela.manage("createtopic", topic, "--partitions", "1")
     consumer = client.subscribe(topic, "s")
     consumer.close()
     assert len(client.get_topic_partitions(topic)) == 1
-    vela.manage("updatepartitions", topic, "3", "--yes")
+    shared_vela.manage("updatepartitions", topic, "3", "--yes")
     assert len(client.get_topic_partitions(topic)) == 3
     producer = client.create_producer(
         topic,
@@ -94,11 +96,11 @@ def test_new_partitions_are_seen_with_their_subscriptions(
 
 
 def test_producers_wait_for_a_full_topic_and_go_on_when_it_drained(
-    vela: VelaProcess, client: pulsar.Client, topic: str
+    shared_vela: VelaProcess, client: pulsar.Client, topic: str
 ) -> None:
     consumer = client.subscribe(topic, "slow", initial_position=pulsar.InitialPosition.Earliest)
     producer = client.create_producer(topic, send_timeout_millis=2000)
-    vela.manage("setpolicy", topic, "backlog_quota_bytes=1000", "--yes")
+    shared_vela.manage("setpolicy", topic, "backlog_quota_bytes=1000", "--yes")
     sent = 0
 
     def blocked() -> bool:
@@ -126,11 +128,11 @@ def test_producers_wait_for_a_full_topic_and_go_on_when_it_drained(
     wait_until(goes_on, "producers to be let in again", timeout_s=30)
 
 
-def test_a_deleted_topic_begins_anew(vela: VelaProcess, client: pulsar.Client, topic: str) -> None:
+def test_a_deleted_topic_begins_anew(shared_vela: VelaProcess, client: pulsar.Client, topic: str) -> None:
     producer = client.create_producer(topic)
     producer.send(b"old")
     producer.close()
-    vela.manage("topic", "delete", topic, "--yes", "--force")
+    shared_vela.manage("topic", "delete", topic, "--yes", "--force")
     consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
     client.create_producer(topic).send(b"new")
     assert drain(consumer, 1) == [b"new"]
@@ -146,9 +148,9 @@ def test_a_deleted_topic_begins_anew(vela: VelaProcess, client: pulsar.Client, t
     ],
 )
 def test_a_bad_policy_is_refused_on_the_command_line(
-    vela: VelaProcess, arguments: tuple[str, ...], text: str
+    shared_vela: VelaProcess, arguments: tuple[str, ...], text: str
 ) -> None:
-    before = vela.manage("showpolicy", "public/default")
+    before = shared_vela.manage("showpolicy", "public/default")
     with pytest.raises(AssertionError, match=text):
-        vela.manage("setpolicy", *arguments, "--yes")
-    assert vela.manage("showpolicy", "public/default") == before
+        shared_vela.manage("setpolicy", *arguments, "--yes")
+    assert shared_vela.manage("showpolicy", "public/default") == before

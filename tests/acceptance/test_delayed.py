@@ -20,8 +20,8 @@ EARLIEST = pulsar.InitialPosition.Earliest
 
 
 @pytest.fixture
-def client(vela: VelaProcess) -> Iterator[pulsar.Client]:
-    client = connected(vela)
+def client(shared_vela: VelaProcess) -> Iterator[pulsar.Client]:
+    client = connected(shared_vela)
     yield client
     client.close()
 

@@ -64,14 +64,14 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def apache(vela: VelaProcess) -> Iterator[pulsar.Client]:
-    client = pulsar.Client(vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+def apache(shared_vela: VelaProcess) -> Iterator[pulsar.Client]:
+    client = pulsar.Client(shared_vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     yield client
     client.close()
 
 
-def test_what_is_published_arrives_whole_and_once_when_acked(vela: VelaProcess, topic: str) -> None:
-    with producer(vela, topic) as publishing, consumer(vela, topic) as consuming:
+def test_what_is_published_arrives_whole_and_once_when_acked(shared_vela: VelaProcess, topic: str) -> None:
+    with producer(shared_vela, topic) as publishing, consumer(shared_vela, topic) as consuming:
         sent = send(
             publishing,
             "hello",
@@ -85,27 +85,29 @@ def test_what_is_published_arrives_whole_and_once_when_acked(vela: VelaProcess, 
         assert (push["redeliveryCount"], push["eventTime"]) == (0, "2024-05-01T08:00:00.5Z")
         assert MessageId.from_base64(push["messageId"]) == sent
         acknowledge(consuming, push)
-    with consumer(vela, topic) as consuming:
+    with consumer(shared_vela, topic) as consuming:
         assert_silent(consuming)
 
 
-def test_what_is_not_acked_comes_again_to_the_next_and_is_counted(vela: VelaProcess, topic: str) -> None:
+def test_what_is_not_acked_comes_again_to_the_next_and_is_counted(
+    shared_vela: VelaProcess, topic: str
+) -> None:
     shared = "&subscriptionType=Shared"
-    with producer(vela, topic) as publishing:
+    with producer(shared_vela, topic) as publishing:
         send(publishing, "a")
-    with consumer(vela, topic, shared) as consuming:
+    with consumer(shared_vela, topic, shared) as consuming:
         receive(consuming)
-    with consumer(vela, topic, shared + "&negativeAckRedeliveryDelay=100") as consuming:
+    with consumer(shared_vela, topic, shared + "&negativeAckRedeliveryDelay=100") as consuming:
         for count in range(3):
             push = receive(consuming)
             assert (push["text"], push["redeliveryCount"]) == ("a", count)
             acknowledge(consuming, push, type="negativeAcknowledge")
 
 
-def test_the_ack_timeout_is_the_brokers(vela: VelaProcess, topic: str) -> None:
+def test_the_ack_timeout_is_the_brokers(shared_vela: VelaProcess, topic: str) -> None:
     with (
-        producer(vela, topic) as publishing,
-        consumer(vela, topic, "&subscriptionType=Shared&ackTimeoutMillis=1000") as consuming,
+        producer(shared_vela, topic) as publishing,
+        consumer(shared_vela, topic, "&subscriptionType=Shared&ackTimeoutMillis=1000") as consuming,
     ):
         send(publishing, "a")
         assert receive(consuming)["redeliveryCount"] == 0
@@ -114,11 +116,11 @@ def test_the_ack_timeout_is_the_brokers(vela: VelaProcess, topic: str) -> None:
         acknowledge(consuming, again)
 
 
-def test_the_window_bounds_what_is_out_and_acks_open_it(vela: VelaProcess, topic: str) -> None:
-    with producer(vela, topic) as publishing:
+def test_the_window_bounds_what_is_out_and_acks_open_it(shared_vela: VelaProcess, topic: str) -> None:
+    with producer(shared_vela, topic) as publishing:
         for number in range(5):
             send(publishing, str(number))
-    with consumer(vela, topic, "&receiverQueueSize=2") as consuming:
+    with consumer(shared_vela, topic, "&receiverQueueSize=2") as consuming:
         first, second = receive(consuming), receive(consuming)
         assert_silent(consuming)
         acknowledge(consuming, first)
@@ -127,11 +129,11 @@ def test_the_window_bounds_what_is_out_and_acks_open_it(vela: VelaProcess, topic
         assert receive(consuming)["text"] == "3"
 
 
-def test_pull_mode_sends_what_was_permitted(vela: VelaProcess, topic: str) -> None:
-    with producer(vela, topic) as publishing:
+def test_pull_mode_sends_what_was_permitted(shared_vela: VelaProcess, topic: str) -> None:
+    with producer(shared_vela, topic) as publishing:
         for number in range(3):
             send(publishing, str(number))
-    with consumer(vela, topic, "&pullMode=true") as consuming:
+    with consumer(shared_vela, topic, "&pullMode=true") as consuming:
         assert_silent(consuming)
         consuming.send('{"type": "permit", "permitMessages": 2}')
         assert [receive(consuming)["text"], receive(consuming)["text"]] == ["0", "1"]
@@ -143,12 +145,12 @@ def test_pull_mode_sends_what_was_permitted(vela: VelaProcess, topic: str) -> No
 
 @pytest.mark.parametrize("compression", ["NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY"])
 def test_batches_go_both_ways_between_the_faces(
-    vela: VelaProcess, apache: pulsar.Client, topic: str, compression: str
+    shared_vela: VelaProcess, apache: pulsar.Client, topic: str, compression: str
 ) -> None:
     topic = f"{topic}-{compression}"
     binary = apache.subscribe(topic, "binary", initial_position=pulsar.InitialPosition.Earliest)
     query = f"?batchingEnabled=true&batchingMaxMessages=3&batchingMaxPublishDelay=5000&compressionType={compression}"
-    with producer(vela, topic, query) as publishing:
+    with producer(shared_vela, topic, query) as publishing:
         publishing.send(json.dumps([{"payload": base64.b64encode(b"%d" % i).decode()} for i in range(3)]))
         (ids,) = [[MessageId.from_base64(ack["messageId"]) for ack in json.loads(publishing.recv(RECEIVE_S))]]
     assert [(i.batch_index, i.batch_size) for i in ids] == [(0, 3), (1, 3), (2, 3)]
@@ -164,19 +166,22 @@ def test_batches_go_both_ways_between_the_faces(
     for number in range(3, 6):
         sending.send_async(b"%d" % number, lambda _result, _id: None)
     sending.flush()
-    with consumer(vela, topic, subscription="json") as consuming:
+    with consumer(shared_vela, topic, subscription="json") as consuming:
         pushes = [receive(consuming) for _ in range(6)]
         assert [push["text"] for push in pushes] == list("012345")
         for push in pushes[:4]:
             acknowledge(consuming, push)
-    with consumer(vela, topic, subscription="json") as consuming:
+    with consumer(shared_vela, topic, subscription="json") as consuming:
         assert [receive(consuming)["text"] for _ in range(2)] == ["4", "5"]
         assert_silent(consuming)
 
 
-def test_partitions_by_key_and_back(vela: VelaProcess, topic: str) -> None:
-    vela.manage("createtopic", topic, "--partitions", "3")
-    with producer(vela, topic) as publishing, consumer(vela, topic, "&receiverQueueSize=4") as consuming:
+def test_partitions_by_key_and_back(shared_vela: VelaProcess, topic: str) -> None:
+    shared_vela.manage("createtopic", topic, "--partitions", "3")
+    with (
+        producer(shared_vela, topic) as publishing,
+        consumer(shared_vela, topic, "&receiverQueueSize=4") as consuming,
+    ):
         sent = {}
         for number in range(24):
             sent[str(number)] = send(publishing, str(number), key=f"key-{number % 6}")
@@ -192,49 +197,51 @@ def test_partitions_by_key_and_back(vela: VelaProcess, topic: str) -> None:
         assert_silent(consuming)
 
 
-def test_a_reader_reads_from_any_message_and_leaves_no_subscription(vela: VelaProcess, topic: str) -> None:
-    with producer(vela, topic) as publishing:
+def test_a_reader_reads_from_any_message_and_leaves_no_subscription(
+    shared_vela: VelaProcess, topic: str
+) -> None:
+    with producer(shared_vela, topic) as publishing:
         ids = [send(publishing, str(number)) for number in range(4)]
         for start, expected in (("earliest", "0123"), (quote(ids[1].to_base64(), safe=""), "23")):
-            with reader(vela, topic, f"messageId={start}&receiverQueueSize=2") as reading:
+            with reader(shared_vela, topic, f"messageId={start}&receiverQueueSize=2") as reading:
                 for text in expected:
                     assert receive(reading)["text"] == text
                     reading.send("{}")
-        with reader(vela, topic, "messageId=latest") as reading:
+        with reader(shared_vela, topic, "messageId=latest") as reading:
             assert_silent(reading)
             send(publishing, "new")
             assert receive(reading)["text"] == "new"
 
 
-def test_an_exclusive_place_and_a_producers_name_are_a_conflict(vela: VelaProcess, topic: str) -> None:
-    with consumer(vela, topic), producer(vela, topic, "?producerName=me"):
+def test_an_exclusive_place_and_a_producers_name_are_a_conflict(shared_vela: VelaProcess, topic: str) -> None:
+    with consumer(shared_vela, topic), producer(shared_vela, topic, "?producerName=me"):
         with pytest.raises(websockets.InvalidStatus) as refused:
-            consumer(vela, topic)
+            consumer(shared_vela, topic)
         assert refused.value.response.status_code == 409
         with pytest.raises(websockets.InvalidStatus) as refused:
-            producer(vela, topic, "?producerName=me")
+            producer(shared_vela, topic, "?producerName=me")
         assert refused.value.response.status_code == 409
 
 
-def test_unsubscribe_forgets_the_cursor(vela: VelaProcess, topic: str) -> None:
-    with producer(vela, topic) as publishing, consumer(vela, topic) as consuming:
+def test_unsubscribe_forgets_the_cursor(shared_vela: VelaProcess, topic: str) -> None:
+    with producer(shared_vela, topic) as publishing, consumer(shared_vela, topic) as consuming:
         send(publishing, "a")
         acknowledge(consuming, receive(consuming))
         consuming.send('{"type": "unsubscribe"}')
         assert_silent(consuming)
-    with consumer(vela, topic) as consuming:
+    with consumer(shared_vela, topic) as consuming:
         assert receive(consuming)["text"] == "a"
 
 
-def test_pages_for_those_who_watch(vela: VelaProcess) -> None:
+def test_pages_for_those_who_watch(shared_vela: VelaProcess) -> None:
     for path, words in (("/healthz", b"ok"), ("/readyz", b"ready"), ("/metrics", b"# TYPE pulsar_")):
-        with urllib.request.urlopen(vela.http_url + path, timeout=RECEIVE_S) as answer:
+        with urllib.request.urlopen(shared_vela.http_url + path, timeout=RECEIVE_S) as answer:
             assert answer.status == 200
             assert words in answer.read()
 
 
-def test_apaches_protocol_inside_websocket_messages(vela: VelaProcess) -> None:
-    with connect(f"{vela.websocket_url}/ws/binary") as socket:
+def test_apaches_protocol_inside_websocket_messages(shared_vela: VelaProcess) -> None:
+    with connect(f"{shared_vela.websocket_url}/ws/binary") as socket:
         hello = commands.connect(client_version="x", protocol_version=21)
         socket.send(hello[:5])
         socket.send(hello[5:])

@@ -26,8 +26,8 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def apache(vela: VelaProcess) -> Iterator[pulsar.Client]:
-    client = pulsar.Client(vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+def apache(shared_vela: VelaProcess) -> Iterator[pulsar.Client]:
+    client = pulsar.Client(shared_vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     yield client
     client.close()
 
@@ -55,12 +55,12 @@ def tell(socket: ClientConnection, push: dict[str, Any], **fields: Any) -> None:
 
 @pytest.mark.row("I16")
 def test_a_message_that_always_fails_is_found_on_the_dead_letter_topic(
-    vela: VelaProcess, topic: str, apache: pulsar.Client
+    shared_vela: VelaProcess, topic: str, apache: pulsar.Client
 ) -> None:
-    publish(vela, topic, b"bad", key="k", properties={"a": "b"})
-    publish(vela, topic, b"good")
+    publish(shared_vela, topic, b"bad", key="k", properties={"a": "b"})
+    publish(shared_vela, topic, b"good")
     query = "negativeAckRedeliveryDelay=100&maxRedeliverCount=2&deadLetterInitialSubscription=look"
-    with consumer(vela, topic, query) as socket:
+    with consumer(shared_vela, topic, query) as socket:
         seen: list[tuple[str, int]] = []
         while len(seen) < 4:
             push = receive(socket)
@@ -75,13 +75,13 @@ def test_a_message_that_always_fails_is_found_on_the_dead_letter_topic(
     assert properties["REAL_TOPIC"] == f"persistent://public/default/{topic}"
     assert properties["ORIGIN_MESSAGE_ID"].count(":") == 2
     letters.acknowledge(letter)
-    with consumer(vela, topic, "") as socket, pytest.raises(TimeoutError):
+    with consumer(shared_vela, topic, "") as socket, pytest.raises(TimeoutError):
         socket.recv(0.5)
 
 
-def test_reconsume_later_brings_a_message_back_after_its_delay(vela: VelaProcess, topic: str) -> None:
-    publish(vela, topic, b"later")
-    with consumer(vela, topic, "retryEnable=true&ackTimeoutMillis=30000") as socket:
+def test_reconsume_later_brings_a_message_back_after_its_delay(shared_vela: VelaProcess, topic: str) -> None:
+    publish(shared_vela, topic, b"later")
+    with consumer(shared_vela, topic, "retryEnable=true&ackTimeoutMillis=30000") as socket:
         push = receive(socket)
         put_off_s = time.monotonic()
         tell(socket, push, type="reconsumeLater", delayMillis=700)
@@ -89,16 +89,16 @@ def test_reconsume_later_brings_a_message_back_after_its_delay(vela: VelaProcess
         assert time.monotonic() - put_off_s >= 0.7
         assert (again["text"], again["properties"]["RECONSUMETIMES"]) == ("later", "1")
         tell(socket, again)
-    with consumer(vela, topic, "retryEnable=true") as socket, pytest.raises(TimeoutError):
+    with consumer(shared_vela, topic, "retryEnable=true") as socket, pytest.raises(TimeoutError):
         socket.recv(0.5)
 
 
-def test_what_options_cannot_do_is_said_in_the_handshake(vela: VelaProcess, topic: str) -> None:
+def test_what_options_cannot_do_is_said_in_the_handshake(shared_vela: VelaProcess, topic: str) -> None:
     path = f"/ws/v2/consumer/persistent/public/default/{topic}/s"
-    with connect(f"{vela.websocket_url}{path}?maxRedeliverCount=3") as socket:
+    with connect(f"{shared_vela.websocket_url}{path}?maxRedeliverCount=3") as socket:
         assert socket.response is not None
         assert "no effect on Exclusive" in socket.response.headers["X-Vela-Warning"]
-    with consumer(vela, topic, "maxRedeliverCount=3") as socket:
+    with consumer(shared_vela, topic, "maxRedeliverCount=3") as socket:
         assert socket.response is not None
         assert "X-Vela-Warning" not in socket.response.headers
 

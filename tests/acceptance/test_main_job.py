@@ -65,17 +65,17 @@ def consume(consumer: ClientConnection, count: int) -> bytes:
     return b"".join(payloads)
 
 
-def test_the_standard_library_line_by_line_and_again_after_a_rewind(vela: VelaProcess) -> None:
+def test_the_standard_library_line_by_line_and_again_after_a_rewind(shared_vela: VelaProcess) -> None:
     lines = library_lines()
     assert len(lines) > 100_000
     whole = b"".join(lines)
-    with consumer_of(vela):
+    with consumer_of(shared_vela):
         pass  # the subscription exists before the first message
-    publish(vela.pulsar_url, lines)
-    with consumer_of(vela) as consumer:
+    publish(shared_vela.pulsar_url, lines)
+    with consumer_of(shared_vela) as consumer:
         assert consume(consumer, len(lines)) == whole
 
-    console = ConsoleSession.logged_in(vela)
+    console = ConsoleSession.logged_in(shared_vela)
     act = console.plan(f"persistent://public/default/{TOPIC}", SUBSCRIPTION, "reset", {"to": "earliest"})
     assert act.plan["replayed_messages"] == len(lines)
     assert act.plan["skipped_messages"] == 0
@@ -83,5 +83,5 @@ def test_the_standard_library_line_by_line_and_again_after_a_rewind(vela: VelaPr
     assert done.state == "applied"
     assert done.result["replayed_messages"] == len(lines)
 
-    with consumer_of(vela) as consumer:
+    with consumer_of(shared_vela) as consumer:
         assert consume(consumer, len(lines)) == whole

@@ -85,12 +85,12 @@ def wait_for_ticks(database_url: str) -> None:
     with psycopg.connect(database_url, autocommit=True) as connection:
 
         def sent() -> int:
-            row = connection.execute("SELECT last_value FROM message_id_sequence").fetchone()
+            row = connection.execute("SELECT last_value FROM celery_message_id_seq").fetchone()
             return int(row[0]) if row else 0
 
         first = sent()
         wait_until(lambda: sent() > first + 1, "two more ticks", timeout_s=60)
-        waiting = "SELECT count(*) FROM kombu_message"
+        waiting = "SELECT count(*) FROM celery_message"
         wait_until(lambda: connection.execute(waiting).fetchone() == (0,), "an empty queue", timeout_s=60)
 
 

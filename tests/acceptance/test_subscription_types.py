@@ -14,8 +14,8 @@ QUIET_MS = 300
 
 
 @pytest.fixture
-def client(vela: VelaProcess) -> Iterator[pulsar.Client]:
-    client = pulsar.Client(vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+def client(shared_vela: VelaProcess) -> Iterator[pulsar.Client]:
+    client = pulsar.Client(shared_vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     yield client
     client.close()
 

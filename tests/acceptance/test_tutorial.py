@@ -28,30 +28,30 @@ def run(vela: VelaProcess, script: str, *arguments: str) -> str:
     return done.stdout
 
 
-def test_first_message_with_each_client(vela: VelaProcess) -> None:
-    said = run(vela, "hello_pulsar.py")
+def test_first_message_with_each_client(shared_vela: VelaProcess) -> None:
+    said = run(shared_vela, "hello_pulsar.py")
     assert re.search(r"^stored as \d+:0$", said, re.MULTILINE)
     assert "received: my first message" in said
-    assert run(vela, "hello_websocket.py") == "stored: ok\nreceived: my second message\n"
-    assert "received: my second message" in run(vela, "hello_pulsar.py")  # what waited comes first
+    assert run(shared_vela, "hello_websocket.py") == "stored: ok\nreceived: my second message\n"
+    assert "received: my second message" in run(shared_vela, "hello_pulsar.py")  # what waited comes first
 
 
-def test_the_library_in_and_out_and_out_again_after_a_rewind(vela: VelaProcess) -> None:
-    sent = re.fullmatch(r"(\d+) lines sent, 0 refused\n", run(vela, "publish_library.py", FEW_FILES))
+def test_the_library_in_and_out_and_out_again_after_a_rewind(shared_vela: VelaProcess) -> None:
+    sent = re.fullmatch(r"(\d+) lines sent, 0 refused\n", run(shared_vela, "publish_library.py", FEW_FILES))
     assert sent
     count = int(sent[1])
     assert count > 5_000
     received = f"{count} lines received, equal to the files\n"
-    assert run(vela, "consume_library.py", FEW_FILES) == received
+    assert run(shared_vela, "consume_library.py", FEW_FILES) == received
 
-    console = ConsoleSession.logged_in(vela)
+    console = ConsoleSession.logged_in(shared_vela)
     act = console.plan(TOPIC, SUBSCRIPTION, "rewind", {"back": "15m"})
     assert act.plan["replayed_messages"] == count
     applied = console.post(f"/acts/{act.id}/apply", {"reason": "tutorial", "confirm": SUBSCRIPTION})
     assert applied.status == 200
     assert console.act(act.id).state == "applied"
 
-    assert run(vela, "consume_library.py", FEW_FILES) == received
+    assert run(shared_vela, "consume_library.py", FEW_FILES) == received
     undo = console.undo(act)
     assert (undo.plan["replayed_messages"], undo.plan["skipped_messages"]) == (0, 0)
 
