@@ -16,7 +16,6 @@ PLAIN_LOOPS = " ".join(
 )
 
 
-@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")  # kombu's own models
 @pytest.mark.parametrize("options", ["", PLAIN_LOOPS])
 def test_messages_are_taken_one_by_one_and_in_order(database_url: str, options: str) -> None:
     with psycopg.connect(database_url, autocommit=True) as connection:

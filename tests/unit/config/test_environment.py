@@ -154,7 +154,7 @@ def test_the_embedded_servers_address_is_found_in_the_data_folder(tmp_path: Path
 
 def test_celery_uses_the_same_database_unless_told_otherwise() -> None:
     own = ProjectSettings.from_environment({"DATABASE_URL": "postgres://u:p@h:5432/d?sslmode=require"})
-    assert broker_url(own) == "velapg+postgresql+psycopg://u:p@h:5432/d?sslmode=require"
+    assert broker_url(own) == "velapg+postgres://u:p@h:5432/d?sslmode=require"
     redis = ProjectSettings.from_environment(
         {"VELA_CELERY_BROKER_URL": "redis://h/0", "DATABASE_URL": "postgres://h/d"}
     )

@@ -1,0 +1,28 @@
+-- Celery's messages, if Celery uses Vela's database (config/celery_transport.py). A row is a message that nobody has taken.
+
+-- name: create
+CREATE TABLE IF NOT EXISTS celery_message (
+    queue text NOT NULL,
+    id bigint GENERATED ALWAYS AS IDENTITY,
+    payload text NOT NULL,
+    PRIMARY KEY (queue, id)
+)
+
+-- name: put
+INSERT INTO celery_message (queue, payload) VALUES (%(queue)s, %(payload)s)
+
+-- name: take
+-- The oldest message that no other worker has locked. With `=` the subquery runs once, before the delete. With IN the
+-- planner may run it for each row, and SKIP LOCKED then finds another message each time: the worker got several at once,
+-- failed, and was restarted.
+DELETE FROM celery_message
+WHERE queue = %(queue)s AND id = (
+    SELECT id FROM celery_message WHERE queue = %(queue)s ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
+)
+RETURNING payload
+
+-- name: size
+SELECT count(*) FROM celery_message WHERE queue = %(queue)s
+
+-- name: purge
+DELETE FROM celery_message WHERE queue = %(queue)s
