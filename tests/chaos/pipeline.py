@@ -25,7 +25,7 @@ from pipeline.database import reading
 from pipeline.session import local_session
 from pipeline.source.options import ReadOptions
 from pipeline.source.plan import plan_read
-from tests.support.vela import VelaProcess, children_of, command_line, started_vela
+from tests.support.vela import VelaProcess, children_of, started_vela
 from tests.support.waiting import wait_until
 
 __all__ = ["run_pipeline_soak"]
@@ -122,7 +122,7 @@ def _driver(vela: VelaProcess, folder: Path, *more: str) -> Iterator[subprocess.
 
 
 def _kill_worker(driver: subprocess.Popen[bytes], rng: random.Random) -> bool:
-    workers = [pid for pid in _descendants(driver.pid) if "pyspark" in command_line(pid)]
+    workers = [pid for pid, started_as in _descendants(driver.pid).items() if "pyspark" in started_as]
     return bool(workers) and _kill(rng.choice(workers))
 
 
@@ -134,8 +134,12 @@ def _kill(pid: int) -> bool:
     return True
 
 
-def _descendants(pid: int) -> list[int]:
-    return [found for child in children_of(pid) for found in (*_descendants(child), child)]
+def _descendants(pid: int) -> dict[int, str]:
+    """Return the command lines of all processes below this one, the lowest first."""
+    found: dict[int, str] = {}
+    for child, started_as in children_of(pid).items():
+        found |= _descendants(child) | {child: started_as}
+    return found
 
 
 def _wait_for_copies(vela: VelaProcess, driver: subprocess.Popen[bytes], before: int) -> None:
