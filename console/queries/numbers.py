@@ -6,10 +6,10 @@ it has never reported.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from console.queries.database import fetch, fetch_entries, fetch_one
 from console.queries.log import Ends, EntryAt, by_place
@@ -22,14 +22,18 @@ __all__ = [
     "Totals",
     "bookmarks",
     "cursors",
+    "cursors_named",
     "oldest_unacked_ms",
     "subscription_sums",
+    "sums_of",
     "topic_facts",
     "totals",
 ]
 
 BOOKMARKS = 500
 OLDEST_OF = 5000  # cursors whose oldest message is looked up at once
+
+N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +163,44 @@ def cursors(topic_id: int, ends: Ends, *, after: str, after_partition: int, limi
             "limit": limit,
         },
     )
+
+
+def cursors_named(topic_id: int, ends: Ends, name: str, *, limit: int) -> list[CursorRow]:
+    """Return the cursors of one subscription, by partition. One query."""
+    found = cursors(topic_id, ends, after=name, after_partition=-2, limit=limit)
+    return [row for row in found if row.name == name]
+
+
+def sums_of(rows: Sequence[CursorRow]) -> SubscriptionSums:
+    """Sum the cursors of one subscription, of which there is at least one."""
+    judged = [row for row in rows if row.state is not None]
+    worst = min(judged, key=lambda row: (row.state, row.state_since_ms or 0), default=rows[0])
+    return SubscriptionSums(
+        name=rows[0].name,
+        type=max(row.type for row in rows),
+        paused=any(row.paused for row in rows),
+        cursors=len(rows),
+        acked_messages=sum(row.acked_messages for row in rows),
+        backlog_messages=sum(row.backlog_messages for row in rows),
+        backlog_bytes=sum(row.backlog_bytes for row in rows),
+        consumers=_sum([row.consumers for row in rows]),
+        unacked_messages=_sum([row.unacked_messages for row in rows]),
+        permits=_sum([row.permits for row in rows]),
+        replay_entries=_sum([row.replay_entries for row in rows]),
+        message_rate_out=_sum([row.message_rate_out for row in rows]),
+        message_rate_acked=_sum([row.message_rate_acked for row in rows]),
+        messages_redelivered=_sum([row.messages_redelivered for row in rows]),
+        updated_ms=max((row.updated_ms for row in rows if row.updated_ms is not None), default=None),
+        state=worst.state,
+        state_since_ms=worst.state_since_ms,
+        drain_s=max((row.drain_s for row in rows if row.drain_s is not None), default=None),
+    )
+
+
+def _sum(values: Sequence[N | None]) -> N | None:
+    """Sum what is known. None if nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known[1:], known[0]) if known else None
 
 
 def subscription_sums(topic_id: int, ends: Ends, *, after: str, limit: int) -> list[SubscriptionSums]:

@@ -10,6 +10,7 @@ from console.queries.database import fetch, fetch_one
 from console.queries.log import Ends
 
 __all__ = [
+    "ROWS",
     "PartitionRow",
     "ProducerRow",
     "SubscriptionRow",
@@ -25,7 +26,7 @@ ROWS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicHead:
-    """The topic itself. Its numbers are what the broker last reported, None if it never did."""
+    """The topic itself, with the sums of its partitions. Its numbers are None if the broker never reported on it."""
 
     id: int
     name: str

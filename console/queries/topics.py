@@ -45,6 +45,7 @@ class TopicRow:
     id: int
     name: str
     partitions: int  # 0 = not partitioned
+    partition_ids: list[int]  # at most 20
     backlog_messages: int | None  # of the worst subscription, summed over partitions
     message_rate_in: float | None  # per second
     byte_rate_in: float | None  # per second

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from console.access import Rights, viewer
@@ -24,6 +24,7 @@ from console.queries.diagnosis import PENDING_READ, Parts, snapshot_of
 from console.queries.history import history_of_subscription
 from console.queries.log import EntryAt, Log, Place, entries_at, log_of
 from console.views.history import history_sources
+from console.views.partitioned_subscription import partitioned_subscription
 from console.words.subscriptions import standing
 
 __all__ = ["subscription"]
@@ -36,10 +37,10 @@ WHY_EVERY_S = 10  # a consumer that does nothing causes no event
 @require_safe
 @viewer
 def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Show one subscription. Nine blocks; nineteen queries for the whole page."""
+    """Show one subscription: nine blocks, nineteen queries. A partitioned topic's has a page with sums instead."""
     head = queries.subscription_head(topic, name)
     if head is None:
-        raise Http404(f"There is no subscription {name} on {topic}.")
+        return partitioned_subscription(request, rights, topic, name)
     is_long = request.GET.get("pending") == str(queries.PENDING_MOST)
     reading = _Reading(head, pending_shown=queries.PENDING_MOST if is_long else queries.PENDING_SHOWN)
     live = (f"sub:{head.id}",)
@@ -190,6 +191,7 @@ class _Reading:
 
     def pending_acks(self) -> dict[str, Any]:
         return {
+            "head": self.head,
             "rows": self.pending[: self.pending_shown],
             "all_query": f"pending={queries.PENDING_MOST}"
             if self.pending_shown < queries.PENDING_MOST

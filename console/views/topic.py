@@ -15,7 +15,9 @@ from console.history.series import Level
 from console.queries import topic as queries
 from console.queries.history import history_of_topic, sparklines
 from console.queries.log import Ends, Log, ends_of, log_of
+from console.queries.numbers import subscription_sums
 from console.views.history import history_sources
+from console.views.partitioned_subscription import standing_of
 
 __all__ = ["topic"]
 
@@ -35,7 +37,9 @@ def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
     log = log_of(head.id)
     window = request.GET.get("range", "")
     now = Level(backlog_messages=head.backlog_messages, stored_bytes=head.stored_bytes)
-    live = (f"topic:{head.id}",)
+    # The broker reports on each partition, never on their parent.
+    followed = [row.id for row in queries.partitions(head.id)] if head.partitions else [head.id]
+    live = tuple(f"topic:{topic_id}" for topic_id in followed)
     sources = [
         Source(
             name="numbers",
@@ -52,7 +56,7 @@ def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
         ),
         Source(
             name=tab,
-            template=f"console/parts/topic/{tab}.html",
+            template=f"console/parts/topic/{_template(tab, head)}.html",
             live=live,
             context=lambda: {"head": head, **_rows(tab, head, log)},
         ),
@@ -61,12 +65,18 @@ def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
     return answer(request, rights, "console/pages/topic.html", sources, context)
 
 
+def _template(tab: str, head: queries.TopicHead) -> str:
+    return "subscription_sums" if head.partitions and tab == "subscriptions" else tab
+
+
 def _rows(tab: str, head: queries.TopicHead, log: Log) -> Mapping[str, Any]:
     match tab:
+        case "subscriptions" if head.partitions:
+            sums = subscription_sums(head.id, ends_of(head.id), after="", limit=queries.ROWS)
+            return {"rows": [(row, standing_of(row)) for row in sums]}
         case "subscriptions":
             # Logs and stored cursors give exact counts, even if no broker runs.
-            ends = ends_of(head.id) if head.partitions else Ends.of(head.id, log)
-            rows = queries.subscriptions(head.id, ends)
+            rows = queries.subscriptions(head.id, Ends.of(head.id, log))
             lines = sparklines({(row.topic_id, row.id): row.backlog_messages for row in rows})
             return {"rows": rows, "lines": lines}
         case "producers":

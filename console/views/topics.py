@@ -41,7 +41,7 @@ def topics(request: HttpRequest, rights: Rights) -> HttpResponse:
     source = Source(
         name="rows",
         template="console/parts/topics/rows.html",
-        live=tuple(f"topic:{row.id}" for row in found.rows),
+        live=tuple(f"topic:{topic_id}" for row in found.rows for topic_id in row.partition_ids or [row.id]),
         context=rows,
     )
     context: dict[str, Any] = {

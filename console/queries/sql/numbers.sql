@@ -17,7 +17,9 @@ FROM vela_bookmark WHERE topic_id = %(topic_id)s ORDER BY name LIMIT %(limit)s
 -- and `bytes` say where their logs end. They were read earlier, so a cursor may be ahead of them.
 SELECT s.id, s.name, t.name AS topic, t.partition, s.type, s.paused, c.mark_delete_ledger || ':' || c.mark_delete_entry AS
        mark_delete, c.acked_messages, c.version, greatest(e.messages - c.acked_messages, 0) AS backlog_messages,
-       greatest(e.bytes - c.acked_bytes, 0) AS backlog_bytes, u.consumers, u.unacked_messages, p.permits,
+       greatest(e.bytes - c.acked_bytes, 0) AS backlog_bytes,
+       coalesce(p.consumers, CASE WHEN u.subscription_id IS NOT NULL THEN 0 END) AS consumers,
+       coalesce(p.unacked_messages, CASE WHEN u.subscription_id IS NOT NULL THEN 0 END) AS unacked_messages, p.permits,
        u.replay_entries, u.message_rate_out, u.message_rate_acked, u.messages_redelivered, u.updated_ms,
        u.state, u.state_since_ms, u.drain_s
 FROM vela_topic t
@@ -27,7 +29,9 @@ JOIN vela_subscription s ON s.topic_id = t.id
 JOIN vela_cursor c ON c.subscription_id = s.id
 LEFT JOIN vela_subscription_summary u ON u.subscription_id = s.id
 LEFT JOIN LATERAL (
-    SELECT sum(permits)::bigint AS permits FROM vela_consumer_session WHERE subscription_id = s.id
+    SELECT nullif(count(*), 0)::integer AS consumers, sum(unacked_messages)::bigint AS unacked_messages,
+           sum(permits)::bigint AS permits
+    FROM vela_consumer_session WHERE subscription_id = s.id
 ) p ON true
 WHERE (t.id = %(topic_id)s OR t.parent_id = %(topic_id)s) AND (s.name, t.partition) > (%(after)s, %(after_partition)s)
 ORDER BY s.name, t.partition LIMIT %(limit)s
@@ -37,8 +41,10 @@ ORDER BY s.name, t.partition LIMIT %(limit)s
 SELECT s.name, max(s.type) AS type, bool_or(s.paused) AS paused, count(*) AS cursors,
        sum(c.acked_messages)::bigint AS acked_messages,
        sum(greatest(e.messages - c.acked_messages, 0))::bigint AS backlog_messages,
-       sum(greatest(e.bytes - c.acked_bytes, 0))::bigint AS backlog_bytes, sum(u.consumers)::bigint AS consumers,
-       sum(u.unacked_messages)::bigint AS unacked_messages, sum(p.permits)::bigint AS permits,
+       sum(greatest(e.bytes - c.acked_bytes, 0))::bigint AS backlog_bytes,
+       sum(coalesce(p.consumers, CASE WHEN u.subscription_id IS NOT NULL THEN 0 END))::bigint AS consumers,
+       sum(coalesce(p.unacked_messages, CASE WHEN u.subscription_id IS NOT NULL THEN 0 END))::bigint AS unacked_messages,
+       sum(p.permits)::bigint AS permits,
        sum(u.replay_entries)::bigint AS replay_entries, sum(u.message_rate_out) AS message_rate_out,
        sum(u.message_rate_acked) AS message_rate_acked, sum(u.messages_redelivered)::bigint AS messages_redelivered,
        max(u.updated_ms) AS updated_ms, min(u.state) AS state,
@@ -51,7 +57,9 @@ JOIN vela_subscription s ON s.topic_id = t.id
 JOIN vela_cursor c ON c.subscription_id = s.id
 LEFT JOIN vela_subscription_summary u ON u.subscription_id = s.id
 LEFT JOIN LATERAL (
-    SELECT sum(permits)::bigint AS permits FROM vela_consumer_session WHERE subscription_id = s.id
+    SELECT nullif(count(*), 0)::integer AS consumers, sum(unacked_messages)::bigint AS unacked_messages,
+           sum(permits)::bigint AS permits
+    FROM vela_consumer_session WHERE subscription_id = s.id
 ) p ON true
 WHERE (t.id = %(topic_id)s OR t.parent_id = %(topic_id)s) AND s.name > %(after)s
 GROUP BY s.name ORDER BY s.name LIMIT %(limit)s
@@ -76,20 +84,23 @@ LIMIT %(limit)s
 
 -- name: totals
 -- A backlog is the published messages less the acked ones, both as the broker last reported them.
-SELECT (SELECT count(*) FROM vela_topic WHERE parent_id IS NULL) AS topics, t.producers, t.message_rate_in, t.byte_rate_in,
-       t.stored_bytes, s.consumers, s.backlog_messages, s.unacked_messages, s.message_rate_out, s.message_rate_acked
+SELECT (SELECT count(*) FROM vela_topic WHERE parent_id IS NULL) AS topics,
+       (SELECT count(*) FROM vela_producer_session) AS producers, t.message_rate_in, t.byte_rate_in, t.stored_bytes,
+       c.consumers, s.backlog_messages, c.unacked_messages, s.message_rate_out, s.message_rate_acked
 FROM (
-    SELECT coalesce(sum(producers), 0)::bigint AS producers, coalesce(sum(message_rate_in), 0) AS message_rate_in,
-           coalesce(sum(byte_rate_in), 0) AS byte_rate_in, coalesce(sum(stored_bytes), 0)::bigint AS stored_bytes
+    SELECT coalesce(sum(message_rate_in), 0) AS message_rate_in, coalesce(sum(byte_rate_in), 0) AS byte_rate_in,
+           coalesce(sum(stored_bytes), 0)::bigint AS stored_bytes
     FROM vela_topic_summary
 ) t
 CROSS JOIN (
-    SELECT coalesce(sum(u.consumers), 0)::bigint AS consumers,
-           coalesce(sum(greatest(n.messages_in - u.acked_messages, 0)), 0)::bigint AS backlog_messages,
-           coalesce(sum(u.unacked_messages), 0)::bigint AS unacked_messages,
+    SELECT coalesce(sum(greatest(n.messages_in - u.acked_messages, 0)), 0)::bigint AS backlog_messages,
            coalesce(sum(u.message_rate_out), 0) AS message_rate_out,
            coalesce(sum(u.message_rate_acked), 0) AS message_rate_acked
     FROM vela_subscription_summary u
     JOIN vela_subscription s ON s.id = u.subscription_id
     JOIN vela_topic_summary n ON n.topic_id = s.topic_id
 ) s
+CROSS JOIN (
+    SELECT count(*) AS consumers, coalesce(sum(unacked_messages), 0)::bigint AS unacked_messages
+    FROM vela_consumer_session WHERE subscription_id IS NOT NULL
+) c

@@ -1,16 +1,23 @@
 -- One subscription.
 
 -- name: head
+-- Consumers and their unacked messages are counted in the table that the page lists, so that both always agree.
 SELECT s.id, s.name, s.type, s.paused, s.created_at, t.id AS topic_id, t.name AS topic_name, t.partition,
        c.mark_delete_ledger, c.mark_delete_entry, c.acked_messages, c.acked_entries, c.acked_bytes,
-       c.version, u.read_ledger, u.read_entry, u.consumers,
-       u.unacked_messages, u.replay_entries, u.message_rate_out, u.message_rate_acked, u.messages_redelivered,
+       c.version, u.read_ledger, u.read_entry,
+       coalesce(p.consumers, CASE WHEN u.subscription_id IS NOT NULL THEN 0 END) AS consumers,
+       coalesce(p.unacked_messages, CASE WHEN u.subscription_id IS NOT NULL THEN 0 END) AS unacked_messages,
+       u.replay_entries, u.message_rate_out, u.message_rate_acked, u.messages_redelivered,
        u.updated_ms, u.problems, u.state, u.state_since_ms, u.drain_s, n.message_rate_in
 FROM vela_subscription s
 JOIN vela_topic t ON t.id = s.topic_id
 JOIN vela_cursor c ON c.subscription_id = s.id
 LEFT JOIN vela_subscription_summary u ON u.subscription_id = s.id
 LEFT JOIN vela_topic_summary n ON n.topic_id = t.id
+LEFT JOIN LATERAL (
+    SELECT nullif(count(*), 0)::integer AS consumers, sum(unacked_messages)::bigint AS unacked_messages
+    FROM vela_consumer_session WHERE subscription_id = s.id
+) p ON true
 WHERE t.name = %(topic)s AND s.name = %(subscription)s
 
 -- name: chunks

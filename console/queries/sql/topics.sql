@@ -121,21 +121,25 @@ WHERE (behind OR NOT %(only_backlog)s)
 ORDER BY value DESC, name LIMIT %(limit)s
 
 -- name: numbers
-SELECT t.id, t.name, t.partitions, n.backlog_messages, n.message_rate_in, n.byte_rate_in, n.stored_bytes, n.producers,
-       n.last_append_ms, n.updated_ms, n.state, n.state_since_ms, s.subscriptions, s.consumers, s.message_rate_acked, w.name AS worst_subscription
+SELECT t.id, t.name, t.partitions,
+       ARRAY(SELECT p.id FROM vela_topic p WHERE p.parent_id = t.id ORDER BY p.partition LIMIT 20) AS partition_ids,
+       n.backlog_messages, n.message_rate_in, n.byte_rate_in, n.stored_bytes, n.producers,
+       n.last_append_ms, n.updated_ms, n.state, n.state_since_ms, s.subscriptions, n.consumers, s.message_rate_acked,
+       w.name AS worst_subscription
 FROM vela_topic t
 LEFT JOIN LATERAL (
     SELECT sum(n.max_backlog_messages)::bigint AS backlog_messages, sum(n.message_rate_in) AS message_rate_in,
            sum(n.byte_rate_in) AS byte_rate_in, sum(n.stored_bytes)::bigint AS stored_bytes,
-           sum(n.producers)::bigint AS producers, max(n.last_append_ms) AS last_append_ms,
-           max(n.updated_ms) AS updated_ms, min(n.state) AS state,
+           sum((SELECT count(*) FROM vela_producer_session p WHERE p.topic_id = l.id))::bigint AS producers,
+           sum((SELECT count(*) FROM vela_consumer_session c
+                WHERE c.topic_id = l.id AND c.subscription_id IS NOT NULL))::bigint AS consumers,
+           max(n.last_append_ms) AS last_append_ms, max(n.updated_ms) AS updated_ms, min(n.state) AS state,
            (array_agg(n.state_since_ms ORDER BY n.state, n.state_since_ms) FILTER (WHERE n.state IS NOT NULL))[1]
                AS state_since_ms
     FROM vela_topic l JOIN vela_topic_summary n ON n.topic_id = l.id WHERE l.id = t.id OR l.parent_id = t.id
 ) n ON true
 LEFT JOIN LATERAL (
-    SELECT count(DISTINCT s.name) AS subscriptions, sum(u.consumers)::bigint AS consumers,
-           sum(u.message_rate_acked) AS message_rate_acked
+    SELECT count(DISTINCT s.name) AS subscriptions, sum(u.message_rate_acked) AS message_rate_acked
     FROM vela_topic l JOIN vela_subscription s ON s.topic_id = l.id
     LEFT JOIN vela_subscription_summary u ON u.subscription_id = s.id WHERE l.id = t.id OR l.parent_id = t.id
 ) s ON true

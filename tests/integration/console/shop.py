@@ -14,6 +14,7 @@ from broker.models import (
     ConsumerSession,
     Cursor,
     CursorChunk,
+    Heartbeat,
     Ledger,
     Namespace,
     PendingAck,
@@ -29,7 +30,7 @@ from broker.models import (
 from broker.storage.cursors.chunk_codec import encode_ack_sets
 from vela.wire.entry import OutgoingMessage, encode_batch, encode_single
 
-__all__ = ["ORDERS", "Shop", "make_topic", "open_shop"]
+__all__ = ["ORDERS", "Shop", "connect", "make_topic", "open_shop"]
 
 ORDERS = "persistent://public/default/orders"
 BATCH_ENTRY = 3  # of the second ledger: five messages, of which 1 and 3 are acked
@@ -85,7 +86,7 @@ def make_topic(
 
 
 NEVER_SILENT = timedelta(hours=1)
-"""The heartbeat lies ahead by this: nobody renews it, and a test on a busy machine takes longer than one may be old."""
+"""Heartbeats lie ahead by this: nobody renews them, and a test on a busy machine takes longer than they may be old."""
 
 
 def open_shop() -> Shop:
@@ -134,6 +135,8 @@ def open_shop() -> Shop:
         http_url="",
         pulsar_url="",
     )
+    for name in ("beat", "worker"):
+        Heartbeat.objects.create(name=name, at=now() + NEVER_SILENT)
     return Shop(
         topic=topic,
         sealed=sealed,
@@ -159,6 +162,36 @@ def _single(ledger_id: int, entry: int, append_ms: int) -> bytes:
 def _batch(append_ms: int) -> bytes:
     members = [OutgoingMessage(payload=f"member {number}".encode()) for number in range(5)]
     return encode_batch(members, producer_name="till", sequence_id=99, publish_time_ms=append_ms)
+
+
+def connect(subscription: Subscription, *, key: int, now_ms: int) -> None:
+    """Connect the consumer `clerk`, which has one unacked message and asks for none."""
+    ConsumerSession.objects.create(
+        key=key,
+        owner_epoch=1,
+        topic_id=subscription.topic_id,
+        subscription_id=subscription.pk,
+        subscription_name=subscription.name,
+        subscription_type="Shared",
+        name="clerk",
+        address="10.0.0.9:5000",
+        client_version="Pulsar-CPP-v3.8.0",
+        face="binary",
+        priority=0,
+        connected_ms=now_ms - 5000,
+        permits=0,
+        unacked_messages=1,
+        blocked=True,
+        writable=False,
+        messages_out=9,
+        bytes_out=900,
+        messages_acked=8,
+        messages_redelivered=3,
+        last_flow_ms=now_ms - 4000,
+        last_delivery_ms=now_ms - 3000,
+        last_ack_ms=0,
+        updated_ms=now_ms,
+    )
 
 
 def _billing(topic: Topic, sealed: Ledger, opened: Ledger, now_ms: int) -> Subscription:
@@ -205,32 +238,7 @@ def _billing(topic: Topic, sealed: Ledger, opened: Ledger, now_ms: int) -> Subsc
         state_since_ms=now_ms - 60_000,
         drain_s=250,
     )
-    ConsumerSession.objects.create(
-        key=1,
-        owner_epoch=1,
-        topic_id=topic.pk,
-        subscription_id=billing.pk,
-        subscription_name="billing",
-        subscription_type="Shared",
-        name="clerk",
-        address="10.0.0.9:5000",
-        client_version="Pulsar-CPP-v3.8.0",
-        face="binary",
-        priority=0,
-        connected_ms=now_ms - 5000,
-        permits=0,
-        unacked_messages=1,
-        blocked=True,
-        writable=False,
-        messages_out=9,
-        bytes_out=900,
-        messages_acked=8,
-        messages_redelivered=3,
-        last_flow_ms=now_ms - 4000,
-        last_delivery_ms=now_ms - 3000,
-        last_ack_ms=0,
-        updated_ms=now_ms,
-    )
+    connect(billing, key=1, now_ms=now_ms)
     PendingAck.objects.create(
         delivery_id=1,
         owner_epoch=1,

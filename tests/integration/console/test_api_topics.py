@@ -9,6 +9,7 @@ from django.test import Client
 
 from broker.models import (
     Bookmark,
+    ConsumerSession,
     Cursor,
     Ledger,
     Subscription,
@@ -18,7 +19,7 @@ from broker.models import (
     TopicSummary,
 )
 from tests.integration.console.pages import text_of
-from tests.integration.console.shop import Shop, make_topic
+from tests.integration.console.shop import Shop, connect, make_topic
 
 TOPICS = "/api/v1/topics"
 ORDERS = f"{TOPICS}/persistent/public/default/orders"
@@ -49,6 +50,7 @@ def subscribe(topic: Topic, name: str, *, backlog: int | None = None, acked: int
             messages_redelivered=2,
             updated_ms=7,
         )
+        connect(made, key=made.pk, now_ms=7)
     return made
 
 
@@ -237,8 +239,8 @@ def test_what_is_published_to_a_partition_raises_every_backlog_at_once(
         ("slow", 1, 14, 1090),
     ]
     page = text_of(looker.get("/t/persistent/shop/eu/dates"))
-    assert "new 1 ○ unknown Shared 109" in page
-    assert "slow 0 ○ watching Shared 8" in page
+    assert "new on 1 of 2 partitions ○ unknown Shared 109" in page
+    assert "slow ○ watching Shared 22 2 2" in page
 
 
 def test_the_total_rises_with_what_is_published_though_no_subscription_changed(
@@ -278,7 +280,7 @@ def test_what_did_not_change_is_not_sent_again(looker: Client, shop: Shop) -> No
     first = looker.get(f"{ORDERS}/stats")
     again = looker.get(f"{ORDERS}/stats", headers={"if-none-match": first["ETag"]})
     assert (again.status_code, again.content, again["ETag"]) == (304, b"", first["ETag"])
-    SubscriptionSummary.objects.update(unacked_messages=99)
+    ConsumerSession.objects.update(unacked_messages=99)
     changed = looker.get(f"{ORDERS}/stats", headers={"if-none-match": first["ETag"]})
     assert (changed.status_code, changed["ETag"] == first["ETag"]) == (200, False)
 

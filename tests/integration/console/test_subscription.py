@@ -151,6 +151,7 @@ def test_a_large_entry_is_not_read_whole(
 
 def test_without_a_report_the_unknown_is_a_dash(operator: Client, shop: Shop) -> None:
     SubscriptionSummary.objects.all().delete()
+    ConsumerSession.objects.all().delete()
     words = text_of(operator.get(BILLING))
     assert "– consumers" in words
     assert "In flight –" in words

@@ -1,0 +1,97 @@
+"""One subscription of a partitioned topic: its sums, and a row for each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+
+from console.access import Rights
+from console.blocks import Source, answer
+from console.queries import numbers as queries
+from console.queries.log import Ends, ends_of
+from console.queries.topics import topic_rows
+from console.words.subscriptions import Standing, standing
+
+__all__ = ["partitioned_subscription", "standing_of"]
+
+
+def partitioned_subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
+    """Show the subscription. Two blocks; at most seven queries for the whole page. Raises Http404."""
+    facts = queries.topic_facts(topic)
+    if facts is None or not facts.partitions:
+        raise Http404(f"There is no subscription {name} on {topic}.")
+    ends = ends_of(facts.id)
+    rows = queries.cursors_named(facts.id, ends, name, limit=facts.partitions)
+    if not rows:
+        raise Http404(f"There is no subscription {name} on {topic}.")
+    reading = _Reading(facts, ends, rows)
+    live = tuple(f"sub:{row.id}" for row in rows)
+    sources = [
+        Source(
+            name=part,
+            template=f"console/parts/partitioned_subscription/{part}.html",
+            live=live,
+            context=context,
+        )
+        for part, context in (("numbers", reading.numbers), ("partitions", reading.partitions))
+    ]
+    context = {"topic": facts, "name": name, "nav": "topics"}
+    return answer(request, rights, "console/pages/partitioned_subscription.html", sources, context)
+
+
+def standing_of(row: queries.CursorRow | queries.SubscriptionSums) -> Standing:
+    """Put the state of a cursor, or the worst state of a subscription's partitions, into words."""
+    return standing(
+        state=row.state,
+        since_ms=row.state_since_ms,
+        drain_s=row.drain_s,
+        backlog_messages=row.backlog_messages,
+        consumers=row.consumers,
+        unacked_messages=row.unacked_messages,
+    )
+
+
+class _Reading:
+    """The data of one request. Each part is read at most once."""
+
+    def __init__(self, facts: queries.TopicFacts, ends: Ends, rows: list[queries.CursorRow]) -> None:
+        self._facts = facts
+        self._topics = ends.topics
+        self._rows = rows
+
+    @cached_property
+    def _oldest_ms(self) -> dict[tuple[str, int], int]:
+        return queries.oldest_unacked_ms(self._facts.id, [self._rows[0].name])
+
+    @cached_property
+    def _rates(self) -> dict[str, float | None]:
+        """Return what is published to each partition, by its name."""
+        return {row.name: row.message_rate_in for row in topic_rows(self._topics)}
+
+    def numbers(self) -> Mapping[str, Any]:
+        known = [rate for rate in self._rates.values() if rate is not None]
+        rate_in = sum(known) if known else None
+        sums = queries.sums_of(self._rows)
+        return {
+            "topic": self._facts,
+            "sums": sums,
+            "rate_in": rate_in,
+            "oldest_ms": min(self._oldest_ms.values(), default=None),
+            "standing": standing_of(sums),
+        }
+
+    def partitions(self) -> Mapping[str, Any]:
+        return {
+            "topic": self._facts,
+            "rows": [
+                (
+                    row,
+                    standing_of(row),
+                    self._oldest_ms.get((row.name, row.partition)),
+                )
+                for row in self._rows
+            ],
+        }
