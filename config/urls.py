@@ -4,8 +4,14 @@ from django.contrib import admin
 from django.urls import include, path
 
 from console import health
+from console.views import errors
 
 admin.autodiscover()
+
+handler400 = errors.bad_request
+handler403 = errors.not_allowed
+handler404 = errors.not_found
+handler500 = errors.failed
 
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),

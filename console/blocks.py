@@ -19,16 +19,17 @@ from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
 from django.utils.encoding import escape_uri_path
 from django.utils.safestring import SafeString
-from django.utils.timezone import now as current_time
 
 from console.access import Rights
 from console.marks import visible
+from console.notices import notices_of, own_notices
 from console.queries.chrome import chrome
 
-__all__ = ["Block", "Source", "answer", "broker_is_running", "frame", "page"]
+__all__ = ["Block", "Source", "answer", "frame", "page", "surroundings"]
 
 THEMES = ("auto", "light", "dark")
 THEME_COOKIE = "vela_theme"
+STREAM = "/live"
 TOGETHER_MS = 20  # several changes within this time cause one read
 
 _TIME_TEXT = re.compile(r"(<time\b[^>]*\bdatetime=\"([^\"]*)\"[^>]*>)[^<]*(?=</time>)")
@@ -108,9 +109,9 @@ def answer(
 
 
 def _stream(blocks: Iterable[Block]) -> str:
-    """Return the address of the page's live stream. Empty for a page that follows nothing."""
+    """Return the address of the page's live stream, which also says what is wrong behind the page."""
     keys = sorted({key for block in blocks for key in block.live})
-    return f"/live?{urlencode([('key', key) for key in keys])}" if keys else ""
+    return f"{STREAM}?{urlencode([('key', key) for key in keys])}" if keys else STREAM
 
 
 def _part(request: HttpRequest, block: Block) -> HttpResponse:
@@ -126,13 +127,21 @@ def page(
     request: HttpRequest, rights: Rights, template: str, context: Mapping[str, Any], *, status: int = 200
 ) -> HttpResponse:
     """Render a whole page in its frame. The frame costs one query."""
-    html = render_to_string(
-        template, {**frame(request), "rights": rights, "chrome": _chrome(), **context}, request
-    )
+    html = render_to_string(template, {**frame(request), **surroundings(rights), **context}, request)
     response = HttpResponse(visible(html), status=status)
     response["Cache-Control"] = "private, no-store"
     patch_vary_headers(response, ["Cookie", "HX-Request"])
     return response
+
+
+def surroundings(rights: Rights) -> dict[str, Any]:
+    """Return the part of a page's context that a logged-in user sees around its content. One query."""
+    return {
+        "rights": rights,
+        "notices": notices_of(chrome()),
+        "own_notices": own_notices(),
+        "stream": STREAM,
+    }
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
@@ -143,13 +152,3 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         "themes": THEMES,
         "now_ms": int(time.time() * 1000),
     }
-
-
-def broker_is_running() -> bool:
-    """Return whether a broker has reported in the last 15 s. One query."""
-    return chrome().is_running(current_time())
-
-
-def _chrome() -> dict[str, Any]:
-    state = chrome()
-    return {"state": state, "is_running": state.is_running(current_time())}

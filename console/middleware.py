@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
-from django.core.exceptions import SuspiciousOperation
+from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from whitenoise.middleware import WhiteNoiseMiddleware
@@ -66,11 +66,16 @@ class ReadableRequests:
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        trouble = trouble_in(request)
+        trouble = _trouble_in_head(request)
         if not trouble:
             return self.get_response(request)
         refusal = _refusal(request, trouble)
         return _ready(refusal) if self._async else refusal
+
+    def process_view(self, request: HttpRequest, *_: object) -> None:
+        """Refuse an unreadable query string once the user is known, so that the error page has its menu."""
+        if trouble := _trouble_in_query(request):
+            raise BadRequest(trouble)
 
 
 class StaticFiles:
@@ -113,18 +118,27 @@ def _with_policy(response: HttpResponseBase) -> HttpResponseBase:
 
 def trouble_in(request: HttpRequest) -> str:
     """Return what is wrong with the request, in a sentence, or an empty text."""
+    return _trouble_in_head(request) or _trouble_in_query(request)
+
+
+def _trouble_in_head(request: HttpRequest) -> str:
+    """Look at what the session is read by: it must not reach the database."""
     try:
         request.get_host()
     except SuspiciousOperation:
         return "This is not a host name of the console. An administrator can add it to VELA_ALLOWED_HOSTS."
+    if any("\0" in value for value in request.COOKIES.values()):
+        return "A cookie contains a NUL."
+    return ""
+
+
+def _trouble_in_query(request: HttpRequest) -> str:
     try:
         texts = [text for name, values in request.GET.lists() for text in (name, *values)]
     except SuspiciousOperation:
         return "The query string has too many values."
     if any("\0" in text for text in texts):
         return "The query string contains a NUL."
-    if any("\0" in value for value in request.COOKIES.values()):
-        return "A cookie contains a NUL."
     return ""
 
 

@@ -17,6 +17,7 @@ from console.views.subscription import subscription
 from console.views.theme import theme
 from console.views.topic import topic
 from console.views.topics import topics
+from console.views.troubles import troubles
 
 app_name = "console"
 
@@ -26,6 +27,7 @@ urlpatterns = [
     path("logout", LogoutView.as_view(next_page="console:login"), name="logout"),
     path("theme", theme, name="theme"),
     path("topics", topics, name="topics"),
+    path("troubles", troubles, name="troubles"),
     path("t/<topic:topic>", topic, name="topic"),
     path("t/<topic:topic>/messages", messages, name="messages"),
     path("t/<topic:topic>/messages/export", export_messages, name="messages_export"),

@@ -14,6 +14,7 @@ from console.queries.numbers import BookmarkRow
 from console.queries.subscription import ConsumerRow, PendingRow
 from console.queries.topic import ProducerRow
 from console.words.subscriptions import Standing, StateWord, state_word
+from console.words.troubles import Trouble
 
 __all__ = [
     "Act",
@@ -225,12 +226,13 @@ class Diagnosis(_Answer):
 
 
 class Broker(_Answer):
-    """The broker's last sign of life."""
+    """The broker's last sign of life, by the database's clock."""
 
-    is_running: bool
+    is_running: bool = Field(description="it was seen in the last 5 s and was not stopped")
     host: str | None
     pid: int | None
     seen_at: datetime | None
+    stopped_at: datetime | None = Field(description="a clean stop")
 
 
 class Stats(_Answer):
@@ -247,6 +249,9 @@ class Stats(_Answer):
     message_rate_out: float
     message_rate_acked: float
     broker: Broker
+    troubles: list[Trouble] = Field(
+        description="what is wrong: no broker, or a silent one, beat or tick worker"
+    )
     waiting_acts: int
 
 

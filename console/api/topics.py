@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from django.utils.timezone import now
 from ninja import Path, Query, Router
 from ninja.decorators import decorate_view
 from pydantic import Field
@@ -186,9 +186,20 @@ def stats(request: AuthorizedRequest) -> dict[str, Any]:
     state = chrome()
     return {
         **asdict(queries.totals()),
-        "broker": {**asdict(state), "is_running": state.is_running(now())},
+        "broker": {
+            "is_running": state.broker_runs,
+            "host": state.host,
+            "pid": state.pid,
+            "seen_at": _time_of(state.seen_ms),
+            "stopped_at": _time_of(state.stopped_ms),
+        },
+        "troubles": list(state.troubles),
         "waiting_acts": state.waiting_acts,
     }
+
+
+def _time_of(time_ms: int | None) -> datetime | None:
+    return None if time_ms is None else datetime.fromtimestamp(time_ms / 1000, UTC)
 
 
 def _standing(

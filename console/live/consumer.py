@@ -19,7 +19,7 @@ from console.live.feed import EVERY_PAGE, Feed, group_of, is_key
 
 __all__ = ["Live"]
 
-HEARTBEAT_S: Final = 15.0  # a comment, so that proxies keep a quiet stream open
+HEARTBEAT_S: Final = 2.0  # a page that hears nothing for 5 s says that it cannot reach the console
 RECHECK_S: Final = 60.0  # how long a stream may outlive its session
 COALESCE_S: Final = 1.0
 KEYS_PER_STREAM: Final = 200
@@ -38,8 +38,8 @@ logger = logging.getLogger(__name__)
 class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
     """Sends the keys of what changed and no data: the browser reads the block with the rights it has at that time.
 
-    A stream uses no database connection while it waits. It answers 401 without login and 429 above 24 streams of one
-    user.
+    It also says every 2 s what is wrong behind the pages. A stream uses no database connection while it waits. It
+    answers 401 without login and 429 above 24 streams of one user.
     """
 
     def __init__(self, *, feed: Feed) -> None:
@@ -50,6 +50,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         self._changed: set[str] = set()
         self._woken = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
+        self._check: asyncio.Task[bool] | None = None  # of the session
 
     async def __call__(
         self,
@@ -81,6 +82,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         await self._join_groups()
         await self.send_headers(headers=_HEADERS)
         await self.send_body(b"retry: 3000\n\n", more_body=True)
+        await self.page_health({})
         if self._feed.is_listening:  # if not, the feed says so itself as soon as it is
             await self.page_unsure({})
         self._writer = asyncio.get_running_loop().create_task(self._write())
@@ -99,6 +101,11 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         self._changed |= self._keys
         self._woken.set()
 
+    async def page_health(self, message: dict[str, Any]) -> None:
+        """What is wrong behind the pages has changed. Sent at once, and again with each heartbeat."""
+        if self._feed.watch.event and not (self._writer is not None and self._writer.done()):
+            await self.send_body(self._feed.watch.event.encode(), more_body=True)
+
     def _refusal(self) -> tuple[int, str] | None:
         if self.scope["method"] != "GET":
             return 405, "Use GET."
@@ -107,7 +114,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
             return 401, "Log in first."
         asked = QueryDict(self.scope["query_string"]).getlist("key")
         self._keys = frozenset(key for key in asked[:KEYS_PER_STREAM] if is_key(key))
-        if not self._keys:
+        if asked and not self._keys:
             return 400, "Say what to follow: key=topic:5, key=sub:9, key=act:7 or key=acts."
         if self._feed.streams_of(user.pk) >= STREAMS_PER_USER:
             return 429, "You have too many pages open. Close some."
@@ -118,8 +125,9 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
             await self.channel_layer.group_add(group, self.channel_name)
 
     async def _leave(self) -> None:
-        if self._writer is not None:
-            self._writer.cancel()
+        for task in (self._writer, self._check):
+            if task is not None:
+                task.cancel()
         if self._user_id is None:
             return
         self._feed.leave(self._user_id, self._keys)
@@ -127,36 +135,47 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
             await self.channel_layer.group_discard(group, self.channel_name)
 
     async def _write(self) -> None:
-        """Write events until the session ends, then close the stream. If the database fails, the browser reconnects."""
-        try:
-            await self._write_events()
-        except DatabaseError as error:
-            logger.warning(
-                "cannot check a session; its live stream is closed and the browser opens it again: %s", error
-            )
-            await self.send_body(b"")
-        else:
-            await self.send_body(b"event: ended\ndata:\n\n")
-
-    async def _write_events(self) -> None:
+        """Write events until the session ends, then close the stream."""
         loop = asyncio.get_running_loop()
-        checked_at = loop.time()
+        checked_s = loop.time()
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(HEARTBEAT_S):
                     await self._woken.wait()
-            if loop.time() - checked_at >= RECHECK_S:
-                if not await self._may_still_look():
-                    return
-                await self._join_groups()  # the channel layer forgets a member that joined a day ago
-                checked_at = loop.time()
+            if loop.time() - checked_s >= RECHECK_S:
+                is_valid = self._checked()
+                if is_valid is False:
+                    break
+                if is_valid:
+                    await self._join_groups()  # the channel layer forgets a member that joined a day ago
+                    checked_s = loop.time()
             changed = sorted(self._changed)
             self._changed.clear()
             self._woken.clear()
-            text = "".join(f"event: {key}\ndata:\n\n" for key in changed)
-            await self.send_body((text or ": still here\n\n").encode(), more_body=True)
+            text = "".join(f"event: {key}\ndata:\n\n" for key in changed) or ": still here\n\n"
+            await self.send_body(text.encode(), more_body=True)
+            await self.page_health({})
             if changed:
                 await asyncio.sleep(COALESCE_S)
+        await self.send_body(b"event: ended\ndata:\n\n")
+
+    def _checked(self) -> bool | None:
+        """Return whether the user may still look. None while the check runs, and while the database is away.
+
+        The check runs beside the writer: the page must hear that the database does not answer.
+        """
+        if self._check is None:
+            if self._feed.watch.is_answering:
+                self._check = asyncio.create_task(self._may_still_look())
+            return None
+        if not self._check.done():
+            return None
+        check, self._check = self._check, None
+        try:
+            return check.result()
+        except DatabaseError as error:
+            logger.warning("cannot check the session of a live stream; it is checked again: %s", error)
+            return None
 
     async def _may_still_look(self) -> bool:
         """Return whether the stored session is still that of an active user."""

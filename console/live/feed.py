@@ -12,7 +12,9 @@ from typing import Final
 
 import psycopg
 from channels.layers import get_channel_layer
-from django.db import connections
+
+from console.live.watch import Watch
+from console.queries.database import parameters_of
 
 __all__ = ["EVERY_PAGE", "Feed", "group_of", "is_key"]
 
@@ -38,14 +40,16 @@ def group_of(key: str) -> str:
 class Feed:
     """Sends each notification to the groups of the keys in it. Belongs to the event loop of its first stream.
 
-    The connection is opened with the first stream, closed with the last, and opened again when it is lost.
+    The connection is opened with the first stream, closed with the last, and opened again when it is lost. So is the
+    watch's.
     """
 
     def __init__(self) -> None:
         self._watched: Counter[str] = Counter()  # streams by key: keys that nobody follows are not sent
         self._streams: Counter[int] = Counter()  # streams by user
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self.is_listening = False
+        self.watch = Watch(self._health_changed)
 
     def streams_of(self, user_id: int) -> int:
         """Return how many streams a user has open."""
@@ -55,16 +59,21 @@ class Feed:
         """Count a stream, and start to listen if it is the first."""
         self._streams[user_id] += 1
         self._watched.update(keys)
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._listen())
+        if not self._tasks:
+            self.watch = Watch(self._health_changed)
+            self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self.watch.run())]
 
     def leave(self, user_id: int, keys: Iterable[str]) -> None:
         """Forget a stream that joined, and stop listening if it was the last."""
         self._streams -= Counter([user_id])
         self._watched -= Counter(keys)
-        if not self._streams and self._task is not None:
-            self._task.cancel()
-            self._task = None
+        if not self._streams:
+            for task in self._tasks:
+                task.cancel()
+            self._tasks = []
+
+    async def _health_changed(self) -> None:
+        await get_channel_layer().group_send(EVERY_PAGE, {"type": "page.health"})
 
     async def _listen(self) -> None:
         pause_s = _FIRST_PAUSE_S
@@ -83,12 +92,9 @@ class Feed:
             await asyncio.sleep(pause_s)
 
     async def _hear(self) -> None:
-        parameters = connections["default"].get_connection_params()
-        wanted = {
-            name: value for name, value in parameters.items() if name not in ("context", "cursor_factory")
-        }
         layer = get_channel_layer()
-        async with await psycopg.AsyncConnection.connect(**wanted, autocommit=True) as connection:
+        parameters = parameters_of("default")
+        async with await psycopg.AsyncConnection.connect(**parameters, autocommit=True) as connection:
             await connection.execute("LISTEN vela_page")
             await connection.execute("LISTEN vela_act_done")
             self.is_listening = True

@@ -1,29 +1,33 @@
-"""What the frame of every page shows: whether a broker runs and how many acts wait."""
+"""What the frame of every page shows: signs of life of the processes behind it, and how many acts wait."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
+from broker.conf import broker_settings
 from console.queries.database import fetch
+from console.words.troubles import Signs, Trouble, troubles_of
 
 __all__ = ["Chrome", "chrome"]
 
-_SILENT_AFTER = timedelta(seconds=15)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chrome:
-    """The broker's last sign of life and the queue of acts."""
+class Chrome(Signs):
+    """Signs of life and the queue of acts."""
 
-    host: str | None  # None: no broker ever ran on this database
-    pid: int | None
-    seen_at: datetime | None
     waiting_acts: int
 
-    def is_running(self, now: datetime) -> bool:
-        """Return whether the broker has reported in the last 15 s."""
-        return self.seen_at is not None and now - self.seen_at < _SILENT_AFTER
+    @property
+    def troubles(self) -> dict[Trouble, int | None]:
+        """Return what is wrong, with the time of the last sign of life. Empty if all is well."""
+        return troubles_of(self, tick_ms=broker_settings().tick_ms)
+
+    @property
+    def broker_runs(self) -> bool:
+        """Return whether a broker has given a sign of life in the last 5 s and was not stopped."""
+        return self.troubles.keys().isdisjoint(
+            {Trouble.NO_BROKER, Trouble.BROKER_STOPPED, Trouble.BROKER_SILENT}
+        )
 
 
 def chrome() -> Chrome:

@@ -13,7 +13,7 @@ from django.db import ProgrammingError, connections
 from psycopg import sql
 from psycopg.errors import UndefinedTable
 
-__all__ = ["READ_ALIAS", "fetch", "fetch_entries", "fetch_one"]
+__all__ = ["READ_ALIAS", "fetch", "fetch_entries", "fetch_one", "parameters_of", "statement"]
 
 READ_ALIAS = "read"
 
@@ -32,6 +32,17 @@ def _queries(file: str) -> dict[str, str]:
         name: "\n".join(line for line in body.splitlines() if not line.lstrip().startswith("--")).strip()
         for name, body in zip(parts[1::2], parts[2::2], strict=True)
     }
+
+
+def statement(file: str, name: str) -> str:
+    """Return the text of one named query."""
+    return _queries(file)[name]
+
+
+def parameters_of(alias: str) -> dict[str, Any]:
+    """Return what psycopg needs to open a connection like Django's, for code on an event loop."""
+    parameters = connections[alias].get_connection_params()
+    return {name: value for name, value in parameters.items() if name not in ("context", "cursor_factory")}
 
 
 def fetch(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]) -> list[T]:

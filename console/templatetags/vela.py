@@ -74,11 +74,24 @@ def batches(number: int) -> str:
     return f"{numerals.count(number)} " + ("batch" if number == 1 else "batches")
 
 
-@register.filter
-def sentence(text: str) -> str:
-    """Give the broker's words a capital letter and a full stop."""
-    text = text.strip()
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+@register.simple_tag(takes_context=True)
+def sentence(context: Context, text: str) -> str:
+    """Give the broker's words a capital letter and a full stop. A name keeps its case."""
+    return acts.sentence(text, _names_in(context))
+
+
+def _names_in(context: Context) -> list[str]:
+    """Return the names that words of the broker may begin with: those of the page's act or subscription."""
+    subjects = [context.get(name) for name in ("act", "to_apply", "row", "head")]
+    parameters = [getattr(subject, "parameters", None) or {} for subject in subjects]
+    return [
+        *(
+            str(getattr(subject, name, ""))
+            for subject in subjects
+            for name in ("topic", "topic_name", "subscription", "subscription_name", "name")
+        ),
+        *(value for each in parameters for value in each.values() if isinstance(value, str)),
+    ]
 
 
 @register.simple_tag
@@ -89,10 +102,16 @@ def asked(act: Any) -> str:
 
 
 @register.inclusion_tag("console/badge.html")
-def act_state(state: str) -> dict[str, str]:
+def act_state(state: str) -> dict[str, str | bool]:
     """Render the state of an act as a badge with icon and word, so that colour is never the only sign."""
     word, tone = acts.state_word(state)
-    return {"word": word, "tone": tone}
+    return {"word": word, "tone": tone, "is_fact": True}
+
+
+@register.inclusion_tag("console/badge.html")
+def badge(word: str, tone: str, *, fact: bool = False) -> dict[str, str | bool]:
+    """Render a word with an icon. Without a broker the page shows “unknown” instead, unless it is a stored fact."""
+    return {"word": word, "tone": tone, "is_fact": fact}
 
 
 @register.inclusion_tag("console/badge.html")
@@ -102,16 +121,10 @@ def subscription_state(state: int | None) -> dict[str, str]:
 
 
 @register.inclusion_tag("console/badge.html")
-def badge(word: str, tone: str) -> dict[str, str]:
-    """Render a word with an icon."""
-    return {"word": word, "tone": tone}
-
-
-@register.inclusion_tag("console/badge.html")
-def severity(severity: Severity) -> dict[str, str]:
-    """Render how grave a finding is as a badge."""
+def severity(severity: Severity) -> dict[str, str | bool]:
+    """Render how grave a finding is as a badge. A finding knows whether a broker runs."""
     word, tone = severity_word(severity)
-    return {"word": word, "tone": tone}
+    return {"word": word, "tone": tone, "is_fact": True}
 
 
 @register.simple_tag
@@ -123,10 +136,14 @@ def cure_url(head: SubscriptionHead, cure: Cure) -> str:
     return addresses.topic_url(cure.topic) if cure.topic else f"#part-{cure.block}"
 
 
-@register.inclusion_tag("console/block.html")
-def part(block: Block) -> dict[str, Block]:
-    """Render a block inside the element that htmx refreshes."""
-    return {"block": block}
+@register.inclusion_tag("console/block.html", takes_context=True)
+def part(context: Context, block: Block) -> dict[str, Any]:
+    """Render a block inside the element that htmx refreshes, and the age of its numbers while they are old."""
+    since_ms = context["notices"].since_ms
+    since = (
+        {"since": _iso(since_ms), "since_ago": numerals.ago(since_ms, context["now_ms"])} if since_ms else {}
+    )
+    return {"block": block, **since}
 
 
 @register.simple_tag(takes_context=True)

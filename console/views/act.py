@@ -11,9 +11,10 @@ from broker.acts.requests import ActView
 from broker.conf import broker_settings
 from console.access import Rights, operator_only, viewer
 from console.addresses import short_name
-from console.blocks import Source, answer, broker_is_running
+from console.blocks import Source, answer
 from console.forms import ApplyForm
 from console.origin import origin_of
+from console.queries.chrome import chrome
 
 __all__ = ["act", "apply", "undo"]
 
@@ -103,7 +104,7 @@ def _answer(
         live=(f"act:{view.id}",) if view.is_waiting else (),
         context=lambda: {
             **context,
-            "is_running": broker_is_running(),
+            "is_running": chrome().broker_runs,
             "expiry_s": broker_settings().act_expiry_s,
         },
     )

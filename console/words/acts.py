@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from broker.acts.requests import TYPED_ABOVE_MESSAGES
 from console.words.numerals import count
 
-__all__ = ["KINDS", "STATES", "acked_meanwhile", "asked", "must_type_name", "state_word", "title"]
+__all__ = ["KINDS", "STATES", "acked_meanwhile", "asked", "must_type_name", "sentence", "state_word", "title"]
 
 KINDS = {
     "reset": "Reset",
@@ -52,6 +53,12 @@ STATES = {
     "expired": ("expired", "calm"),
     "client": ("in progress", "warn"),
 }
+
+
+# A number of things in the broker's words, for example in "12408 messages". Ids and names stay as they are.
+_COUNTED: Final = re.compile(
+    r"(?<![^\s(])[0-9]{4,15}(?= (?:more|messages?|entries|entry|consumers?|partitions?|in all)\b)"
+)
 
 
 def title(kind: str) -> str:
@@ -129,6 +136,17 @@ def _expire(parameters: Mapping[str, Any]) -> str:
 def _moment(time_ms: int) -> str:
     moment = datetime.fromtimestamp(time_ms / 1000, UTC)
     return f"{moment.isoformat(' ', 'milliseconds').removesuffix('+00:00')} UTC"
+
+
+def sentence(text: str, names: Iterable[str]) -> str:
+    """Give words a capital letter and a full stop. One of these names, or its local part, keeps its case."""
+    text = _COUNTED.sub(lambda found: count(int(found[0])), text.strip())
+    known = {known for name in names for known in (name, name.rpartition("/")[2]) if known}
+    begins_with_name = any(
+        text.startswith(name) and not text[len(name) : len(name) + 1].isalnum() for name in known
+    )
+    begin = text[:1] if begins_with_name else text[:1].upper()
+    return begin + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 def must_type_name(plan: Mapping[str, Any] | None, allowed_drift_messages: int | None = None) -> bool:

@@ -12,11 +12,11 @@
   let isLost = false;
 
   const mode = () => localStorage.getItem(REFRESH) || "live";
-  const isWatched = () => mode() !== "off" && !document.hidden;
+  const isWatched = () => !document.hidden;
   const age_ms = (part) => Date.now() - (part.velaRead_ms ?? performance.timeOrigin);
-  const mark = (state) => {
+  const mark = () => {
     const pulse = document.querySelector("[data-pulse]");
-    if (pulse) pulse.className = `pulse ${state}`;
+    if (pulse) pulse.className = `pulse ${isLost ? "lost" : isWatched() && mode() !== "off" ? "on" : ""}`;
   };
 
   // --- Blocks: read again unless the user is busy inside ---------------------------------------------------------
@@ -30,7 +30,9 @@
     return selection && !selection.isCollapsed && selection.rangeCount > 0 && selection.getRangeAt(0).intersectsNode(part);
   }
 
-  const mayRead = (part) => isWatched() && !busy(part) && (mode() === "live" || age_ms(part) >= Number(mode()) * 1000);
+  // While the console or its database does not answer, a request would only wait.
+  const mayAsk = () => isWatched() && mode() !== "off" && !document.body.classList.contains("unread");
+  const mayRead = (part) => mayAsk() && !busy(part) && (mode() === "live" || age_ms(part) >= Number(mode()) * 1000);
 
   function release() {
     for (const part of [...postponed]) if (mayRead(part)) htmx.trigger(part, "refresh");
@@ -82,6 +84,9 @@
   htmx.createEventSource = (url) => {
     stream?.close();
     stream = new EventSource(url);
+    stream.addEventListener("health", (event) => {
+      document.dispatchEvent(new CustomEvent("vela:health", { detail: JSON.parse(event.data) }));
+    });
     if (!isWatched()) stream.close();
     return stream;
   };
@@ -89,22 +94,29 @@
   function watch() {
     if (!isWatched()) {
       stream?.close();
-      mark("");
     } else if (stream?.readyState === EventSource.CLOSED) {
       // The extension opens the stream when htmx has processed its node, and then subscribes each block to it.
       for (const node of [streaming, ...streaming.querySelectorAll("[hx-trigger]")]) htmx.trigger(node, "htmx:afterProcessNode");
     }
+    mark();
     release();
   }
 
+  function lose(lost) {
+    isLost = lost;
+    mark();
+  }
+
   document.addEventListener("visibilitychange", watch);
-  document.addEventListener("htmx:sseOpen", () => {
-    isLost = false;
-    mark("on");
-  });
-  document.addEventListener("htmx:sseError", () => {
-    isLost = true;
-    mark("lost");
+  document.addEventListener("htmx:sseOpen", () => lose(false));
+  document.addEventListener("htmx:sseError", () => lose(true));
+  // health.js hears nothing from the stream, or has reached the console without it.
+  document.addEventListener("vela:silence", () => lose(true));
+  document.addEventListener("vela:answer", watch);
+  document.addEventListener("vela:health", () => lose(false));
+  document.addEventListener("vela:reread", () => {
+    for (const part of document.querySelectorAll("[data-etag]")) postponed.add(part);
+    release();
   });
   document.addEventListener("htmx:sseClose", (event) => {
     if (event.detail.type === "message") location.reload(); // the session has ended

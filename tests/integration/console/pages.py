@@ -11,6 +11,6 @@ __all__ = ["text_of"]
 def text_of(response: Any) -> str:
     """The words of a page, tags and layout removed; narrow spaces are plain ones."""
     html = response.content.decode()
-    html = re.sub(r"<(script|style|title)\b.*?</\1>", " ", html, flags=re.DOTALL)
+    html = re.sub(r"<(script|style|title|template)\b.*?</\1>", " ", html, flags=re.DOTALL)
     words = re.sub(r"<[^>]+>", " ", html).replace("\u202f", " ")
     return re.sub(r"\s+", " ", words)

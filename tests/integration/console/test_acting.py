@@ -203,7 +203,7 @@ def test_the_part_of_an_answered_act_has_its_whole_page_read(operator: Client, b
     assert operator.get("/acts/1?part=state")["HX-Refresh"] == "true"
     page = operator.get("/acts/1")
     assert "HX-Refresh" not in page
-    assert "sse-connect" not in page.content.decode()
+    assert 'sse-connect="/live"' in page.content.decode()
 
 
 @pytest.mark.parametrize("state", ["refused", "failed", "expired"])

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
-import shutil
 import subprocess
 import sys
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,11 +18,12 @@ from django.contrib.sessions.models import Session
 from django.db import connection
 from django.test import Client
 from django.utils.timezone import now
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from broker.models import Act, Cursor
 from config.environment import PROJECT_DIR
 from tests.integration.console.shop import Shop
+from tests.support.browser import chromium as chromium
 from tests.support.plans import a_plan
 from tests.support.ports import free_ports
 from tests.support.waiting import wait_until
@@ -42,26 +40,6 @@ class StartedConsole:
 
     url: str
     process: subprocess.Popen[bytes]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """The system's browser."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.fail("Chromium is not installed: apt-get install chromium")
-    # Playwright keeps a loop running in this thread, but nothing here is asynchronous.
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-        del browser
-    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
-    # Playwright stops its driver without waiting for it; Python says so when the object goes.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
 
 
 @pytest.fixture
@@ -179,10 +157,9 @@ def test_a_paused_page_stays(page: Page, shop: Shop) -> None:
 
 def test_what_changed_while_a_page_was_paused_is_shown_when_it_goes_on(page: Page, shop: Shop) -> None:
     open_live(page)
-    with page.expect_response(lambda response: "/live" in response.url):
-        page.keyboard.press("p")
-        ack_one(shop)
-        page.keyboard.press("p")
+    page.keyboard.press("p")
+    ack_one(shop)
+    page.keyboard.press("p")
     page.wait_for_selector(f"#part-numbers :text('{shop.backlog - 1} left')")
     ack_one(shop)
     page.wait_for_selector(f"#part-numbers :text('{shop.backlog - 2} left')")

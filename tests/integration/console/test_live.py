@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator
 from typing import Any, cast
@@ -17,7 +18,7 @@ from django.contrib.sessions.models import Session
 from django.db import connection, connections
 from django.test import Client
 
-from console.live import consumer, feed
+from console.live import consumer, feed, watch
 from console.live.feed import Feed
 from console.live.routing import live_application
 from tests.support.waiting import until
@@ -81,11 +82,28 @@ class Stream:
         return int(start["status"])
 
     async def text(self) -> str:
+        """Return the next piece of the answer that is no finding about what is wrong."""
+        while (text := await self.piece()).startswith("event: health"):
+            pass
+        return text
+
+    async def health(self) -> dict[str, Any]:
+        """Return the next finding about what is wrong behind the pages."""
+        while not (text := await self.piece()).startswith("event: health\ndata: "):
+            pass
+        found: dict[str, Any] = json.loads(text.removeprefix("event: health\ndata: "))
+        return found
+
+    async def piece(self) -> str:
         """Return the next piece of the answer."""
         return str((await self._peer.receive_output(WAIT_S))["body"].decode())
 
     async def says_nothing(self) -> bool:
-        return bool(await self._peer.receive_nothing())
+        """Return whether nothing comes but findings about what is wrong."""
+        while not await self._peer.receive_nothing():
+            if not (await self.piece()).startswith("event: health"):
+                return False
+        return True
 
     async def close(self) -> None:
         """Leave, as a browser that closes its tab, and see the consumer end."""
@@ -138,13 +156,14 @@ async def test_a_notification_reaches_the_pages_that_show_what_changed(vera: str
     await six.close()
 
 
-async def test_streams_share_one_connection_and_hold_no_other(vera: str, observer: Observer) -> None:
+async def test_streams_share_two_connections_and_hold_no_other(vera: str, observer: Observer) -> None:
     own_feed = Feed()
     streams = [await opened(own_feed, "key=topic:5", vera) for _ in range(3)]
+    assert (await streams[0].health())["effects"]  # the watch has its connection
     held = observer.execute(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     ).fetchone()
-    assert (held, len(listeners(observer))) == ((1,), 1)
+    assert (held, len(listeners(observer))) == ((2,), 1)
     for stream in streams:
         await stream.close()
     await until(lambda: not listeners(observer), "the connection's end")
@@ -182,8 +201,6 @@ def _with_sleep(sleep: Any) -> Any:
 
 
 async def test_a_quiet_stream_beats(vera: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = await opened(Feed(), "key=topic:5", vera)
-    await stream.close()
     monkeypatch.setattr(consumer, "HEARTBEAT_S", 0.0)
     stream = Stream(Feed(), "key=topic:5", vera)
     await stream.open()
@@ -235,7 +252,6 @@ async def test_an_account_that_was_switched_off_has_no_stream(vera: str) -> None
         ("key=topic:5", "GET", "elsewhere.example", 400),
         ("key=topic:5%00", "GET", "localhost", 400),
         ("key=tables&key=topic:x", "GET", "localhost", 400),
-        ("", "GET", "localhost", 400),
         ("key=topic:5", "POST", "localhost", 405),
     ],
 )
@@ -264,8 +280,9 @@ async def test_one_person_cannot_open_endless_streams(vera: str, monkeypatch: py
 
 async def test_streams_leave_no_thread_task_or_group_behind(vera: str, observer: Observer) -> None:
     own_feed = Feed()
+    tasks = len(asyncio.all_tasks())
     await (await opened(own_feed, "key=topic:5", vera)).close()
-    threads, tasks = threading.active_count(), len(asyncio.all_tasks())
+    threads = threading.active_count()
     streams = [await opened(own_feed, "key=topic:5&key=sub:9", vera) for _ in range(10)]
     assert threading.active_count() == threads
     for stream in streams[:5]:
@@ -275,3 +292,68 @@ async def test_streams_leave_no_thread_task_or_group_behind(vera: str, observer:
     await until(lambda: len(asyncio.all_tasks()) == tasks, "the end of the streams' tasks")
     assert get_channel_layer().groups == {}
     await until(lambda: not listeners(observer), "the connection's end")
+
+
+def beat(observer: Observer, *, age_s: float = 0.0) -> None:
+    """Write the heartbeats of a broker, beat and worker, as they were `age_s` ago."""
+    observer.execute(
+        "INSERT INTO vela_broker (id, host, pid, started_at, seen_at, http_url, pulsar_url)"
+        " VALUES (1, 'shop-1', 77, now(), now() - make_interval(secs => %(age_s)s), '', '')"
+        " ON CONFLICT (id) DO UPDATE SET seen_at = EXCLUDED.seen_at",
+        {"age_s": age_s},
+    )
+    observer.execute(
+        "INSERT INTO vela_heartbeat (name, at) SELECT name, now() + interval '1 hour'"
+        " FROM unnest(ARRAY['beat', 'worker']) AS name ON CONFLICT (name) DO UPDATE SET at = EXCLUDED.at"
+    )
+
+
+async def until_health(stream: Stream, words: str) -> dict[str, Any]:
+    """Wait for a finding with these words; an empty text means that all is well."""
+    async with asyncio.timeout(WAIT_S):
+        while words not in (found := await stream.health())["html"] or bool(words) != bool(found["html"]):
+            pass
+    return found
+
+
+async def test_a_stream_says_that_the_broker_is_silent_and_that_it_is_back(
+    vera: str, observer: Observer
+) -> None:
+    beat(observer, age_s=-3600)
+    stream = Stream(Feed(), "", vera)
+    assert await stream.open() == 200
+    assert (await until_health(stream, ""))["effects"] == []
+    beat(observer, age_s=6)
+    found = await until_health(stream, "The broker is silent")
+    assert found["effects"] == ["unsure"]
+    assert found["since_ms"] is not None
+    beat(observer, age_s=-3600)
+    assert (await until_health(stream, ""))["effects"] == []
+    await stream.close()
+
+
+async def test_a_stream_says_that_the_database_does_not_answer(
+    vera: str, observer: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "SETTLE_S", 0.0)
+    beat(observer, age_s=-3600)
+    stream = Stream(Feed(), "", vera)
+    await stream.open()
+    await until_health(stream, "")
+    with observer.transaction():
+        observer.execute("LOCK TABLE vela_broker IN ACCESS EXCLUSIVE MODE")
+        found = await until_health(stream, "The database does not answer")
+        assert found["effects"] == ["unread", "unsure"]
+    await until_health(stream, "")
+    await stream.close()
+
+
+async def test_a_finding_is_repeated_so_that_silence_means_something(
+    vera: str, observer: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer, "HEARTBEAT_S", 0.05)
+    beat(observer, age_s=-3600)
+    stream = Stream(Feed(), "key=topic:5", vera)
+    await stream.open()
+    assert [(await stream.health())["html"] for _ in range(5)] == [""] * 5
+    await stream.close()

@@ -44,6 +44,13 @@ _SUBSCRIPTIONS = (
     "redelivered", "time left", "changed",
 )  # fmt: skip
 
+_TROUBLES = {
+    "broker-silent": "the broker is silent: states are unknown, and the numbers are from its last report",
+    "broker-stopped": "no broker is running: the numbers are from before it stopped",
+    "no-broker": "no broker has run on this database yet",
+    "beat": "Celery beat is silent",
+    "worker": "Celery's tick worker is silent",
+}
 _SPARE = (
     "changed",
     "redelivered",
@@ -175,10 +182,10 @@ def _everything(read: dict[str, Any]) -> RenderableType:
 
 def _head(totals: dict[str, Any]) -> list[RenderableType]:
     broker = totals["broker"]
+    lines: list[RenderableType] = []
     if broker["is_running"]:
-        lines: list[RenderableType] = [f"broker on {broker['host']}, pid {broker['pid']}"]
-    else:
-        lines = [toned("no broker is running: the numbers are from before it stopped", "bad")]
+        lines.append(f"broker on {broker['host']}, pid {broker['pid']}")
+    lines += [toned(_TROUBLES.get(trouble, trouble), "bad") for trouble in totals["troubles"]]
     lines.append(
         f"{plural(totals['topics'], 'topic')}: in {rate(totals['message_rate_in'])} ({size(totals['byte_rate_in'])}/s),"
         f" out {rate(totals['message_rate_out'])}, acked {rate(totals['message_rate_acked'])},"

@@ -121,10 +121,12 @@ def test_stats_once(vela: Vela, console: FakeConsole) -> None:
         "topics": 1, "producers": 1, "message_rate_in": 2.5, "byte_rate_in": 10.0, "stored_bytes": 9, "consumers": 2,
         "backlog_messages": 7, "unacked_messages": 1, "message_rate_out": 1.0, "message_rate_acked": 1.0,
         "broker": {"is_running": False, "host": None, "pid": None, "seen_at": None}, "waiting_acts": 2,
+        "troubles": ["broker-stopped", "beat"],
     }  # fmt: skip
     console.answers["GET topics"] = {"topics": [a_topic()], "next_after": "x"}
     shown = vela("stats --once").stdout
     assert "no broker is running" in shown
+    assert "Celery beat is silent" in shown
     assert "1 topic: in 2.5/s" in shown
     assert "2 acts wait for a broker" in shown
     assert "there are more topics" in shown

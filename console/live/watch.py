@@ -1,0 +1,119 @@
+"""Watches the signs of life behind the pages while somebody looks: one small query a second for the whole process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import psycopg
+from psycopg.rows import class_row
+
+from console.notices import database_is_silent, notices_of
+from console.queries.chrome import Chrome
+from console.queries.database import READ_ALIAS, parameters_of, statement
+from console.words.troubles import SILENT_AFTER_MS
+
+__all__ = ["Watch"]
+
+INTERVAL_S: Final = 1.0
+ANSWER_S: Final = 2.0  # a database that takes longer does not answer
+SETTLE_S: Final = 2.5  # after the database was away, the processes need this long to write a heartbeat
+_JUST_AFTER_S: Final = 0.05
+
+# A query to a host that has vanished fails after 15 s, and the next one opens a new connection.
+_KEEPALIVE: Final[dict[str, Any]] = {
+    "keepalives_idle": 5,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+
+logger = logging.getLogger(__name__)
+
+
+class Watch:
+    """Knows what is wrong now. Uses a connection of its own, so that nothing else on it delays the answer."""
+
+    def __init__(self, on_change: Callable[[], Awaitable[None]]) -> None:
+        self._on_change = on_change
+        self._connection: psycopg.AsyncConnection[Chrome] | None = None
+        self._asking: asyncio.Task[Chrome] | None = None
+        self._answered_ms: int | None = None  # by the database's clock
+        self._settled_s = 0.0  # by the loop's clock
+        self._found: object = None  # what the latest event says
+        self.event = ""  # the latest finding as a server-sent event; empty until the first one
+        self.is_answering = True  # the database, in time
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        try:
+            while True:
+                state = await self._look()
+                await self._find(state)
+                if self._asking is None:
+                    await asyncio.sleep(_pause_s(state))
+        finally:
+            if self._asking is not None:
+                self._asking.cancel()
+            if self._connection is not None:
+                await self._connection.close()
+
+    async def _look(self) -> Chrome | None:
+        """Return the signs of life, or None if the database does not answer. A late answer is taken by a later call."""
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask(), name="asking for signs of life")
+            self._asking.add_done_callback(lambda asking: asking.cancelled() or asking.exception())
+        await asyncio.wait({self._asking}, timeout=ANSWER_S)
+        if not self._asking.done():
+            return None
+        asking, self._asking = self._asking, None
+        try:
+            return asking.result()
+        except (psycopg.Error, OSError) as error:
+            if self.is_answering:
+                logger.warning("the database does not answer; the pages say so: %s", error)
+            return None
+
+    async def _ask(self) -> Chrome:
+        connection = self._connection
+        if connection is None or connection.closed:
+            connection = self._connection = await psycopg.AsyncConnection.connect(
+                **{**_KEEPALIVE, **parameters_of(READ_ALIAS)}, autocommit=True, row_factory=class_row(Chrome)
+            )
+        try:
+            state = await (await connection.execute(statement("chrome", "chrome"))).fetchone()
+        except psycopg.Error:
+            await connection.close()
+            raise
+        if state is None:
+            raise psycopg.OperationalError("the query for signs of life found nothing")
+        return state
+
+    async def _find(self, state: Chrome | None) -> None:
+        """Tell the streams if the finding has changed."""
+        now_s = asyncio.get_running_loop().time()
+        self.is_answering = state is not None
+        if state is None:
+            self._settled_s = now_s + SETTLE_S
+            found: object = self._answered_ms
+        else:
+            self._answered_ms = state.now_ms
+            if state.troubles and now_s < self._settled_s:
+                return
+            found = (state.troubles, state.host, state.pid, state.waiting_acts)
+        if found != self._found or not self.event:
+            self._found = found
+            notices = database_is_silent(self._answered_ms) if state is None else notices_of(state)
+            self.event = f"event: health\ndata: {json.dumps(notices.to_json())}\n\n"
+            await self._on_change()
+
+
+def _pause_s(state: Chrome | None) -> float:
+    """Return how long to wait before the next look: until something may have become silent, at most a second."""
+    signs = [] if state is None else [state.seen_ms, state.beat_ms, state.worker_ms]
+    now_ms = 0 if state is None else state.now_ms
+    left_s = [(sign + SILENT_AFTER_MS - now_ms) / 1000 for sign in signs if sign is not None]
+    return min([INTERVAL_S, *(each + _JUST_AFTER_S for each in left_s if each > 0)])

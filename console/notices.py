@@ -1,0 +1,102 @@
+"""The notices above a page about what is wrong behind it, for a whole page and for its live stream alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+
+from console.queries.chrome import Chrome
+from console.words import numerals
+from console.words.troubles import WORDS, Trouble, TroubleWords, effects_of
+
+__all__ = ["Notices", "database_is_silent", "notices_of", "own_notices"]
+
+_OF_THE_BROKER = (Trouble.BROKER_SILENT, Trouble.BROKER_STOPPED, Trouble.NO_BROKER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notices:
+    """What is wrong, as the page shows it."""
+
+    html: SafeString  # empty if all is well
+    effects: tuple[str, ...] = ()  # classes of the page's body
+    since_ms: int | None = None  # the time of the old numbers
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the members of the stream's event `health`."""
+        return {"html": self.html, "effects": self.effects, "since_ms": self.since_ms}
+
+
+def notices_of(state: Chrome) -> Notices:
+    """Say what is wrong by these signs of life."""
+    return _rendered(state.troubles, now_ms=state.now_ms, state=state)
+
+
+def database_is_silent(since_ms: int | None) -> Notices:
+    """Say that the database does not answer any more."""
+    return _rendered({Trouble.DATABASE: since_ms}, now_ms=int(time.time() * 1000))
+
+
+def own_notices() -> list[tuple[str, str, SafeString]]:
+    """Return name, effects and notice of each trouble that a page finds itself. The page fills in the time."""
+    return [
+        (trouble, " ".join(WORDS[trouble].effects), _html([_notice(trouble, is_blank=True)], now_ms=0))
+        for trouble in (Trouble.CONSOLE, Trouble.DATABASE)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Notice:
+    trouble: Trouble
+    words: TroubleWords
+    since_ms: int | None
+    clock: str  # the time of `since_ms`, empty if there is none
+    is_blank: bool  # its time is filled in later
+    host: str | None
+    pid: int | None
+    waiting_acts: int
+
+
+def _notice(
+    trouble: Trouble,
+    *,
+    since_ms: int | None = None,
+    now_ms: int = 0,
+    is_blank: bool = False,
+    state: Chrome | None = None,
+) -> _Notice:
+    of_broker = state if trouble in _OF_THE_BROKER else None
+    return _Notice(
+        trouble=trouble,
+        words=WORDS[trouble],
+        since_ms=since_ms,
+        clock=numerals.clock(since_ms, now_ms).partition(".")[0] if since_ms else "",
+        is_blank=is_blank,
+        host=of_broker.host if of_broker else None,
+        pid=of_broker.pid if of_broker else None,
+        waiting_acts=of_broker.waiting_acts if of_broker else 0,
+    )
+
+
+def _rendered(troubles: Mapping[Trouble, int | None], *, now_ms: int, state: Chrome | None = None) -> Notices:
+    notices = [
+        _notice(trouble, since_ms=since_ms, now_ms=now_ms, state=state)
+        for trouble, since_ms in troubles.items()
+    ]
+    old = [each.since_ms for each in notices if each.words.effects and each.since_ms]
+    return Notices(
+        html=_html(notices, now_ms=now_ms),
+        effects=tuple(effects_of(troubles)),
+        since_ms=min(old, default=None),
+    )
+
+
+def _html(notices: list[_Notice], *, now_ms: int) -> SafeString:
+    if not notices:
+        return SafeString("")
+    return render_to_string("console/notices.html", {"notices": notices, "now_ms": now_ms})

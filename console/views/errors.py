@@ -1,0 +1,83 @@
+"""Errors as pages inside the console's frame, with its menu for a user who is logged in; under /api/ as documents."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+from django.contrib.auth.models import AnonymousUser
+from django.db import DatabaseError, InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from psycopg.errors import QueryCanceled
+
+from console.access import Rights, rights_of
+from console.api.problems import Problem, no_such_address
+from console.blocks import frame, surroundings
+
+__all__ = ["bad_request", "failed", "not_allowed", "not_found"]
+
+_API: Final = "/api/"
+
+
+def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """Answer 400 with the exception's sentence."""
+    trouble = str(exception or "") or "The server cannot read this request."
+    if request.path.startswith(_API):
+        return Problem(400, "BadRequest", trouble).response()
+    return _answer(request, "400.html", 400, {"trouble": trouble})
+
+
+def not_allowed(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """Answer 403 with the exception's sentence."""
+    reason = str(exception or "") or "You may not do this."
+    if request.path.startswith(_API):
+        return Problem(403, "AuthorizationError", reason).response()
+    return _answer(request, "403.html", 403, {"exception": reason})
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """Answer 404 with the exception's sentence. An address that no view has comes with a list of patterns instead."""
+    if request.path.startswith(_API):
+        return no_such_address(request)
+    said = exception.args[0] if exception is not None and exception.args else ""
+    reason = said if isinstance(said, str) and said else f"There is no page at {request.path}."
+    return _answer(request, "404.html", 404, {"exception": reason})
+
+
+def failed(request: HttpRequest) -> HttpResponse:
+    """Answer 503 if the database does not answer, else 500. Django has logged the exception."""
+    error = sys.exc_info()[1]
+    is_away = isinstance(error, (OperationalError, InterfaceError)) and not isinstance(
+        error.__cause__, QueryCanceled
+    )
+    status = 503 if is_away else 500
+    if request.path.startswith(_API):
+        if is_away:
+            return Problem(
+                503, "PersistenceError", "the database did not answer; try again", retriable=True
+            ).response()
+        return Problem(500, "InternalError", "the server failed; the console's log has the reason").response()
+    # The menu takes queries, which would only fail again.
+    return _answer(request, "500.html", status, {"database_is_away": is_away}, has_menu=not is_away)
+
+
+def _answer(
+    request: HttpRequest, template: str, status: int, context: dict[str, Any], *, has_menu: bool = True
+) -> HttpResponse:
+    around: dict[str, Any] = {}
+    if has_menu and (rights := _rights(request)) is not None:
+        try:
+            around = surroundings(rights)
+        except DatabaseError:
+            around = {"rights": rights}
+    return render(request, template, {**frame(request), **around, **context}, status=status)
+
+
+def _rights(request: HttpRequest) -> Rights | None:
+    """Return the user's rights, or None without login or if the request failed before its session was read."""
+    user = getattr(request, "user", None) or AnonymousUser()
+    try:
+        return rights_of(user) if user.is_authenticated else None
+    except DatabaseError:
+        return None

@@ -1,0 +1,19 @@
+"""What is wrong behind the pages, for a page whose live stream is silent."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.http import require_safe
+
+from console.access import Rights, viewer
+from console.notices import notices_of
+from console.queries.chrome import chrome
+
+__all__ = ["troubles"]
+
+
+@require_safe
+@viewer
+def troubles(request: HttpRequest, rights: Rights) -> JsonResponse:
+    """Answer what the stream's event `health` says. One query."""
+    return JsonResponse(notices_of(chrome()).to_json(), headers={"Cache-Control": "private, no-store"})

@@ -1,0 +1,113 @@
+"""What may be wrong behind a page, decided from signs of life by the database's clock, and what it means in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+__all__ = ["SILENT_AFTER_MS", "WORDS", "Signs", "Trouble", "TroubleWords", "effects_of", "troubles_of"]
+
+SILENT_AFTER_MS: Final = 5000  # the broker writes its heartbeat every second
+_TICKS_MISSED: Final = 5
+
+
+class Trouble(StrEnum):
+    """What can be wrong. The first two are the page's own findings."""
+
+    CONSOLE = "console"
+    DATABASE = "database"
+    BROKER_SILENT = "broker-silent"
+    BROKER_STOPPED = "broker-stopped"
+    NO_BROKER = "no-broker"
+    BEAT = "beat"
+    WORKER = "worker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signs:
+    """When each part last gave a sign of life, and the time now, all by the database's clock. None = never."""
+
+    now_ms: int
+    host: str | None  # of the broker, here and below
+    pid: int | None
+    seen_ms: int | None
+    stopped_ms: int | None  # None: it was not stopped cleanly, or it runs
+    beat_ms: int | None
+    worker_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TroubleWords:
+    """A trouble's sentence around its time, what it means for an operator, and its effects on the page.
+
+    `unsure`: states are unknown and reported numbers are old. `unread`: every number on the page is old.
+    """
+
+    title: str
+    meaning: str
+    effects: tuple[str, ...] = ()
+    when: str = "since"  # stands before the time
+
+
+_WITHOUT_CELERY: Final = (
+    "The broker still delivers and redelivers by its own timer, unless VELA_WHEEL is 0. Plans do not expire, and the"
+    " rows of clients that died stay."
+)
+
+WORDS: Final[Mapping[Trouble, TroubleWords]] = {
+    Trouble.CONSOLE: TroubleWords(
+        title="This page cannot reach the console",
+        meaning="All numbers are from then. The page goes on by itself when the console answers.",
+        effects=("unsure", "unread"),
+    ),
+    Trouble.DATABASE: TroubleWords(
+        title="The database does not answer",
+        meaning="All numbers are from then. Until it answers, the broker stores nothing and you cannot request acts.",
+        effects=("unsure", "unread"),
+    ),
+    Trouble.BROKER_SILENT: TroubleWords(
+        title="The broker is silent",
+        meaning="States are unknown, grey numbers are from then, and acts wait until it answers.",
+        effects=("unsure",),
+    ),
+    Trouble.BROKER_STOPPED: TroubleWords(
+        title="The broker was stopped",
+        meaning="States are unknown, grey numbers are from then, and acts wait until a broker starts.",
+        effects=("unsure",),
+        when="at",
+    ),
+    Trouble.NO_BROKER: TroubleWords(
+        title="No broker has run on this database yet",
+        meaning="Acts wait until one starts.",
+        effects=("unsure",),
+    ),
+    Trouble.BEAT: TroubleWords(title="Celery beat is silent", meaning=_WITHOUT_CELERY),
+    Trouble.WORKER: TroubleWords(title="Celery's tick worker is silent", meaning=_WITHOUT_CELERY),
+}
+
+
+def troubles_of(signs: Signs, *, tick_ms: int) -> dict[Trouble, int | None]:
+    """Return each trouble with the time of the last sign of life. Empty if all is well.
+
+    Beat and worker may miss five ticks. The worker's silence is not counted while beat sends it nothing.
+    """
+    found: dict[Trouble, int | None] = {}
+    if signs.seen_ms is None:
+        found[Trouble.NO_BROKER] = None
+    elif signs.stopped_ms is not None:
+        found[Trouble.BROKER_STOPPED] = signs.stopped_ms
+    elif signs.now_ms - signs.seen_ms > SILENT_AFTER_MS:
+        found[Trouble.BROKER_SILENT] = signs.seen_ms
+    oldest_tick_ms = signs.now_ms - max(SILENT_AFTER_MS, _TICKS_MISSED * tick_ms)
+    if (signs.beat_ms or 0) < oldest_tick_ms:
+        found[Trouble.BEAT] = signs.beat_ms
+    elif (signs.worker_ms or 0) < oldest_tick_ms:
+        found[Trouble.WORKER] = signs.worker_ms
+    return found
+
+
+def effects_of(troubles: Iterable[Trouble]) -> list[str]:
+    """Return the effects on the page, which are classes of its body."""
+    return sorted({effect for trouble in troubles for effect in WORDS[trouble].effects})

@@ -1,0 +1,118 @@
+"""Open pages in a real Chromium say within seconds that a process behind them is frozen, and recover by themselves."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pulsar
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from tests.support.browser import chromium as chromium
+from tests.support.vela import ADMIN_PASSWORD, VelaProcess, children_of
+from tests.support.waiting import wait_until
+
+SOON_MS = 15_000  # 5 s are promised; the rest is for a busy machine
+SUBSCRIPTION = "/t/persistent/public/default/frozen/s/billing"
+BADGE = "getComputedStyle(document.querySelector('.badge.judged'), '::before').content"
+
+
+@pytest.fixture(scope="module")
+def topic(vela: VelaProcess) -> Iterator[None]:
+    """A topic with a subscription, a connected consumer and a backlog."""
+    client = pulsar.Client(vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    consumer = client.subscribe("frozen", "billing", receiver_queue_size=1)
+    producer = client.create_producer("frozen")
+    for number in range(5):
+        producer.send(str(number).encode())
+    yield
+    consumer.close()
+    client.close()
+
+
+@pytest.fixture
+def pages(chromium: Browser, vela: VelaProcess, topic: None) -> Iterator[tuple[Page, Page]]:
+    """The list of topics and a subscription's page, open and live."""
+    context: BrowserContext = chromium.new_context(base_url=vela.console_url)
+    context.set_default_timeout(30_000)
+    listed, shown = context.new_page(), context.new_page()
+    listed.goto("/login?next=/topics")
+    listed.fill("#id_username", "admin")
+    listed.fill("#id_password", ADMIN_PASSWORD)
+    listed.click("button.primary")
+    listed.wait_for_selector("text=frozen")
+    shown.goto(SUBSCRIPTION)
+    for page in (listed, shown):
+        page.wait_for_selector(".pulse.on")
+        page.wait_for_function("document.querySelector('.notice') === null")
+    yield listed, shown
+    context.close()
+
+
+@contextmanager
+def frozen(*pids: int) -> Iterator[None]:
+    """Stop processes as SIGSTOP does, and let them go on."""
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in reversed(pids):
+            os.kill(pid, signal.SIGCONT)
+
+
+def pid_of(vela: VelaProcess, name: str) -> int:
+    return wait_until(lambda: vela.pids().get(name, 0), f"a process {name}")
+
+
+def say(pages: tuple[Page, Page], words: str) -> None:
+    for page in pages:
+        page.wait_for_selector(f".notice:has-text('{words}')", timeout=SOON_MS)
+
+
+def recover(pages: tuple[Page, Page]) -> None:
+    for page in pages:
+        page.wait_for_function(
+            "document.querySelector('.notice') === null && document.body.className === ''", timeout=SOON_MS
+        )
+
+
+def test_a_frozen_broker(vela: VelaProcess, pages: tuple[Page, Page]) -> None:
+    subscription = pages[1]
+    with frozen(pid_of(vela, "broker")):
+        say(pages, "The broker is silent")
+        assert "unknown" in subscription.evaluate(BADGE)
+        assert subscription.is_visible(".part-age")
+    recover(pages)
+    assert subscription.evaluate(BADGE) == "none"
+
+
+def test_a_frozen_database(vela: VelaProcess, pages: tuple[Page, Page]) -> None:
+    server = pid_of(vela, "postgresql")
+    with frozen(server, *children_of(server)):
+        say(pages, "The database does not answer")
+        assert "unknown" in pages[1].evaluate(BADGE)
+    recover(pages)
+
+
+def test_a_frozen_beat(vela: VelaProcess, pages: tuple[Page, Page]) -> None:
+    with frozen(pid_of(vela, "beat")):
+        say(pages, "Celery beat is silent")
+        assert pages[1].evaluate(BADGE) == "none"
+    recover(pages)
+
+
+def test_a_frozen_tick_worker(vela: VelaProcess, pages: tuple[Page, Page]) -> None:
+    with frozen(pid_of(vela, "worker-tick")):
+        say(pages, "tick worker is silent")
+    recover(pages)
+
+
+def test_a_frozen_console(vela: VelaProcess, pages: tuple[Page, Page]) -> None:
+    with frozen(pid_of(vela, "console")):
+        say(pages, "This page cannot reach the console")
+        assert "unknown" in pages[1].evaluate(BADGE)
+    recover(pages)

@@ -1,0 +1,60 @@
+"""What is wrong is decided from signs of life by one clock, and said in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from console.words.troubles import WORDS, Signs, Trouble, effects_of, troubles_of
+
+NOW_MS = 1_800_000_000_000
+WELL = Signs(
+    now_ms=NOW_MS,
+    host="shop-1",
+    pid=77,
+    seen_ms=NOW_MS - 1000,
+    stopped_ms=None,
+    beat_ms=NOW_MS - 1000,
+    worker_ms=NOW_MS - 1000,
+)
+
+
+def troubles(signs: Signs, *, tick_ms: int = 1000) -> dict[Trouble, int | None]:
+    return troubles_of(signs, tick_ms=tick_ms)
+
+
+def test_all_is_well() -> None:
+    assert troubles(WELL) == {}
+    assert effects_of({}) == []
+
+
+def test_a_broker_is_silent_after_five_seconds() -> None:
+    assert troubles(replace(WELL, seen_ms=NOW_MS - 5000)) == {}
+    found = troubles(replace(WELL, seen_ms=NOW_MS - 5001))
+    assert found == {Trouble.BROKER_SILENT: NOW_MS - 5001}
+    assert effects_of(found) == ["unsure"]
+
+
+def test_a_broker_that_was_stopped_is_not_called_silent() -> None:
+    stopped = replace(WELL, seen_ms=NOW_MS - 90_000, stopped_ms=NOW_MS - 90_000)
+    assert troubles(stopped) == {Trouble.BROKER_STOPPED: NOW_MS - 90_000}
+    assert troubles(replace(WELL, seen_ms=None)) == {Trouble.NO_BROKER: None}
+
+
+def test_beat_s_silence_explains_the_worker_s() -> None:
+    both = replace(WELL, beat_ms=NOW_MS - 6000, worker_ms=NOW_MS - 6000)
+    assert troubles(both) == {Trouble.BEAT: NOW_MS - 6000}
+    assert troubles(replace(WELL, worker_ms=None)) == {Trouble.WORKER: None}
+    assert effects_of(troubles(both)) == []
+
+
+@pytest.mark.parametrize(("age_ms", "is_silent"), [(49_999, False), (50_001, True)])
+def test_beat_may_miss_five_ticks(age_ms: int, is_silent: bool) -> None:
+    found = troubles(replace(WELL, beat_ms=NOW_MS - age_ms), tick_ms=10_000)
+    assert (Trouble.BEAT in found) == is_silent
+
+
+def test_every_trouble_has_its_sentence() -> None:
+    assert WORDS.keys() == set(Trouble)
+    assert len({words.title for words in WORDS.values()}) == len(Trouble)
