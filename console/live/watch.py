@@ -51,10 +51,15 @@ class Watch:
         """Watch until cancelled."""
         try:
             while True:
-                state = await self._look()
-                await self._find(state)
+                pause_s = INTERVAL_S
+                try:
+                    state = await self._look()
+                    pause_s = _pause_s(state)
+                    await self._find(state)
+                except Exception:  # without a finding the pages would say that they cannot reach the console
+                    logger.exception("looking for signs of life failed; the next look is in a second")
                 if self._asking is None:
-                    await asyncio.sleep(_pause_s(state))
+                    await asyncio.sleep(pause_s)
         finally:
             if self._asking is not None:
                 self._asking.cancel()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.models import SubscriptionState
-from console.words.acts import acked_meanwhile, asked, must_type_name, state_word
+from console.words.acts import acked_meanwhile, asked, must_type_name, sentence, state_word
 from console.words.subscriptions import STATE_WORDS, Standing, standing, state_numbered
 
 GAP = "\u202f"
@@ -123,3 +123,23 @@ def test_every_state_has_its_own_word_and_a_sentence() -> None:
 )
 def test_the_numbers_explain_the_state(state: SubscriptionState, numbers: dict[str, Any], words: str) -> None:
     assert words in described(state, **numbers).sentence
+
+
+@pytest.mark.parametrize(
+    ("words", "names", "said"),
+    [
+        ("the plan is too old", ["billing"], "The plan is too old."),
+        ("billing is deleted", ["persistent://a/b/orders", "billing"], "billing is deleted."),
+        ("orders is emptied up to 12:4071", ["persistent://a/b/orders"], "orders is emptied up to 12:4071."),
+        ("billings are due", ["billing"], "Billings are due."),
+        (
+            "12408 messages are skipped; entry 12:40711 stays",
+            [],
+            "12\u202f408 messages are skipped; entry 12:40711 stays.",
+        ),
+        ("up to 1000 more (10000 in all)", [], "Up to 1\u202f000 more (10\u202f000 in all)."),
+        ("topic-2026 messages stay", ["topic-2026"], "topic-2026 messages stay."),
+    ],
+)
+def test_the_broker_s_words_become_a_sentence(words: str, names: list[str], said: str) -> None:
+    assert sentence(words, names) == said

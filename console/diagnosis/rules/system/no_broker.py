@@ -6,10 +6,11 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.troubles import SILENT_AFTER_MS
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 15.0  # without a sign of life; the pages' banner waits as long
+WINDOW_S: Final = SILENT_AFTER_MS / 1000  # without a sign of life; the notice above every page waits as long
 
 
 def find(snapshot: Snapshot) -> Finding | None:

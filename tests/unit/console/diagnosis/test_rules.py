@@ -54,7 +54,7 @@ DELAYED: Changes = {
 
 # Rule, what makes it fire, and one more change that stops it.
 CASES: list[tuple[str, Changes, Changes]] = [
-    ("no_broker", {"processes__broker_seen_ms": ago_ms(16)}, {"processes__broker_seen_ms": ago_ms(14)}),
+    ("no_broker", {"processes__broker_seen_ms": ago_ms(6)}, {"processes__broker_seen_ms": ago_ms(4)}),
     ("no_broker", {"processes__broker_seen_ms": 0}, {"processes__broker_seen_ms": ago_ms(0)}),
     (
         "database_blocked",
