@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.process import heartbeat
-from tests.support.broker_harness import BrokerRun, eventually, one_row, rows, running
+from tests.support.broker_harness import BrokerRun, eventually, new_run, one_row, rows, running
 
 SEEN = "SELECT seen_at, stopped_at FROM vela_broker WHERE id = 1"
 
@@ -21,8 +21,9 @@ async def test_it_beats_while_all_work_connections_are_busy(run: BrokerRun, brok
 
 
 async def test_a_clean_stop_is_recorded(broker_url: str) -> None:
-    async with running(broker_url):
-        pass
+    first = await new_run(broker_url)
+    await first.start()
+    await first.stop()
     assert one_row(broker_url, SEEN)[1] is not None
     async with running(broker_url):
         assert one_row(broker_url, SEEN)[1] is None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from broker.models import (
     Cursor,
@@ -29,49 +31,54 @@ def dates(shop: Shop) -> Topic:
     parent.partitions = 2
     parent.save()
     for number, acked in ((0, 900), (1, 400)):
-        topic = make_topic(f"{parent.name}-partition-{number}", backlog=1000 - acked, rate=2.0, parent=parent)
-        topic.partition = number
-        topic.save()
-        state = SubscriptionState.STUCK if number else SubscriptionState.DRAINING
-        TopicSummary.objects.filter(topic=topic).update(messages_in=1000, state=state)
-        Ledger.objects.create(
-            topic=topic,
-            segment=None,
-            state="sealed",
-            entries=1000,
-            messages=1000,
-            size_bytes=5000,
-            opened_ms=1,
-        )
-        slow = Subscription.objects.create(topic=topic, name="slow", type="Shared", paused=False)
-        Cursor.objects.create(
-            subscription=slow,
-            mark_delete_ledger=1,
-            mark_delete_entry=acked,
-            acked_messages=acked,
-            acked_entries=acked,
-            acked_bytes=acked,
-        )
-        SubscriptionSummary.objects.create(
-            subscription=slow,
-            acked_messages=acked,
-            acked_bytes=acked,
-            read_ledger=1,
-            read_entry=acked,
-            consumers=1,
-            unacked_messages=3,
-            replay_entries=0,
-            message_rate_out=5.0,
-            message_rate_acked=0.0 if number else 5.0,
-            messages_redelivered=0,
-            updated_ms=shop.now_ms,
-            state=state,
-        )
-        connect(slow, key=10 + number, now_ms=shop.now_ms)
-        producer = ProducerSession.objects.get(key=1)
-        producer.pk, producer.topic_id = 10 + number, topic.pk
-        producer.save(force_insert=True)
+        add_partition(parent, number, acked, shop.now_ms)
     return parent
+
+
+def add_partition(parent: Topic, number: int, acked: int, now_ms: int) -> None:
+    """A partition with 1,000 messages, a producer and the subscription `slow`, which has acked some of them."""
+    topic = make_topic(f"{parent.name}-partition-{number}", backlog=1000 - acked, rate=2.0, parent=parent)
+    topic.partition = number
+    topic.save()
+    state = SubscriptionState.STUCK if number else SubscriptionState.DRAINING
+    TopicSummary.objects.filter(topic=topic).update(messages_in=1000, state=state)
+    Ledger.objects.create(
+        topic=topic,
+        segment=None,
+        state="sealed",
+        entries=1000,
+        messages=1000,
+        size_bytes=5000,
+        opened_ms=1,
+    )
+    slow = Subscription.objects.create(topic=topic, name="slow", type="Shared", paused=False)
+    Cursor.objects.create(
+        subscription=slow,
+        mark_delete_ledger=1,
+        mark_delete_entry=acked,
+        acked_messages=acked,
+        acked_entries=acked,
+        acked_bytes=acked,
+    )
+    SubscriptionSummary.objects.create(
+        subscription=slow,
+        acked_messages=acked,
+        acked_bytes=acked,
+        read_ledger=1,
+        read_entry=acked,
+        consumers=1,
+        unacked_messages=3,
+        replay_entries=0,
+        message_rate_out=5.0,
+        message_rate_acked=0.0 if number else 5.0,
+        messages_redelivered=0,
+        updated_ms=now_ms,
+        state=state,
+    )
+    connect(slow, key=10 + number, now_ms=now_ms)
+    producer = ProducerSession.objects.get(key=1)
+    producer.pk, producer.topic_id = 10 + number, topic.pk
+    producer.save(force_insert=True)
 
 
 def test_a_topic_s_numbers_are_the_sums_of_its_partitions(looker: Client, dates: Topic) -> None:
@@ -109,6 +116,20 @@ def test_a_subscription_of_all_partitions(operator: Client, looker: Client, date
 
 def test_a_subscription_that_no_partition_has_is_not_found(looker: Client, dates: Topic) -> None:
     assert looker.get(f"{DATES}/s/nope").status_code == 404
+
+
+@pytest.mark.parametrize("address", [DATES, f"{DATES}?tab=partitions", SLOW])
+def test_the_cost_does_not_grow_with_the_partitions(
+    address: str, looker: Client, dates: Topic, shop: Shop
+) -> None:
+    with CaptureQueriesContext(connection) as before:
+        looker.get(address)
+    for number in range(2, 6):
+        add_partition(dates, number, 500, shop.now_ms)
+    Topic.objects.filter(pk=dates.pk).update(partitions=6)
+    with CaptureQueriesContext(connection) as after:
+        looker.get(address)
+    assert len(after) == len(before)
 
 
 def test_pages_follow_the_partitions(looker: Client, dates: Topic) -> None:
