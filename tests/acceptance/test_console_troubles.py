@@ -47,7 +47,7 @@ def pages(chromium: Browser, vela: VelaProcess, topic: None) -> Iterator[tuple[P
     shown.goto(SUBSCRIPTION)
     for page in (listed, shown):
         page.wait_for_selector(".pulse.on")
-        page.wait_for_function("document.querySelector('.notice') === null")
+        page.wait_for_selector(".notice", state="detached")
     yield listed, shown
     context.close()
 
@@ -75,9 +75,8 @@ def say(pages: tuple[Page, Page], words: str) -> None:
 
 def recover(pages: tuple[Page, Page]) -> None:
     for page in pages:
-        page.wait_for_function(
-            "document.querySelector('.notice') === null && document.body.className === ''", timeout=SOON_MS
-        )
+        page.wait_for_selector(".notice", state="detached", timeout=SOON_MS)
+        page.wait_for_selector("body:not(.unsure, .unread)", timeout=SOON_MS)
 
 
 def test_a_frozen_broker(vela: VelaProcess, pages: tuple[Page, Page]) -> None:
@@ -85,7 +84,7 @@ def test_a_frozen_broker(vela: VelaProcess, pages: tuple[Page, Page]) -> None:
     with frozen(pid_of(vela, "broker")):
         say(pages, "The broker is silent")
         assert "unknown" in subscription.evaluate(BADGE)
-        assert subscription.is_visible(".part-age")
+        subscription.wait_for_selector(".part-age:visible")
     recover(pages)
     assert subscription.evaluate(BADGE) == "none"
 

@@ -136,7 +136,7 @@ def open_shop() -> Shop:
         pulsar_url="",
     )
     for name in ("beat", "worker"):
-        Heartbeat.objects.create(name=name, at=now() + NEVER_SILENT)
+        Heartbeat.objects.update_or_create(name=name, defaults={"at": now() + NEVER_SILENT})
     return Shop(
         topic=topic,
         sealed=sealed,
