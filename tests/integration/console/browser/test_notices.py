@@ -1,0 +1,57 @@
+"""Open pages say what is wrong behind them and take it back. The acceptance tests freeze the real processes."""
+
+from __future__ import annotations
+
+import signal
+from datetime import timedelta
+
+import pytest
+from django.utils.timezone import now
+from playwright.sync_api import Page
+
+from broker.models import BrokerProcess, Heartbeat
+from tests.integration.console.shop import NEVER_SILENT, Shop
+from tests.integration.console.test_browser import BILLING, StartedConsole
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+BADGE = "getComputedStyle(document.querySelector('.badge.judged'), '::before').content"
+AT_PEACE = "body:not(.unsure, .unread)"
+
+
+def test_a_silent_broker(page: Page, shop: Shop) -> None:
+    page.goto(BILLING)
+    page.wait_for_selector(".pulse.on")
+    assert page.evaluate(BADGE) == "none"
+    BrokerProcess.objects.update(seen_at=now() - timedelta(seconds=9))
+    page.wait_for_selector(".notice:has-text('The broker is silent')")
+    assert "unknown" in page.evaluate(BADGE)
+    page.wait_for_selector(".part-age:visible")
+    BrokerProcess.objects.update(seen_at=now() + NEVER_SILENT)
+    page.wait_for_selector(AT_PEACE)
+    page.wait_for_selector(".notice", state="detached")
+    assert page.evaluate(BADGE) == "none"
+
+
+def test_a_silent_beat(page: Page, shop: Shop) -> None:
+    page.goto("/acts")
+    page.wait_for_selector(".pulse.on")
+    Heartbeat.objects.filter(name="beat").update(at=now() - timedelta(seconds=9))
+    page.wait_for_selector(".notice:has-text('Celery beat is silent')")
+    page.wait_for_selector(AT_PEACE)
+    Heartbeat.objects.update(at=now() + NEVER_SILENT)
+    page.wait_for_selector(".notice", state="detached")
+
+
+def test_a_frozen_console(page: Page, console: StartedConsole, errors: list[str], shop: Shop) -> None:
+    page.goto(BILLING)
+    page.wait_for_selector(".pulse.on")
+    console.process.send_signal(signal.SIGSTOP)
+    try:
+        page.wait_for_selector(".notice:has-text('This page cannot reach the console')")
+        assert "unknown" in page.evaluate(BADGE)
+    finally:
+        console.process.send_signal(signal.SIGCONT)
+    page.wait_for_selector(AT_PEACE)
+    page.wait_for_selector(".notice", state="detached")
+    errors.clear()  # Chromium logs the requests that got no answer
