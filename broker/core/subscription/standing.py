@@ -5,31 +5,30 @@ docs/reference/subscription-states.md says what each word means and names the wi
 
 from __future__ import annotations
 
-from array import array
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-__all__ = ["WINDOW_MS", "Sample", "Standing", "SubscriptionState", "Verdict"]
-
-WINDOW_MS: Final = 30_000
-"""The flow is measured over this time. Without samples of the whole window there is no word but `watching`."""
-
-_HALF_WINDOW_MS: Final = (
-    15_000  # lowest and highest number of waiting messages: an ack batch may take as long
+from broker.core.subscription.flow_window import (
+    GAPS,
+    LONGEST_WAIT_MS,
+    WINDOW_MS,
+    FlowWindow,
+    LongestGap,
+    Sample,
+    Totals,
 )
-_BUCKET_MS: Final = 3_000
+
+__all__ = ["Standing", "SubscriptionState", "Verdict"]
+
 _STUCK_AFTER_MS: Final = 30_000
 _IDLE_AFTER_MS: Final = 60_000
-_GAPS: Final = 3  # so many times the longest gap seen lately may pass before silence means something
-_LONGEST_WAIT_MS: Final = 600_000  # whatever the gaps were
-_LONGEST_RECURRING_MS: Final = _LONGEST_WAIT_MS // _GAPS  # between two messages of one flow
-_GAPS_REMEMBERED: Final = 15  # at least, and at most twice as many
+_LONGEST_RECURRING_MS: Final = LONGEST_WAIT_MS // GAPS  # between two messages of one flow
 _FEW_MESSAGES: Final = 10
 _CAUGHT_UP_S: Final = 1  # of flow
 _NOTABLE_S: Final = 10  # of flow: a change of less is noise
 _MOST_NOTABLE_S: Final = 60
 _LEAST_STAY_MS: Final = 30_000
-_STAYS: Final = 3
+_STAYS: Final = 3  # a word stays for this many times what the change took
 _FORGET_ANCHOR_MS: Final = 3_600_000
 
 
@@ -50,108 +49,12 @@ class SubscriptionState(IntEnum):
         return self.name.lower().replace("_", " ")
 
 
-class Sample(NamedTuple):
-    """What a subscription's numbers are at one time."""
-
-    now_ms: int
-    ready_messages: int  # published since the topic began, without those whose delivery time is in the future
-    acked_messages: int  # cumulative; acks only, and not what expired
-    waiting_messages: int  # neither acked nor to be delivered in the future
-    cursor_version: int  # counts the moves of the cursor, which are no acks
-    is_paused: bool
-
-
 class Verdict(NamedTuple):
     """The word for a subscription."""
 
     state: SubscriptionState
     since_ms: int
     drain_s: int | None  # while it is draining: seconds until nothing waits, at the present pace
-
-
-class _Totals(NamedTuple):
-    at_ms: int
-    ready_messages: int
-    acked_messages: int
-
-
-class _LongestGap:
-    """The longest of the last 15 to 30 gaps. Old ones are forgotten in two generations, so it takes two numbers."""
-
-    __slots__ = ("_before_ms", "_count", "_now_ms")
-
-    def __init__(self) -> None:
-        self._now_ms = 0
-        self._before_ms = 0
-        self._count = 0
-
-    @property
-    def ms(self) -> int:
-        return max(self._now_ms, self._before_ms)
-
-    def add(self, gap_ms: int) -> None:
-        if self._count >= _GAPS_REMEMBERED:
-            self._before_ms, self._now_ms, self._count = self._now_ms, 0, 0
-        self._now_ms = max(self._now_ms, gap_ms)
-        self._count += 1
-
-    def age(self) -> None:
-        """Make every gap so far an old one, which the next 15 replace."""
-        self._before_ms, self._now_ms, self._count = self.ms, 0, 0
-
-    def patience_ms(self, least_ms: int) -> int:
-        """Return how long silence may last before it is more than another gap."""
-        return min(_LONGEST_WAIT_MS, max(least_ms, _GAPS * self.ms))
-
-
-class _Buckets:
-    """The samples of the last window: every three seconds the totals, and the least and most that waited since."""
-
-    __slots__ = ("_rows",)
-    _WIDTH: Final = 5  # begin_ms, ready, acked, lowest waiting, highest waiting
-
-    def __init__(self) -> None:
-        self._rows = array("q")
-
-    def clear(self) -> None:
-        del self._rows[:]
-
-    def add(self, sample: Sample) -> None:
-        rows, width, waiting = self._rows, self._WIDTH, sample.waiting_messages
-        if not rows or sample.now_ms - rows[-width] >= _BUCKET_MS:
-            rows.extend((sample.now_ms, sample.ready_messages, sample.acked_messages, waiting, waiting))
-            while len(rows) > width and rows[width] <= sample.now_ms - WINDOW_MS:
-                del rows[:width]
-        else:
-            rows[-2] = min(rows[-2], waiting)
-            rows[-1] = max(rows[-1], waiting)
-
-    def spans_window(self, now_ms: int) -> bool:
-        return bool(self._rows) and now_ms - self._rows[0] >= WINDOW_MS
-
-    def flow_since(self, at: int, sample: Sample) -> tuple[int, int, int]:
-        """Return the time since a bucket began, and the messages that arrived and that were acked since."""
-        begin_ms, ready, acked = self._rows[at : at + 3]
-        return sample.now_ms - begin_ms, sample.ready_messages - ready, sample.acked_messages - acked
-
-    @property
-    def begin(self) -> _Totals:
-        return _Totals(*self._rows[:3])
-
-    def recent(self, now_ms: int) -> int:
-        """Return where the buckets of the newer half of the window begin."""
-        at = len(self._rows) - self._WIDTH
-        while at and self._rows[at - self._WIDTH] >= now_ms - _HALF_WINDOW_MS:
-            at -= self._WIDTH
-        return at
-
-    def lowest(self, at: int) -> int:
-        """Return the least that waited since that bucket began."""
-        return min(self._rows[at + 3 :: self._WIDTH])
-
-    def highest(self, at: int) -> int:
-        """Return the most that waited since that bucket began."""
-        return max(self._rows[at + 4 :: self._WIDTH])
 
 
 class Standing:
@@ -165,7 +68,6 @@ class Standing:
         "_acked",
         "_arrival_gap",
         "_arrived_ms",
-        "_buckets",
         "_drain_s",
         "_drains_from",
         "_highest",
@@ -179,6 +81,7 @@ class Standing:
         "_seen_ms",
         "_since_ms",
         "_version",
+        "_window",
         "state",
     )
 
@@ -187,12 +90,12 @@ class Standing:
         self.state = state
         self._since_ms = sample.now_ms
         self._drain_s: int | None = None
-        self._buckets = _Buckets()
-        self._ack_gap = _LongestGap()
-        self._arrival_gap = _LongestGap()
+        self._window = FlowWindow()
+        self._ack_gap = LongestGap()
+        self._arrival_gap = LongestGap()
         # Something has just ended a long idleness, probably a message.
         is_awake = state is SubscriptionState.IDLE
-        self._arrived_ms = sample.now_ms if is_awake else sample.now_ms - _LONGEST_WAIT_MS
+        self._arrived_ms = sample.now_ms if is_awake else sample.now_ms - LONGEST_WAIT_MS
         self._is_recurring = False  # messages arrive again and again, rather than once in a while
         self._moves_until_ms = 0
         self._begin(sample)
@@ -230,26 +133,29 @@ class Standing:
         if state is not self.state:
             self.state, self._since_ms = state, now_ms
         if self.is_settled:
-            self._buckets.clear()
+            self._window.clear()
 
     def _judged(self, sample: Sample) -> SubscriptionState:
         if sample.is_paused:
             return SubscriptionState.PAUSED
-        if self.state is SubscriptionState.PAUSED or sample.cursor_version != self._version:
+        is_moved_back = sample.cursor_version != self._version and sample.acked_messages < self._acked
+        if self.state is SubscriptionState.PAUSED or is_moved_back:
             self._begin(sample)
             return SubscriptionState.WATCHING
+        if sample.cursor_version != self._version:
+            self._skip(sample)
         if self.state is SubscriptionState.STUCK:
             return self._still_stuck(sample)
-        if not 0 <= sample.now_ms - self._seen_ms <= WINDOW_MS:  # nobody looked, or the clock was set
+        if abs(sample.now_ms - self._seen_ms) > WINDOW_MS:  # nobody looked, or the clock was set
             self._begin(sample)
             return SubscriptionState.WATCHING
         self._count(sample)
-        self._buckets.add(sample)
+        self._window.add(sample)
         if sample.waiting_messages:
             waited_ms = sample.now_ms - self._progress_ms
             if waited_ms >= self._ack_gap.patience_ms(_STUCK_AFTER_MS):
                 return SubscriptionState.STUCK
-        if self._buckets.spans_window(sample.now_ms):
+        if self._window.is_full(sample.now_ms):
             return self._judged_by_window(sample)
         if self.state is SubscriptionState.IDLE and self._is_busy(sample):
             return SubscriptionState.KEEPING_UP
@@ -257,14 +163,27 @@ class Standing:
 
     def _begin(self, sample: Sample) -> None:
         """Begin a new window: what was seen before says nothing about what comes."""
-        self._buckets.clear()
-        self._buckets.add(sample)
+        self._window.clear()
+        self._window.add(sample)
         self._ready, self._acked = sample.ready_messages, sample.acked_messages
         self._version = sample.cursor_version
         self._seen_ms = self._progress_ms = sample.now_ms
         self._lowest = self._highest = -1  # unknown
         self._lowest_ms = sample.now_ms
-        self._highest_at = self._drains_from = self._buckets.begin
+        self._highest_at = self._drains_from = self._window.begin
+
+    def _skip(self, sample: Sample) -> None:
+        """Take what an act skipped out of everything seen so far: it was not acked, and does not wait any more.
+
+        A quota that is exceeded all the time skips every few seconds, so this must not begin a new window.
+        """
+        messages = sample.acked_messages - self._acked
+        self._version, self._acked = sample.cursor_version, sample.acked_messages
+        self._window.skip(messages)
+        if self._lowest >= 0:
+            self._lowest, self._highest = max(0, self._lowest - messages), max(0, self._highest - messages)
+        self._highest_at = self._highest_at.skipping(messages)
+        self._drains_from = self._drains_from.skipping(messages)
 
     def _still_stuck(self, sample: Sample) -> SubscriptionState:
         self._arrived(sample)
@@ -305,29 +224,29 @@ class Standing:
     # -- what the window shows -----------------------------------------------------------------------------------
 
     def _judged_by_window(self, sample: Sample) -> SubscriptionState:
-        buckets, now_ms = self._buckets, sample.now_ms
-        span_ms, arrived, acked = buckets.flow_since(0, sample)
-        recent = buckets.recent(now_ms)
-        low, high = buckets.lowest(recent), buckets.highest(recent)
+        window, now_ms = self._window, sample.now_ms
+        span_ms, arrived, acked = window.flow_since(0, sample)
+        recent = window.recent(now_ms)
+        low, high = window.lowest(recent), window.highest(recent)
         flow_per_s = max(arrived, acked) * 1000 / span_ms
         if low <= max(_FEW_MESSAGES, flow_per_s * _CAUGHT_UP_S):
-            self._anchor(low, high, _totals(sample))
+            self._anchor(low, high, Totals.of(sample))
             return self._caught_up(sample)
         if self._lowest < 0:
-            self._anchor(low, buckets.highest(0), buckets.begin)
+            self._anchor(low, window.highest(0), window.begin)
         self._remember_extremes(low, high, sample)
         notable = self._notable(flow_per_s)
-        _, arrived_lately, acked_lately = buckets.flow_since(recent, sample)
+        _, arrived_lately, acked_lately = window.flow_since(recent, sample)
         state = self.state
         if low - self._lowest > notable and arrived_lately > acked_lately:
             state = SubscriptionState.FALLING_BEHIND
             self._moved(self._lowest_ms, now_ms)
-            self._anchor(low, high, _totals(sample))
+            self._anchor(low, high, Totals.of(sample))
         elif self._highest - high > notable and acked_lately > arrived_lately:
             state = SubscriptionState.DRAINING
             self._moved(self._highest_at.at_ms, now_ms)
             self._drains_from = self._highest_at
-            self._anchor(low, high, _totals(sample))
+            self._anchor(low, high, Totals.of(sample))
         elif not self._is_moving() or now_ms >= self._moves_until_ms:
             state = SubscriptionState.KEEPING_UP
         if state is SubscriptionState.DRAINING:
@@ -369,7 +288,7 @@ class Standing:
         stay_ms = min(_FORGET_ANCHOR_MS, max(_LEAST_STAY_MS, _STAYS * (now_ms - from_ms)))
         self._moves_until_ms = now_ms + stay_ms
 
-    def _anchor(self, low: int, high: int, at: _Totals) -> None:
+    def _anchor(self, low: int, high: int, at: Totals) -> None:
         self._lowest, self._highest = low, high
         self._lowest_ms, self._highest_at = at.at_ms, at
 
@@ -378,8 +297,4 @@ class Standing:
         if low <= self._lowest or sample.now_ms - self._lowest_ms > _FORGET_ANCHOR_MS:
             self._lowest, self._lowest_ms = low, sample.now_ms
         if high >= self._highest or sample.now_ms - self._highest_at.at_ms > _FORGET_ANCHOR_MS:
-            self._highest, self._highest_at = high, _totals(sample)
-
-
-def _totals(sample: Sample) -> _Totals:
-    return _Totals(sample.now_ms, sample.ready_messages, sample.acked_messages)
+            self._highest, self._highest_at = high, Totals.of(sample)

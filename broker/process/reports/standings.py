@@ -9,7 +9,8 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from broker.core.subscription.standing import Sample, Standing, SubscriptionState, Verdict
+from broker.core.subscription.flow_window import Sample
+from broker.core.subscription.standing import Standing, SubscriptionState, Verdict
 
 if TYPE_CHECKING:
     from broker.subscription.subscription import Subscription

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.core.subscription.standing import Sample, Standing, SubscriptionState, Verdict
+from broker.core.subscription.flow_window import Sample
+from broker.core.subscription.standing import Standing, SubscriptionState, Verdict
 
 STUCK = SubscriptionState.STUCK
 FALLING_BEHIND = SubscriptionState.FALLING_BEHIND
@@ -35,6 +36,7 @@ class Watched:
     acked: Total
     jitter_ms: int = 0  # of the looks
     version: int = 0
+    skipped: int = 0  # by acts; negative = a cursor that was moved back
     is_paused: bool = False
     time_s: float = 0.0
     standing: Standing | None = None
@@ -44,12 +46,13 @@ class Watched:
     def sample(self) -> Sample:
         """What the broker sees now."""
         published = int(self.published(self.time_s))
-        self._acked = max(self._acked, min(published, int(self.acked(self.time_s))))
+        self._acked = max(self._acked, min(published - self.skipped, int(self.acked(self.time_s))))
+        done = self._acked + self.skipped
         return Sample(
             now_ms=START_MS + int(self.time_s * 1000),
             ready_messages=published,
-            acked_messages=self._acked,
-            waiting_messages=published - self._acked,
+            acked_messages=done,
+            waiting_messages=published - done,
             cursor_version=self.version,
             is_paused=self.is_paused,
         )
@@ -253,13 +256,38 @@ def test_an_operator_pauses_and_resumes() -> None:
     assert watched.words() == [WATCHING, KEEPING_UP, PAUSED, WATCHING, KEEPING_UP]
 
 
-@pytest.mark.parametrize("acked", [lambda at_s: at_s, lambda _: 0.0])
-def test_an_operator_moves_the_cursor(acked: Total) -> None:
+def act(watched: Watched, skipped: int) -> None:
+    """Skip messages, or deliver them again where the number is negative."""
+    watched.skipped += skipped
+    watched.version += 1
+
+
+@pytest.mark.parametrize("acked", [lambda at_s: at_s, lambda at_s: min(50, at_s)])
+def test_a_cursor_that_was_moved_back_is_watched_anew(acked: Total) -> None:
     watched = Watched(published=lambda at_s: at_s, acked=acked)
     before = watched.run(100).state
-    watched.version += 1
+    act(watched, -40)
     assert watched.run(101).state is WATCHING
     assert watched.run(150).state is before
+
+
+@pytest.mark.parametrize(("share", "word"), [(0.0, STUCK), (0.5, FALLING_BEHIND)])
+def test_a_quota_that_skips_every_few_seconds_hides_nothing(share: float, word: SubscriptionState) -> None:
+    watched = Watched(published=lambda at_s: 20_000 + at_s * 100, acked=lambda at_s: at_s * 100 * share)
+    for until_s in range(5, 400, 5):
+        watched.run(until_s)
+        act(watched, int(500 * (1 - share)))
+    assert watched.words(100) == [word]
+
+
+def test_a_cleared_backlog_is_no_longer_stuck() -> None:
+    watched = Watched(published=lambda _: 500, acked=lambda _: 0)
+    assert watched.run(100).state is STUCK
+    act(watched, 499)
+    assert watched.run(102).state is STUCK
+    act(watched, 1)
+    assert watched.run(103).state is WATCHING
+    assert watched.run(150).state is IDLE
 
 
 @pytest.mark.parametrize("step_s", [-7200, 7200])
@@ -270,6 +298,14 @@ def test_a_clock_that_is_set_begins_a_new_window(step_s: float) -> None:
     at_s = watched.time_s
     assert watched.run(at_s + 20).state is WATCHING
     assert watched.run(at_s + 40).state is STUCK
+
+
+def test_a_clock_that_steps_back_a_little_changes_nothing() -> None:
+    watched = Watched(published=lambda at_s: at_s, acked=lambda at_s: at_s - 3)
+    for until_s in range(10, 300, 10):
+        watched.run(until_s)
+        watched.time_s -= 2
+    assert watched.words() == [WATCHING, KEEPING_UP]
 
 
 def test_after_a_long_idleness_it_is_forgotten_and_a_trickle_is_seen_all_the_same() -> None:

@@ -1,0 +1,146 @@
+"""What is remembered of a subscription's flow: half a minute of coarse samples, and the longest gaps seen lately.
+
+No clock: time is part of each sample.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final, NamedTuple
+
+__all__ = ["GAPS", "LONGEST_WAIT_MS", "WINDOW_MS", "FlowWindow", "LongestGap", "Sample", "Totals"]
+
+WINDOW_MS: Final = 30_000
+"""The flow is measured over this time. Without samples of the whole window there is no word but `watching`."""
+
+GAPS: Final = 3
+"""Silence may last for this many of the longest gap seen lately before it means something."""
+
+LONGEST_WAIT_MS: Final = 600_000
+"""Silence of this length means something, whatever the gaps were."""
+
+_RECENT_MS: Final = (
+    15_000  # a burst or a batch of acks that comes more often leaves lowest and highest as they are
+)
+_BUCKET_MS: Final = 3_000
+_GAPS_REMEMBERED: Final = 15  # at least, and at most twice as many
+
+
+class Sample(NamedTuple):
+    """What a subscription's numbers are at one time."""
+
+    now_ms: int
+    ready_messages: int  # published since the topic began, without those whose delivery time is in the future
+    acked_messages: int  # cumulative; acks only, and not what expired
+    waiting_messages: int  # neither acked nor to be delivered in the future
+    cursor_version: int  # counts the moves of the cursor, which are no acks
+    is_paused: bool
+
+
+class Totals(NamedTuple):
+    """The cumulative counts at one time."""
+
+    at_ms: int
+    ready_messages: int
+    acked_messages: int
+
+    @classmethod
+    def of(cls, sample: Sample) -> Totals:
+        """Return those of a sample."""
+        return cls(sample.now_ms, sample.ready_messages, sample.acked_messages)
+
+    def skipping(self, messages: int) -> Totals:
+        """Return them as if these messages had been gone already."""
+        return self._replace(acked_messages=self.acked_messages + messages)
+
+
+class LongestGap:
+    """The longest of the last 15 to 30 gaps. Old ones are forgotten in two generations, so it takes two numbers."""
+
+    __slots__ = ("_before_ms", "_count", "_now_ms")
+
+    def __init__(self) -> None:
+        self._now_ms = 0
+        self._before_ms = 0
+        self._count = 0
+
+    @property
+    def ms(self) -> int:
+        """Its length; 0 = there was none."""
+        return max(self._now_ms, self._before_ms)
+
+    def add(self, gap_ms: int) -> None:
+        """Remember a gap that has just ended."""
+        if self._count >= _GAPS_REMEMBERED:
+            self._before_ms, self._now_ms, self._count = self._now_ms, 0, 0
+        self._now_ms = max(self._now_ms, gap_ms)
+        self._count += 1
+
+    def age(self) -> None:
+        """Make every gap so far an old one, which the next 15 replace."""
+        self._before_ms, self._now_ms, self._count = self.ms, 0, 0
+
+    def patience_ms(self, least_ms: int) -> int:
+        """Return how long silence may last before it is more than another gap."""
+        return min(LONGEST_WAIT_MS, max(least_ms, GAPS * self.ms))
+
+
+class FlowWindow:
+    """The samples of the last window: every three seconds the totals, and the least and most that waited since."""
+
+    __slots__ = ("_rows",)
+    _WIDTH: Final = 5  # begin_ms, ready, acked, lowest waiting, highest waiting
+
+    def __init__(self) -> None:
+        self._rows = array("q")
+
+    def clear(self) -> None:
+        """Forget everything."""
+        del self._rows[:]
+
+    def add(self, sample: Sample) -> None:
+        """Remember a sample, and forget those that the window has passed."""
+        rows, width, waiting = self._rows, self._WIDTH, sample.waiting_messages
+        if not rows or sample.now_ms - rows[-width] >= _BUCKET_MS:
+            rows.extend((sample.now_ms, sample.ready_messages, sample.acked_messages, waiting, waiting))
+            while len(rows) > width and rows[width] <= sample.now_ms - WINDOW_MS:
+                del rows[:width]
+        else:
+            rows[-2] = min(rows[-2], waiting)
+            rows[-1] = max(rows[-1], waiting)
+
+    def skip(self, messages: int) -> None:
+        """Change every sample as if these messages had been gone already."""
+        for at in range(0, len(self._rows), self._WIDTH):
+            self._rows[at + 2] += messages
+            self._rows[at + 3] = max(0, self._rows[at + 3] - messages)
+            self._rows[at + 4] = max(0, self._rows[at + 4] - messages)
+
+    def is_full(self, now_ms: int) -> bool:
+        """Whether it goes back the whole time."""
+        return bool(self._rows) and now_ms - self._rows[0] >= WINDOW_MS
+
+    def flow_since(self, at: int, sample: Sample) -> tuple[int, int, int]:
+        """Return the time since a bucket began, and the messages that arrived and that were acked since."""
+        begin_ms, ready, acked = self._rows[at : at + 3]
+        return sample.now_ms - begin_ms, sample.ready_messages - ready, sample.acked_messages - acked
+
+    @property
+    def begin(self) -> Totals:
+        """The totals at its beginning."""
+        return Totals(*self._rows[:3])
+
+    def recent(self, now_ms: int) -> int:
+        """Return where the buckets of the last 15 seconds begin."""
+        at = len(self._rows) - self._WIDTH
+        while at and self._rows[at - self._WIDTH] >= now_ms - _RECENT_MS:
+            at -= self._WIDTH
+        return at
+
+    def lowest(self, at: int) -> int:
+        """Return the least that waited since that bucket began."""
+        return min(self._rows[at + 3 :: self._WIDTH])
+
+    def highest(self, at: int) -> int:
+        """Return the most that waited since that bucket began."""
+        return max(self._rows[at + 4 :: self._WIDTH])
