@@ -32,10 +32,11 @@ WITH judged AS MATERIALIZED (
           SELECT FROM vela_topic p JOIN vela_topic_summary q ON q.topic_id = p.id
           WHERE p.parent_id = l.parent_id AND q.max_backlog_messages > 0))
       AND (%(pattern)s = '' OR t.name ILIKE %(pattern)s) AND (%(prefix)s = '' OR starts_with(t.name, %(prefix)s))
-      AND NOT EXISTS (
+      -- CASE: siblings are looked up for partitions only, and the order stays that of the index.
+      AND CASE WHEN l.parent_id IS NULL THEN true ELSE NOT EXISTS (
           SELECT FROM vela_topic p JOIN vela_topic_summary q ON q.topic_id = p.id
           WHERE p.parent_id = l.parent_id
-            AND (q.state, q.state_since_ms, q.topic_id) < (s.state, s.state_since_ms, s.topic_id))
+            AND (q.state, q.state_since_ms, q.topic_id) < (s.state, s.state_since_ms, s.topic_id)) END
     ORDER BY s.state, s.state_since_ms, s.topic_id LIMIT %(limit)s
 ), others AS (
     SELECT t.id, 9007199254740991::float8 AS value, t.name
