@@ -6,6 +6,7 @@ RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
 .PHONY: help run test demo chaos soak pipeline-soak matrix mutate bench check docker-check format lock proto
+.PHONY: help run test demo chaos faults soak matrix mutate bench check docker-check format lock proto
 .SILENT:
 
 help: ## show the commands
@@ -24,6 +25,9 @@ demo: python ## publish and consume demo messages, so that a running Vela's cons
 
 chaos: development ## kill -9 every process N=10 times while MESSAGES=100000 pass; SEED=… repeats a run
 	$(RUN) -m tests.chaos.run --kills $(or $(N),10) --messages $(or $(MESSAGES),100000) $(if $(SEED),--seed $(SEED))
+
+faults: development ## start each fault of consumption and see whether the console names its cause
+	VELA_FAULTS=1 $(RUN) -m pytest tests/faults $(PYTEST)
 
 soak: development ## run the random tests for longer: SEEDS=100 crashing brokers, EXAMPLES=2000 of each model
 	VELA_SOAK_SEEDS=$(or $(SEEDS),100) $(RUN) -m pytest tests/concurrency/test_random_broker.py $(PYTEST)

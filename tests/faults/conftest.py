@@ -1,0 +1,21 @@
+"""`make faults` runs these tests; `make test` does not, because most of them wait for a rule's window."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.support.faults import Place
+from tests.support.vela import VelaProcess
+
+collect_ignore_glob = [] if os.environ.get("VELA_FAULTS") else ["test_*.py"]
+
+
+@pytest.fixture
+def place(vela: VelaProcess, request: pytest.FixtureRequest) -> Iterator[Place]:
+    """A topic of the test's own."""
+    with ExitStack() as stack:
+        yield Place(vela=vela, topic=f"fault-{abs(hash(request.node.name)):x}", stack=stack)
