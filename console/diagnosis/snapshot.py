@@ -69,10 +69,10 @@ class KeyBlock:
     """The hash slot of Key_Shared that makes the most entries wait."""
 
     slot: int
-    holder_key: int  # the consumer that has the slot's entries in flight; 0 = none has
-    holder_name: str
+    consumer_key: int  # the consumer that has the slot's entries in flight; 0 = none has
+    consumer_name: str
     waiting_entries: int
-    is_draining: bool  # the holder does not own the slot any more
+    is_draining: bool  # that consumer does not own the slot any more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +139,8 @@ class FirstUnacked:
     messages: int  # 1, or those of a batch
     appended_ms: int
     redelivery_count: int
-    holder_key: int  # the consumer that has it in flight; 0 = none has
-    holder_name: str
+    consumer_key: int  # the consumer that has it in flight; 0 = none has
+    consumer_name: str
     delivered_ms: int  # 0 = it is not in flight
     broker_keeps_time: bool  # the broker takes it back after an ack timeout
 

@@ -230,8 +230,8 @@ def _key_block(around: _Around, rows: Sequence[ConsumerRow]) -> KeyBlock | None:
         return None
     return KeyBlock(
         slot=around.key_slot,
-        holder_key=around.key_consumer or 0,
-        holder_name=next((row.name for row in rows if row.key == around.key_consumer), ""),
+        consumer_key=around.key_consumer or 0,
+        consumer_name=next((row.name for row in rows if row.key == around.key_consumer), ""),
         waiting_entries=around.key_waiting_entries or 0,
         is_draining=bool(around.key_is_draining),
     )
@@ -279,7 +279,7 @@ def _cursor(head: SubscriptionHead, parts: Parts, around: _Around) -> Cursor:
 
 def _first(entry: EntryAt, deliveries: Sequence[PendingRow], around: _Around) -> FirstUnacked:
     ledger_id, entry_id = entry.place
-    holder = next(
+    delivery = next(
         (
             row
             for row in deliveries
@@ -291,11 +291,11 @@ def _first(entry: EntryAt, deliveries: Sequence[PendingRow], around: _Around) ->
         position=f"{ledger_id}:{entry_id}",
         messages=entry.messages,
         appended_ms=entry.append_ms,
-        redelivery_count=around.first_redeliveries or 0 if holder is None else holder.redelivery_count,
-        holder_key=0 if holder is None else holder.consumer_key,
-        holder_name="" if holder is None else holder.consumer_name,
-        delivered_ms=0 if holder is None else holder.delivered_ms,
-        broker_keeps_time=holder is not None and holder.deadline_ms is not None,
+        redelivery_count=around.first_redeliveries or 0 if delivery is None else delivery.redelivery_count,
+        consumer_key=0 if delivery is None else delivery.consumer_key,
+        consumer_name="" if delivery is None else delivery.consumer_name,
+        delivered_ms=0 if delivery is None else delivery.delivered_ms,
+        broker_keeps_time=delivery is not None and delivery.deadline_ms is not None,
     )
 
 

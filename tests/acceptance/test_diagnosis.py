@@ -12,9 +12,9 @@ FAULTS = (faults.no_permits, faults.hoarder, faults.poison, faults.no_consumer, 
 SHOWN_WITHIN_S = 40.0  # the longest window is 10 s; the machine may be busy
 
 
-def test_the_cause_of_each_fault_is_named(vela: VelaProcess) -> None:
+def test_the_cause_of_each_fault_is_named(shared_vela: VelaProcess) -> None:
     with ExitStack() as stack:
-        places = [Place(vela=vela, topic=f"fault-{fault.__name__}", stack=stack) for fault in FAULTS]
+        places = [Place(vela=shared_vela, topic=f"fault-{fault.__name__}", stack=stack) for fault in FAULTS]
         for place, fault in zip(places, FAULTS, strict=True):
             fault(place)
         found = {

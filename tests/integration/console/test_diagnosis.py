@@ -173,7 +173,7 @@ def test_the_cursor_in_entries(shop: Shop) -> None:
     assert (found.unacked_entries, found.unread_entries, found.in_flight_entries) == (10, 9, 1)
     assert (found.entries_before_first_hole, found.acked_behind_entries) == (2, 1)
     assert found.first is not None
-    assert (found.first.position, found.first.holder_name) == (f"{shop.sealed.pk}:5", "clerk")
+    assert (found.first.position, found.first.consumer_name) == (f"{shop.sealed.pk}:5", "clerk")
     assert found.first.redelivery_count == 3
 
 
@@ -193,11 +193,11 @@ def test_the_redelivery_count_of_an_entry_that_waits_comes_from_the_broker(shop:
     )
     found = snapshot(shop)
     assert found.cursor.first is not None
-    assert (found.cursor.first.redelivery_count, found.cursor.first.holder_key) == (7, 0)
+    assert (found.cursor.first.redelivery_count, found.cursor.first.consumer_key) == (7, 0)
     assert found.subscription.is_rate_limited
     block = found.subscription.key_block
     assert block is not None
-    assert (block.slot, block.holder_name, block.waiting_entries) == (12, "clerk", 4)
+    assert (block.slot, block.consumer_name, block.waiting_entries) == (12, "clerk", 4)
 
 
 def test_delayed_entries_that_are_acked_do_not_count(shop: Shop) -> None:

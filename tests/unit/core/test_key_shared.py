@@ -341,3 +341,16 @@ def test_what_was_passed_over_finds_its_slot_when_it_is_read() -> None:
     dispatcher.flow(poor, 2)
     dispatcher.replay([Position(1, 4)])
     assert replay(dispatcher, *due) == {1: [4]}
+
+
+def test_the_slot_for_which_most_entries_wait_is_reported_with_its_consumer() -> None:
+    poor, rich = consumer(1, 1, (0, 30_000)), consumer(2, 10, (30_001, 65_535))
+    dispatcher = sticky(poor, rich)
+    assert dispatcher.most_waiting() is None
+    read(dispatcher, entry(0), entry(1), entry(2, LOW + 1), entry(3), entry(4, HIGH))
+    found = dispatcher.most_waiting()
+    assert found is not None
+    assert (found.slot, found.consumer, found.waiting_entries, found.is_draining) == (LOW, poor, 2, False)
+    dispatcher.flow(poor, 10)
+    replay(dispatcher, entry(1), entry(2, LOW + 1), entry(3))
+    assert dispatcher.most_waiting() is None

@@ -153,6 +153,8 @@ def test_a_rate_sends_what_it_allows_and_says_when_to_go_on() -> None:
     assert machine.pump() == [SendLater(500)]
     assert machine.pump() == [SendLater(500)]
     assert limit.times == 1  # one wait, however often it was looked at
+    assert limit.is_waiting(machine.now_ms)
     machine.now_ms += 500
+    assert not limit.is_waiting(machine.now_ms)
     assert machine.pump() == []
     assert len(machine.sent[1]) == 1

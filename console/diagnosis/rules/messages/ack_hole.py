@@ -22,7 +22,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         return None
     if snapshot.seconds_since(max(first.appended_ms, first.delivered_ms)) < WINDOW_S:
         return None
-    if snapshot.delayed is not None and not first.holder_key:
+    if snapshot.delayed is not None and not first.consumer_key:
         return None  # it may be a delayed one
     what = "entry is" if left == 1 else "entries are"
     evidence = [
@@ -34,17 +34,17 @@ def find(snapshot: Snapshot) -> Finding | None:
         Cure(text="Look at it", block="next"),
         Cure(text="Skip only this one", act="skip_one", parameters={"id": first.position}),
     ]
-    if first.holder_name:
+    if first.consumer_name:
         evidence += [
-            fact("in flight at", first.holder_name),
+            fact("in flight at", first.consumer_name),
             fact("delivered", first.delivered_ms, Unit.TIME),
         ]
         cures.insert(
             1,
             Cure(
-                text=f"Redeliver what {first.holder_name} has",
+                text=f"Redeliver what {first.consumer_name} has",
                 act="redeliver",
-                parameters={"consumer": first.holder_name},
+                parameters={"consumer": first.consumer_name},
             ),
         )
     return Finding(

@@ -17,21 +17,21 @@ def find(snapshot: Snapshot) -> Finding | None:
     block = snapshot.subscription.key_block
     if block is None or not block.waiting_entries:
         return None
-    holder = next((each for each in snapshot.consumers if each.key == block.holder_key), None)
+    consumer = next((each for each in snapshot.consumers if each.key == block.consumer_key), None)
     if (
-        holder is None
-        or snapshot.seconds_since(max(holder.last_ack_ms, holder.oldest_delivered_ms)) < WINDOW_S
+        consumer is None
+        or snapshot.seconds_since(max(consumer.last_ack_ms, consumer.oldest_delivered_ms)) < WINDOW_S
     ):
         return None
-    if not any(each.is_available for each in snapshot.consumers if each.key != holder.key):
+    if not any(each.is_available for each in snapshot.consumers if each.key != consumer.key):
         return None  # the others take nothing either: the key is not what holds them up
     waiting = (
         f"{count(block.waiting_entries)} {'entry waits' if block.waiting_entries == 1 else 'entries wait'}"
     )
     if block.is_draining:
-        why = f"{holder.name} has earlier ones of their key in flight and does not own the key any more"
+        why = f"{consumer.name} has earlier ones of their key in flight and does not own the key any more"
     else:
-        why = f"{holder.name} owns their key and takes no more"
+        why = f"{consumer.name} owns their key and takes no more"
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,
@@ -39,17 +39,17 @@ def find(snapshot: Snapshot) -> Finding | None:
         evidence=(
             fact("hash slot of the key", str(block.slot)),
             fact("waiting behind it", block.waiting_entries, Unit.ENTRIES),
-            fact(f"in flight at {holder.name}", holder.unacked_messages, Unit.MESSAGES),
-            fact("oldest of them", holder.oldest_position),
-            fact("delivered", holder.oldest_delivered_ms, Unit.TIME),
-            fact("its last ack", holder.last_ack_ms, Unit.TIME),
+            fact(f"in flight at {consumer.name}", consumer.unacked_messages, Unit.MESSAGES),
+            fact("oldest of them", consumer.oldest_position),
+            fact("delivered", consumer.oldest_delivered_ms, Unit.TIME),
+            fact("its last ack", consumer.last_ack_ms, Unit.TIME),
         ),
         cures=(
             Cure(text="Look at what is in flight", block="pending"),
             Cure(
-                text=f"Disconnect {holder.name}: the key goes to another consumer",
+                text=f"Disconnect {consumer.name}: the key goes to another consumer",
                 act="disconnect",
-                parameters={"consumer": holder.name},
+                parameters={"consumer": consumer.name},
             ),
         ),
     )

@@ -14,29 +14,29 @@ WINDOW_S: Final = 20.0  # since the delivery
 
 def find(snapshot: Snapshot) -> Finding | None:
     first = snapshot.cursor.first
-    if first is None or not first.holder_key or first.broker_keeps_time:
+    if first is None or not first.consumer_key or first.broker_keeps_time:
         return None
     if not first.delivered_ms or snapshot.seconds_since(first.delivered_ms) < WINDOW_S:
         return None
-    holder = next((each for each in snapshot.consumers if each.key == first.holder_key), None)
-    if holder is None:
+    consumer = next((each for each in snapshot.consumers if each.key == first.consumer_key), None)
+    if consumer is None:
         return None
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,
-        sentence=f"{holder.name} has had the oldest message for long without an ack, and nothing takes it back: the"
+        sentence=f"{consumer.name} has had the oldest message for long without an ack, and nothing takes it back: the"
         " broker keeps no ack timeout for it.",
         evidence=(
             fact("position", first.position),
             fact("delivered", first.delivered_ms, Unit.TIME),
-            fact(f"in flight at {holder.name}", holder.unacked_messages, Unit.MESSAGES),
-            fact("its last ack", holder.last_ack_ms, Unit.TIME),
+            fact(f"in flight at {consumer.name}", consumer.unacked_messages, Unit.MESSAGES),
+            fact("its last ack", consumer.last_ack_ms, Unit.TIME),
         ),
         cures=(
             Cure(
-                text=f"Redeliver what {holder.name} has",
+                text=f"Redeliver what {consumer.name} has",
                 act="redeliver",
-                parameters={"consumer": holder.name},
+                parameters={"consumer": consumer.name},
             ),
             Cure(text="Check whether the application acks every message. Set an ack timeout in its client."),
         ),

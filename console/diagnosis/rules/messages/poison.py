@@ -25,8 +25,8 @@ def find(snapshot: Snapshot) -> Finding | None:
         fact("stored", first.appended_ms, Unit.TIME),
         fact("acked behind it", snapshot.cursor.acked_behind_entries, Unit.ENTRIES),
     ]
-    if first.holder_name:
-        evidence.append(fact("now at", first.holder_name))
+    if first.consumer_name:
+        evidence.append(fact("now at", first.consumer_name))
     only_left = snapshot.subscription.backlog_messages == first.messages
     return Finding(
         rule=RULE.id,

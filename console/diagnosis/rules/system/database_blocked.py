@@ -32,7 +32,7 @@ def find(snapshot: Snapshot) -> Finding | None:
                 text="End that transaction where it was begun, or with"
                 f" SELECT pg_terminate_backend({database.blocking_pid});"
                 if database.blocking_pid
-                else "Find the holder with SELECT pid, pg_blocking_pids(pid) FROM pg_stat_activity; and end it."
+                else "Find the connection that has it with SELECT pid, pg_blocking_pids(pid) FROM pg_stat_activity;"
             ),
         ),
     )

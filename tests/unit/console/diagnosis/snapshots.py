@@ -73,8 +73,8 @@ def a_first(**changes: Any) -> FirstUnacked:
             messages=1,
             appended_ms=ago_ms(2),
             redelivery_count=0,
-            holder_key=1,
-            holder_name="worker-1",
+            consumer_key=1,
+            consumer_name="worker-1",
             delivered_ms=ago_ms(1),
             broker_keeps_time=False,
         ),
@@ -100,7 +100,7 @@ def a_departure(**changes: Any) -> Departure:
 def a_key_block(**changes: Any) -> KeyBlock:
     """Forty entries that wait for worker-1."""
     return replace(
-        KeyBlock(slot=4711, holder_key=1, holder_name="worker-1", waiting_entries=40, is_draining=True),
+        KeyBlock(slot=4711, consumer_key=1, consumer_name="worker-1", waiting_entries=40, is_draining=True),
         **changes,
     )
 

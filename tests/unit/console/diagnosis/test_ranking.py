@@ -84,7 +84,7 @@ def ids(**changes: Any) -> list[str]:
         ("poison", {**NOTHING_MOVES, **POISON}),
         (
             "stalled",
-            {**NOTHING_MOVES, "consumers": (silent(**IDLE),), "cursor__first": a_first(holder_key=0)},
+            {**NOTHING_MOVES, "consumers": (silent(**IDLE),), "cursor__first": a_first(consumer_key=0)},
         ),
         ("unexplained", {**NOTHING_MOVES, "consumers": (silent(),), "cursor__unread_entries": 0}),
     ],
