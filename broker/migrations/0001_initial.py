@@ -439,7 +439,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="SubscriptionHold",
+            name="SubscriptionObstacles",
             fields=[
                 (
                     "subscription",
@@ -461,7 +461,7 @@ class Migration(migrations.Migration):
                 ("key_is_draining", models.BooleanField()),
             ],
             options={
-                "db_table": "vela_subscription_hold",
+                "db_table": "vela_subscription_obstacles",
             },
         ),
         migrations.CreateModel(

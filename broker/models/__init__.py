@@ -23,7 +23,7 @@ from broker.models.sessions import ConsumerSession, ProducerSession
 from broker.models.subscriptions import Cursor, CursorChunk, PendingAck, Subscription
 from broker.models.summaries import (
     ConsumerDeparture,
-    SubscriptionHold,
+    SubscriptionObstacles,
     SubscriptionState,
     SubscriptionSummary,
     TopicSummary,
@@ -56,7 +56,7 @@ __all__ = [
     "StatsPoint3600s",
     "StatsProgress",
     "Subscription",
-    "SubscriptionHold",
+    "SubscriptionObstacles",
     "SubscriptionState",
     "SubscriptionSummary",
     "Tenant",

@@ -10,7 +10,7 @@ from broker.models.topics import Topic
 
 __all__ = [
     "ConsumerDeparture",
-    "SubscriptionHold",
+    "SubscriptionObstacles",
     "SubscriptionState",
     "SubscriptionSummary",
     "TopicSummary",
@@ -84,8 +84,8 @@ class SubscriptionSummary(models.Model):
         return f"{self.subscription_id}: {self.acked_messages}"
 
 
-class SubscriptionHold(models.Model):
-    """What holds the delivery of a subscription back, as its owner sees it. Written only when it changes."""
+class SubscriptionObstacles(models.Model):
+    """Obstacles to the delivery of a subscription, as its owner sees them. Written only when they change."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     blocked = models.BooleanField()  # too many unacked messages over all its consumers
@@ -99,7 +99,7 @@ class SubscriptionHold(models.Model):
     key_is_draining = models.BooleanField()  # that consumer does not own the slot any more
 
     class Meta:
-        db_table = "vela_subscription_hold"
+        db_table = "vela_subscription_obstacles"
 
     def __str__(self) -> str:
         return f"{self.subscription_id}: {self.gap or 'no gap'}"

@@ -16,12 +16,12 @@ import psycopg
 
 from broker.clock import Clock
 from broker.process.reports.history import History
-from broker.process.reports.holds import departure_of
+from broker.process.reports.obstacles import departure_of
 from broker.process.reports.rows import TopicReport, report_of
 from broker.process.reports.standings import Standings
 from broker.storage.away import is_away
 from broker.storage.cursors import cursors as cursor_store
-from broker.storage.cursors import holds as hold_store
+from broker.storage.cursors import obstacles as obstacle_store
 from broker.storage.cursors import sessions as store
 from broker.storage.pool import ConnectionPool, first_line
 from broker.storage.supervised import for_ever
@@ -50,10 +50,12 @@ class Reporter:
         self._topics: set[Topic] = set()
         self._subscriptions: set[Subscription] = set()
         # By key, in the order in which they left. None: the departure is not shown, because its cursor is a reader's.
-        self._gone_consumers: dict[int, hold_store.DepartureRow | None] = {}
+        self._gone_consumers: dict[int, obstacle_store.DepartureRow | None] = {}
         self._gone_producers: list[int] = []
         self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()  # by topic id
-        self._holds: WeakKeyDictionary[Subscription, hold_store.HoldRow] = WeakKeyDictionary()  # as stored
+        self._obstacles: WeakKeyDictionary[Subscription, obstacle_store.ObstaclesRow] = (
+            WeakKeyDictionary()
+        )  # as stored
         self._refused: set[Topic] = set()  # the database refused their numbers last time
         self.rates = Rates()  # read by plans of acts too
         self.standings = Standings()  # read by /metrics too
@@ -64,7 +66,7 @@ class Reporter:
     async def start(self) -> None:
         """Delete the sessions and pending acks of an earlier broker, then start reporting. Raises psycopg.Error."""
         async with self._pool.use() as connection:
-            await hold_store.broker_ended(connection)
+            await obstacle_store.broker_ended(connection)
             self._started_ms = self._clock.now_ms()
             await store.forget_all(connection, self._started_ms)
             await cursor_store.forget_pending(connection)
@@ -177,7 +179,7 @@ class Reporter:
     async def _write(
         self,
         reports: Sequence[TopicReport],
-        gone_consumers: Mapping[int, hold_store.DepartureRow | None],
+        gone_consumers: Mapping[int, obstacle_store.DepartureRow | None],
         gone_producers: list[int],
     ) -> None:
         """Store the reports and delete the sessions that ended.
@@ -227,16 +229,16 @@ class Reporter:
     async def _store(
         self,
         reports: Sequence[TopicReport],
-        gone_consumers: Mapping[int, hold_store.DepartureRow | None],
+        gone_consumers: Mapping[int, obstacle_store.DepartureRow | None],
         gone_producers: list[int],
     ) -> None:
         consumers = [row for each in reports for row in each.consumers]
         subscriptions = [row for each in reports for row in each.subscriptions]
-        holds = {
+        obstacles = {
             subscription: row
             for each in reports
-            for subscription, row in each.holds.items()
-            if self._holds.get(subscription) != row
+            for subscription, row in each.obstacles.items()
+            if self._obstacles.get(subscription) != row
         }
         departures = {row.subscription_id: row for row in gone_consumers.values() if row is not None}
         async with self._pool.use() as connection:
@@ -254,9 +256,9 @@ class Reporter:
             # Write the published counts first: a reader in between must not see more acked than published.
             await store.upsert_topic_summaries(connection, [each.row for each in reports])
             await store.upsert_subscription_summaries(connection, subscriptions)
-            await hold_store.upsert_holds(connection, list(holds.values()))
-            self._holds.update(holds)
-            await hold_store.upsert_departures(connection, list(departures.values()))
+            await obstacle_store.upsert_obstacles(connection, list(obstacles.values()))
+            self._obstacles.update(obstacles)
+            await obstacle_store.upsert_departures(connection, list(departures.values()))
             keys = [f"topic:{each.row.topic_id}" for each in reports]
             keys += [f"sub:{row.subscription_id}" for row in subscriptions]
             await store.notify_pages(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from broker.process.reports.holds import hold_of
+from broker.process.reports.obstacles import obstacles_of
 from broker.process.reports.pending import pending_rows
 from broker.process.reports.problems import problems
 from broker.process.reports.texts import storable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from broker.process.reports.standings import Standings
     from broker.producers.producer import Producer
     from broker.storage.cursors.cursors import PendingRow
-    from broker.storage.cursors.holds import HoldRow
+    from broker.storage.cursors.obstacles import ObstaclesRow
     from broker.subscription.consumer import Consumer
     from broker.subscription.subscription import Subscription
     from broker.topics.rates import Rates
@@ -40,7 +40,7 @@ class TopicReport:
     subscriptions: Sequence[store.SubscriptionSummaryRow]  # durable ones that changed
     consumers: Sequence[store.ConsumerRow]  # of the changed ones
     pending: Sequence[PendingRow]  # of these consumers
-    holds: Mapping[Subscription, HoldRow]  # of the changed durable ones
+    obstacles: Mapping[Subscription, ObstaclesRow]  # of the changed durable ones
 
 
 def report_of(
@@ -59,7 +59,7 @@ def report_of(
         pending=[
             row for each, consumer in consumers if each.is_durable for row in pending_rows(each, consumer)
         ],
-        holds={each: hold_of(each, now_ms) for each in stored},
+        obstacles={each: obstacles_of(each, now_ms) for each in stored},
     )
 
 

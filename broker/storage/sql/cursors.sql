@@ -80,8 +80,8 @@ WITH o AS MATERIALIZED (
     DELETE FROM vela_cursor c USING o WHERE c.subscription_id = %(subscription_id)s
 ), summaries AS (
     DELETE FROM vela_subscription_summary s USING o WHERE s.subscription_id = %(subscription_id)s
-), holds AS (
-    DELETE FROM vela_subscription_hold h USING o WHERE h.subscription_id = %(subscription_id)s
+), obstacles AS (
+    DELETE FROM vela_subscription_obstacles b USING o WHERE b.subscription_id = %(subscription_id)s
 ), departures AS (
     DELETE FROM vela_consumer_departure d USING o WHERE d.subscription_id = %(subscription_id)s
 ), pending AS (

@@ -71,7 +71,7 @@ END $$;
 ALTER TABLE vela_pending_ack SET UNLOGGED;
 ALTER TABLE vela_producer_session SET UNLOGGED;
 ALTER TABLE vela_consumer_session SET UNLOGGED;
-ALTER TABLE vela_subscription_hold SET UNLOGGED;
+ALTER TABLE vela_subscription_obstacles SET UNLOGGED;
 ALTER TABLE vela_cursor SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE vela_cursor_chunk SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE vela_cursor_chunk ALTER COLUMN bits SET STORAGE MAIN;

@@ -39,8 +39,8 @@ WITH held AS MATERIALIZED (
     DELETE FROM vela_cursor c USING s WHERE c.subscription_id = s.id
 ), subscription_summaries AS (
     DELETE FROM vela_subscription_summary y USING s WHERE y.subscription_id = s.id
-), holds AS (
-    DELETE FROM vela_subscription_hold h USING s WHERE h.subscription_id = s.id
+), obstacles AS (
+    DELETE FROM vela_subscription_obstacles b USING s WHERE b.subscription_id = s.id
 ), departures AS (
     DELETE FROM vela_consumer_departure d USING s WHERE d.subscription_id = s.id
 ), pending AS (

@@ -22,7 +22,7 @@ JOIN vela_topic t ON t.id = s.topic_id
 JOIN vela_namespace n ON n.id = t.namespace_id
 LEFT JOIN vela_topic p ON p.id = t.parent_id
 LEFT JOIN vela_topic_summary y ON y.topic_id = t.id
-LEFT JOIN vela_subscription_hold h ON h.subscription_id = s.id
+LEFT JOIN vela_subscription_obstacles h ON h.subscription_id = s.id
 LEFT JOIN vela_consumer_departure d ON d.subscription_id = s.id
 LEFT JOIN vela_broker b ON b.id = 1
 LEFT JOIN LATERAL (

@@ -13,7 +13,7 @@ from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.process.reports import reporter
 from broker.process.reports.statistics import partitioned_statistics
-from broker.storage.cursors.holds import broker_ended
+from broker.storage.cursors.obstacles import broker_ended
 from tests.support.broker_harness import BrokerRun, one_row, rows, running
 from tests.support.postgres_proxy import Moment
 
@@ -191,28 +191,28 @@ async def test_producers_that_others_pushed_out_are_not_listed_any_more(run: Bro
     assert one_row(run.database_url, OF_TOPIC, T.full)[1] == 0
 
 
-HOLD = """
+OBSTACLES = """
     SELECT h.blocked, h.rate_limited, h.gap, h.active_consumer, h.first_redeliveries, h.key_waiting_entries,
-           h.key_is_draining FROM vela_subscription_hold h"""
+           h.key_is_draining FROM vela_subscription_obstacles h"""
 LEFT = "SELECT d.name, d.cause, d.detail FROM vela_consumer_departure d"
 
 
-async def test_what_holds_a_subscription_back_is_written_when_it_changes(run: BrokerRun) -> None:
+async def test_obstacles_are_written_when_they_change(run: BrokerRun) -> None:
     consumer = await run.consumer(permits=10)
     await publish(run, "t", 2)
     await consumer.has(2)
     await report(run)
-    assert one_row(run.database_url, HOLD) == (False, False, "", 0, 0, 0, False)
-    written = one_row(run.database_url, "SELECT xmin::text FROM vela_subscription_hold")
+    assert one_row(run.database_url, OBSTACLES) == (False, False, "", 0, 0, 0, False)
+    written = one_row(run.database_url, "SELECT xmin::text FROM vela_subscription_obstacles")
     await publish(run, "t", 1)
     await consumer.has(3)
     await report(run)
-    assert one_row(run.database_url, "SELECT xmin::text FROM vela_subscription_hold") == written
+    assert one_row(run.database_url, "SELECT xmin::text FROM vela_subscription_obstacles") == written
     assert consumer.consumer is not None
     for _ in range(3):
         consumer.consumer.redeliver(consumer.positions[:1])
     await report(run)
-    assert one_row(run.database_url, HOLD)[4] == 3
+    assert one_row(run.database_url, OBSTACLES)[4] == 3
 
 
 async def test_the_key_that_makes_others_wait_is_written_with_its_consumer(run: BrokerRun) -> None:
@@ -229,7 +229,7 @@ async def test_the_key_that_makes_others_wait_is_written_with_its_consumer(run: 
     assert holder.consumer is not None
     found = one_row(
         run.database_url,
-        "SELECT key_slot >= 0, key_consumer, key_waiting_entries > 0, key_is_draining FROM vela_subscription_hold",
+        "SELECT key_slot >= 0, key_consumer, key_waiting_entries > 0, key_is_draining FROM vela_subscription_obstacles",
     )
     assert found == (True, holder.consumer.key, True, True)
 
@@ -259,4 +259,4 @@ async def test_consumers_of_a_broker_that_ended_have_left(run: BrokerRun) -> Non
     async with run.broker.reporter._pool.use() as connection:
         await broker_ended(connection)
     assert one_row(run.database_url, LEFT) == ("a", "lost", "its connection ended with the broker")
-    assert rows(run.database_url, "SELECT 1 FROM vela_subscription_hold") == []
+    assert rows(run.database_url, "SELECT 1 FROM vela_subscription_obstacles") == []

@@ -25,7 +25,7 @@ from broker.models import (
     PendingAck,
     Segment,
     Subscription,
-    SubscriptionHold,
+    SubscriptionObstacles,
     SubscriptionSummary,
     TopicSummary,
 )
@@ -147,8 +147,8 @@ def test_without_a_broker_nothing_else_matters(operator: Client, shop: Shop) -> 
     assert leads(operator) == "no_broker"
 
 
-def test_a_hold_that_the_broker_reported(operator: Client, shop: Shop) -> None:
-    hold = SubscriptionHold.objects.create(
+def test_an_obstacle_that_the_broker_reported(operator: Client, shop: Shop) -> None:
+    row = SubscriptionObstacles.objects.create(
         subscription=shop.billing,
         blocked=True,
         rate_limited=False,
@@ -162,8 +162,8 @@ def test_a_hold_that_the_broker_reported(operator: Client, shop: Shop) -> None:
     )
     ConsumerSession.objects.update(blocked=False)
     assert leads(operator) == "subscription_limit"
-    hold.gap = "entry 3:4 is missing"
-    hold.save()
+    row.gap = "entry 3:4 is missing"
+    row.save()
     assert leads(operator) == "log_gap"
 
 
@@ -179,7 +179,7 @@ def test_the_cursor_in_entries(shop: Shop) -> None:
 
 def test_the_redelivery_count_of_an_entry_that_waits_comes_from_the_broker(shop: Shop) -> None:
     PendingAck.objects.all().delete()
-    SubscriptionHold.objects.create(
+    SubscriptionObstacles.objects.create(
         subscription=shop.billing,
         blocked=False,
         rate_limited=True,

@@ -1,7 +1,7 @@
--- What holds deliveries back, and which consumer of each subscription left last. Written behind, only what changed.
+-- Obstacles to deliveries, and which consumer of each subscription left last. Written behind, only what changed.
 
--- name: upsert_holds
-INSERT INTO vela_subscription_hold (subscription_id, blocked, rate_limited, gap, active_consumer, first_redeliveries,
+-- name: upsert_obstacles
+INSERT INTO vela_subscription_obstacles (subscription_id, blocked, rate_limited, gap, active_consumer, first_redeliveries,
     key_slot, key_consumer, key_waiting_entries, key_is_draining)
 SELECT u.* FROM unnest(%b::bigint[], %b::boolean[], %b::boolean[], %b::text[], %b::bigint[], %b::integer[], %b::integer[],
     %b::bigint[], %b::bigint[], %b::boolean[])
@@ -22,7 +22,7 @@ ON CONFLICT (subscription_id) DO UPDATE SET name = EXCLUDED.name, address = EXCL
 
 -- name: broker_ended
 -- At a broker's start, before its sessions are deleted: the consumers of an earlier broker that did not stop properly.
-WITH h AS (DELETE FROM vela_subscription_hold)
+WITH b AS (DELETE FROM vela_subscription_obstacles)
 INSERT INTO vela_consumer_departure (subscription_id, name, address, client_version, cause, detail, connected_ms, left_ms)
 SELECT DISTINCT ON (s.id) s.id, c.name, c.address, c.client_version, 'lost', 'its connection ended with the broker',
     c.connected_ms, c.updated_ms

@@ -1,4 +1,4 @@
-"""What holds deliveries back, and which consumers left last, in PostgreSQL: for the console's diagnosis."""
+"""Obstacles to deliveries, and the consumers that left last, in PostgreSQL: for the console's diagnosis."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 from broker.storage.connection import Connection
 from broker.storage.queries import query
 
-__all__ = ["DepartureRow", "HoldRow", "broker_ended", "upsert_departures", "upsert_holds"]
+__all__ = ["DepartureRow", "ObstaclesRow", "broker_ended", "upsert_departures", "upsert_obstacles"]
 
 
-class HoldRow(NamedTuple):
-    """Columns of vela_subscription_hold, in their order."""
+class ObstaclesRow(NamedTuple):
+    """Columns of vela_subscription_obstacles, in their order."""
 
     subscription_id: int
     blocked: bool
@@ -39,21 +39,21 @@ class DepartureRow(NamedTuple):
     left_ms: int
 
 
-async def upsert_holds(connection: Connection, rows: Sequence[HoldRow]) -> None:
+async def upsert_obstacles(connection: Connection, rows: Sequence[ObstaclesRow]) -> None:
     """Store these rows, except for subscriptions that were deleted in the meantime."""
     if rows:
-        await connection.execute(query("holds", "upsert_holds"), _columns(rows))
+        await connection.execute(query("obstacles", "upsert_obstacles"), _columns(rows))
 
 
 async def upsert_departures(connection: Connection, rows: Sequence[DepartureRow]) -> None:
     """Store these rows, at most one for each subscription, except for subscriptions that were deleted."""
     if rows:
-        await connection.execute(query("holds", "upsert_departures"), _columns(rows))
+        await connection.execute(query("obstacles", "upsert_departures"), _columns(rows))
 
 
 async def broker_ended(connection: Connection) -> None:
-    """Turn the sessions that an earlier broker left behind into departures, and forget its holds."""
-    await connection.execute(query("holds", "broker_ended"))
+    """Turn the sessions that an earlier broker left behind into departures, and forget its obstacles."""
+    await connection.execute(query("obstacles", "broker_ended"))
 
 
 def _columns(rows: Sequence[tuple[object, ...]]) -> list[list[object]]:

@@ -1,4 +1,4 @@
-"""What holds the delivery of a subscription back, and who left it, as rows for the console's diagnosis."""
+"""Obstacles to the delivery of a subscription, and who left it, as rows for the console's diagnosis."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 from broker.core.dispatchers.key_shared import KeySharedDispatcher
 from broker.core.subscription.types import SubscriptionType
 from broker.process.reports.texts import storable
-from broker.storage.cursors.holds import DepartureRow, HoldRow
+from broker.storage.cursors.obstacles import DepartureRow, ObstaclesRow
 
 if TYPE_CHECKING:
     from broker.subscription.consumer import Consumer
     from broker.subscription.subscription import Subscription
 
-__all__ = ["departure_of", "hold_of"]
+__all__ = ["departure_of", "obstacles_of"]
 
 
-def hold_of(subscription: Subscription, now_ms: int) -> HoldRow:
+def obstacles_of(subscription: Subscription, now_ms: int) -> ObstaclesRow:
     """Return the row of a durable subscription as it is now."""
     dispatcher, limit = subscription.dispatcher, subscription.dispatch_limit
     waiting = dispatcher.most_waiting() if isinstance(dispatcher, KeySharedDispatcher) else None
     active = dispatcher.active if subscription.type is SubscriptionType.FAILOVER else None
-    return HoldRow(
+    return ObstaclesRow(
         subscription_id=subscription.subscription_id,
         blocked=dispatcher.blocked,
         rate_limited=limit is not None and limit.is_waiting(now_ms),
