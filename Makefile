@@ -5,8 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo chaos soak pipeline-soak matrix mutate bench check docker-check format lock proto
-.PHONY: help run test demo chaos faults soak matrix mutate bench check docker-check format lock proto
+.PHONY: help run test demo chaos faults soak pipeline-soak matrix mutate bench check docker-check format lock proto
 .SILENT:
 
 help: ## show the commands
