@@ -47,6 +47,13 @@ def test_old_numbers_say_how_old_they_are(operator: Client, shop: Shop) -> None:
     assert "Grey numbers are from 6 s ago" in text_of(operator.get(BILLING))
 
 
+def test_findings_from_old_numbers_are_marked_as_old(operator: Client, shop: Shop) -> None:
+    silence_broker()
+    html = operator.get(f"{BILLING}?part=why").content.decode()
+    assert html.count('class="finding"') == 1  # that no broker runs
+    assert 'class="finding reported"' in html
+
+
 def test_a_stopped_broker_is_said_at_once(looker: Client, shop: Shop) -> None:
     BrokerProcess.objects.update(seen_at=now(), stopped_at=now())
     assert "The broker was stopped at" in text_of(looker.get("/topics"))
