@@ -9,9 +9,8 @@ from typing import Final
 from console.queries.cursor import CHUNK_ENTRIES, members_of
 from console.queries.database import fetch
 from console.queries.log import Place
-from console.queries.subscription import PendingRow
 
-__all__ = ["CursorAt", "MessageState", "States", "cursors_of", "states_at", "subscription_names"]
+__all__ = ["CursorAt", "Delivery", "MessageState", "States", "cursors_of", "states_at", "subscription_names"]
 
 MOST_CURSORS: Final = 500
 
@@ -28,13 +27,26 @@ class CursorAt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """A run of entries that one consumer has in flight."""
+
+    subscription_id: int
+    consumer_name: str
+    ledger_id: int
+    first_entry: int
+    last_entry: int
+    delivered_ms: int
+    redelivery_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageState:
     """The state of one message on one subscription."""
 
     word: str  # acked, in flight, delayed or unacked
     tone: str
     is_hole: bool = False  # not acked, and something after it is
-    delivery: PendingRow | None = None  # if it is in flight
+    delivery: Delivery | None = None  # if it is in flight
     due_ms: int = 0  # if it is delayed
 
 
@@ -53,17 +65,12 @@ class _Name:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Pending(PendingRow):
-    subscription_id: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class States:
     """What is stored about some entries on some subscriptions."""
 
     chunks: Mapping[tuple[int, int, int], tuple[int, Mapping[int, int]]]  # bitmap, and ack sets by entry id
     last_acked: Mapping[int, Place]  # by cursor: the last entry that is acked as a whole beyond mark-delete
-    pending: Mapping[tuple[int, Place], PendingRow]
+    pending: Mapping[tuple[int, Place], Delivery]
 
     def of(
         self, cursor: CursorAt, place: Place, *, batch_index: int, deliver_at_ms: int, now_ms: int
@@ -121,7 +128,7 @@ def states_at(cursors: Sequence[CursorAt], places: Collection[Place]) -> States:
     last = fetch(_Chunk, "subscription", "last_chunks", {"cursors": ids})
     asked = sorted(set(places))
     pending = fetch(
-        _Pending,
+        Delivery,
         "subscription",
         "pending_at",
         {

@@ -66,8 +66,7 @@ CROSS JOIN LATERAL (
 
 -- name: pending_at
 -- Deliveries of some entries that wait for an ack.
-SELECT d.subscription_id, d.delivery_id, d.consumer_key, d.consumer_name, d.ledger_id, d.first_entry, d.last_entry, d.messages,
-       d.delivered_ms, d.redelivery_count, d.deadline_ms
+SELECT d.subscription_id, d.consumer_name, d.ledger_id, d.first_entry, d.last_entry, d.delivered_ms, d.redelivery_count
 FROM unnest(%(ledgers)s::bigint[], %(entries)s::bigint[]) AS p(ledger_id, entry_id)
 JOIN vela_pending_ack d ON d.ledger_id = p.ledger_id AND p.entry_id BETWEEN d.first_entry AND d.last_entry
 WHERE d.subscription_id = ANY(%(subscriptions)s::bigint[])
