@@ -99,6 +99,11 @@ class PendingRow:
     redelivery_count: int
     deadline_ms: int | None  # None = the client keeps the time
 
+    @property
+    def place(self) -> str:
+        """Return ledger:entry of its first entry."""
+        return f"{self.ledger_id}:{self.first_entry}"
+
 
 def subscription_head(topic: str, subscription: str) -> SubscriptionHead | None:
     """Find a subscription by its full topic name and its name. One query."""
