@@ -30,7 +30,8 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-BILLING = "/t/persistent/public/default/orders/s/billing"
+ORDERS = "/t/persistent/public/default/orders"
+BILLING = f"{ORDERS}/s/billing"
 WORDS = "document.querySelector('#part-numbers .words')"
 
 
@@ -283,6 +284,13 @@ def test_a_reset_that_was_refused_offers_its_new_plan(page: Page, errors: list[s
 def test_nothing_spills_over_a_narrow_window(page: Page, theme: str, shop: Shop) -> None:
     page.set_viewport_size({"width": 420, "height": 900})
     page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
-    for address in ("/topics", BILLING, f"{BILLING}/act/reset", "/acts", BILLING.partition("/s/")[0]):
+    for address in (
+        "/topics",
+        BILLING,
+        f"{BILLING}/act/reset",
+        "/acts",
+        ORDERS,
+        f"{ORDERS}/messages?sub=billing",
+    ):
         page.goto(address)
         assert page.evaluate("document.documentElement.scrollWidth") <= 420, address
