@@ -48,7 +48,7 @@ def test_what_is_wrong_is_one_line_and_starts_no_spark(log_url: str, tmp_path: P
     javaless = command(tmp_path, "--topic", "javaless", "--url", log_url, "--out", "out", path=str(tmp_path))
     assert (unknown.returncode, javaless.returncode) == (1, 1)
     assert unknown.stderr == (
-        "topic persistent://public/default/no-such does not exist in this database: check option topic\n"
+        "topic persistent://public/default/no-such does not exist in this database: check the topic's name and url\n"
     )
     assert javaless.stderr.startswith("Spark needs Java 17 or newer, and there is no java in PATH")
     assert javaless.stderr.count("\n") == 1
