@@ -13,11 +13,9 @@ __all__ = ["register"]
 def register(spark: SparkSession) -> None:
     """Register the format `vela` with this session. Safe to repeat.
 
-    Executors import `pipeline` and `vela` by name, so both must be importable there (docs/how-to/spark.md). Switches on
-    Spark's `spark.sql.python.filterPushdown.enabled`, without which Spark refuses a data source that takes filters.
+    Executors import `pipeline` and `vela` by name, so both must be importable there (docs/how-to/spark.md).
     """
     # Imported here, so that `pipeline.java` can say what is missing even if PySpark is not installed.
     from pipeline.data_source import VelaDataSource
 
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(VelaDataSource)

@@ -37,11 +37,12 @@ class VelaDataSource(DataSource):
 
     def reader(self, schema: StructType) -> BatchReader:
         """Return the batch reader. Raises InvalidOption."""
-        from pipeline.source.batch_reader import BatchReader
+        from pipeline.source.batch_reader import BatchReader, FilteringBatchReader
 
         options = ReadOptions.parse(self.options)
         options.require_batch()
-        return BatchReader(options, column_names(schema))
+        reader = FilteringBatchReader if options.push_filters else BatchReader
+        return reader(options, column_names(schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
         """Return the stream reader. Raises InvalidOption."""

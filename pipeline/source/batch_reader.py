@@ -18,7 +18,7 @@ from pipeline.source.topic_logs import EntryIndex
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BatchReader"]
+__all__ = ["BatchReader", "FilteringBatchReader"]
 
 
 class BatchReader(DataSourceReader):
@@ -28,11 +28,6 @@ class BatchReader(DataSourceReader):
         self._options = options
         self._columns = columns
         self._wanted = EVERYTHING
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Note what the query needs. Returns all filters: Spark applies them to what remains."""
-        self._wanted = read_filter(filters)
-        return filters
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return ranges of about the same size. Raises PipelineError."""
@@ -50,3 +45,17 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the partition's messages. Raises DatabaseUnavailable, EntriesMissing, EntryUnreadable."""
         return read_partition(self._options, self._columns, self._wanted, partition)
+
+
+class FilteringBatchReader(BatchReader):
+    """A batch reader that takes filters.
+
+    A class of its own, because Spark 4.3 refuses a reader with `pushFilters` unless
+    `spark.sql.python.filterPushdown.enabled` is set, and because it plans a DataFrame's read once: all later queries on
+    the same DataFrame, and all branches of one query, get the partitions of the filters that were pushed last.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Note what the query needs. Returns all filters: Spark applies them to what remains."""
+        self._wanted = read_filter(filters)
+        return filters

@@ -27,6 +27,7 @@ _NAMES: Final = (
     "endingTime",
     "failOnDataLoss",
     "onCorrupt",
+    "pushFilters",
     "partitions",
     "partitionBytes",
     "maxRowsPerTrigger",
@@ -107,6 +108,7 @@ class ReadOptions:
     ending_time_ms: int | None
     fail_on_data_loss: bool
     skip_corrupt: bool  # log entries that cannot be decoded and leave them out, instead of failing the job
+    push_filters: bool  # let Spark push filters down; batch reads only
     partitions: int  # the most Spark tasks of a read or micro-batch, each with a connection
     partition_bytes: int  # a task with fewer bytes is not worth its start
     limits: Limits
@@ -147,6 +149,7 @@ class ReadOptions:
             ending_time_ms=values.time_ms("endingTime"),
             fail_on_data_loss=values.boolean("failOnDataLoss", default=True),
             skip_corrupt=values.choice("onCorrupt", ("fail", "skip")) == "skip",
+            push_filters=values.boolean("pushFilters", default=False),
             partitions=values.integer("partitions", 16, least=1, most=1000),
             partition_bytes=values.integer("partitionBytes", 16 << 20, least=1, most=1 << 40),
             limits=Limits(
@@ -168,6 +171,10 @@ class ReadOptions:
 
     def require_stream(self) -> None:
         """Raises InvalidOption for options that only a batch read has."""
+        if "pushFilters" in self.given:
+            raise InvalidOption(
+                "option pushFilters is for batch reads: remove it; Spark filters what a stream reads"
+            )
         for name in _ENDS:
             if name in self.given:
                 raise InvalidOption(
