@@ -15,6 +15,7 @@ __all__ = [
     "InvalidRow",
     "JavaMissing",
     "PipelineError",
+    "SchemaUnusable",
     "SubscriptionNotFound",
     "TopicNotFound",
     "sentence_of",
@@ -43,6 +44,10 @@ class DatabaseUnavailable(PipelineError):
 
 class EntriesMissing(PipelineError):
     """An entry that existed when the read was planned cannot be read. It is never skipped silently."""
+
+
+class SchemaUnusable(PipelineError):
+    """A topic has no schema that Spark can read payloads with."""
 
 
 class DataLost(PipelineError):

@@ -57,3 +57,9 @@ COPY (
 -- Whether a ledger's entries are gone: its row too, unless it is the topic's last one.
 SELECT NOT EXISTS (
     SELECT FROM vela_read_v1.ledgers WHERE ledger_id = %s AND (state = 'open' OR entries > 0))
+
+-- name: schema
+-- A version of a topic's schema, or the latest.
+SELECT version, type, data FROM vela_read_v1.schemas
+WHERE topic_name = %(topic)s AND (%(version)s::bigint IS NULL OR version = %(version)s)
+ORDER BY version DESC LIMIT 1

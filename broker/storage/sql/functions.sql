@@ -92,6 +92,8 @@ CREATE VIEW vela_read_v1.subscriptions AS
     SELECT s.id AS subscription_id, s.topic_id, s.name, s.type, c.mark_delete_ledger, c.mark_delete_entry,
            c.acked_messages
     FROM vela_subscription s JOIN vela_cursor c ON c.subscription_id = s.id;
+CREATE VIEW vela_read_v1.schemas AS
+    SELECT topic_name, version, type, name, data, created_at FROM vela_schema;
 SELECT vela_open_segment_v1((extract(epoch FROM now()) * 1000)::bigint);
 SELECT vela_refresh_entry_views_v1();
 

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pipeline.errors import SchemaUnusable
+from pipeline.schemas import TopicSchema
+from vela.schema import Array, Boolean, Double, Integer, JsonSchema, Long, Map, Record, String
+
+
+def schema(definition: object) -> TopicSchema:
+    return TopicSchema(topic="t", version=3, kind="json", definition=json.dumps(definition))
+
+
+class Address(Record):
+    street = String()
+
+
+class Order(Record):
+    article = String()
+    pieces = Integer()
+    number = Long()
+    price = Double()
+    paid = Boolean()
+    tags = Array(String())
+    counts = Map(Integer())
+    home = Address()
+
+
+def test_a_record_of_the_client_is_a_row() -> None:
+    definition = JsonSchema(Order).schema_info().definition.decode()
+    found = TopicSchema(topic="t", version=0, kind="json", definition=definition).spark_type()
+    assert {field.name: field.dataType.simpleString() for field in found.fields} == {
+        "article": "string",
+        "pieces": "int",
+        "number": "bigint",
+        "price": "double",
+        "paid": "boolean",
+        "tags": "array<string>",
+        "counts": "map<string,int>",
+        "home": "struct<street:string>",
+    }
+
+
+def test_what_else_avro_has() -> None:
+    color = {"type": "enum", "name": "Color", "symbols": ["RED"]}
+    fields = [
+        {"name": "a", "type": ["null", color]},
+        {"name": "b", "type": "Color"},
+        {"name": "c", "type": ["null", "int", "string"]},
+        {"name": "d", "type": {"type": "fixed", "name": "F", "size": 4}},
+        {"name": "e", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ]
+    found = schema({"type": "record", "name": "R", "fields": fields}).spark_type()
+    assert [field.dataType.simpleString() for field in found.fields] == [
+        "string",
+        "string",
+        "string",
+        "binary",
+        "bigint",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("definition", "said"),
+    [
+        ("string", "the schema of t is no record"),
+        (
+            {"type": "record", "name": "R", "fields": [{"name": "next", "type": ["null", "R"]}]},
+            "ValueError: R contains itself",
+        ),
+        ({"type": "record", "name": "R", "fields": [{"name": "x", "type": "Unknown"}]}, "Unknown"),
+        ({}, "version 3 of the schema of t cannot be a Spark type"),
+    ],
+)
+def test_schemas_that_cannot_be_columns(definition: object, said: str) -> None:
+    with pytest.raises(SchemaUnusable, match=said):
+        schema(definition).spark_type()
