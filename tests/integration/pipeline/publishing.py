@@ -11,6 +11,7 @@ from pipeline.checksum import Checksum, message_digest
 from vela.wire.entry import Compression, OutgoingMessage, encode_batch, encode_single, parse_header
 
 __all__ = [
+    "BETWEEN_APPENDS_MS",
     "PUBLISH_TIME_MS",
     "StoredTopic",
     "create_partitioned",
@@ -21,6 +22,7 @@ __all__ = [
 ]
 
 PUBLISH_TIME_MS = 1_760_000_000_123
+BETWEEN_APPENDS_MS = 10
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class StoredTopic:
     size_bytes: int = 0  # of the topic so far
     ledger_start: tuple[int, int] = (0, 0)  # (messages, bytes) of the topic before the open ledger
     sequence_id: int = 0
+    append_ms: int = PUBLISH_TIME_MS  # of the next entry
 
     @property
     def checksum(self) -> Checksum:
@@ -48,11 +51,13 @@ class StoredTopic:
         """Seal the open ledger, if there is one, and open another in a segment."""
         with psycopg.connect(self.url) as connection:
             connection.execute(
-                "UPDATE vela_ledger SET state = 'sealed', entries = %s, messages = %s, size_bytes = %s WHERE id = %s",
+                "UPDATE vela_ledger SET state = 'sealed', entries = %s, messages = %s, size_bytes = %s,"
+                " last_append_ms = %s WHERE id = %s",
                 (
                     self.entries,
                     self.messages - self.ledger_start[0],
                     self.size_bytes - self.ledger_start[1],
+                    self.append_ms - BETWEEN_APPENDS_MS,
                     self.ledger_id,
                 ),
             )
@@ -125,9 +130,20 @@ class StoredTopic:
                     self.size_bytes += len(data)
                     self.sequence_id += count
                     copy.write_row(
-                        (self.ledger_id, self.entries, count, 0, 0, 0, self.messages, self.size_bytes, data)
+                        (
+                            self.ledger_id,
+                            self.entries,
+                            count,
+                            0,
+                            self.append_ms,
+                            0,
+                            self.messages,
+                            self.size_bytes,
+                            data,
+                        )
                     )
                     self.entries += 1
+                    self.append_ms += BETWEEN_APPENDS_MS
         return self.ledger_id, first
 
 

@@ -15,15 +15,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.checksum import checksum_of_frame
-from pipeline.errors import InvalidOption, PipelineError, sentence_of
+from pipeline.errors import InvalidOption, PipelineError, SchemaUnusable, sentence_of
 from pipeline.jobs.export_parquet import export
+from pipeline.schemas import expand, topic_schema
 from pipeline.source.columns import ARROW_SCHEMA
 from tests.integration.pipeline.publishing import (
+    BETWEEN_APPENDS_MS,
     PUBLISH_TIME_MS,
     StoredTopic,
     create_partitioned,
+    create_subscription,
     create_topic,
     open_segment,
+    trim_first_ledger,
 )
 from vela.wire.entry import Compression, OutgoingMessage, encode_single
 from vela.wire.message_id import MessageId
@@ -169,6 +173,87 @@ def test_the_end_can_be_given(read: Read, log_url: str) -> None:
     assert until(f"{middle}:99").count() == 8
     assert until("-1:-1").count() == 0
     assert f"beyond the last entry {topic.ledger_id}:3" in refused(until(f"{topic.ledger_id}:4").count)
+
+
+def numbered(log_url: str, name: str) -> StoredTopic:
+    """Three ledgers with the messages 0 to 11, stored ten milliseconds apart; every third has a key."""
+    topic = create_topic(log_url, name)
+    for number in range(12):
+        if number % 4 == 0:
+            topic.open_ledger(1)
+        topic.publish(
+            OutgoingMessage(payload=b"%d" % number, key=None if number % 3 else "key"), Compression.ZSTD
+        )
+    return topic
+
+
+def numbers(frame: DataFrame) -> list[int]:
+    return sorted(int(row.value) for row in frame.select("value").collect())
+
+
+def test_a_read_can_start_and_end_anywhere(read: Read, log_url: str) -> None:
+    topic = numbered(log_url, "anywhere")
+    middle = topic.ledger_id - 1
+    at_ms = [PUBLISH_TIME_MS + BETWEEN_APPENDS_MS * number for number in range(12)]
+
+    def found(**options: str) -> list[int]:
+        return numbers(read("anywhere", **options))
+
+    assert found(startingOffsets=json.dumps({"anywhere": f"{middle}:1"})) == [6, 7, 8, 9, 10, 11]
+    assert found(startingOffsets="latest") == []
+    assert found(startingTime=str(at_ms[5]), endingTime=str(at_ms[9])) == [5, 6, 7, 8]
+    begin = datetime.fromtimestamp((at_ms[10] - 1) / 1000, UTC).isoformat()
+    assert found(startingTime=begin) == [10, 11]
+    create_subscription(topic, "billing", last_acked=0)
+    assert found(predefinedSubscription="billing") == [9, 10, 11]
+    trim_first_ledger(topic)
+    early = {"startingOffsets": json.dumps({"anywhere": f"{middle - 1}:1"})}
+    assert "retention trims ledgers" in refused(read("anywhere", **early).count)
+    assert found(failOnDataLoss="false", **early) == list(range(4, 12))
+    assert "does not belong to" in refused(read("anywhere", startingOffsets='{"elsewhere": "5:7"}').count)
+
+
+def test_the_schema_chooses_columns(spark: SparkSession, log_url: str) -> None:
+    numbered(log_url, "chosen")
+    reader = spark.read.format("vela").options(topic="chosen", url=log_url)
+    frame = reader.schema("__entryId BIGINT, value BINARY").load()
+    assert frame.columns == ["__entryId", "value"]
+    assert numbers(frame) == list(range(12))
+    assert "the schema has a column price" in refused(reader.schema("price INT").load().count)
+    assert "column value as string: it is binary" in refused(reader.schema("value STRING").load().count)
+
+
+def test_several_topics_are_one_frame(read: Read, log_url: str) -> None:
+    for name in ("several-a", "several-b"):
+        numbered(log_url, name)
+    both = {"topics": "several-a, several-b"}
+    reader = read("several-a").sparkSession.read.format("vela").option("url", log_url)
+    assert reader.options(**both).load().count() == 24
+    pattern = read("several-a").sparkSession.read.format("vela").option("url", log_url)
+    assert pattern.option("topicsPattern", "several-.").load().count() == 24
+    assert "there are no topics like persistent://public/default/nothing-.*" in refused(
+        pattern.option("topicsPattern", "nothing-.*").load().count
+    )
+
+
+def test_the_fields_of_a_json_topic_are_columns(read: Read, log_url: str) -> None:
+    topic = create_topic(log_url, "json")
+    topic.open_ledger(1)
+    topic.publish(OutgoingMessage(payload=b'{"article": "tea", "pieces": 3}'))
+    with pytest.raises(SchemaUnusable, match="has no schema"):
+        topic_schema(url=log_url, topic="json")
+    fields = [{"name": "article", "type": ["null", "string"]}, {"name": "pieces", "type": "int"}]
+    definition = json.dumps({"type": "record", "name": "Order", "fields": fields})
+    with psycopg.connect(log_url) as connection:
+        connection.execute(
+            "INSERT INTO vela_schema (topic_name, version, type, name, data, properties, created_at)"
+            " VALUES (%s, 0, 2, 'Order', %s, '{}', now())",
+            (topic.name, definition.encode()),
+        )
+    frame = expand(read("json"), topic_schema(url=log_url, topic="json"))
+    assert frame.columns[:3] == ["article", "pieces", "__key"]
+    (row,) = frame.collect()
+    assert (row.article, row.pieces, row["__entryId"]) == ("tea", 3, 0)
 
 
 def test_entries_that_cannot_be_decoded(

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.datasource import DataSourceReader
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
+
+from pipeline.data_source import VelaDataSource
+from pipeline.errors import InvalidOption
+
+READ = {"topic": "t", "url": "postgresql://vela@127.0.0.1/vela"}
+WRITE = {"topic": "t", "serviceUrl": "pulsar://127.0.0.1:6650"}
+VALUE = StructType([StructField("value", BinaryType())])
+
+
+def test_a_reader_takes_filters_only_if_it_is_asked_to() -> None:
+    """Spark decides by whether the method is overridden."""
+    plain = VelaDataSource(dict(READ)).reader(VALUE)
+    asked = VelaDataSource({**READ, "pushFilters": "true"}).reader(VALUE)
+    assert type(plain).pushFilters is DataSourceReader.pushFilters
+    assert type(asked).pushFilters is not DataSourceReader.pushFilters
+    with pytest.raises(InvalidOption, match="option pushFilters is for batch reads"):
+        VelaDataSource({**READ, "pushFilters": "true"}).streamReader(VALUE)
+
+
+def test_what_a_read_and_a_write_refuse() -> None:
+    with pytest.raises(InvalidOption, match="the schema has column value as bigint: it is binary"):
+        VelaDataSource(dict(READ)).reader(StructType([StructField("value", LongType())]))
+    with pytest.raises(InvalidOption, match="a topic cannot be overwritten"):
+        VelaDataSource(dict(WRITE)).writer(VALUE, overwrite=True)
+    with pytest.raises(InvalidOption, match="output mode complete"):
+        VelaDataSource(dict(WRITE)).streamWriter(VALUE, overwrite=True)
+    with pytest.raises(InvalidOption, match="option writeId is for batch writes"):
+        VelaDataSource({**WRITE, "writeId": "w"}).streamWriter(VALUE, overwrite=False)
+    with pytest.raises(InvalidOption, match="option serviceUrl is missing"):
+        VelaDataSource({"topic": "t"}).writer(VALUE, overwrite=False)
