@@ -4,6 +4,12 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
+# Where Python may not write bytecode beside the sources, the tests keep it in .venv: each of the hundreds of processes
+# that they start would compile everything again.
+ifdef PYTHONDONTWRITEBYTECODE
+BYTECODE := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/bytecode
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help run test demo chaos faults soak pipeline-soak matrix mutate bench check docker-check format lock proto
 .SILENT:
@@ -16,7 +22,7 @@ run: server ## start Vela: PostgreSQL, broker, console, worker, beat
 
 test: development ## run all tests, WORKERS=2 files at a time; PYTEST="..." passes arguments to pytest
 	$(RUN) -m config.run.test_tools
-	$(RUN) -m pytest --numprocesses=$(or $(WORKERS),2) --dist=loadfile --no-loadscope-reorder $(PYTEST)
+	$(BYTECODE) $(RUN) -m pytest --numprocesses=$(or $(WORKERS),2) --dist=loadfile --no-loadscope-reorder $(PYTEST)
 
 demo: python ## publish and consume demo messages, so that a running Vela's console has something to show
 	$(PYTHON) config/run/bootstrap.py demo
