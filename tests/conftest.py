@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from config.environment import database_parts
 from config.run.postgres.server import PostgresServer
 from tests.matrix.marks import pytest_collection_modifyitems as pytest_collection_modifyitems
 from tests.support.postgres import fresh_database, migrate, postgres_15, started_postgres
+from tests.support.vela import VelaProcess, made_data, started_vela
 
 # `make test` tries the same examples each time; `make soak` tries others. An example may take long on a busy machine.
 settings.register_profile(
@@ -115,3 +117,17 @@ def django_db_modify_db_settings(postgres: PostgresServer) -> None:
         for each in (settings.DATABASES[alias], connections[alias].settings_dict):
             each.update(parts)
             each["OPTIONS"].pop("pool", None)
+
+
+@pytest.fixture(scope="session")
+def vela_data() -> Iterator[Path]:
+    """What the Velas of this session start on: each copies it."""
+    with made_data() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def vela(vela_data: Path) -> Iterator[VelaProcess]:
+    """A whole Vela of the module's own, started as `make run` starts it a second time: tests may stop and kill it."""
+    with started_vela(data=vela_data) as process:
+        yield process

@@ -1,4 +1,4 @@
-"""Whole Velas. They end with this folder: one that idles beside the rest of a run takes processor time from it."""
+"""The Vela that these tests share. It ends with them: beside the rest of a run it would take 9 % of a core to idle."""
 
 from __future__ import annotations
 
@@ -7,25 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.vela import VelaProcess, made_data, started_vela
-
-
-@pytest.fixture(scope="package")
-def vela_data() -> Iterator[Path]:
-    """What the Velas of this folder start on: each copies it."""
-    with made_data() as folder:
-        yield folder
+from tests.support.vela import VelaProcess, started_vela
 
 
 @pytest.fixture(scope="package")
 def shared_vela(vela_data: Path) -> Iterator[VelaProcess]:
     """A whole Vela shared by tests of this folder: give topics names of the test's own, kill nothing."""
-    with started_vela(data=vela_data) as process:
-        yield process
-
-
-@pytest.fixture(scope="module")
-def vela(vela_data: Path) -> Iterator[VelaProcess]:
-    """A whole Vela of the module's own, started as `make run` starts it a second time: tests may stop and kill it."""
     with started_vela(data=vela_data) as process:
         yield process
