@@ -20,7 +20,7 @@ from django.test import Client
 from django.utils.timezone import now
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from broker.models import Act, Cursor
+from broker.models import Act, ConsumerSession, Cursor
 from config.environment import PROJECT_DIR
 from tests.integration.console.shop import Shop
 from tests.support.browser import chromium as chromium
@@ -294,3 +294,19 @@ def test_nothing_spills_over_a_narrow_window(page: Page, theme: str, shop: Shop)
     ):
         page.goto(address)
         assert page.evaluate("document.documentElement.scrollWidth") <= 420, address
+
+
+def test_a_cure_opens_its_form_filled_in(page: Page, shop: Shop) -> None:
+    ConsumerSession.objects.update(blocked=False, permits=5, writable=True)
+    page.goto(BILLING)
+    page.click("#part-why a:text('Skip only this message')")
+    page.wait_for_url("**/act/skip_one?id=*")
+    assert page.input_value("#id") == f"{shop.sealed.pk}:5"
+
+
+def test_a_long_name_in_a_finding_does_not_spill_over_a_phone(page: Page, shop: Shop) -> None:
+    ConsumerSession.objects.update(name="c" * 300)
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.goto(BILLING)
+    assert "c" * 300 in page.inner_text("#part-why .words >> nth=0")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
