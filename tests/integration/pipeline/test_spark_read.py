@@ -213,6 +213,40 @@ def test_a_read_can_start_and_end_anywhere(read: Read, log_url: str) -> None:
     assert "does not belong to" in refused(read("anywhere", startingOffsets='{"elsewhere": "5:7"}').count)
 
 
+def test_a_frame_may_be_used_in_several_queries(read: Read, log_url: str) -> None:
+    topic = numbered(log_url, "reused")
+    frame = read("reused")
+    assert numbers(frame.where("__key = cast('key' as binary)")) == [0, 3, 6, 9]
+    topic.publish(OutgoingMessage(payload=b"12"))
+    assert numbers(frame.where("__partition = 0 or __entryId = 3")) == [3, 7, 11]
+    assert numbers(frame) == list(range(12)), "Spark plans a frame's read once"
+    assert numbers(read("reused")) == list(range(13))
+
+
+def test_filters_that_are_pushed_down_leave_out_nothing_that_is_wanted(
+    spark: SparkSession, read: Read, log_url: str
+) -> None:
+    topic = numbered(log_url, "filtered")
+    at = "timestamp_millis({})".format
+
+    def found(condition: str) -> list[int]:
+        return numbers(read("filtered", pushFilters="true").where(condition))
+
+    with pytest.raises(PySparkException, match="filterPushdown"):
+        found("__entryId = 1")
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        assert found("__key = cast('key' as binary)") == [0, 3, 6, 9]
+        assert found(f"__ledgerId = {topic.ledger_id - 1} and __entryId > 1") == [6, 7]
+        between = f"__appendTime > {at(PUBLISH_TIME_MS + 30)} and __appendTime <= {at(PUBLISH_TIME_MS + 60)}"
+        assert found(between) == [4, 5, 6]
+        assert found(f"__publishTime = {at(PUBLISH_TIME_MS)}") == list(range(12))
+        assert found(f"__publishTime > {at(PUBLISH_TIME_MS)}") == []
+        assert found("__topic like '%elsewhere'") == []
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
 def test_the_schema_chooses_columns(spark: SparkSession, log_url: str) -> None:
     numbered(log_url, "chosen")
     reader = spark.read.format("vela").options(topic="chosen", url=log_url)
