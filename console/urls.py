@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.contrib.auth.views import LogoutView
 from django.urls import path
-from django.views.generic import RedirectView
 
 import console.addresses  # noqa: F401 - registers how names are written in addresses
 from console.views.act import act, apply, undo
@@ -13,6 +12,7 @@ from console.views.acts import acts
 from console.views.login import Login
 from console.views.message import message, raw_message
 from console.views.messages import export_messages, messages
+from console.views.overview import overview
 from console.views.subscription import subscription
 from console.views.theme import theme
 from console.views.topic import topic
@@ -22,7 +22,7 @@ from console.views.troubles import troubles
 app_name = "console"
 
 urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="console:topics"), name="home"),
+    path("", overview, name="home"),
     path("login", Login.as_view(), name="login"),
     path("logout", LogoutView.as_view(next_page="console:login"), name="logout"),
     path("theme", theme, name="theme"),

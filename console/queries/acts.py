@@ -8,7 +8,7 @@ from typing import Any
 
 from console.queries.database import fetch
 
-__all__ = ["LOG_ROWS", "ActRow", "ActsAsked", "act_log", "acts_of"]
+__all__ = ["LOG_ROWS", "ActRow", "ActsAsked", "act_log", "acts_of", "latest_acts"]
 
 LOG_ROWS = 50
 RECENT = 8
@@ -53,10 +53,20 @@ def acts_of(subscription_id: int) -> list[ActRow]:
     return fetch(ActRow, "acts", "of_subscription", {"subscription_id": subscription_id, "limit": RECENT})
 
 
+def latest_acts() -> list[ActRow]:
+    """Return the latest acts of everything. One query."""
+    return _log(ActsAsked(), RECENT)
+
+
 def act_log(asked: ActsAsked) -> tuple[list[ActRow], int | None]:
     """Return a page of the log, newest first, and the `before` of the next page. One query."""
+    rows = _log(asked, LOG_ROWS + 1)
+    return rows[:LOG_ROWS], rows[LOG_ROWS - 1].id if len(rows) > LOG_ROWS else None
+
+
+def _log(asked: ActsAsked, limit: int) -> list[ActRow]:
     search = asked.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    rows = fetch(
+    return fetch(
         ActRow,
         "acts",
         "log",
@@ -65,7 +75,6 @@ def act_log(asked: ActsAsked) -> tuple[list[ActRow], int | None]:
             "kind": asked.kind,
             "state": asked.state,
             "before": asked.before,
-            "limit": LOG_ROWS + 1,
+            "limit": limit,
         },
     )
-    return rows[:LOG_ROWS], rows[LOG_ROWS - 1].id if len(rows) > LOG_ROWS else None

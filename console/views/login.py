@@ -16,7 +16,7 @@ class Login(LoginView):
 
     template_name = "console/pages/login.html"
     redirect_authenticated_user = True
-    next_page = "console:topics"
+    next_page = "console:home"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Return Django's context and the frame's."""

@@ -5,7 +5,7 @@
   document.documentElement.classList.add("js");
 
   let before = "";
-  const go = { t: "/topics", a: "/acts" };
+  const go = { o: "/", t: "/topics", a: "/acts" };
 
   function step(by) {
     const rows = [...document.querySelectorAll("[data-row]")].filter((row) => row.querySelector("a"));

@@ -17,7 +17,7 @@ def test_in_and_out(nobody: Client) -> None:
     assert "correct username and password" in text_of(wrong)
     right = nobody.post("/login?next=/acts", {"username": "ada", "password": "tested-7", "next": "/acts"})
     assert right["Location"] == "/acts"
-    assert nobody.get("/")["Location"] == "/topics"
+    assert nobody.get("/").status_code == 200
     assert nobody.post("/logout")["Location"] == "/login"
     assert nobody.get("/topics").status_code == 302
 
@@ -27,7 +27,7 @@ def test_login_does_not_lead_elsewhere(nobody: Client) -> None:
     answer = nobody.post(
         "/login", {"username": "ada", "password": "tested-7", "next": "https://elsewhere.example/"}
     )
-    assert answer["Location"] == "/topics"
+    assert answer["Location"] == "/"
 
 
 @pytest.mark.parametrize(("asked", "shown"), [("dark", "dark"), ("light", "light"), ("plaid", "auto")])

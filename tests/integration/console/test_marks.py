@@ -32,6 +32,7 @@ NAME = f"bill{UNSEEN}\x1b\x85\u2028ing"
 PLACE = f"/t/persistent/public/default/{quote(f'tea{UNSEEN}pot')}"
 SUBSCRIPTION = f"{PLACE}/s/{quote(NAME)}"
 ADDRESSES = [
+    "/",
     "/topics",
     f"/topics?q={quote(UNSEEN)}",
     PLACE,

@@ -1,0 +1,48 @@
+"""What an operator looks at first: the subscriptions that do not get on, over all topics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.models import SubscriptionState
+from console.queries.database import fetch
+
+__all__ = ["COUNTED", "WORST", "StateCount", "WorstRow", "state_counts", "worst_subscriptions"]
+
+WORST = 12
+COUNTED = 1000  # subscriptions of one state; beyond that the page says "more than"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorstRow:
+    """A subscription that is stuck, falling behind, paused or draining. Its numbers are the broker's last report."""
+
+    id: int
+    name: str
+    topic_id: int
+    topic_name: str
+    backlog_messages: int
+    state: int
+    state_since_ms: int
+    drain_s: int | None
+    message_rate_in: float | None
+    message_rate_acked: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateCount:
+    """The number of subscriptions in a state."""
+
+    state: int
+    subscriptions: int  # at most COUNTED + 1
+
+
+def worst_subscriptions() -> list[WorstRow]:
+    """Return the worst subscriptions, the worst state first and in it the longest. One query."""
+    last = SubscriptionState.DRAINING.value
+    return fetch(WorstRow, "overview", "worst", {"last_state": last, "limit": WORST})
+
+
+def state_counts() -> list[StateCount]:
+    """Count the subscriptions of each state, the worst first. One query, which reads a bounded part of an index."""
+    return fetch(StateCount, "overview", "states", {"limit": COUNTED + 1})

@@ -1,0 +1,78 @@
+"""The first page: which subscriptions do not get on and why, what everything does, and the latest acts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from console.access import Rights, viewer
+from console.blocks import Source, answer
+from console.diagnosis.diagnose import diagnose
+from console.diagnosis.findings import Finding
+from console.queries.acts import latest_acts
+from console.queries.diagnosis import read_parts, snapshot_of
+from console.queries.history import history_of_everything
+from console.queries.overview import COUNTED, WorstRow, state_counts, worst_subscriptions
+from console.queries.subscription import SubscriptionHead, subscription_head
+from console.views.history import history_sources
+from console.words.subscriptions import STATE_WORDS
+
+__all__ = ["overview"]
+
+EXPLAINED = 4  # rows with their cause, which takes ten queries each
+EVERY_S = 10  # a subscription that becomes stuck is not on the page yet, so no event of it comes here
+
+
+@require_safe
+@viewer
+def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
+    """Show the worst subscriptions with cause and cure. At most ten queries, and ten for each cause."""
+    rows = worst_subscriptions()
+    sources = [
+        Source(
+            name="worst",
+            template="console/parts/overview/worst.html",
+            live=tuple(f"sub:{row.id}" for row in rows),
+            every_s=EVERY_S,
+            context=lambda: _worst(rows),
+        ),
+        *history_sources(
+            request,
+            request.GET.get("range", ""),
+            address=reverse("api:history"),
+            charts=("backlog", "rates", "stored"),
+            read=lambda: history_of_everything(request.GET.get("range", "")),
+        ),
+        Source(
+            name="acts",
+            template="console/parts/overview/acts.html",
+            live=("acts",),
+            context=lambda: {"rows": latest_acts()},
+        ),
+    ]
+    return answer(request, rights, "console/pages/overview.html", sources, {"nav": "overview"})
+
+
+def _worst(rows: list[WorstRow]) -> Mapping[str, Any]:
+    explained = [(row, *_explained(row)) for row in rows[:EXPLAINED]]
+    counts = [(STATE_WORDS[each.state - 1], each) for each in state_counts() if each.subscriptions]
+    return {
+        "rows": [*explained, *((row, None, None) for row in rows[EXPLAINED:])],
+        "counts": counts,
+        "counted": COUNTED,
+        "judged": bool(counts),
+    }
+
+
+def _explained(row: WorstRow) -> tuple[SubscriptionHead | None, Finding | None]:
+    """Return the leading finding; None if the subscription was just deleted."""
+    head = subscription_head(row.topic_name, row.name)
+    if head is None:
+        return None, None
+    snapshot = snapshot_of(head, read_parts(head), now_ms=int(time.time() * 1000))
+    return head, None if snapshot is None else diagnose(snapshot)[0]
