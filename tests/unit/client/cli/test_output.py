@@ -16,7 +16,8 @@ ROWS = [("orders", "1", "2 kB", "3 s"), ("a-longer-name", "1,000", "2 kB", "30 m
 def shown(monkeypatch: pytest.MonkeyPatch, width: int | None) -> list[str]:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: width is not None, raising=False)
     monkeypatch.setattr(
-        "vela.cli.text.output.shutil.get_terminal_size", lambda: os.terminal_size((width or 0, 20))
+        "vela.cli.text.output.shutil.get_terminal_size",
+        lambda *_, **__: os.terminal_size((width or 0, 20)),  # pytest asks too, while the test runs
     )
     made = table(COLUMNS, ROWS, right=("backlog",), spare=("last", "unknown", "stored"))
     return [str(column.header) for column in made.columns]
