@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from console.access import Rights, viewer
 from console.blocks import Source, answer
 from console.diagnosis.diagnose import diagnose
-from console.diagnosis.findings import Finding
+from console.diagnosis.findings import Cure, Finding
 from console.queries.acts import latest_acts
 from console.queries.diagnosis import read_parts, snapshot_of
 from console.queries.history import history_of_everything
@@ -62,17 +62,18 @@ def _worst(rows: list[WorstRow]) -> Mapping[str, Any]:
     explained = [(row, *_explained(row)) for row in rows[:EXPLAINED]]
     counts = [(STATE_WORDS[each.state - 1], each) for each in state_counts() if each.subscriptions]
     return {
-        "rows": [*explained, *((row, None, None) for row in rows[EXPLAINED:])],
+        "rows": [*explained, *((row, None, None, None) for row in rows[EXPLAINED:])],
         "counts": counts,
         "counted": COUNTED,
         "judged": bool(counts),
     }
 
 
-def _explained(row: WorstRow) -> tuple[SubscriptionHead | None, Finding | None]:
-    """Return the leading finding; None if the subscription was just deleted."""
+def _explained(row: WorstRow) -> tuple[SubscriptionHead | None, Finding | None, Cure | None]:
+    """Return the leading finding and the first act that cures it; None if the subscription was just deleted."""
     head = subscription_head(row.topic_name, row.name)
-    if head is None:
-        return None, None
-    snapshot = snapshot_of(head, read_parts(head), now_ms=int(time.time() * 1000))
-    return head, None if snapshot is None else diagnose(snapshot)[0]
+    snapshot = head and snapshot_of(head, read_parts(head), now_ms=int(time.time() * 1000))
+    if not snapshot:
+        return head, None, None
+    finding = diagnose(snapshot)[0]
+    return head, finding, next((cure for cure in finding.cures if cure.act), None)
