@@ -148,11 +148,16 @@ def part(context: Context, block: Block) -> dict[str, Any]:
 
 @register.simple_tag(takes_context=True)
 def ago(context: Context, then: int | datetime | None) -> SafeString | str:
-    """Write how long ago a time was, with the exact time as its title. 0 and None are unknown."""
+    """Write how long ago a time was, with the exact time as its title. 0 and None are unknown.
+
+    A number that no clock shows is written as it is.
+    """
     then_ms = _milliseconds(then)
     if not then_ms:
         return numerals.UNKNOWN
     now_ms = context["now_ms"]
+    if not numerals.is_time(then_ms):
+        return numerals.clock(then_ms, now_ms)
     return format_html(
         '<time class="ago" datetime="{}" title="{} UTC">{}</time>',
         _iso(then_ms),
@@ -163,11 +168,16 @@ def ago(context: Context, then: int | datetime | None) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def moment(context: Context, then: int | datetime | None) -> SafeString | str:
-    """Write a time, and how long ago it was in brackets. 0 and None are unknown."""
+    """Write a time, and how long ago it was in brackets. 0 and None are unknown.
+
+    A number that no clock shows is written as it is.
+    """
     then_ms = _milliseconds(then)
     if not then_ms:
         return numerals.UNKNOWN
     now_ms = context["now_ms"]
+    if not numerals.is_time(then_ms):
+        return numerals.clock(then_ms, now_ms)
     return format_html(
         '<span class="moment"><time datetime="{}">{}</time> <span class="in-brackets">'
         '<time class="ago" datetime="{}">{}</time></span></span>',

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from broker.acts.requests import TYPED_ABOVE_MESSAGES
-from console.words.numerals import count
+from console.words.numerals import count, is_time
 
 __all__ = ["KINDS", "STATES", "acked_meanwhile", "asked", "must_type_name", "sentence", "state_word", "title"]
 
@@ -134,6 +134,8 @@ def _expire(parameters: Mapping[str, Any]) -> str:
 
 
 def _moment(time_ms: int) -> str:
+    if not is_time(time_ms):
+        return f"{time_ms} (not a time)"
     moment = datetime.fromtimestamp(time_ms / 1000, UTC)
     return f"{moment.isoformat(' ', 'milliseconds').removesuffix('+00:00')} UTC"
 

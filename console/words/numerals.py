@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-__all__ = ["UNKNOWN", "ago", "clock", "count", "rate", "read_time_ms", "size", "span"]
+__all__ = ["UNKNOWN", "ago", "clock", "count", "is_time", "rate", "read_time_ms", "size", "span"]
 
 UNKNOWN = "–"
 _GAP = "\u202f"  # narrow space that does not break
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
+_FIRST_MS = -62_135_596_800_000  # the year 1, where datetime begins
+_LAST_MS = 253_402_300_799_000  # the last second of the year 9999, where it ends
 
 
 def count(number: int | None) -> str:
@@ -60,8 +62,15 @@ def ago(then_ms: int, now_ms: int) -> str:
     return f"{span((now_ms - then_ms) / 1000)} ago"
 
 
+def is_time(then_ms: int) -> bool:
+    """Whether a number of milliseconds since 1970 is in the years 1 to 9999. Clients may send any number."""
+    return _FIRST_MS <= then_ms <= _LAST_MS
+
+
 def clock(then_ms: int, now_ms: int) -> str:
     """Write a time in UTC with milliseconds, and its date if that is not today."""
+    if not is_time(then_ms):
+        return f"{then_ms} (not a time)"
     then = datetime.fromtimestamp(then_ms / 1000, UTC)
     text = then.strftime("%H:%M:%S.") + f"{then.microsecond // 1000:03d}"
     if then.date() == datetime.fromtimestamp(now_ms / 1000, UTC).date():

@@ -187,3 +187,42 @@ def test_delayed_and_before_the_subscription(operator: Client, db: None) -> None
     assert "late ○ delayed due in" in words
     assert "Not delivered before 2096-10-02 07:06:40.000" in words
     assert "The topic has no subscription" not in words
+
+
+def test_times_that_no_clock_shows_are_written_as_numbers(operator: Client, db: None) -> None:
+    """A client may send any 64 bits as a time."""
+    far_ms = 2**63 - 1
+    log = write_log(
+        ODD,
+        [
+            encode_single(
+                producer_name="till",
+                sequence_id=1,
+                publish_time_ms=far_ms,
+                event_time_ms=far_ms,
+                payload=b"x",
+            )
+        ],
+        deliver_at_ms=far_ms,
+    )
+    subscription = Subscription.objects.create(topic=log.topic, name="billing", type="Shared")
+    Cursor.objects.create(
+        subscription=subscription,
+        mark_delete_ledger=log.ledgers[0].pk,
+        mark_delete_entry=-1,
+        acked_messages=0,
+        acked_entries=0,
+        acked_bytes=0,
+    )
+    words = text_of(operator.get(f"{ODD_PAGE}/{log.spot(0)}"))
+    assert words.count(f"{far_ms} (not a time)") >= 3  # published, event, deliver at
+    topic_page = ODD_PAGE.removesuffix("/m")
+    found = text_of(operator.get(f"{topic_page}/messages?sub=billing"))
+    assert f"published {far_ms} (not a time)" in found
+    assert f"due {far_ms} (not a time)" in found
+    assert operator.get(f"{topic_page}/s/billing").status_code == 200
+    api = "/api/v1/topics/persistent/public/default/odd/messages"
+    assert operator.get(api).json()["messages"][0]["publish_ms"] == far_ms
+    assert operator.get(f"{api}/{log.spot(0)}").json()["event_ms"] == far_ms
+    line = b"".join(operator.get(f"{topic_page}/messages/export").streaming_content)  # type: ignore[attr-defined]
+    assert json.loads(line.splitlines()[0])["deliver_at_ms"] == far_ms

@@ -65,3 +65,9 @@ def test_ago_looks_both_ways() -> None:
 )
 def test_preview_is_short_text_or_hexadecimal(payload: bytes, preview: tuple[str, bool]) -> None:
     assert preview_of(payload) == preview
+
+
+@pytest.mark.parametrize("far_ms", [2**63 - 1, 253_402_300_800_000, -(2**63)])
+def test_a_number_that_no_clock_shows_is_written_as_it_is(far_ms: int) -> None:
+    assert numerals.clock(far_ms, 7) == f"{far_ms} (not a time)"
+    assert numerals.clock(7, 7) == "00:00:00.007"
