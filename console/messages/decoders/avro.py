@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from console.messages.decoders.failures import CannotDecode
 
 __all__ = ["decode_avro"]
 
+_Names = Mapping[str, object]  # the named types of a schema
+
 
 def decode_avro(data: bytes, definition: bytes) -> Any:
     """Decode one record without a header. Raises CannotDecode."""
     try:
         import fastavro
+
+        # The compiled reader overflows the C stack on a record that contains itself, and takes the process with it.
+        from fastavro._read_py import schemaless_reader
     except ImportError:
         raise CannotDecode("fastavro is not installed in the console: install vela[avro]") from None
     source = io.BytesIO(data)
     try:
-        schema = json.loads(bytes(definition))
-        if _has_empty_items(schema):
-            # The payload may then claim any number of items without a byte for them.
-            raise CannotDecode("the schema has an array of values without content")
-        value = fastavro.schemaless_reader(source, fastavro.parse_schema(schema), None)
+        names: dict[str, Any] = {}
+        schema = fastavro.parse_schema(json.loads(bytes(definition)), names)
+        if any(_repeats_nothing(each, names) for each in (schema, *names.values())):
+            # The payload may then stand for any number of values without a byte for them.
+            raise CannotDecode("the schema has an array or a record of values without content")
+        value = schemaless_reader(source, schema, None)
     except CannotDecode:
         raise
     except Exception as error:
@@ -34,24 +41,33 @@ def decode_avro(data: bytes, definition: bytes) -> Any:
     return value
 
 
-def _has_empty_items(schema: object) -> bool:
-    """Whether a part of the schema is an array of null, or of records and fixed values of no size."""
+def _repeats_nothing(schema: object, names: _Names) -> bool:
+    """Whether an item of an array or a field of a record, in a part of the schema, takes no byte.
+
+    Does not follow names: the caller passes each named type too.
+    """
     if isinstance(schema, list):
-        return any(_has_empty_items(each) for each in schema)
+        return any(_repeats_nothing(each, names) for each in schema)
     if not isinstance(schema, dict):
         return False
-    if schema.get("type") == "array" and _is_empty(schema.get("items")):
+    inside = [field["type"] for field in schema["fields"]] if _is_record(schema) else []
+    if schema.get("type") == "array":
+        inside.append(schema["items"])
+    if any(_is_empty(each, names) for each in inside):
         return True
-    return any(_has_empty_items(each) for each in schema.values())
+    return any(_repeats_nothing(each, names) for each in (*inside, schema.get("values")))
 
 
-def _is_empty(schema: object) -> bool:
+def _is_empty(schema: object, names: _Names) -> bool:
+    """Whether a value takes no byte. A branch of a union always takes one."""
+    if isinstance(schema, str):
+        schema = names.get(schema, schema)
     if not isinstance(schema, dict):
         return schema == "null"
-    kind = schema.get("type")
-    if kind == "record":
-        fields = schema.get("fields")
-        return isinstance(fields, list) and all(
-            isinstance(each, dict) and _is_empty(each.get("type")) for each in fields
-        )
-    return (kind == "fixed" and not schema.get("size")) or (kind != schema and _is_empty(kind))
+    if _is_record(schema):
+        return not schema["fields"]  # one whose fields are all empty is refused for its fields
+    return schema.get("type") == "null" or (schema.get("type") == "fixed" and not schema.get("size"))
+
+
+def _is_record(schema: Mapping[str, Any]) -> bool:
+    return schema.get("type") in ("record", "error")

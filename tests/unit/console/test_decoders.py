@@ -117,18 +117,48 @@ def test_avro() -> None:
     assert decoded(DOCUMENT, a_schema(4, ORDER)).decoder == "JSON"
 
 
-@pytest.mark.parametrize(
-    "items",
-    ["null", {"type": "record", "name": "E", "fields": []}, {"type": "fixed", "name": "F", "size": 0}],
-)
-def test_an_avro_payload_cannot_claim_endless_items(items: Any) -> None:
-    schema = {
+EMPTY = {"type": "record", "name": "E", "fields": []}
+
+
+def record(**fields: Any) -> dict[str, Any]:
+    return {
         "type": "record",
         "name": "R",
-        "fields": [{"name": "all", "type": {"type": "array", "items": items}}],
+        "fields": [{"name": name, "type": fields[name]} for name in fields],
     }
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        record(all={"type": "array", "items": "null"}),
+        record(all={"type": "array", "items": EMPTY}),
+        record(all={"type": "array", "items": {**EMPTY, "type": "error"}}),
+        record(all={"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}),
+        record(one=["null", EMPTY], all={"type": "array", "items": "E"}),
+        record(one=["null", {**EMPTY, "namespace": "n.s"}], all={"type": "array", "items": "n.s.E"}),
+        record(all={"type": "map", "values": {"type": "array", "items": {"type": "null"}}}),
+        record(all={"type": "array", "items": {**record(a="null"), "name": "N"}}),
+        record(
+            a=["null", EMPTY],
+            b={**record(a="E", b="E"), "name": "B"},
+            c={**record(a="B", b="B"), "name": "C"},
+        ),
+    ],
+)
+def test_an_avro_payload_cannot_claim_endless_values(schema: Any) -> None:
     endless = b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"
     assert "without content" in tried(decoded(endless, a_schema(4, schema)))["Avro schema, version 3"]
+
+
+def test_an_avro_record_may_contain_itself() -> None:
+    tree = record(name="string", next=["null", "R"])
+    value = {"name": "a", "next": {"name": "b", "next": None}}
+    assert decoded(avro(tree, value), a_schema(4, tree)).value == value
+    deep = b"\x00\x02" * 30_000
+    assert tried(decoded(deep, a_schema(4, tree)))["Avro schema, version 3"].startswith("RecursionError")
+    endless = record(next="R")
+    assert tried(decoded(b"", a_schema(4, endless)))["Avro schema, version 3"].startswith("RecursionError")
 
 
 @pytest.mark.parametrize(
