@@ -20,8 +20,9 @@ from pydantic import AfterValidator, BeforeValidator, PlainValidator
 from broker.core.web_origin import Origin, parse_host, parse_origin
 from broker.environment import Between, SettingInvalid, Variable, listed, read_settings
 
-__all__ = ["EXIT_SETTING_INVALID", "BrokerSettings", "SettingInvalid", "broker_settings"]
+__all__ = ["EXIT_LOCK_TAKEN", "EXIT_SETTING_INVALID", "BrokerSettings", "SettingInvalid", "broker_settings"]
 
+EXIT_LOCK_TAKEN: Final = 75  # sysexits.h's EX_TEMPFAIL: the broker that has the lock may end
 EXIT_SETTING_INVALID: Final = 78  # sysexits.h's EX_CONFIG: a supervisor need not start the process again
 
 MIB = 1024 * 1024

@@ -19,6 +19,7 @@ import psycopg
 from daphne.server import twisted_loop
 from twisted.internet import reactor
 
+from broker.conf import EXIT_LOCK_TAKEN, EXIT_SETTING_INVALID
 from broker.doors.binary.tcp import TcpListener
 from broker.doors.http.application import application
 from broker.doors.http.daphne_server import DaphneServer
@@ -49,14 +50,11 @@ class RunningBroker(BrokerPort, Protocol):
 
 
 class CannotStart(Exception):
-    """The broker cannot start. One sentence says why and what to change.
+    """The broker cannot start. One sentence says why and what to change, the exit code whether to try again."""
 
-    `may_pass`: the same start may succeed later.
-    """
-
-    def __init__(self, text: str, *, may_pass: bool) -> None:
+    def __init__(self, text: str, *, exit_code: int) -> None:
         super().__init__(text)
-        self.may_pass = may_pass
+        self.exit_code = exit_code
 
 
 def run_broker(broker: Callable[[], RunningBroker]) -> None:
@@ -121,7 +119,7 @@ async def _listen(settings: BrokerSettings, tcp: TcpListener, http: DaphneServer
         reason = error.strerror or str(error)
         raise CannotStart(
             f"cannot listen on {settings.bind}:{port} ({reason}): set {setting} or VELA_BIND",
-            may_pass=error.errno == errno.EADDRINUSE,
+            exit_code=1 if error.errno == errno.EADDRINUSE else EXIT_SETTING_INVALID,
         ) from None
 
 
@@ -138,12 +136,12 @@ async def _start(broker: RunningBroker, stopping: asyncio.Event) -> bool:
     try:
         await starting
     except BrokerAlreadyRuns as error:  # start() has already waited VELA_LOCK_WAIT_S for it
-        raise CannotStart(str(error), may_pass=False) from None
+        raise CannotStart(str(error), exit_code=EXIT_LOCK_TAKEN) from None
     except psycopg.Error as error:
         first = str(error).strip().splitlines()[0]
         raise CannotStart(
             f"the database cannot be used ({first}): see DATABASE_URL and `manage.py migrate`",
-            may_pass=True,
+            exit_code=1,
         ) from None
     return True
 

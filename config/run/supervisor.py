@@ -14,7 +14,7 @@ from select import select
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from broker.conf import EXIT_SETTING_INVALID
+from broker.conf import EXIT_LOCK_TAKEN, EXIT_SETTING_INVALID
 from config.run.children.child import Backoff, Child
 from config.run.errors import StartRefused
 from config.run.postgres.server import PostgresServer
@@ -103,14 +103,15 @@ class Supervisor:
         """Start every child at once and wait until all serve, or until a stop is asked for.
 
         `stages` is the order of stopping: all of a stage at once, the next when they are gone. A child that dies is
-        started again. Raises StartRefused with the child's sentence if it refuses a setting.
+        started again. Raises StartRefused with the child's sentence if it refuses a setting, or if another broker has
+        the lock.
         """
         self._stages = stages
         waiting = [child for stage in stages for child in stage]
         for child in reversed(waiting):
             child.start()
         while not self._stop_asked:
-            self._tend_all(refuses_settings=True)
+            self._tend_all(may_refuse=True)
             waiting = [child for child in waiting if child.process is None or not child.is_up()]
             if not waiting:
                 return
@@ -159,15 +160,15 @@ class Supervisor:
         took_s = time.monotonic() - began_s
         return f"did not stop in {took_s:.1f} s and was killed; set VELA_STOP_TIMEOUT_S to give it longer"
 
-    def _tend_all(self, *, refuses_settings: bool = False) -> None:
-        """Restart what died. With `refuses_settings`, raises StartRefused if a child died of a setting."""
+    def _tend_all(self, *, may_refuse: bool = False) -> None:
+        """Restart what died. With `may_refuse`, raises StartRefused if a child died of a setting or a taken lock."""
         now_s = time.monotonic()
         self._tend_postgres(now_s)
         for stage in self._stages:
             for child in stage:
                 # Read the exit code once: a second look could miss a death in between.
                 code = child.died()
-                if refuses_settings and code == EXIT_SETTING_INVALID:
+                if may_refuse and code in (EXIT_SETTING_INVALID, EXIT_LOCK_TAKEN):
                     raise StartRefused(f"{child.name}: {child.last_words()}")
                 self._tend(child, code, now_s)
 

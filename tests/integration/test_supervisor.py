@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.conf import EXIT_SETTING_INVALID
+from broker.conf import EXIT_LOCK_TAKEN, EXIT_SETTING_INVALID
 from config.run.children.child import Backoff, Child
 from config.run.errors import StartRefused
 from config.run.supervisor import Supervisor
@@ -66,9 +66,10 @@ def test_a_child_that_is_killed_while_it_starts_is_started_again(
     assert "fragile was ended by SIGKILL; starting it again" in capsys.readouterr().out
 
 
-def test_a_setting_that_a_child_refuses_ends_the_start_with_its_sentence(make: MakeChild) -> None:
+@pytest.mark.parametrize("code", [EXIT_SETTING_INVALID, EXIT_LOCK_TAKEN])
+def test_a_child_that_refuses_to_start_ends_the_start_with_its_sentence(make: MakeChild, code: int) -> None:
     sound = make("sound", serving("sound"))
-    refusing = make("refusing", f"echo 'vela: VELA_X is wrong' >&2; exit {EXIT_SETTING_INVALID}")
+    refusing = make("refusing", f"echo 'vela: VELA_X is wrong' >&2; exit {code}")
     with (
         pytest.raises(StartRefused) as refused,
         Supervisor(None, stop_timeout_s=NEVER_S) as supervisor,
@@ -103,6 +104,35 @@ def test_a_child_that_refuses_its_settings_after_the_start_is_not_started_again(
     assert (tmp_path / "starts").read_text() == "started\n"
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith("refusing refuses what it finds (wrong) and is not started again; ")
+
+
+def test_a_broker_that_finds_the_lock_taken_after_the_start_is_started_until_it_is_free(
+    make: MakeChild, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = make(
+        "broker",
+        f"echo started >> starts\n[ $(wc -l < starts) -gt 3 ] || {{ echo taken; exit {EXIT_LOCK_TAKEN}; }}\n"
+        + serving("broker"),
+    )
+    with Supervisor(None, stop_timeout_s=NEVER_S) as supervisor:
+        monkeypatch.setattr(supervisor, "_stages", [[broker]])
+        broker.start()
+        looks = iter(range(1000))
+
+        def look(timeout_s: float) -> None:
+            wait(timeout_s)
+            if broker.is_up() or next(looks, None) is None:
+                signal.raise_signal(signal.SIGTERM)
+
+        wait = supervisor._wait
+        monkeypatch.setattr(supervisor, "_wait", look)
+        supervisor.watch()
+        assert broker.is_up()
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith(
+        f"broker ended with exit code {EXIT_LOCK_TAKEN} (taken); starting it again in "
+    )
 
 
 def test_a_stage_is_asked_to_stop_when_the_one_before_it_is_gone(

@@ -19,7 +19,8 @@ from broker.storage.queries import query
 class Command(BaseCommand):
     """Serves pulsar:// and WebSocket clients.
 
-    When it cannot start it says why in one sentence and exits with 78 if the same start will fail again, else with 1.
+    When it cannot start it says why in one sentence and exits with 78 if the same start will fail again, with 75 if
+    another broker has the lock, else with 1.
     """
 
     help = "Run the broker: Pulsar's binary protocol, the WebSocket API, /metrics, /healthz and /readyz."
@@ -33,7 +34,7 @@ class Command(BaseCommand):
         except SettingInvalid as error:
             raise CommandError(str(error), returncode=EXIT_SETTING_INVALID) from None
         except CannotStart as error:
-            raise CommandError(str(error), returncode=1 if error.may_pass else EXIT_SETTING_INVALID) from None
+            raise CommandError(str(error), returncode=error.exit_code) from None
 
 
 def _refuse_unusable_database(read_role: str) -> None:
@@ -43,7 +44,7 @@ def _refuse_unusable_database(read_role: str) -> None:
     """
     with closing(connection), suppress(DatabaseError):
         if refusal := foreign_database():
-            raise CannotStart(refusal, may_pass=False)
+            raise CannotStart(refusal, exit_code=EXIT_SETTING_INVALID)
         if read_role and not _has_role(read_role):
             raise SettingInvalid(
                 f"VELA_READ_ROLE is {read_role!r}: it takes a role that the PostgreSQL server has; create it, or"
