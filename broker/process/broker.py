@@ -429,10 +429,7 @@ class Broker:
 
     def _report_anew(self) -> None:
         """Report every topic and subscription: a sweep may have deleted the rows about their clients meanwhile."""
-        for topic in self.topics.all():
-            self.reporter.topic_changed(topic)
-            for subscription in list(topic.subscriptions.values()):
-                self.reporter.subscription_changed(subscription)
+        self.reporter.report_anew(self.topics.all())
 
     def _serves(self) -> bool:
         return self.is_ready()[0]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.storage import ownership as store
+from broker.storage.log.sweep import SILENT_S
 from broker.storage.pool import ConnectionPool
 from broker.storage.supervised import for_ever
 
@@ -25,7 +26,10 @@ class Heartbeat:
     def __init__(
         self, pool: ConnectionPool, *, may_store: Callable[[], bool], on_late: Callable[[], None]
     ) -> None:
-        """`may_store` is false while the broker lock is lost; `on_late` is called after a gap of 5 s or more."""
+        """`may_store` is false while the broker lock is lost; `on_late` is called after a gap of `SILENT_S` or more.
+
+        A sweep may have deleted the sessions in such a gap.
+        """
         self._pool = pool
         self._may_store = may_store
         self._on_late = on_late
@@ -49,5 +53,6 @@ class Heartbeat:
         async with self._pool.use() as connection:
             gap_s = await store.seen(connection)
         if gap_s >= LATE_S:
-            logger.warning("the heartbeat was %.1f s late; every topic is reported anew", gap_s)
+            logger.warning("the heartbeat was %.1f s late; the console said that the broker is silent", gap_s)
+        if gap_s >= SILENT_S:
             self._on_late()

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import psycopg
@@ -17,7 +18,7 @@ import psycopg
 from broker.clock import Clock
 from broker.process.reports.history import History
 from broker.process.reports.obstacles import departure_of
-from broker.process.reports.rows import TopicReport, report_of
+from broker.process.reports.rows import SLICE, TopicReport, report_of
 from broker.process.reports.standings import Standings
 from broker.storage.away import is_away
 from broker.storage.cursors import cursors as cursor_store
@@ -38,6 +39,7 @@ __all__ = ["Reporter"]
 logger = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
+_ANEW_AT_ONCE: Final = 1000  # subscriptions of one report, about 50 ms of work
 _COME_BACK_MS = 60_000  # the time in which clients of an earlier broker connect again
 
 
@@ -49,6 +51,7 @@ class Reporter:
         self._clock = clock
         self._topics: set[Topic] = set()
         self._subscriptions: set[Subscription] = set()
+        self._anew: Iterator[tuple[Topic, Subscription | None]] = iter(())  # not yet reported anew
         # By key, in the order in which they left. None: the departure is not shown, because its cursor is a reader's.
         self._gone_consumers: dict[int, obstacle_store.DepartureRow | None] = {}
         self._gone_producers: list[int] = []
@@ -97,6 +100,10 @@ class Reporter:
         """Put the subscription into the next report, because messages went out, acks arrived, or a consumer came."""
         self._subscriptions.add(subscription)
 
+    def report_anew(self, topics: Sequence[Topic]) -> None:
+        """Report all of these topics and their subscriptions, some with each of the next reports."""
+        self._anew = _with_subscriptions(topics)
+
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
         """With the next report, delete the consumer's rows and say that it left."""
         self._gone_consumers[consumer.key] = (
@@ -116,6 +123,11 @@ class Reporter:
         await self.history.write()
 
     async def _report(self) -> None:
+        for topic, subscription in islice(self._anew, _ANEW_AT_ONCE):
+            if subscription is None:
+                self._topics.add(topic)
+            else:
+                self._subscriptions.add(subscription)
         topics, self._topics = self._topics, set()
         subscriptions, self._subscriptions = self._subscriptions, set()
         gone_consumers, self._gone_consumers = self._gone_consumers, {}
@@ -126,10 +138,10 @@ class Reporter:
             moving = self.rates.moving()
             topics |= moving.topics
             subscriptions |= moving.subscriptions
-            subscriptions |= self.standings.look(topics, subscriptions, self._clock.now_ms())
+            subscriptions |= await self.standings.look(topics, subscriptions, self._clock.now_ms())
             if not (topics or subscriptions or gone_consumers or gone_producers):
                 return
-            await self._write(self._reports(topics, subscriptions), gone_consumers, gone_producers)
+            await self._write(await self._reports(topics, subscriptions), gone_consumers, gone_producers)
         except BaseException:  # any failure or cancellation: the next report includes these changes
             self._topics |= topics
             self._subscriptions |= subscriptions
@@ -145,7 +157,7 @@ class Reporter:
                 await store.judge_unloaded(connection, before_ms=self._started_ms, now_ms=now_ms)
             self._started_ms = 0
 
-    def _reports(self, topics: set[Topic], subscriptions: set[Subscription]) -> list[TopicReport]:
+    async def _reports(self, topics: set[Topic], subscriptions: set[Subscription]) -> list[TopicReport]:
         """Return one report for each topic, without those taken over by another owner or a newer `Topic`."""
         for topic in topics:
             known = self._newest.get(topic.topic_id)
@@ -166,9 +178,14 @@ class Reporter:
                 )  # its topic is still loading; try again with the next report
         now_ms = self._clock.now_ms()
         reports = []
+        done = 0
         for topic, its_changed in changed.items():
+            done += 1 + len(its_changed)
+            if done >= SLICE:
+                done = 0
+                await asyncio.sleep(0)  # clients are served between two slices
             try:
-                reports.append(report_of(topic, its_changed, self.rates, self.standings, now_ms))
+                reports.append(await report_of(topic, its_changed, self.rates, self.standings, now_ms))
             except Exception:
                 logger.exception(
                     "a topic's report failed and is left out; its next change reports it again: %s",
@@ -264,3 +281,10 @@ class Reporter:
             await store.notify_pages(
                 connection, [json.dumps(keys[at : at + 200]) for at in range(0, len(keys), 200)]
             )
+
+
+def _with_subscriptions(topics: Sequence[Topic]) -> Iterator[tuple[Topic, Subscription | None]]:
+    for topic in topics:
+        yield topic, None
+        for subscription in list(topic.subscriptions.values()):
+            yield topic, subscription

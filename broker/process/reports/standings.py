@@ -5,6 +5,7 @@ A subscription that has long been idle costs one entry of a dict, and is not loo
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
@@ -22,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 # Looks. Going through every known subscription at each one would cost as much as all the others together.
 _FORGET_EVERY: Final = 60
+_SLICE: Final = 200  # subscriptions, a few milliseconds of work
 _DUE_TIMES_ARE_READ_MS: Final = 10_000
 
 
@@ -34,7 +36,7 @@ class Standings:
         self._look_at_ms: dict[Subscription, int] = {}
         self._looks = 0
 
-    def look(
+    async def look(
         self, topics: Iterable[Topic], subscriptions: Iterable[Subscription], now_ms: int
     ) -> set[Subscription]:
         """Judge what changed and what waits for time to pass. Return the subscriptions whose state is a new one."""
@@ -44,7 +46,13 @@ class Standings:
         seen = {each for topic in topics for each in topic.subscriptions.values()}
         seen.update(subscriptions)
         seen.update(each for each, at_ms in self._look_at_ms.items() if at_ms <= now_ms)
-        return {each for each in seen if self._looks_new(each, now_ms)}
+        news = set()
+        for number, each in enumerate(seen, start=1):
+            if self._looks_new(each, now_ms):
+                news.add(each)
+            if number % _SLICE == 0:
+                await asyncio.sleep(0)  # clients are served between two slices
+        return news
 
     def verdict(self, subscription: Subscription, now_ms: int) -> Verdict:
         """Return the verdict of the last look."""

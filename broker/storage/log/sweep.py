@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import psycopg
 
@@ -10,6 +10,7 @@ from broker.storage.conninfo import conninfo
 from broker.storage.queries import query
 
 __all__ = [
+    "SILENT_S",
     "SweptSessions",
     "beat",
     "dead_sessions",
@@ -20,6 +21,8 @@ __all__ = [
     "tick",
     "trim_acts",
 ]
+
+SILENT_S: Final = 15  # as long as TCP keep-alive takes to notice a lost host
 
 
 class SweptSessions(NamedTuple):

@@ -10,17 +10,15 @@ from celery import shared_task
 from broker.conf import broker_settings
 from broker.storage.log import sweep
 
-__all__ = ["SILENT_S", "sweep_acts", "sweep_dead_sessions"]
+__all__ = ["sweep_acts", "sweep_dead_sessions"]
 
 logger = logging.getLogger(__name__)
-
-SILENT_S = 15  # as long as TCP keep-alive takes to notice a lost host
 
 
 @shared_task(name="broker.upkeep.tasks.sweep_dead_sessions")
 def sweep_dead_sessions() -> None:
     """Remove the sessions and pending acks of a broker that is gone, so that the console stops showing its clients."""
-    swept = sweep.dead_sessions(time.time_ns() // 1_000_000, silent_s=SILENT_S)
+    swept = sweep.dead_sessions(time.time_ns() // 1_000_000, silent_s=sweep.SILENT_S)
     if any(swept):
         logger.info(
             "swept %s consumers, %s producers and %s deliveries of a broker that is gone",

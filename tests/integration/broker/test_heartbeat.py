@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.process import heartbeat
+from broker.storage.log.sweep import SILENT_S
 from tests.support.broker_harness import BrokerRun, eventually, new_run, one_row, rows, running
 
 SEEN = "SELECT seen_at, stopped_at FROM vela_broker WHERE id = 1"
@@ -36,6 +36,6 @@ async def test_after_a_long_silence_everything_is_reported_anew(run: BrokerRun, 
     await eventually(lambda: len(rows(broker_url, sessions)) == 2, "the report")
     rows(broker_url, "DELETE FROM vela_consumer_session RETURNING key")
     rows(broker_url, "DELETE FROM vela_producer_session RETURNING key")
-    late = f"UPDATE vela_broker SET seen_at = now() - interval '{heartbeat.LATE_S + 10} s' RETURNING id"
+    late = f"UPDATE vela_broker SET seen_at = now() - interval '{SILENT_S} s' RETURNING id"
     rows(broker_url, late)
     await eventually(lambda: len(rows(broker_url, sessions)) == 2, "another report")
