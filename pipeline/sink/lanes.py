@@ -92,6 +92,18 @@ class Lanes:
         """Whether topics must deduplicate."""
         return self._must_deduplicate
 
+    async def entry_limit_bytes(self, topic: str) -> int:
+        """Return how large an entry may be so that the client does not send it in several pieces at once.
+
+        If the broker refused one piece, it would still store the next.
+        """
+        try:
+            connection = await self._client.connection_for(topic)
+        except VelaError as error:
+            raise _refused(topic, error) from None
+        self._client.release(connection)
+        return min(self._options.batch_bytes, connection.max_message_bytes // 2)
+
     async def open_producer(self, topic: str) -> Producer:
         """Open the task's producer on a topic. Waits for an earlier attempt of the task to leave."""
         loop = asyncio.get_running_loop()
@@ -106,8 +118,7 @@ class Lanes:
                     max_pending_messages=0,
                     batching_enabled=True,
                     batching_max_messages=2 * self._options.batch_rows,
-                    batching_max_allowed_size_in_bytes=1
-                    << 30,  # the broker's limit is lower, and then counts
+                    batching_max_allowed_size_in_bytes=1 << 30,  # half of the broker's limit is lower
                     batching_max_publish_delay_ms=_NEVER_MS,
                 )
             except ProducerBusy as error:
@@ -123,7 +134,8 @@ class _Lane:
     """One topic or partition.
 
     An entry is sent when the one before it is stored. So if a row is stored, all earlier rows of the lane are, and the
-    highest sequence id that the broker has stored says exactly which rows are missing.
+    highest sequence id that the broker has stored says exactly which rows are missing. The lane keeps the rows of the
+    next entry itself until then: a producer that is closed after a failure still sends everything that it was given.
     """
 
     def __init__(self, lanes: Lanes, topic: str) -> None:
@@ -132,40 +144,29 @@ class _Lane:
         self._topic = topic
         self._producer: Producer | None = None
         self._stored = -1  # the sequence id up to which an earlier attempt has stored the rows
-        self._answers: list[asyncio.Future[MessageId]] = []  # of the rows of the entry that is being filled
+        self._rows: list[tuple[Row, int]] = []  # of the entry that is being filled, with their sequence ids
         self._size_bytes = 0
-        self._last_sequence_id = -1
+        self._limit_bytes = lanes.options.batch_bytes  # of an entry
         self._flushing: asyncio.Task[None] | None = None
 
     async def add(self, row: Row, sequence_id: int) -> None:
         """See `Lanes.add`."""
-        producer = self._producer or await self._open()
+        if self._producer is None:
+            await self._open()
         if sequence_id <= self._stored:
             self.repeated += 1
             return
         size_bytes = row.size_bytes()
-        if self._answers and self._size_bytes + size_bytes > self._lanes.options.batch_bytes:
-            producer = await self._send_entry()
-        self._answers.append(
-            producer.send_async(
-                row.value,
-                row.properties,
-                row.key,
-                sequence_id=sequence_id,
-                event_timestamp=row.event_time_ms,
-            )
-        )
+        if self._rows and self._size_bytes + size_bytes > self._limit_bytes:
+            await self._send_entry()
+        self._rows.append((row, sequence_id))
         self._size_bytes += size_bytes
-        self._last_sequence_id = sequence_id
-        if (
-            len(self._answers) >= self._lanes.options.batch_rows
-            or self._size_bytes >= self._lanes.options.batch_bytes
-        ):
+        if len(self._rows) >= self._lanes.options.batch_rows or self._size_bytes >= self._limit_bytes:
             await self._send_entry()
 
     async def finish(self) -> None:
         """See `Lanes.finish`."""
-        if self._answers:
+        if self._rows:
             await self._send_entry()
         if self._flushing is not None:
             await self._flushing
@@ -174,25 +175,36 @@ class _Lane:
 
     async def _open(self) -> Producer:
         producer = self._producer = await self._lanes.open_producer(self._topic)
+        self._limit_bytes = await self._lanes.entry_limit_bytes(self._topic)
         self._stored = producer.last_sequence_id()
         return producer
 
-    async def _send_entry(self) -> Producer:
-        """Send the added rows as one entry when the one before it is stored. Returns the producer to use."""
+    async def _send_entry(self) -> None:
+        """Send the added rows as one entry when the one before it is stored."""
         assert self._producer is not None
         if self._flushing is not None:
             await self._flushing
-        answers, self._answers, self._size_bytes = self._answers, [], 0
-        self._flushing = asyncio.create_task(self._flush(self._producer, answers))
+        rows, self._rows, self._size_bytes = self._rows, [], 0
+        self._flushing = asyncio.create_task(self._flush(self._producer, rows))
         if self._lanes.must_deduplicate and self._stored < 0:
             await self._flushing
-            await self._require_deduplication()
+            await self._require_deduplication(sent=rows[-1][1])
         else:
-            await asyncio.sleep(0)  # the entry is sealed now, before the next row can join it
-        return self._producer
+            await asyncio.sleep(0)  # the entry is sent now, while the task's next rows are added
 
-    async def _flush(self, producer: Producer, answers: list[asyncio.Future[MessageId]]) -> None:
+    async def _flush(self, producer: Producer, rows: list[tuple[Row, int]]) -> None:
+        answers: list[asyncio.Future[MessageId]] = []
         try:
+            for row, sequence_id in rows:
+                answers.append(
+                    producer.send_async(
+                        row.value,
+                        row.properties,
+                        row.key,
+                        sequence_id=sequence_id,
+                        event_timestamp=row.event_time_ms,
+                    )
+                )
             await producer.flush()
             for answer in answers:
                 answer.result()  # a row that was refused before it was sent fails here
@@ -202,10 +214,9 @@ class _Lane:
                     answer.exception()  # otherwise asyncio logs each of them
             raise _refused(self._topic, error) from None
 
-    async def _require_deduplication(self) -> None:
+    async def _require_deduplication(self, *, sent: int) -> None:
         """Open the producer again: a topic that deduplicates then knows what was stored under its name."""
         assert self._producer is not None
-        sent = self._last_sequence_id
         await self._producer.close()
         self._producer = None
         producer = await self._open()

@@ -25,6 +25,9 @@ _WRITTEN: Final = {
     "__messageProperties": ("map<string,string>",),
 }
 
+_METADATA_BYTES: Final = 64  # lengths, sequence id, event time
+_PAIR_BYTES: Final = 18  # tags and lengths of a property
+
 
 class Row(NamedTuple):
     """One message to be sent."""
@@ -36,10 +39,11 @@ class Row(NamedTuple):
     properties: dict[str, str] | None
 
     def size_bytes(self) -> int:
-        """Return about what the message takes in an entry."""
-        size = 64 + len(self.value or b"") + len(self.key or "")
+        """Return the most that the message takes in an entry before compression."""
+        size = _METADATA_BYTES + len(self.value or b"") + len((self.key or "").encode())
         if self.properties:
-            size += sum(len(name) + len(text) + 8 for name, text in self.properties.items())
+            for name, text in self.properties.items():
+                size += _PAIR_BYTES + len(name.encode()) + len(text.encode())
         return size
 
 

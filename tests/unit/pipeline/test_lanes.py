@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import operator
 from typing import Any, cast
 
 import pytest
@@ -14,8 +15,11 @@ from pipeline.sink.lanes import Lanes
 from pipeline.sink.options import WriteOptions
 from pipeline.sink.rows import Row
 from vela.aio import Client
-from vela.errors import NotAllowedError, ProducerBusy
+from vela.core.producing.batching import Batch, Batching, BatchLimits, SequenceIds
+from vela.core.producing.outgoing import Outgoing
+from vela.errors import AlreadyClosed, NotAllowedError, ProducerBusy
 
+Sent = tuple[bytes, asyncio.Future[None]]
 TOPIC = "persistent://public/default/t"
 
 
@@ -30,6 +34,8 @@ class FakeBroker:
         self.refused_entries: set[int] = set()  # by number
         self.busy = 0  # refusals left
         self.sent = 0
+        self.max_message_bytes = 1 << 20
+        self._producers: list[FakeProducer] = []
 
     @property
     def stored(self) -> list[bytes]:
@@ -44,45 +50,89 @@ class FakeBroker:
         if self.busy:
             self.busy -= 1
             raise ProducerBusy("the name is taken")
-        return FakeProducer(self, topic, name)
+        self._producers.append(FakeProducer(self, topic, name))
+        return self._producers[-1]
+
+    async def connection_for(self, topic: str) -> FakeBroker:
+        return self
+
+    def release(self, connection: FakeBroker) -> None:
+        """Nothing to do: the lanes use a connection only to ask for its limit."""
+
+    async def close(self) -> None:
+        for producer in self._producers:
+            await producer.close()
 
 
 class FakeProducer:
+    """Cuts entries with the client's own code."""
+
     def __init__(self, broker: FakeBroker, topic: str, name: str) -> None:
         self._broker = broker
         self._topic, self._name = topic, name
-        self._rows: list[tuple[int, bytes, asyncio.Future[None]]] = []
-        self._is_flushing = False
+        limits = BatchLimits(max_messages=1 << 20, max_bytes=broker.max_message_bytes // 2)
+        self._batching: Batching[Sent] = Batching(limits, SequenceIds(self.last_sequence_id() + 1))
+        self._sealed: list[Batch[Sent]] = []
+        self._flushing = asyncio.Lock()
+        self._is_closed = False
 
     def last_sequence_id(self) -> int:
         return self._broker.last.get((self._topic, self._name), -1) if self._broker.deduplicates else -1
 
-    def send_async(self, value: bytes, *_: object, sequence_id: int, **__: object) -> asyncio.Future[None]:
+    def send_async(
+        self,
+        value: bytes,
+        properties: dict[str, str] | None,
+        key: str | None,
+        *,
+        sequence_id: int,
+        **_: object,
+    ) -> asyncio.Future[None]:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._rows.append((sequence_id, value, future))
+        if self._is_closed:
+            future.set_exception(AlreadyClosed("the producer is closed"))
+            return future
+        message = Outgoing(value, properties or {}, key, sequence_id=sequence_id)
+        if not self._batching.fits(message):
+            self._sealed += self._batching.take()
+        if self._batching.add(message, (value, future)):
+            self._sealed += self._batching.take()
         return future
 
     async def flush(self) -> None:
-        assert not self._is_flushing, "an entry was sent before the one before it was stored"
-        rows, self._rows = self._rows, []
-        self._is_flushing = True
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        self._is_flushing = False
+        assert not self._flushing.locked(), "an entry was sent before the one before it was stored"
+        if self._is_closed:
+            raise AlreadyClosed("the producer is closed")
+        await self._flush()
+
+    async def _flush(self) -> None:
+        entries, self._sealed = [*self._sealed, *self._batching.take()], []
+        async with self._flushing:
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        failures = [self._store(entry) for entry in entries]  # the client has sent all of them
+        for error in filter(None, failures):
+            raise error
+
+    def _store(self, entry: Batch[Sent]) -> NotAllowedError | None:
         number, self._broker.sent = self._broker.sent, self._broker.sent + 1
         if number in self._broker.refused_entries:
             error = NotAllowedError("too large")
-            for _, _, future in rows:
+            for _, future in entry.tokens:
                 future.set_exception(error)
-            raise error
-        self._broker.entries.append((self._topic, [value for _, value, _ in rows]))
-        self._broker.last[self._topic, self._name] = rows[-1][0]
-        for _, _, future in rows:
+            return error
+        self._broker.entries.append((self._topic, [value for value, _ in entry.tokens]))
+        self._broker.last[self._topic, self._name] = entry.last_sequence_id
+        for _, future in entry.tokens:
             future.set_result(None)
+        return None
 
     async def close(self) -> None:
-        assert not self._rows
-        assert not self._is_flushing
+        """As the client's: what it was given is still sent, and nobody hears of a failure."""
+        if not self._is_closed:
+            self._is_closed = True
+            with contextlib.suppress(NotAllowedError):
+                await self._flush()
 
 
 def write(broker: FakeBroker, rows: list[Row], *, must_deduplicate: bool = True, **options: str) -> int:
@@ -96,9 +146,12 @@ def write(broker: FakeBroker, rows: list[Row], *, must_deduplicate: bool = True,
             must_deduplicate=must_deduplicate,
             offset=0,
         )
-        for number, row in enumerate(rows):
-            await lanes.add(row, TOPIC, number)
-        await lanes.finish()
+        try:
+            for number, row in enumerate(rows):
+                await lanes.add(row, TOPIC, number)
+            await lanes.finish()
+        finally:
+            await broker.close()
         return lanes.repeated
 
     return asyncio.run(run())
@@ -140,6 +193,41 @@ def test_every_row_is_stored_once_however_often_the_task_fails(
             break
     assert sorted(broker.stored) == sorted(row.value or b"" for row in rows)
     assert write(broker, rows, batchRows="7") == count
+
+
+def test_rows_after_an_entry_that_failed_are_not_stored() -> None:
+    broker = FakeBroker()
+    broker.refused_entries = {1}
+    with pytest.raises(BrokerUnavailable, match="too large"):
+        write(
+            broker, rows_of(29), batchRows="10"
+        )  # the rows of the third entry were added when the second failed
+    assert broker.stored == [row.value for row in rows_of(10)]
+    assert write(broker, rows_of(29), batchRows="10") == 10
+    assert broker.stored == [row.value for row in rows_of(29)]
+
+
+@given(
+    texts=st.lists(
+        st.builds(operator.mul, st.sampled_from("aü€"), st.integers(0, 300)), min_size=1, max_size=12
+    ),
+    has_properties=st.booleans(),
+    refused=st.integers(0, 5),
+)
+def test_the_client_never_cuts_an_entry(texts: list[str], has_properties: bool, refused: int) -> None:
+    """If it did, it would send both pieces at once, and the broker could store the second without the first."""
+    broker = FakeBroker()
+    broker.max_message_bytes = 2048
+    broker.refused_entries = {refused}
+    rows = [
+        Row(b"%d" % n, text, None, None, {text: text} if has_properties else None)
+        for n, text in enumerate(texts)
+    ]
+    with contextlib.suppress(BrokerUnavailable):
+        write(broker, rows, batchBytes=str(1 << 20))
+    assert broker.stored == [row.value for row in rows[: len(broker.stored)]]
+    write(broker, rows, batchBytes=str(1 << 20))
+    assert broker.stored == [row.value for row in rows]
 
 
 def test_a_topic_without_deduplication_is_noticed_after_one_entry() -> None:
