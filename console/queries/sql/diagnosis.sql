@@ -56,19 +56,29 @@ WHERE topic_id = %(topic_id)s AND deliver_at_ms > %(now_ms)s ORDER BY deliver_at
 
 -- name: database
 -- PostgreSQL hides what other roles do from a role without pg_read_all_stats: then `is_visible` is false. A broker that
--- waits for its predecessor's advisory lock is not blocked.
+-- waits for its predecessor's advisory lock is not blocked. A wait counts from when the lock was
+-- asked for, because the statement may be much older. Viewers read the waiting statement, so its literals (password hashes,
+-- session data) are dropped before it is cut. A literal that PostgreSQL has cut off itself has no closing quote.
 WITH c AS MATERIALIZED (
-    SELECT pid, application_name, state, xact_start, query_start, query, wait_event_type = 'Lock'
+    SELECT pid, application_name, state, xact_start, query, wait_event_type = 'Lock'
            AND wait_event <> 'advisory' AND application_name LIKE 'vela%%' AS waits
     FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+), l AS MATERIALIZED (
+    SELECT pid, min(waitstart) AS since FROM pg_locks WHERE NOT granted GROUP BY pid
 ), w AS MATERIALIZED (
-    SELECT pid, query, query_start, (pg_blocking_pids(pid))[1] AS blocking_pid FROM c WHERE waits ORDER BY query_start LIMIT 1
+    SELECT pid, query, (pg_blocking_pids(pid))[1] AS blocking_pid, (SELECT l.since FROM l WHERE l.pid = c.pid) AS since
+    FROM c WHERE waits ORDER BY since NULLS LAST LIMIT 1
 )
 SELECT (SELECT coalesce(bool_and(state IS NOT NULL), true) FROM c) AS is_visible,
        (SELECT count(*) FROM c WHERE waits) AS waiting_statements,
-       coalesce(extract(epoch FROM clock_timestamp() - w.query_start), 0)::float8 AS longest_wait_s,
-       coalesce(left(w.query, 200), '') AS waiting_query, coalesce(w.blocking_pid, 0) AS blocking_pid,
+       coalesce(extract(epoch FROM clock_timestamp() - w.since), 0)::float8 AS longest_wait_s,
+       coalesce(left(
+           regexp_replace(
+               regexp_replace(w.query, $re$\m[eE]'([^'\\]|\\.|'')*'?|'([^']|'')*'?|\$\w*\$.*|--[^\n]*$re$, '?', 'g'),
+               '(?<![\w$])\d[\w.]*', '?', 'g'),
+           200), '') AS waiting_query,
+       coalesce(w.blocking_pid, 0) AS blocking_pid,
        coalesce((SELECT application_name FROM c WHERE c.pid = w.blocking_pid), '') AS blocking_program,
        coalesce(extract(epoch FROM clock_timestamp() - o.xact_start), 0)::float8 AS longest_transaction_s,
        coalesce(o.pid, 0) AS transaction_pid, coalesce(o.application_name, '') AS transaction_program,

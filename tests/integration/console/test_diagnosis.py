@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import html
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.db import connection
 from django.test import Client
@@ -29,11 +32,12 @@ from broker.models import (
     SubscriptionSummary,
     TopicSummary,
 )
-from console.diagnosis.snapshot import Snapshot
+from console.diagnosis.snapshot import Database, Snapshot
 from console.queries.diagnosis import read_parts, snapshot_of
 from console.queries.subscription import subscription_head
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import NEVER_SILENT, ORDERS, Shop, make_topic
+from tests.support.waiting import wait_until
 
 BILLING = "/t/persistent/public/default/orders/s/billing"
 DIAGNOSIS = "/api/v1/topics/persistent/public/default/orders/subscriptions/billing/diagnosis"
@@ -261,6 +265,83 @@ def test_the_slowest_cursor_of_the_topic(shop: Shop) -> None:
 
 def test_a_subscription_that_is_not_there(operator: Client, shop: Shop) -> None:
     assert operator.get(DIAGNOSIS.replace("billing", "nope")).status_code == 404
+
+
+def stranger(**options: Any) -> psycopg.Connection[tuple[Any, ...]]:
+    """A connection of the test's own that has a name as Vela's have."""
+    parameters = connection.get_connection_params()
+    wanted = {name: parameters[name] for name in ("host", "port", "dbname", "user", "password")}
+    return psycopg.connect(**wanted, application_name="vela test", **options)
+
+
+def database_with_a_wait(shop: Shop) -> Database:
+    """What PostgreSQL says as soon as a statement of Vela waits for a lock."""
+
+    def look() -> Database | None:
+        found = snapshot(shop).database
+        return found if found is not None and found.waiting_statements else None
+
+    found = wait_until(look, "a statement that waits")
+    assert found is not None
+    return found
+
+
+@pytest.mark.django_db(transaction=True)  # in a transaction PostgreSQL repeats its first answer
+@pytest.mark.parametrize(
+    ("statement", "shown"),
+    [
+        (
+            "UPDATE auth_user SET password = 'pbkdf2$' || 'it''s', is_staff = true WHERE id = 4711",
+            "UPDATE auth_user SET password = ? || ?, is_staff = true WHERE id = ?",
+        ),
+        (
+            r"UPDATE auth_user SET password = E'a\'b', last_name = 'c\' WHERE first_name = 'secret'",
+            "UPDATE auth_user SET password = ?, last_name = ? WHERE first_name = ?",
+        ),
+        ("UPDATE auth_user SET password = $x$it's secret$x$", "UPDATE auth_user SET password = ?"),
+        (
+            "UPDATE auth_user -- it's\nSET password = 'secret' WHERE id = -47.5",
+            "UPDATE auth_user ?\nSET password = ? WHERE id = -?",
+        ),
+        (f"UPDATE auth_user SET password = '{'secret ' * 200}'", "UPDATE auth_user SET password = ?"),
+    ],
+)
+def test_a_waiting_statement_is_shown_without_its_literals(shop: Shop, statement: str, shown: str) -> None:
+    with stranger() as holder, stranger() as waiter, ThreadPoolExecutor(1) as pool:
+        holder.execute("LOCK TABLE auth_user IN SHARE ROW EXCLUSIVE MODE")
+        blocked = pool.submit(waiter.execute, statement.encode())
+        found = database_with_a_wait(shop)
+        waiter.cancel()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            blocked.result(10)
+        waiter.rollback()
+        assert (found.waiting_query, found.waiting_statements) == (shown, 1)
+        assert (found.blocking_pid, found.blocking_program) == (holder.info.backend_pid, "vela test")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_wait_counts_from_when_the_lock_was_asked_for(shop: Shop) -> None:
+    """The statement first works for half a second: its wait for an advisory lock does not count."""
+    work = "DO 'BEGIN PERFORM pg_advisory_xact_lock(4711); LOCK TABLE auth_user; END'"
+    working = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND query_start < now() - interval '0.5 s'"
+    with (
+        stranger() as holder,
+        stranger() as waiter,
+        stranger(autocommit=True) as other,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        holder.execute("LOCK TABLE auth_user IN SHARE ROW EXCLUSIVE MODE")
+        other.execute("SELECT pg_advisory_lock(4711)")
+        blocked = pool.submit(waiter.execute, work.encode())
+        wait_until(lambda: other.execute(working.encode()).fetchone(), "half a second of work")
+        asked = time.monotonic()
+        other.execute("SELECT pg_advisory_unlock(4711)")
+        found = database_with_a_wait(shop)
+        waited_at_most_s = time.monotonic() - asked
+        holder.rollback()
+        blocked.result(10)
+        waiter.rollback()
+    assert 0 < found.longest_wait_s <= waited_at_most_s
 
 
 def test_the_disk_of_the_embedded_server_is_watched(shop: Shop, settings: Settings, tmp_path: Path) -> None:
