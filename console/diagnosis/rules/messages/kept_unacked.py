@@ -9,7 +9,7 @@ from console.diagnosis.snapshot import Snapshot
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0  # since the delivery
+WINDOW_S: Final = 20.0  # since the delivery, and without any ack of that consumer
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -21,6 +21,11 @@ def find(snapshot: Snapshot) -> Finding | None:
     consumer = next((each for each in snapshot.consumers if each.key == first.consumer_key), None)
     if consumer is None:
         return None
+    # While the consumer acks others, the message may only be far back in a long queue.
+    if snapshot.seconds_since(consumer.last_ack_ms) < WINDOW_S:
+        return None
+    if snapshot.has_working_state and not snapshot.cursor.acked_behind_entries:
+        return None  # one message takes it that long
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,

@@ -95,8 +95,22 @@ def test_the_cause_leads(leads: str, changes: dict[str, Any]) -> None:
 
 def test_a_message_without_an_ack_is_found_behind_the_hole_that_it_makes() -> None:
     old = a_first(appended_ms=ago_ms(90), delivered_ms=ago_ms(90))
-    found = ids(cursor__entries_before_first_hole=1, cursor__acked_behind_entries=500, cursor__first=old)
-    assert found == ["ack_hole", "kept_unacked"]
+    hole = {"cursor__entries_before_first_hole": 1, "cursor__acked_behind_entries": 500, "cursor__first": old}
+    assert ids(**hole, consumers=(silent(),)) == ["ack_hole", "kept_unacked"]
+    assert ids(**hole) == ["ack_hole"]  # its consumer acks others
+
+
+@pytest.mark.parametrize(
+    ("rate_in", "leads"), [(20.0, "draining"), (60.0, "too_slow")], ids=["fast enough", "too slow"]
+)
+def test_a_message_far_back_in_a_long_queue_is_not_kept(rate_in: float, leads: str) -> None:
+    found = ids(
+        topic__message_rate_in=rate_in,
+        subscription__backlog_messages=2000,
+        cursor__first=a_first(delivered_ms=ago_ms(40)),
+        consumers=(a_consumer(unacked_messages=1000, oldest_delivered_ms=ago_ms(40)),),
+    )
+    assert found == [leads]
 
 
 def test_delayed_messages_alone_are_no_fault() -> None:
@@ -121,7 +135,10 @@ def test_a_busy_consumer_without_permits_is_no_fault() -> None:
 def test_consumers_whose_acks_are_minutes_apart_are_no_fault() -> None:
     """The broker has watched it for longer than any window here, and judged that it drains."""
     slow = silent(permits=0, unacked_messages=1000)
-    assert ids(**NOTHING_MOVES, subscription__state="keeping up", consumers=(slow,)) == ["draining"]
+    first = a_first(delivered_ms=ago_ms(90))
+    assert ids(**NOTHING_MOVES, subscription__state="keeping up", consumers=(slow,), cursor__first=first) == [
+        "draining"
+    ]
     assert ids(**NOTHING_MOVES, subscription__state="stuck", consumers=(slow,))[0] == "no_permits"
 
 

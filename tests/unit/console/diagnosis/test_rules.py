@@ -47,6 +47,10 @@ HOLE: Changes = {
     "cursor__acked_behind_entries": 500,
     "cursor__first": a_first(appended_ms=ago_ms(90), delivered_ms=ago_ms(90)),
 }
+KEPT: Changes = {
+    "cursor__first": a_first(delivered_ms=ago_ms(21)),
+    "consumers": (a_consumer(last_ack_ms=ago_ms(21)),),
+}
 DELAYED: Changes = {
     "delayed": Delayed(entries=110, next_due_ms=ago_ms(-60), is_whole=True),
     "cursor__in_flight_entries": 0,
@@ -171,16 +175,9 @@ CASES: list[tuple[str, Changes, Changes]] = [
     ("ack_hole", HOLE, {"cursor__acked_behind_entries": 9}),
     ("ack_hole", HOLE, {"cursor__entries_before_first_hole": 100}),
     ("ack_hole", HOLE, {"cursor__first": a_first(appended_ms=ago_ms(90), delivered_ms=ago_ms(10))}),
-    (
-        "kept_unacked",
-        {"cursor__first": a_first(delivered_ms=ago_ms(21))},
-        {"cursor__first": a_first(delivered_ms=ago_ms(19))},
-    ),
-    (
-        "kept_unacked",
-        {"cursor__first": a_first(delivered_ms=ago_ms(21))},
-        {"cursor__first": a_first(delivered_ms=ago_ms(21), broker_keeps_time=True)},
-    ),
+    ("kept_unacked", KEPT, {"cursor__first": a_first(delivered_ms=ago_ms(19))}),
+    ("kept_unacked", KEPT, {"cursor__first": a_first(delivered_ms=ago_ms(21), broker_keeps_time=True)}),
+    ("kept_unacked", KEPT, {"consumers": (a_consumer(last_ack_ms=ago_ms(19)),)}),
     ("stalled", {**STOPPED, "consumers": (silent(),)}, {"cursor__unread_entries": 0}),
     ("stalled", {**STOPPED, "consumers": (silent(),)}, {"consumers": (silent(permits=0),)}),
     ("stalled", {**STOPPED, "consumers": (silent(),)}, {"consumers": (silent(last_flow_ms=ago_ms(9)),)}),
