@@ -19,7 +19,14 @@ from console.diagnosis.rules.consumers import (
     too_slow,
     zero_queue_batch,
 )
-from console.diagnosis.rules.fine import caught_up, draining, just_delivered, unexplained, unreported
+from console.diagnosis.rules.fine import (
+    caught_up,
+    draining,
+    just_delivered,
+    nothing_acked,
+    unexplained,
+    unreported,
+)
 from console.diagnosis.rules.limits import (
     backlog_quota,
     consumer_limit,
@@ -86,6 +93,7 @@ STANDINGS: Final[tuple[Rule, ...]] = (
     unreported.RULE,
     draining.RULE,
     just_delivered.RULE,
+    nothing_acked.RULE,
     unexplained.RULE,
 )
 RULES: Final[tuple[Rule, ...]] = (*CAUSES, *NOTICES, *STANDINGS)

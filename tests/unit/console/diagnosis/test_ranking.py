@@ -86,7 +86,25 @@ def ids(**changes: Any) -> list[str]:
             "stalled",
             {**NOTHING_MOVES, "consumers": (silent(**IDLE),), "cursor__first": a_first(consumer_key=0)},
         ),
-        ("unexplained", {**NOTHING_MOVES, "consumers": (silent(),), "cursor__unread_entries": 0}),
+        ("nothing_acked", {**NOTHING_MOVES, "consumers": (silent(),), "cursor__unread_entries": 0}),
+        (
+            "nothing_acked",  # an Exclusive consumer that receives all the time
+            {
+                **NOTHING_MOVES,
+                "subscription__type": "Exclusive",
+                "subscription__state": "stuck",
+                "consumers": (a_consumer(last_ack_ms=0),),
+            },
+        ),
+        (
+            "unexplained",
+            {
+                **NOTHING_MOVES,
+                "subscription__in_flight_messages": 0,
+                "consumers": (silent(**IDLE),),
+                "cursor__unread_entries": 0,
+            },
+        ),
     ],
 )
 def test_the_cause_leads(leads: str, changes: dict[str, Any]) -> None:

@@ -231,6 +231,10 @@ CASES: list[tuple[str, Changes, Changes]] = [
     ("unreported", {"subscription__consumers": None}, {"subscription__consumers": 0}),
     ("draining", {}, NOTHING_ACKED),
     ("just_delivered", NOTHING_ACKED, {"consumers": (silent(),)}),
+    ("just_delivered", NOTHING_ACKED, {"subscription__state": "stuck"}),
+    ("nothing_acked", NOTHING_ACKED, {"subscription__message_rate_acked": 0.1}),
+    ("nothing_acked", NOTHING_ACKED, {"subscription__in_flight_messages": 0}),
+    ("nothing_acked", NOTHING_ACKED, {"consumers": ()}),
 ]
 
 

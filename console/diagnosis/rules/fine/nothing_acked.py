@@ -1,0 +1,41 @@
+"""Consumers have messages in flight, and nothing is acked: the application does not ack what it receives."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.snapshot import Snapshot
+
+__all__ = ["RULE"]
+
+WINDOW_S: Final = 20.0  # the broker judges for longer, and the rule before this one waits as long
+
+
+def find(snapshot: Snapshot) -> Finding | None:
+    subscription, consumers = snapshot.subscription, snapshot.consumers
+    if not consumers or not subscription.in_flight_messages or snapshot.is_draining_at_all:
+        return None
+    most = max(consumers, key=lambda each: each.unacked_messages)
+    return Finding(
+        rule=RULE.id,
+        severity=Severity.STOPPED,
+        sentence="Messages are delivered, and nothing is acked.",
+        evidence=(
+            fact("in flight", subscription.in_flight_messages, Unit.MESSAGES),
+            fact(f"at {most.name}", most.unacked_messages, Unit.MESSAGES),
+            fact("last delivery", max(each.last_delivery_ms for each in consumers), Unit.TIME),
+            fact("last ack", max(each.last_ack_ms for each in consumers), Unit.TIME),
+        ),
+        cures=(
+            Cure(
+                text="Check whether the application acks each message that it has processed, and whether processing"
+                " fails or hangs."
+            ),
+            Cure(text="Look at what is in flight", block="pending"),
+            Cure(text="Look at the consumers", block="consumers"),
+        ),
+    )
+
+
+RULE: Final = Rule(id="nothing_acked", window_s=WINDOW_S, find=find)
