@@ -72,12 +72,19 @@ def _problem(log: TopicLog, offset: Offset) -> str | None:
     if offset.messages is not None and latest.messages is not None and offset.messages > latest.messages:
         return "the topic has fewer messages than were read: it was deleted and created again, or restored"
     following = next((each for each in log.ledgers if each.ledger_id >= offset.ledger_id), None)
-    if following is None or following.ledger_id == offset.ledger_id:
+    if following is None:
+        return None
+    if following.ledger_id == offset.ledger_id and 0 <= offset.entry_id <= following.last:
         return None
     if offset.messages is None:
-        return f"the topic has no ledger {offset.ledger_id}; retention trims ledgers"
+        if following.ledger_id == offset.ledger_id and offset.entry_id < 0 and not following.is_trimmed:
+            return None
+        return f"entry {offset} is not stored any more; retention trims ledgers"
+    # Retention removes old ledgers, but of a topic's last ledger it removes only the entries.
     lost = following.messages_before - offset.messages
-    return f"retention trimmed {lost} messages after it" if lost > 0 else None
+    if lost < 0:
+        return "it is not the topic that was read: it was deleted and created again, or restored"
+    return f"retention trimmed {lost} messages after it" if lost else None
 
 
 def _before(index: EntryIndex, logs: Sequence[TopicLog], time_ms: int) -> Offsets:
@@ -139,7 +146,8 @@ def _resolve_one(
     if asked == "earliest" or asked.ledger_id < 0:
         return log.earliest
     if options.subscription is None:
-        if asked.position > log.latest.position:
+        emptied = log.ledger(asked.ledger_id)
+        if asked.position > log.latest.position and (emptied is None or not emptied.is_trimmed):
             raise InvalidOption(
                 f"option {option} is {asked}, beyond the last entry {log.latest} of {log.topic.name}"
             )

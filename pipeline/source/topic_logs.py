@@ -34,6 +34,11 @@ class StoredLedger(NamedTuple):
     bytes_through: int
     last_append_ms: int
 
+    @property
+    def is_trimmed(self) -> bool:
+        """Return whether retention removed its entries. Only a topic's last ledger is kept without them."""
+        return self.last < 0 and self.last_append_ms > 0
+
 
 class EntryTotals(NamedTuple):
     """An entry without its data. The totals are the topic's, up to and including the entry."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipeline.source.ranges import EntryRange
 from pipeline.source.topic_logs import EntryIndex, EntryTotals, StoredLedger, StoredTopic, TopicLog
 
-__all__ = ["MemoryIndex", "memory_log", "positions"]
+__all__ = ["MemoryIndex", "emptied_log", "memory_log", "positions"]
 
 FIRST_APPEND_MS = 1_000
 BETWEEN_APPENDS_MS = 10
@@ -52,6 +52,12 @@ def memory_log(
             )
         )
     return TopicLog(topic=StoredTopic(first_ledger, name, -1), ledgers=tuple(stored))
+
+
+def emptied_log(*, ledger_id: int, messages: int, name: str = "t") -> TopicLog:
+    """A log whose entries retention has all trimmed: its last ledger stays, empty, with the counts."""
+    ledger = StoredLedger(ledger_id, -1, messages, 10 * messages, messages, 10 * messages, FIRST_APPEND_MS)
+    return TopicLog(topic=StoredTopic(ledger_id, name, -1), ledgers=(ledger,))
 
 
 def positions(ranges: list[EntryRange]) -> list[tuple[int, int]]:

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import DataLost
-from pipeline.source.bounds import last_before, require_stored
+from pipeline.database import Connection
+from pipeline.errors import DataLost, InvalidOption
+from pipeline.source.bounds import last_before, require_stored, starts_of
 from pipeline.source.offsets import BEGINNING, Offset
 from pipeline.source.options import ReadOptions
 from tests.unit.pipeline.memory_log import (
     BETWEEN_APPENDS_MS,
     FIRST_APPEND_MS,
     MemoryIndex,
+    emptied_log,
     memory_log,
 )
 
@@ -56,13 +60,61 @@ def test_reading_goes_on_where_nothing_was_trimmed() -> None:
     [
         (Offset(ledger_id=3, entry_id=9, messages=1), "retention trimmed 3 messages after it"),
         (BEGINNING, "retention trimmed 4 messages after it"),
-        (Offset(ledger_id=3, entry_id=9), "the topic has no ledger 3"),
+        (Offset(ledger_id=3, entry_id=9), "entry 3:9 is not stored any more"),
         (Offset(ledger_id=3, entry_id=9, messages=12), "fewer messages than were read"),
     ],
 )
 def test_lost_messages_are_never_passed_silently(offset: Offset, said: str) -> None:
     log = memory_log(MemoryIndex(), [[(2, 10)] * 3, [(1, 10)]], first_ledger=5, messages_before=4)
     with pytest.raises(DataLost, match=said):
+        require_stored(log, offset, STRICT)
+    assert require_stored(log, offset, LENIENT) == log.earliest
+
+
+@pytest.mark.parametrize(
+    ("offset", "said"),
+    [
+        (Offset(ledger_id=5, entry_id=1, messages=4), "retention trimmed 6 messages after it"),
+        (Offset(ledger_id=5, entry_id=-1, messages=0), "retention trimmed 10 messages after it"),
+        (Offset(ledger_id=5, entry_id=1), "entry 5:1 is not stored any more"),
+        (Offset(ledger_id=5, entry_id=-1), "entry 5:-1 is not stored any more"),
+    ],
+)
+def test_a_ledger_that_was_emptied_has_lost_its_messages(offset: Offset, said: str) -> None:
+    log = emptied_log(ledger_id=5, messages=10)
+    with pytest.raises(DataLost, match=said):
+        require_stored(log, offset, STRICT)
+    assert require_stored(log, offset, LENIENT) == log.earliest
+    read_to_its_end = Offset(ledger_id=5, entry_id=4, messages=10)
+    assert require_stored(log, read_to_its_end, STRICT) == read_to_its_end
+
+
+def test_an_offset_in_an_emptied_ledger_is_lost_and_not_beyond_the_end() -> None:
+    name = "persistent://public/default/t"
+    log = emptied_log(ledger_id=5, messages=10, name=name)
+    no_connection = cast(Connection, None)
+    for asked, is_beyond in (("5:4", False), ("6:0", True)):
+        options = ReadOptions.parse(
+            {
+                "topic": "t",
+                "url": "postgresql://vela@127.0.0.1/vela",
+                "startingOffsets": f'{{"t": "{asked}"}}',
+            }
+        )
+        with pytest.raises(InvalidOption if is_beyond else DataLost, match=asked):
+            starts_of(no_connection, [log], options, default="earliest")
+
+
+def test_an_empty_ledger_that_never_had_entries_has_lost_nothing() -> None:
+    log = memory_log(MemoryIndex(), [[]], first_ledger=5, messages_before=4)
+    for offset in (Offset(ledger_id=5, entry_id=-1), Offset(ledger_id=5, entry_id=-1, messages=4)):
+        assert require_stored(log, offset, STRICT) == offset
+
+
+def test_a_topic_that_was_made_again_is_noticed_however_many_messages_it_has() -> None:
+    log = memory_log(MemoryIndex(), [[(1, 10)] * 9], first_ledger=8)
+    offset = Offset(ledger_id=5, entry_id=2, messages=3)
+    with pytest.raises(DataLost, match="deleted and created again"):
         require_stored(log, offset, STRICT)
     assert require_stored(log, offset, LENIENT) == log.earliest
 
