@@ -48,7 +48,10 @@ class Row(NamedTuple):
 
 
 def check_columns(schema: StructType, *, has_topic: bool) -> None:
-    """Raises InvalidRow if a DataFrame cannot be written. The source's other columns may be there; they are ignored."""
+    """Raises InvalidRow if a DataFrame cannot be written.
+
+    With option topic the source's other columns may be there; they are ignored.
+    """
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name, type_ in types.items():
         if name not in SPARK_TYPES:
@@ -62,6 +65,13 @@ def check_columns(schema: StructType, *, has_topic: bool) -> None:
         raise InvalidRow("the DataFrame has no column value: select one of type binary or string")
     if not has_topic and "__topic" not in types:
         raise InvalidRow("no topic to write to: set option topic, or add a column __topic")
+    read_only = next((name for name in types if name not in _WRITTEN), None)
+    if not has_topic and read_only is not None:
+        # Its __topic may be the one that the row was read from: a stream would then read its own rows for ever.
+        raise InvalidRow(
+            f"the DataFrame has a column {read_only}, so it was read from topics, and __topic may be the topic of each"
+            " row: set option topic, or select value, __topic and the other columns that you want to write"
+        )
 
 
 def rows_of(batch: pa.RecordBatch, first: int) -> Iterator[Row]:

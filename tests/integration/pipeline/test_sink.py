@@ -122,7 +122,6 @@ def test_rows_choose_their_topic(broker: Broker) -> None:
     frame = broker.spark.range(10).select(
         sf.to_binary(sf.col("id").cast("string"), sf.lit("utf-8")).alias("value"),
         sf.concat(sf.lit("public/plain/chosen-"), sf.col("id") % 2).alias("__topic"),
-        sf.lit(7).cast("bigint").alias("__entryId"),  # a column of the source, which is ignored
     )
     write(frame, broker)
     assert sorted(int(row.value) for row in broker.read("public/plain/chosen-1").collect()) == [1, 3, 5, 7, 9]
@@ -144,6 +143,7 @@ def test_a_write_that_cannot_be_done_says_why(broker: Broker) -> None:
         return lambda: write(frame, broker, **options)
 
     assert "no topic to write to" in refused(save(rows))
+    assert "so it was read from topics" in refused(save(broker.read(topic)))
     assert "unknown option 'topics'" in refused(save(rows, topics="a"))
     assert "a column id, which a message has not" in refused(save(spark.range(3), topic=topic))
     assert "column value has type int" in refused(save(spark.sql("select 1 value"), topic=topic))

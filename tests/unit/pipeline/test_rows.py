@@ -76,9 +76,10 @@ def test_columns_that_cannot_be_written(columns: dict[str, DataType], said: str)
         check_columns(schema(**columns), has_topic=False)
 
 
-def test_columns_of_the_source_may_be_there() -> None:
-    check_columns(
-        schema(value=StringType(), __topic=StringType(), __ledgerId=LongType(), __batchIndex=IntegerType()),
-        has_topic=False,
-    )
+def test_columns_of_the_source_may_be_there_if_an_option_says_where_to_write() -> None:
+    read = schema(value=StringType(), __topic=StringType(), __ledgerId=LongType(), __batchIndex=IntegerType())
+    check_columns(read, has_topic=True)
     check_columns(schema(value=BinaryType()), has_topic=True)
+    check_columns(schema(value=BinaryType(), __topic=StringType()), has_topic=False)
+    with pytest.raises(InvalidRow, match="column __ledgerId, so it was read from topics"):
+        check_columns(read, has_topic=False)
