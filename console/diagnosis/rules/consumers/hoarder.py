@@ -30,7 +30,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         and not each.unacked_messages
         and snapshot.seconds_since(max(each.connected_ms, each.last_delivery_ms)) >= WINDOW_S
     ]
-    if not idle or snapshot.ready_entries:
+    if not idle or snapshot.ready_entries != 0:
         return None
     others = f"{idle[0].name} has" if len(idle) == 1 else f"{len(idle)} other consumers have"
     return Finding(

@@ -20,7 +20,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     whom = f"{program} (pid {database.blocking_pid})" if database.blocking_pid else program
     return Finding(
         rule=RULE.id,
-        severity=Severity.STOPPED,
+        severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,
         sentence=f"A statement of Vela waits for a lock in PostgreSQL that {whom} has.",
         evidence=(
             fact("waits for", database.longest_wait_s, Unit.SECONDS),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.rules.system import no_broker
 from console.diagnosis.snapshot import Snapshot
 
 __all__ = ["RULE"]
@@ -13,11 +14,13 @@ WINDOW_S: Final = 10.0  # without a delivery to a consumer that can take one
 
 
 def find(snapshot: Snapshot) -> Finding | None:
+    if _is_held_back(snapshot):
+        return None
     subscription, ready = snapshot.subscription, snapshot.ready_entries
     available = [each for each in snapshot.consumers if each.is_available]
     if subscription.active_consumer:
         available = [each for each in available if each.key == subscription.active_consumer]
-    if not available or not ready or subscription.key_block is not None:
+    if not available or not ready:
         return None
     if min(snapshot.seconds_since(each.last_sign_ms) for each in available) < WINDOW_S:
         return None
@@ -43,6 +46,20 @@ def find(snapshot: Snapshot) -> Finding | None:
                 text="Unload the topic (`vela topics unload`); clients reconnect. Keep the broker's log for a report."
             ),
         ),
+    )
+
+
+def _is_held_back(snapshot: Snapshot) -> bool:
+    """Whether something else keeps the broker from sending, so that it is not to blame."""
+    subscription, database = snapshot.subscription, snapshot.database
+    return (
+        subscription.pause is not None
+        or bool(subscription.gap)
+        or bool(subscription.is_blocked)
+        or bool(subscription.is_rate_limited)
+        or subscription.key_block is not None
+        or (database is not None and database.waiting_statements > 0)
+        or no_broker.RULE.find(snapshot) is not None
     )
 
 

@@ -150,6 +150,11 @@ CASES: list[tuple[str, Changes, Changes]] = [
     (
         "hoarder",
         {"cursor__unread_entries": 0, "consumers": (silent(1, unacked_messages=110), silent(2, **IDLE))},
+        {"cursor__unread_entries": None},
+    ),
+    (
+        "hoarder",
+        {"cursor__unread_entries": 0, "consumers": (silent(1, unacked_messages=110), silent(2, **IDLE))},
         {"consumers": (silent(1, unacked_messages=70), silent(2, unacked_messages=40))},
     ),
     (
@@ -182,6 +187,18 @@ CASES: list[tuple[str, Changes, Changes]] = [
     ("stalled", {**STOPPED, "consumers": (silent(),)}, {"consumers": (silent(permits=0),)}),
     ("stalled", {**STOPPED, "consumers": (silent(),)}, {"consumers": (silent(last_flow_ms=ago_ms(9)),)}),
     ("stalled", {**STOPPED, "consumers": (silent(),)}, {"subscription__replay_entries": None}),
+    *(
+        ("stalled", {**STOPPED, "consumers": (silent(),)}, other)
+        for other in (
+            {"subscription__pause": Pause(who="ada", at_ms=ago_ms(60), reason="")},
+            {"subscription__gap": "entry 7:12 is missing"},
+            {"subscription__is_blocked": True},
+            {"subscription__is_rate_limited": True},
+            {"subscription__key_block": a_key_block()},
+            {"database__waiting_statements": 1},
+            {"processes__broker_seen_ms": ago_ms(6)},
+        )
+    ),
     (
         "too_slow",
         {"topic__message_rate_in": 60.0, "subscription__backlog_messages": 900},
@@ -307,6 +324,12 @@ def test_a_limit_that_leaves_another_consumer_free_only_slows() -> None:
     blocked = a_consumer(is_blocked=True, unacked_messages=50_000)
     assert found_by("consumer_limit", consumers=(blocked,)).severity is Severity.STOPPED
     assert found_by("consumer_limit", consumers=(blocked, a_consumer(2))).severity is Severity.SLOW
+
+
+def test_a_wait_in_the_database_that_leaves_acks_through_only_slows() -> None:
+    waiting: Changes = {"database__waiting_statements": 2, "database__longest_wait_s": 6.0}
+    assert found_by("database_blocked", **waiting).severity is Severity.SLOW
+    assert found_by("database_blocked", **waiting, **NOTHING_ACKED).severity is Severity.STOPPED
 
 
 def test_a_key_that_does_not_drain_is_told_from_one_whose_owner_is_full() -> None:
