@@ -290,6 +290,8 @@ class Snapshot:
         subscription, cursor = self.subscription, self.cursor
         if subscription.replay_entries is None or cursor.unread_entries is None:
             return None
+        if self.delayed is not None and not self.delayed.is_whole:
+            return None
         delayed = self.delayed.entries if self.delayed else 0
         unsent = cursor.unread_entries + subscription.replay_entries
         if cursor.unacked_entries is not None:

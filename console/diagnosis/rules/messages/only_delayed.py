@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.numerals import count
 
 __all__ = ["RULE"]
 
@@ -13,19 +14,28 @@ WINDOW_S: Final = 0.0
 
 
 def find(snapshot: Snapshot) -> Finding | None:
-    delayed, cursor = snapshot.delayed, snapshot.cursor
-    if delayed is None or not delayed.is_whole or cursor.unacked_entries is None:
+    subscription, delayed, cursor = snapshot.subscription, snapshot.delayed, snapshot.cursor
+    if delayed is None or cursor.in_flight_entries:
         return None
-    if snapshot.subscription.type not in ("Shared", "Key_Shared"):
+    if not snapshot.consumers or subscription.pause is not None:
+        return None  # then they are not delivered when they are due
+    if subscription.type not in ("Shared", "Key_Shared"):
         return None  # the other types deliver delayed messages at once
-    if cursor.in_flight_entries or delayed.entries < cursor.unacked_entries:
+    if delayed.is_whole:
+        is_all = cursor.unacked_entries is not None and delayed.entries >= cursor.unacked_entries
+    else:
+        # The broker counts all of them: it calls a subscription idle whose other messages are acked.
+        is_all = subscription.state == "idle" and subscription.replay_entries == 0
+    if not is_all:
         return None
     return Finding(
         rule=RULE.id,
         severity=Severity.FINE,
         sentence="Only delayed messages are left. They are delivered when they are due.",
         evidence=(
-            fact("delayed", delayed.entries, Unit.ENTRIES),
+            fact("delayed", delayed.entries, Unit.ENTRIES)
+            if delayed.is_whole
+            else fact("delayed", f"at least {count(delayed.entries)} entries"),
             fact("the next one is due", delayed.next_due_ms, Unit.TIME),
         ),
         cures=(Cure(text="Wait; there is nothing to do."),),

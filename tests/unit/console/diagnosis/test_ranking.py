@@ -137,6 +137,7 @@ def test_delayed_messages_alone_are_no_fault() -> None:
         changed(**NOTHING_MOVES, delayed=delayed, cursor__in_flight_entries=0, consumers=(silent(**IDLE),))
     )
     assert [(each.rule, each.severity) for each in found] == [("only_delayed", "fine")]
+    assert ids(**NOTHING_MOVES, **NOBODY, delayed=delayed) == ["no_consumer"]
 
 
 def test_a_notice_follows_what_is_said_about_the_backlog() -> None:

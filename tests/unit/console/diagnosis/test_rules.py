@@ -55,6 +55,12 @@ DELAYED: Changes = {
     "delayed": Delayed(entries=110, next_due_ms=ago_ms(-60), is_whole=True),
     "cursor__in_flight_entries": 0,
 }
+MANY_DELAYED: Changes = {
+    "delayed": Delayed(entries=10_000, next_due_ms=ago_ms(-60), is_whole=False),
+    "subscription__state": "idle",
+    "cursor__unacked_entries": None,
+    "cursor__in_flight_entries": 0,
+}
 
 # Rule, what makes it fire, and one more change that stops it.
 CASES: list[tuple[str, Changes, Changes]] = [
@@ -92,6 +98,11 @@ CASES: list[tuple[str, Changes, Changes]] = [
     ("only_delayed", DELAYED, {"cursor__unacked_entries": 111}),
     ("only_delayed", DELAYED, {"cursor__in_flight_entries": 1}),
     ("only_delayed", DELAYED, {"subscription__type": "Exclusive"}),
+    ("only_delayed", DELAYED, {"consumers": ()}),
+    ("only_delayed", DELAYED, {"subscription__pause": Pause(who="ada", at_ms=ago_ms(60), reason="")}),
+    ("only_delayed", MANY_DELAYED, {"subscription__state": "watching"}),
+    ("only_delayed", MANY_DELAYED, {"subscription__replay_entries": 1}),
+    ("only_delayed", MANY_DELAYED, {"cursor__in_flight_entries": 1}),
     (
         "zero_queue_batch",
         {
@@ -338,6 +349,11 @@ def test_a_key_that_does_not_drain_is_told_from_one_whose_owner_is_full() -> Non
     full = found_by("blocked_key", subscription__key_block=a_key_block(is_draining=False), consumers=others)
     assert "does not own the key any more" in draining.sentence
     assert "takes no more" in full.sentence
+
+
+def test_more_delayed_entries_than_were_counted() -> None:
+    assert evidence(found_by("only_delayed", **MANY_DELAYED))["delayed"] == "at least 10\u202f000 entries"
+    assert changed(**{**MANY_DELAYED, "cursor__unacked_entries": 12_000}).ready_entries is None
 
 
 def test_the_quota_names_whose_backlog_it_is() -> None:
