@@ -159,6 +159,8 @@ class Subscription(SubscriptionRunner):
             forget=self._forget_me,
         )
         self.moves = CursorMove(machine, self, storing, forget=self._forget_me)
+        self._ready_at: tuple[int, ...] = ()  # the numbers at which `_has_ready` was found
+        self._has_ready = False
 
     def _forget_me(self) -> None:
         self._topic.forget_subscription(self)
@@ -238,9 +240,14 @@ class Subscription(SubscriptionRunner):
             return 0
         if backlog > delayed:
             return backlog - delayed
-        # The topic's delayed entries include some that this cursor has passed, so look for a ready one.
-        ready = self._delayed.next_ready(self.cursor, self.cursor.read_from())
-        return int(self.log.ledgers.contains(ready))
+        # The topic's delayed entries include some that this cursor has passed, so look for a ready one. Looking passes
+        # over all that are delayed: look again only when messages arrived, were acked or became due.
+        acked, ledgers = self.cursor.totals, self.log.ledgers
+        at = (ledgers.total_messages, acked.entries, acked.messages, self.cursor.version, delayed)
+        if at != self._ready_at:
+            self._ready_at = at
+            self._has_ready = ledgers.contains(self._delayed.next_ready(self.cursor, self.cursor.read_from()))
+        return int(self._has_ready)
 
     @property
     def last_used_ms(self) -> int:

@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 _FORGET_EVERY: Final = 60
 _SLICE: Final = 200  # subscriptions, a few milliseconds of work
 _DUE_TIMES_ARE_READ_MS: Final = 10_000
+_UNATTENDED_MS: Final = 5_000  # between looks at a subscription without consumers whose topic changes
 
 
 class Standings:
@@ -42,9 +43,16 @@ class Standings:
         """Judge what changed and what waits for time to pass. Return the subscriptions whose state is a new one."""
         self._looks += 1
         if self._looks % _FORGET_EVERY == 0:
-            self._forget()
-        seen = {each for topic in topics for each in topic.subscriptions.values()}
-        seen.update(subscriptions)
+            await self._forget()
+        seen = set(subscriptions)
+        number = 0
+        for topic in topics:
+            for each in list(topic.subscriptions.values()):
+                if self._is_attended(each, now_ms):
+                    seen.add(each)
+                number += 1
+                if number % _SLICE == 0:
+                    await asyncio.sleep(0)
         seen.update(each for each, at_ms in self._look_at_ms.items() if at_ms <= now_ms)
         news = set()
         for number, each in enumerate(seen, start=1):
@@ -71,6 +79,15 @@ class Standings:
         return min(
             (self.state(each) for each in topic.subscriptions.values() if each.is_durable), default=None
         )
+
+    def _is_attended(self, subscription: Subscription, now_ms: int) -> bool:
+        """Return whether to judge it at each change of its topic. If not, see to it that it is judged soon."""
+        if subscription.consumers or subscription not in self._known:
+            return True
+        soon_ms = now_ms + _UNATTENDED_MS
+        if self._look_at_ms.get(subscription, soon_ms + 1) > soon_ms:
+            self._look_at_ms[subscription] = soon_ms
+        return False
 
     def _looks_new(self, subscription: Subscription, now_ms: int) -> bool:
         try:
@@ -103,13 +120,13 @@ class Standings:
             self._look_at_ms[subscription] = look_at_ms
         return standing.state is not before
 
-    def _forget(self) -> None:
+    async def _forget(self) -> None:
         """Forget deleted subscriptions, and those of closed topics once their state is final."""
-        self._known = {
-            each: standing
-            for each, standing in self._known.items()
-            if each in self._look_at_ms or (each.log.is_open and not _is_gone(each))
-        }
+        for number, each in enumerate(list(self._known), start=1):
+            if each not in self._look_at_ms and (_is_gone(each) or not each.log.is_open):
+                del self._known[each]
+            if number % _SLICE == 0:
+                await asyncio.sleep(0)
 
 
 def _is_gone(subscription: Subscription) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from broker.core.subscription.standing import SubscriptionState
 from broker.core.topic_name import TopicName
 from broker.process.reports import reporter
+from broker.subscription.subscription import Subscription
 from tests.support.acting import done
 from tests.support.broker_harness import BrokerRun, ManualClock, ProducerProbe, one_row, rows, running
 
@@ -136,6 +137,45 @@ async def test_delayed_messages_alone_are_no_reason_and_are_one_when_they_are_du
     clock.advance(200_000)
     run.topic().delayed.run_due(clock.now_ms())
     assert await pass_time(run, clock, 35) == [SubscriptionState.IDLE, SubscriptionState.STUCK]
+
+
+async def test_a_topic_that_changes_costs_a_look_every_few_seconds_where_nobody_consumes(
+    run: BrokerRun, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = await run.consumer()
+    assert consumer.consumer is not None
+    consumer.consumer.detach()
+    producer = await run.producer()
+    assert (await steadily(run, clock, producer, 40))[-1] is SubscriptionState.STUCK
+    standings = run.broker.reporter.standings
+    looks = 0
+    judge = standings._is_news
+
+    def counted(each: Subscription, now_ms: int) -> bool:
+        nonlocal looks
+        looks += 1
+        return judge(each, now_ms)
+
+    monkeypatch.setattr(standings, "_is_news", counted)
+    assert await steadily(run, clock, producer, 20) == [SubscriptionState.STUCK]
+    assert 2 <= looks <= 4
+
+
+async def test_a_delayed_backlog_is_searched_for_ready_messages_once_while_nothing_happens(
+    run: BrokerRun, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run.consumer()
+    producer = await run.producer()
+    producer.send(deliver_at_ms=clock.now_ms() + 400_000)
+    await producer.has_receipts(1)
+    subscription, delayed = run.subscription(), run.topic().delayed
+    assert subscription.waiting_messages == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(type(delayed), "next_ready", None)
+        assert subscription.waiting_messages == 0
+    clock.advance(400_000)
+    delayed.run_due(clock.now_ms())
+    assert subscription.waiting_messages == 1
 
 
 async def test_pause_and_resume_show_at_once(run: BrokerRun, clock: ManualClock) -> None:
