@@ -101,7 +101,11 @@ class Reporter:
         self._subscriptions.add(subscription)
 
     def report_anew(self, topics: Sequence[Topic]) -> None:
-        """Report all of these topics and their subscriptions, some with each of the next reports."""
+        """Report all of these topics and their subscriptions, some with each of the next reports.
+
+        The tables may have lost rows, so this forgets what they had.
+        """
+        self._obstacles.clear()
         self._anew = _with_subscriptions(topics)
 
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:

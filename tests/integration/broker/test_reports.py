@@ -213,6 +213,12 @@ async def test_obstacles_are_written_when_they_change(run: BrokerRun) -> None:
         consumer.consumer.redeliver(consumer.positions[:1])
     await report(run)
     assert one_row(run.database_url, OBSTACLES)[4] == 3
+    rows(
+        run.database_url, "DELETE FROM vela_subscription_obstacles RETURNING 1"
+    )  # as PostgreSQL does after a crash
+    run.broker._report_anew()
+    await report(run)
+    assert one_row(run.database_url, OBSTACLES)[4] == 3
 
 
 async def test_the_key_that_makes_others_wait_is_written_with_its_consumer(run: BrokerRun) -> None:
