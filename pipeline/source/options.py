@@ -10,6 +10,7 @@ from typing import Final
 from pipeline.errors import InvalidOption
 from pipeline.option_values import OptionValues, full_topic_name
 from pipeline.source.offsets import AskedOffsets
+from vela.wire.topic_name import TopicName
 
 __all__ = ["Limits", "ReadOptions", "TopicsPattern"]
 
@@ -123,6 +124,13 @@ class ReadOptions:
         if self.pattern is not None:
             return f"topics like {self.pattern.prefix}{self.pattern.name}"
         return self.topics[0] if len(self.topics) == 1 else f"{len(self.topics)} topics"
+
+    def names(self, topic: str) -> bool:
+        """Return whether a topic (its full name, or a partition's) belongs to the read."""
+        whole = TopicName.parse(topic).base
+        if self.pattern is not None:
+            return self.pattern.matches(whole)
+        return topic in self.topics or whole in self.topics
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:

@@ -24,7 +24,7 @@ from pipeline.source.offsets import BEGINNING, Offset, Offsets, offsets_from_jso
 from pipeline.source.options import ReadOptions
 from pipeline.source.ranges import ranges_between, split
 from pipeline.source.reading import EntryPartition, read_partition
-from pipeline.source.topic_logs import EntryIndex, TopicLog, find_topics, read_logs
+from pipeline.source.topic_logs import EntryIndex, StoredTopic, TopicLog, find_topics, read_logs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,7 +62,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> Json:  # noqa: N802
         """Return the last committed entry of every topic."""
         with self._planning() as connection:
-            logs = read_logs(connection, find_topics(connection, self._options))
+            logs = read_logs(connection, self._topics(connection))
             return offsets_to_json({log.topic.name: log.latest for log in logs})
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802
@@ -86,7 +86,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
         ends = offsets_from_json(end)
         with self._planning() as connection:
-            starts, logs = self._continued(connection, offsets_from_json(start))
+            starts, logs = self._continued(connection, offsets_from_json(start), planned=ends)
             index = EntryIndex(connection)
             ranges = [
                 part
@@ -109,15 +109,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return latest
         return min(latest, self._target.get(topic, BEGINNING), key=_position)
 
+    def _topics(self, connection: Connection) -> list[StoredTopic]:
+        """Return the topics that the stream reads now. A topic that is named and gone may only be lost."""
+        return find_topics(connection, self._options, must_exist=self._options.fail_on_data_loss)
+
     def _continued(
-        self, connection: Connection, starts: Mapping[str, Offset]
+        self,
+        connection: Connection,
+        starts: Mapping[str, Offset],
+        planned: Mapping[str, Offset] | None = None,
     ) -> tuple[Offsets, list[TopicLog]]:
-        """Return the logs to read and where each is read on."""
+        """Return the logs to read and where each is read on. `planned`: the end of a micro-batch that has one."""
         options = self._options
-        topics = find_topics(connection, options)
-        gone = sorted(starts.keys() - {topic.name for topic in topics})
+        topics = self._topics(connection)
+        gone = sorted((starts.keys() | (planned or {}).keys()) - {topic.name for topic in topics})
         if gone:
-            text = f"topic {gone[0]} was read before and does not exist now"
+            what = "does not exist now" if options.names(gone[0]) else "is not in the query's options now"
+            text = f"topic {gone[0]} was read before and {what}"
             if options.fail_on_data_loss:
                 raise DataLost(f"{text}; set failOnDataLoss to false to go on without it")
             logger.warning("%s; failOnDataLoss is false, so the query goes on without it", text)

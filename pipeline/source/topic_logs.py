@@ -81,10 +81,12 @@ class TopicLog:
         return next((each for each in self.ledgers if each.ledger_id == ledger_id), None)
 
 
-def find_topics(connection: Connection, options: ReadOptions) -> list[StoredTopic]:
+def find_topics(
+    connection: Connection, options: ReadOptions, *, must_exist: bool = True
+) -> list[StoredTopic]:
     """Return the topics of a read, partitions in place of partitioned topics. A pattern may match none.
 
-    Raises TopicNotFound for a name that does not exist.
+    Raises TopicNotFound for a name that does not exist, unless it need not.
     """
     if options.pattern is None:
         names = list(options.topics)
@@ -93,7 +95,7 @@ def find_topics(connection: Connection, options: ReadOptions) -> list[StoredTopi
         names = [name for (name,) in rows if options.pattern.matches(name)]
     rows = connection.execute(query("topics"), {"names": names}).fetchall()
     missing = [name for name in options.topics if name not in {asked for asked, *_ in rows}]
-    if missing:
+    if missing and must_exist:
         raise TopicNotFound(
             f"topic {missing[0]} does not exist in this database: check the topic's name and url"
         )

@@ -11,9 +11,12 @@ import psycopg
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pipeline.checksum import Checksum, checksum_of_frame
-from pipeline.errors import sentence_of
+from pipeline.errors import DataLost, TopicNotFound, sentence_of
+from pipeline.source.options import ReadOptions
+from pipeline.source.stream_reader import StreamReader
 from tests.integration.pipeline.publishing import (
     StoredTopic,
     create_partitioned,
@@ -142,9 +145,7 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(
     reader = stream(topic="again", startingOffsets="earliest")
     reader.run()
     read = topic.checksum
-    with psycopg.connect(log_url) as connection:
-        connection.execute("DELETE FROM vela_ledger WHERE topic_id = %s", (topic.topic_id,))
-        connection.execute("DELETE FROM vela_topic WHERE id = %s", (topic.topic_id,))
+    delete(topic)
     assert "does not exist" in refused(reader.run)
     young = create_topic(log_url, "again")
     young.open_ledger(1)
@@ -153,6 +154,41 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(
     assert "deleted and created again" in refused(reader.run)
     reader.run(failOnDataLoss="false")
     assert reader.checksum == read + young.checksum
+
+
+def delete(topic: StoredTopic) -> None:
+    with psycopg.connect(topic.url) as connection:
+        connection.execute("DELETE FROM vela_ledger WHERE topic_id = %s", (topic.topic_id,))
+        connection.execute("DELETE FROM vela_topic WHERE id = %s", (topic.topic_id,))
+
+
+def test_topics_that_are_gone_are_never_left_out_silently(log_url: str) -> None:
+    kept, lost = create_topic(log_url, "gone-kept"), create_topic(log_url, "gone-lost")
+    for topic in (kept, lost):
+        topic.open_ledger(1)
+        fill(topic, 2)
+
+    def reader(**options: str) -> StreamReader:
+        return StreamReader(ReadOptions.parse({"url": log_url, **options}), ("value",))
+
+    both = {"topics": "gone-kept,gone-lost"}
+    end = reader(**both).reportLatestOffset()
+    start = {kept.name: end[kept.name]}  # the other is new in this micro-batch
+    assert len(reader(**both).partitions(start, end)) == 1
+    with pytest.raises(DataLost, match="gone-lost was read before and is not in the query's options now"):
+        reader(topic="gone-kept").latestOffset(end, ReadAllAvailable())
+
+    delete(lost)
+    pattern = {"topicsPattern": "gone-.*"}
+    with pytest.raises(DataLost, match="gone-lost was read before and does not exist now"):
+        reader(**pattern).partitions(start, end)
+    with pytest.raises(TopicNotFound, match="gone-lost does not exist"):
+        reader(**both).latestOffset(end, ReadAllAvailable())
+    for options in (pattern, both):
+        lenient = reader(**options, failOnDataLoss="false")
+        lenient.prepareForTriggerAvailableNow()
+        assert lenient.partitions(start, end) == []
+        assert lenient.latestOffset(end, ReadAllAvailable()) == start
 
 
 def test_a_stream_starts_at_a_subscriptions_cursor(stream: Callable[..., Stream], log_url: str) -> None:

@@ -42,6 +42,17 @@ def test_topics_and_patterns() -> None:
     assert not pattern.matches("persistent://public/other/orders-12")
 
 
+def test_a_partition_belongs_to_the_read_of_its_topic() -> None:
+    for option in ({"topics": "a,orders"}, {"topicsPattern": "ord.*"}):
+        options = ReadOptions.parse({**option, "url": URL})
+        assert options.names("persistent://public/default/orders")
+        assert options.names("persistent://public/default/orders-partition-3")
+        assert not options.names("persistent://public/default/b")
+    partition = ReadOptions.parse({"topic": "orders-partition-3", "url": URL})
+    assert partition.names("persistent://public/default/orders-partition-3")
+    assert not partition.names("persistent://public/default/orders-partition-4")
+
+
 @pytest.mark.parametrize(
     ("text", "time_ms"),
     [
