@@ -223,7 +223,8 @@ class _Lane:
         if producer.last_sequence_id() < sent:
             raise DeduplicationOff(
                 f"{self._topic} does not deduplicate, so rows would be stored twice after a failure: set its policy"
-                " deduplication, or set option exactlyOnce to false"
+                " deduplication, or set option exactlyOnce to false. Its first rows are stored already, and will be"
+                " stored again: clear the topic, or write to a new one"
             )
 
 
