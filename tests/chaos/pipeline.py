@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import vela as client_of_vela
@@ -59,8 +59,10 @@ def run_pipeline_soak(vela: VelaProcess, *, messages: int, kills: int, seed: int
                 _wait_for_copies(vela, driver, before)
                 if rng.random() < 0.5 and _kill_worker(driver, rng):
                     done["worker"] += 1
-                    # With local[2] a task is not repeated, so its failure ends the query and the driver.
-                    driver.wait(PROGRESS_S)
+                    # With local[2] a task is not repeated, so its failure ends the query and the driver. A worker that
+                    # had no task fails nothing: then the driver is killed too.
+                    with suppress(subprocess.TimeoutExpired):
+                        driver.wait(PROGRESS_S)
                 else:
                     done["driver"] += 1
             sys.stderr.write(f"  kills {done}: {_stored(vela, TARGET):,} of {messages:,} copied\n")
@@ -122,8 +124,14 @@ def _driver(vela: VelaProcess, folder: Path, *more: str) -> Iterator[subprocess.
 
 
 def _kill_worker(driver: subprocess.Popen[bytes], rng: random.Random) -> bool:
-    workers = [pid for pid, started_as in _descendants(driver.pid).items() if "pyspark" in started_as]
+    workers = [pid for pid, started_as in _descendants(driver.pid).items() if _is_worker(started_as)]
     return bool(workers) and _kill(rng.choice(workers))
+
+
+def _is_worker(started_as: str) -> bool:
+    """Return whether this is one of Spark's Python processes. Java's command line has "pyspark-shell" in it."""
+    program, *arguments = started_as.split()
+    return Path(program).name != "java" and not {"pyspark.daemon", "pyspark.worker"}.isdisjoint(arguments)
 
 
 def _kill(pid: int) -> bool:
