@@ -232,7 +232,7 @@ def test_the_client_never_cuts_an_entry(texts: list[str], has_properties: bool, 
 
 def test_a_topic_without_deduplication_is_noticed_after_one_entry() -> None:
     broker = FakeBroker(deduplicates=False)
-    with pytest.raises(DeduplicationOff, match="set its policy deduplication.* will be stored again"):
+    with pytest.raises(DeduplicationOff, match=r"set its policy deduplication.* will be stored again"):
         write(broker, rows_of(30), batchRows="10")
     assert len(broker.entries) == 1
     write(broker, rows_of(30), batchRows="10", must_deduplicate=False)
