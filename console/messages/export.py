@@ -15,9 +15,10 @@ from console.messages.lanes import lanes_of
 from console.messages.scan import EXPORT_BOUNDS, Bounds, Hit, Scan
 from console.queries.topic import TopicHead
 
-__all__ = ["MOST_EXPORTED", "Form", "export"]
+__all__ = ["MOST_EXPORTED", "MOST_WRITTEN_BYTES", "Form", "export"]
 
 MOST_EXPORTED: Final = 10_000  # messages
+MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # what a slow client has not read yet waits in memory
 Form = Literal["ndjson", "csv"]
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -46,8 +47,9 @@ _CONTENTS: Final = (
 def export(
     head: TopicHead, asked: Asked, *, form: Form, with_contents: bool, bounds: Bounds = EXPORT_BOUNDS
 ) -> Iterator[bytes]:
-    """Return the pieces of a file with what matches, at most 10,000 messages. The last line says why it ends.
+    """Return the pieces of a file with what matches, at most 10,000 messages or 256 MiB.
 
+    The last line says why it ends. A piece is empty about once a second, so that the caller can stop in between.
     Without `with_contents` keys, properties and payloads are left out. Raises AskedInvalid before the first piece.
     """
     asked = replace(asked, limit=MOST_EXPORTED)
@@ -59,15 +61,23 @@ def _pieces(scan: Scan, *, form: Form, columns: tuple[str, ...]) -> Iterator[byt
     write: Callable[[dict[str, Any]], bytes] = _ndjson if form == "ndjson" else _csv
     if form == "csv":
         yield _csv(dict(zip(columns, columns, strict=True)))
-    for hit in scan.hits():
+    looked, written_bytes, is_full = scan.looked, 0, False
+    for hit in scan.steps():
+        if hit is None:
+            yield b""
+            continue
         document = _document(hit)
-        yield write({name: document[name] for name in columns})
-    looked = scan.looked
+        line = write({name: document[name] for name in columns})
+        yield line
+        written_bytes += len(line)
+        if is_full := written_bytes >= MOST_WRITTEN_BYTES:
+            break
+    stopped_by = "size" if is_full else looked.stopped_by
     end = {
-        "stopped_by": looked.stopped_by,
+        "stopped_by": stopped_by,
         "matched": looked.matched,
         "looked_at_entries": looked.entries,
-        "after": None if looked.mark is None or looked.stopped_by == "end" else str(looked.mark),
+        "after": None if looked.mark is None or stopped_by == "end" else str(looked.mark),
     }
     if form == "ndjson":
         yield _ndjson({"end": end})

@@ -36,6 +36,11 @@ class Bounds:
 
 PAGE_BOUNDS: Final = Bounds(entries=20_000, bytes=64 * 1024 * 1024, seconds=0.8)
 EXPORT_BOUNDS: Final = Bounds(entries=1_000_000, bytes=1024 * 1024 * 1024, seconds=60.0)
+PAUSE_S: Final = 1.0  # between two chances for the caller to stop a search that finds nothing
+
+
+class _TimeUp(Exception):
+    """The search took too long to find the next entry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +75,13 @@ class Looked:
 
 
 class Scan:
-    """One search. Iterate over `hits`; `looked` counts meanwhile, and is complete afterwards."""
+    """One search. Iterate over `hits` or `steps`; `looked` counts meanwhile, and is complete afterwards."""
 
     def __init__(self, lanes: Sequence[Lane], asked: Asked, bounds: Bounds) -> None:
         self.looked = Looked(mark=asked.after)
         self._asked = asked
         self._bounds = bounds
+        self._until_s = 0.0
         self.is_narrowed = bool(asked.filters.key)
         slots = slots_of_key(asked.filters.key) if self.is_narrowed else None
         self._readers = [
@@ -85,18 +91,29 @@ class Scan:
 
     def hits(self) -> Iterator[Hit]:
         """Yield what matches, in order, until the limit of rows or of the search is reached."""
-        until_s = time.monotonic() + self._bounds.seconds
+        return (hit for hit in self.steps() if hit is not None)
+
+    def steps(self) -> Iterator[Hit | None]:
+        """Yield the hits, and None about once a second meanwhile, so that the caller can stop in between."""
+        begun_s = time.monotonic()
+        self._until_s, pause_s = begun_s + self._bounds.seconds, begun_s + PAUSE_S
         try:
             for reader, entry in self._merged():
+                if time.monotonic() >= pause_s:
+                    yield None
+                    pause_s = time.monotonic() + PAUSE_S
                 for hit in self._of_entry(reader, entry):
                     yield hit
                     if self.looked.matched >= self._asked.limit:
                         self.looked.stopped_by = "limit"
                         return
                 self.looked.mark = Mark(entry.append_ms, Spot(*entry.place))
-                if (reason := self._exhausted(until_s)) is not None:
+                if (reason := self._exhausted()) is not None:
                     self.looked.stopped_by = reason
                     return
+        except _TimeUp:
+            self.looked.stopped_by = "time"
+            return
         except OperationalError as error:
             if not isinstance(error.__cause__, QueryCanceled):
                 raise
@@ -105,12 +122,12 @@ class Scan:
         if any(reader.lane.is_cut for reader in self._readers):
             self.looked.stopped_by = "cursor"
 
-    def _exhausted(self, until_s: float) -> StoppedBy | None:
+    def _exhausted(self) -> StoppedBy | None:
         if self.looked.opened >= self._bounds.entries:
             return "entries"
         if self.looked.bytes >= self._bounds.bytes:
             return "bytes"
-        return "time" if time.monotonic() >= until_s else None
+        return "time" if time.monotonic() >= self._until_s else None
 
     def _merged(self) -> Iterator[tuple[LaneReader, StoredEntry]]:
         """Yield the entries of all lanes by the time at which they were stored, then by position."""
@@ -130,7 +147,7 @@ class Scan:
                 heappush(heads, (self._key(following), at))
 
     def _next(self, at: int) -> StoredEntry | None:
-        """Return the next entry of a lane without taking it. Reads a piece if none is left."""
+        """Return the next entry of a lane without taking it. Reads a piece if none is left. Raises _TimeUp."""
         buffer, looked = self._buffers[at], self.looked
         while not buffer:
             piece = self._readers[at].next_piece()
@@ -139,6 +156,8 @@ class Scan:
             looked.gone += piece.gone
             found = zip(piece.entries, piece.steps, strict=True)
             buffer.extend((entry, step) for entry, step in found if not self._was_seen(entry))
+            if not buffer and time.monotonic() >= self._until_s:
+                raise _TimeUp  # range after range was trimmed
         return buffer[0][0]
 
     def _key(self, entry: StoredEntry) -> _Key:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Any
+from threading import BoundedSemaphore
+from typing import Any, Final
+from weakref import finalize
 
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
@@ -25,6 +27,8 @@ __all__ = ["export_messages", "messages"]
 HIDDEN = "Only staff and members of the group “operator” can search in keys, properties and payloads."
 _CONTENT_TYPES: Mapping[Form, str] = {"ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
 _AT_ONCE = 64 * 1024  # bytes of a file that are gathered before they are sent
+MOST_EXPORTS: Final = 2  # at a time in one process: each keeps a connection that pages need too
+_PLACES = BoundedSemaphore(MOST_EXPORTS)
 
 
 @require_safe
@@ -52,21 +56,24 @@ def messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
 @require_safe
 @viewer
 def export_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponseBase:
-    """Send what matches as a file. 400 if the query string asks for something impossible."""
+    """Send what matches as a file. 400 if the query string asks for something impossible, 503 if two are being sent."""
     head = _head(topic)
     form = BrowseForm(request.GET)
     chosen: Form = "csv" if request.GET.get("format") == "csv" else "ndjson"
     asked = _asked(form, rights)
     if asked is None:
         return _refused(form)
+    if not _PLACES.acquire(blocking=False):
+        return _busy()
+    place = _Place()
     try:
         pieces = export(head, asked, form=chosen, with_contents=rights.may_see_payloads)
     except AskedInvalid as error:
+        place.close()
         form.add_error(error.field, str(error))
         return _refused(form)
-    # Served asynchronously, Django collects an ordinary iterator in memory; served otherwise, an asynchronous one.
-    gathered = _gathered(pieces)
-    body = _in_thread(gathered) if isinstance(request, ASGIRequest) else gathered
+    kind = _AsyncBody if isinstance(request, ASGIRequest) else _Body
+    body = kind(_gathered(pieces), place)
     name = f"messages.{chosen}"
     return StreamingHttpResponse(
         body,
@@ -111,6 +118,13 @@ def _refused(form: BrowseForm) -> HttpResponse:
     return HttpResponse("\n".join(lines) + "\n", status=400, content_type="text/plain; charset=utf-8")
 
 
+def _busy() -> HttpResponse:
+    words = f"This console is sending {MOST_EXPORTS} exports already. Try again when one of them has ended.\n"
+    return HttpResponse(
+        words, status=503, content_type="text/plain; charset=utf-8", headers={"Retry-After": "10"}
+    )
+
+
 def _words(query: QueryDict, form: BrowseForm, found: FoundPage | None) -> dict[str, Any]:
     if found is None:
         return {}
@@ -149,20 +163,45 @@ def _changed(query: QueryDict, *, after: str) -> str:
 
 
 def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join small pieces, because each one that is sent costs a switch of threads."""
+    """Join small pieces, because each one that is sent costs a switch of threads. An empty one sends what there is."""
     held: list[bytes] = []
     size_bytes = 0
     for piece in pieces:
         held.append(piece)
         size_bytes += len(piece)
-        if size_bytes >= _AT_ONCE:
+        if size_bytes >= _AT_ONCE or not piece:
             yield b"".join(held)
             held, size_bytes = [], 0
     yield b"".join(held)
 
 
-async def _in_thread(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Run the search in the request's thread, which has its database connection."""
-    following = sync_to_async(lambda: next(pieces, None))
-    while (piece := await following()) is not None:
-        yield piece
+class _Place:
+    """A place among the exports of this process, free again when it is closed or nothing refers to it."""
+
+    def __init__(self) -> None:
+        self.close = finalize(self, _PLACES.release)
+        self.close.atexit = False
+
+
+class _Body:
+    """A file while it is sent."""
+
+    def __init__(self, pieces: Iterator[bytes], place: _Place) -> None:
+        self._pieces = pieces
+        self._place = place
+        self.close = place.close  # Django calls it after the last piece, or when the browser has left
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._pieces
+
+
+class _AsyncBody(_Body):
+    """A file while it is sent by an event loop. Django would collect an ordinary iterator in memory there."""
+
+    __iter__ = None  # type: ignore[assignment]  # Django takes what can be iterated in both ways for an ordinary one
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        # In the request's thread, which has its database connection.
+        following = sync_to_async(lambda: next(self._pieces, None))
+        while (piece := await following()) is not None:
+            yield piece

@@ -144,6 +144,13 @@ def log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     assert with_traceback == []
 
 
+def status_of(answer: Any) -> int:
+    """The status, after a file has been read to its end: a file that nobody reads keeps its place."""
+    if answer.streaming and not answer.is_async:
+        b"".join(answer.streaming_content)
+    return int(answer.status_code)
+
+
 def test_the_walk_finds_what_there_is() -> None:
     examine = "/api/v1/topics/<domain>/<name:tenant>/<name:namespace>/<name:local_name>/examine"
     assert {"/topics", "/acts/<int:act_id>/undo", examine} <= set(ROUTES)
@@ -160,7 +167,7 @@ def test_hostile_names_in_addresses(route: str, people: Client, log: None) -> No
         hostile = "/".join(["persistent", "public", "default", value]) if found["name"] == "topic" else value
         address = filled(route, {**GOOD, found["name"]: hostile})
         for method in ("get", "post"):
-            status = getattr(people, method)(address).status_code
+            status = status_of(getattr(people, method)(address))
             assert status < 500, f"{method} {what}: {address[:200]}"
 
 
@@ -168,7 +175,7 @@ def test_hostile_names_in_addresses(route: str, people: Client, log: None) -> No
 def test_hostile_query_strings(route: str, people: Client, log: None) -> None:
     address = filled(route, GOOD)
     for name, (what, value) in product(names_of(route), HOSTILE.items()):
-        status = people.get(f"{address}?{name}={value}").status_code
+        status = status_of(people.get(f"{address}?{name}={value}"))
         assert status < 500, f"{what}: {address}?{name}"
 
 

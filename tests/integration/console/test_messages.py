@@ -6,14 +6,20 @@ import csv
 import io
 import json
 import re
+from collections.abc import AsyncIterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import pytest
-from django.test import Client
+from asgiref.sync import async_to_sync
+from django.contrib.auth.models import User
+from django.core.signals import request_finished
+from django.db import close_old_connections
+from django.http import StreamingHttpResponse
+from django.test import AsyncRequestFactory, Client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -22,11 +28,13 @@ from broker.storage.cursors.chunk_codec import encode_ack_sets
 from console.messages import reader
 from console.messages.asked import Asked, AskedInvalid, read_spot
 from console.messages.browse import browse
+from console.messages.export import export
 from console.messages.filters import Filters, matches
 from console.messages.form import filters_of
 from console.messages.lanes import lanes_of
 from console.messages.scan import PAGE_BOUNDS
 from console.queries.topic import topic_head
+from console.views.messages import export_messages
 from tests.integration.console.messages import Written, write_log
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import Shop
@@ -345,6 +353,81 @@ def test_the_export_stops_at_its_cap(
         exported(operator, f"start=oldest&after={quote(end['end']['after'])}")[0]["id"]
         == f"{mixed.spot(2)}:0"
     )
+
+
+def test_the_export_stops_at_its_size(
+    operator: Client, mixed: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("console.messages.export.MOST_WRITTEN_BYTES", 300)
+    *lines, end = exported(operator, "start=oldest")
+    assert 0 < len(lines) < 5
+    assert end["end"]["stopped_by"] == "size"
+    assert exported(operator, f"start=oldest&after={quote(end['end']['after'])}")[0]["id"] == mixed.spot(
+        len(lines)
+    )
+
+
+def leave(response: Any) -> None:
+    """Close a response as a server does when the browser has left, but keep the test's database connection."""
+    request_finished.disconnect(close_old_connections)
+    response.close()
+    request_finished.connect(close_old_connections)
+
+
+def test_a_process_sends_two_exports_at_a_time(operator: Client, mixed: Written) -> None:
+    address = f"{MIXED_PAGE}/export"
+    sent = [operator.get(address) for _ in range(2)]
+    refused = operator.get(address)
+    assert (refused.status_code, refused["Retry-After"]) == (503, "10")
+    assert (
+        refused.content
+        == b"This console is sending 2 exports already. Try again when one of them has ended.\n"
+    )
+    assert operator.get(MIXED_PAGE).status_code == 200
+    leave(sent[0])  # before the first piece
+    assert len(exported(operator, "")) > 1
+    b"".join(sent[1].streaming_content)  # type: ignore[attr-defined]
+    assert operator.get(f"{address}?start=nowhere").status_code == 400
+    again = [operator.get(address) for _ in range(2)]
+    assert [each.status_code for each in again] == [200, 200]
+    for each in again:
+        leave(each)
+
+
+def test_an_export_frees_its_place_on_an_event_loop_too(mixed: Written, operator: Client) -> None:
+    async def read(response: StreamingHttpResponse) -> list[bytes]:
+        return [piece async for piece in cast("AsyncIterator[bytes]", response.streaming_content)]
+
+    for _ in range(3):
+        request = AsyncRequestFactory().get(f"{MIXED_PAGE}/export")
+        request.user = User.objects.get(username="ada")
+        response = export_messages(request, topic=MIXED)
+        assert isinstance(response, StreamingHttpResponse)
+        assert response.is_async
+        pieces = async_to_sync(read)(response)
+        assert json.loads(pieces[-1].splitlines()[-1])["end"]["stopped_by"] == "end"
+        leave(response)
+
+
+def test_an_export_that_finds_nothing_can_be_stopped_in_between(
+    mixed: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("console.messages.scan.PAUSE_S", 0.0)
+    head = topic_head(MIXED)
+    assert head is not None
+    *pieces, _ = export(head, Asked(filters=Filters(text="nowhere")), form="ndjson", with_contents=True)
+    assert pieces == [b""] * 10
+
+
+def test_a_search_through_trimmed_ranges_looks_at_the_clock(
+    mixed: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = iter([reader.Piece(entries=(), steps=(), gone=1)] * 100)
+    monkeypatch.setattr(reader.LaneReader, "next_piece", lambda self: next(gone, None))
+    head = topic_head(MIXED)
+    assert head is not None
+    looked = browse(head, Asked(), replace(PAGE_BOUNDS, seconds=0)).looked
+    assert (looked.stopped_by, looked.gone) == ("time", 1)
 
 
 def test_the_export_as_csv_runs_no_formula(operator: Client, db: None) -> None:
