@@ -143,7 +143,11 @@ def _words(query: QueryDict, form: BrowseForm, found: FoundPage | None) -> dict[
             looked.stopped_by, rows=form.asked.limit, opened=looked.opened, read_bytes=looked.bytes
         ),
         "nothing_words": nothing_found(
-            looked.stopped_by, is_filtered=is_filtered, is_continued=form.asked.after is not None
+            looked.stopped_by,
+            start=form.asked.start,
+            gone=looked.gone,
+            is_filtered=is_filtered,
+            is_continued=form.asked.after is not None,
         ),
         "next_query": ""
         if looked.stopped_by in ("end", "cursor")

@@ -28,6 +28,13 @@ _STOPPED = {
     "cursor": "Stopped because the cursor has more acked ranges than one page reads; there may be more.",
 }
 
+_NOTHING = {
+    "next": "Nothing is unacked on this subscription.",
+    "holes": "This subscription has no holes.",
+    "time": "No message is stored there in this direction.",
+    "id": "No message is stored there in this direction.",
+}
+
 
 def looked_at(
     *,
@@ -58,13 +65,15 @@ def stopped(reason: str, *, rows: int, opened: int, read_bytes: int) -> str:
     return _STOPPED[reason].format(rows=_messages(rows), opened=_entries(opened), bytes=size(read_bytes))
 
 
-def nothing_found(reason: str, *, is_filtered: bool, is_continued: bool) -> str:
+def nothing_found(reason: str, *, start: str, gone: int, is_filtered: bool, is_continued: bool) -> str:
     """Say that no row is shown. It never says that there is no message if the search stopped early."""
     if reason != "end":
         return "No match so far: the search stopped before it had seen everything."
+    if gone:
+        return "Nothing is left here: what the search began with was trimmed or moved meanwhile. Reload to be sure."
     if is_continued:
         return "No more messages." if not is_filtered else "No more messages match."
-    return "No message matches." if is_filtered else "No message is stored here."
+    return "No message matches." if is_filtered else _NOTHING.get(start, "No message is stored here.")
 
 
 def _entries(number: int) -> str:

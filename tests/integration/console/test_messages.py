@@ -188,7 +188,8 @@ def test_starts(operator: Client, mixed: Written) -> None:
     assert spots(operator, "start=time&at=2023-11-14T22:13:28Z") == [mixed.spot(8), mixed.spot(9)]
     assert spots(operator, "start=time&at=2023-11-14 22:13:28&order=older")[0] == mixed.spot(8)
     assert spots(operator, "start=time&at=2100-01-01") == []
-    assert "No message is stored here." in text_of(operator.get(f"{MIXED_PAGE}?start=time&at=2100-01-01"))
+    words = text_of(operator.get(f"{MIXED_PAGE}?start=time&at=2100-01-01"))
+    assert "No message is stored there in this direction." in words
 
 
 def test_next_and_holes_of_a_subscription(operator: Client, mixed: Written) -> None:
@@ -219,6 +220,33 @@ def test_next_and_holes_of_a_subscription(operator: Client, mixed: Written) -> N
     assert "● acked" in words
     assert "▲ a hole: later messages are acked" in words
     assert f"{second.pk}:3" in following[-1]
+
+
+def test_a_subscription_that_has_acked_everything(operator: Client, mixed: Written) -> None:
+    subscription = Subscription.objects.create(topic=mixed.topic, name="billing", type="Shared")
+    Cursor.objects.create(
+        subscription=subscription,
+        mark_delete_ledger=mixed.ledgers[-1].pk,
+        mark_delete_entry=3,
+        acked_messages=16,
+        acked_entries=10,
+        acked_bytes=1,
+    )
+    words = text_of(operator.get(f"{MIXED_PAGE}?start=next&sub=billing"))
+    assert "Nothing is unacked on this subscription." in words
+    assert "This subscription has no holes." in text_of(operator.get(f"{MIXED_PAGE}?start=holes&sub=billing"))
+    assert "No message matches." in text_of(operator.get(f"{MIXED_PAGE}?start=next&sub=billing&text=x"))
+    assert "No message is stored" not in words
+
+
+def test_messages_that_were_trimmed_during_the_search_are_said_to_be_gone(
+    operator: Client, mixed: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = iter([reader.Piece(entries=(), steps=(), gone=10)])
+    monkeypatch.setattr(reader.LaneReader, "next_piece", lambda self: next(gone, None))
+    words = text_of(operator.get(MIXED_PAGE))
+    assert "was trimmed or moved meanwhile" in words
+    assert "No message is stored" not in words
 
 
 def test_the_state_on_a_subscription(operator: Client, shop: Shop) -> None:
