@@ -84,6 +84,7 @@ class Subscription:
     created_ms: int
     state: str  # as the broker judged it over the last half minute, or "unknown"
     state_since_ms: int
+    drain_s: int | None  # while the state is draining: seconds until nothing waits
     pause: Pause | None  # None = it is not paused
     backlog_messages: int  # exact
     backlog_bytes: int
@@ -281,8 +282,8 @@ class Snapshot:
 
     @property
     def has_working_state(self) -> bool:
-        """Whether the broker judged that the consumers keep up: their acks may be minutes apart."""
-        return self.subscription.state in ("draining", "keeping up")
+        """Whether the broker judged that the consumers work: their acks may be minutes apart."""
+        return self.subscription.state in ("draining", "keeping up", "falling behind")
 
     @property
     def ready_entries(self) -> int | None:

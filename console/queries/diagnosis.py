@@ -166,6 +166,7 @@ def snapshot_of(head: SubscriptionHead, parts: Parts, *, now_ms: int) -> Snapsho
             created_ms=_ms(head.created_at),
             state=state_word(head.state),
             state_since_ms=head.state_since_ms or 0,
+            drain_s=head.drain_s,
             pause=_pause(around) if head.paused else None,
             backlog_messages=backlog_messages,
             backlog_bytes=parts.log.total_bytes - head.acked_bytes,

@@ -18,18 +18,14 @@ _BACKLOG_S: Final = 5.0  # of publishing: a smaller backlog is only messages on 
 def find(snapshot: Snapshot) -> Finding | None:
     subscription = snapshot.subscription
     rate_in, rate_acked = snapshot.topic.message_rate_in, subscription.message_rate_acked
-    if rate_in is None or rate_acked is None or rate_acked < STILL_PER_S or not snapshot.consumers:
+    if rate_in is None or rate_acked is None or not snapshot.consumers:
         return None
-    # The broker's state is judged over half a minute. It is the better judge once there is one.
-    if (
-        subscription.state not in ("falling behind", "watching", "unknown")
-        or rate_in - rate_acked < STILL_PER_S
-    ):
-        return None
-    if subscription.state != "falling behind" and subscription.backlog_messages <= rate_in * _BACKLOG_S:
+    # The broker's state is judged over half a minute and longer, so rates of a few seconds do not overrule it.
+    is_judged = subscription.state == "falling behind"
+    if not is_judged and not _grows(snapshot, rate_in, rate_acked):
         return None
     each_acks = rate_acked / len(snapshot.consumers)
-    more = ceil((rate_in - rate_acked) / each_acks)
+    more = max(1, ceil((rate_in - rate_acked) / each_acks)) if rate_acked >= STILL_PER_S else 0
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW,
@@ -39,15 +35,27 @@ def find(snapshot: Snapshot) -> Finding | None:
             fact("acked", rate_acked, Unit.PER_SECOND),
             fact("acked by each consumer", each_acks, Unit.PER_SECOND),
             fact("consumers", len(snapshot.consumers), Unit.CONSUMERS),
+            *((fact("falling behind", subscription.state_since_ms, Unit.TIME),) if is_judged else ()),
         ),
         cures=(_cure(subscription.type, more),),
     )
 
 
+def _grows(snapshot: Snapshot, rate_in: float, rate_acked: float) -> bool:
+    """Whether the backlog grows by its rates, as long as the broker has not judged."""
+    return (
+        snapshot.subscription.state in ("watching", "unknown")
+        and rate_acked >= STILL_PER_S
+        and rate_in - rate_acked >= STILL_PER_S
+        and snapshot.subscription.backlog_messages > rate_in * _BACKLOG_S
+    )
+
+
 def _cure(type_: str, more: int) -> Cure:
+    """Return the way out. `more`: how many consumers are missing; 0 = unknown."""
     if type_ in ("Shared", "Key_Shared"):
-        noun = "consumer" if more == 1 else "consumers"
-        return Cure(text=f"Add {count(more)} {noun} as fast as these, or make each one faster.")
+        many = f"{count(more)} {'consumer' if more == 1 else 'consumers'}" if more else "consumers"
+        return Cure(text=f"Add {many} as fast as these, or make each one faster.")
     return Cure(
         text=f"Make the consumer faster. {type_ or 'This type'} gives everything to one consumer: to share the work,"
         " use Shared or Key_Shared, or more partitions."

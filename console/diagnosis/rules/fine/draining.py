@@ -1,11 +1,11 @@
-"""Fine: the consumers ack at least as fast as producers publish."""
+"""Fine: consumers ack, and the broker does not say that they fall behind."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from console.diagnosis.findings import Evidence, Finding, Rule, Severity, Unit, fact
-from console.diagnosis.snapshot import STILL_PER_S, Snapshot
+from console.diagnosis.snapshot import Snapshot
 
 __all__ = ["RULE"]
 
@@ -17,16 +17,22 @@ def find(snapshot: Snapshot) -> Finding | None:
     rate_in, rate_acked = snapshot.topic.message_rate_in, subscription.message_rate_acked
     if rate_acked is None or rate_in is None or not snapshot.is_draining_at_all:
         return None
-    net = rate_acked - rate_in
+    if subscription.state == "falling behind":
+        return None
     evidence: list[Evidence] = [
         fact("acked", rate_acked, Unit.PER_SECOND),
         fact("published", rate_in, Unit.PER_SECOND),
     ]
-    if net >= STILL_PER_S:
-        sentence = "Consumers ack faster than producers publish, so the backlog drains."
-        evidence.append(fact("time left", subscription.backlog_messages / net, Unit.SECONDS))
-    else:
-        sentence = "Consumers keep up with the producers."
+    # The rates are those of a few seconds. The broker judges the state over a longer time.
+    match subscription.state:
+        case "draining":
+            sentence = "Consumers ack faster than producers publish, so the backlog drains."
+            if subscription.drain_s is not None:
+                evidence.append(fact("time left", subscription.drain_s, Unit.SECONDS))
+        case "keeping up" | "idle":
+            sentence = "Consumers keep up with the producers."
+        case _:
+            sentence = "Consumers ack. It is too early to say whether the backlog drains."
     return Finding(rule=RULE.id, severity=Severity.FINE, sentence=sentence, evidence=tuple(evidence))
 
 

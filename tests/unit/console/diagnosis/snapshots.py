@@ -117,6 +117,7 @@ HEALTHY: Final = Snapshot(
         created_ms=ago_ms(86_400),
         state="watching",
         state_since_ms=ago_ms(20),
+        drain_s=None,
         pause=None,
         backlog_messages=110,
         backlog_bytes=11_000,

@@ -162,11 +162,33 @@ def test_consumers_whose_acks_are_minutes_apart_are_no_fault() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "leads"), [("keeping up", "draining"), ("watching", "too_slow"), ("falling behind", "too_slow")]
+    ("state", "leads"),
+    [
+        ("keeping up", "draining"),
+        ("draining", "draining"),
+        ("watching", "too_slow"),
+        ("falling behind", "too_slow"),
+    ],
 )
 def test_the_state_decides_whether_consumers_are_too_slow(state: str, leads: str) -> None:
     found = ids(topic__message_rate_in=60.0, subscription__backlog_messages=900, subscription__state=state)
     assert found == [leads]
+
+
+@pytest.mark.parametrize("rate_acked", [40.0, 0.0])
+def test_a_few_fast_seconds_do_not_overrule_the_broker(rate_acked: float) -> None:
+    """It has watched the backlog grow for longer than the rates look back."""
+    changes: dict[str, Any] = {
+        "subscription__state": "falling behind",
+        "subscription__message_rate_acked": rate_acked,
+    }
+    assert ids(**changes) == ["too_slow"]
+    full = silent(1, permits=0, unacked_messages=1000)
+    assert ids(**changes, consumers=(full,), cursor__first=a_first(delivered_ms=ago_ms(90))) == ["too_slow"]
+    standby = silent(2, permits=0, **IDLE)
+    assert ids(
+        **changes, consumers=(full, standby), subscription__type="Failover", subscription__active_consumer=1
+    ) == ["too_slow"]
 
 
 def test_there_is_always_an_answer() -> None:

@@ -258,6 +258,7 @@ CASES: list[tuple[str, Changes, Changes]] = [
     ("caught_up", {"subscription__backlog_messages": 0}, {"subscription__backlog_messages": 1}),
     ("unreported", {"subscription__consumers": None}, {"subscription__consumers": 0}),
     ("draining", {}, NOTHING_ACKED),
+    ("draining", {}, {"subscription__state": "falling behind"}),
     ("just_delivered", NOTHING_ACKED, {"consumers": (silent(),)}),
     ("just_delivered", NOTHING_ACKED, {"subscription__state": "stuck"}),
     ("nothing_acked", NOTHING_ACKED, {"subscription__message_rate_acked": 0.1}),
@@ -322,6 +323,11 @@ def test_a_poison_message_can_be_skipped_alone() -> None:
 def test_it_says_how_many_consumers_are_missing() -> None:
     found = found_by("too_slow", topic__message_rate_in=130.0, subscription__backlog_messages=9000)
     assert "Add 3 consumers" in found.cures[0].text  # one acks 40 a second, and 90 a second are too many
+    behind: Changes = {"subscription__state": "falling behind"}
+    assert "Add 1 consumer as" in found_by("too_slow", **behind).cures[0].text  # 40 acked, 20 published
+    found = found_by("too_slow", **behind, **NOTHING_ACKED)
+    assert "Add consumers as fast as these" in found.cures[0].text
+    assert evidence(found)["falling behind"] == HEALTHY.subscription.state_since_ms
     found = found_by(
         "too_slow",
         topic__message_rate_in=130.0,
@@ -349,6 +355,26 @@ def test_a_key_that_does_not_drain_is_told_from_one_whose_owner_is_full() -> Non
     full = found_by("blocked_key", subscription__key_block=a_key_block(is_draining=False), consumers=others)
     assert "does not own the key any more" in draining.sentence
     assert "takes no more" in full.sentence
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("draining", "the backlog drains"),
+        ("keeping up", "keep up with the producers"),
+        ("watching", "too early to say"),
+    ],
+)
+def test_the_state_says_whether_the_backlog_drains(state: str, words: str) -> None:
+    found = found_by("draining", subscription__state=state, subscription__drain_s=None)
+    assert words in found.sentence
+    assert "time left" not in evidence(found)
+
+
+def test_the_time_left_is_the_brokers() -> None:
+    """The page says it above, too: there is one."""
+    found = found_by("draining", subscription__state="draining", subscription__drain_s=250)
+    assert evidence(found)["time left"] == 250
 
 
 def test_more_delayed_entries_than_were_counted() -> None:
