@@ -14,13 +14,13 @@ _EVICTION: Final = "consumer_backlog_eviction"
 
 
 def find(snapshot: Snapshot) -> Finding | None:
-    limits, slowest = snapshot.limits, snapshot.slowest
-    evidence = _breach(snapshot)
-    if not evidence:
+    policy, mine = snapshot.limits.quota_policy, snapshot.subscription.name
+    breach = _breach(snapshot)
+    if breach is None:
         return None
-    mine = snapshot.subscription.name
-    whose = "this backlog" if slowest is None or slowest.name == mine else f"the backlog of {slowest.name}"
-    if limits.quota_policy == _EVICTION:
+    name, evidence = breach
+    whose = "this backlog" if name == mine else f"the backlog of {name}"
+    if policy == _EVICTION:
         sentence = f"The backlog quota is reached by {whose}: the oldest messages are given up."
     else:
         sentence = f"The backlog quota is reached by {whose}: producers are stopped until it has drained."
@@ -28,32 +28,35 @@ def find(snapshot: Snapshot) -> Finding | None:
         rule=RULE.id,
         severity=Severity.NOTICE,
         sentence=sentence,
-        evidence=(*evidence, fact("backlog_quota_policy", limits.quota_policy)),
+        evidence=(*evidence, fact("backlog_quota_policy", policy)),
         cures=(
             Cure(text="Find out why it does not drain: the other causes on this page.")
-            if slowest is None or slowest.name == mine
-            else Cure(text=f"Look at {slowest.name}", topic=snapshot.topic.name),
+            if name == mine
+            else Cure(text=f"Look at {name}", topic=snapshot.topic.name),
             Cure(text="Raise the quota: `vela policies set`, backlog_quota_bytes or backlog_quota_ms."),
         ),
     )
 
 
-def _breach(snapshot: Snapshot) -> tuple[Evidence, ...]:
-    limits, slowest, first = snapshot.limits, snapshot.slowest, snapshot.cursor.first
-    backlog_bytes = max(snapshot.subscription.backlog_bytes, slowest.backlog_bytes if slowest else 0)
+def _breach(snapshot: Snapshot) -> tuple[str, tuple[Evidence, ...]] | None:
+    """Return the subscription that has reached the quota, and the proof. The age is known of this one only."""
+    limits, subscription, first = snapshot.limits, snapshot.subscription, snapshot.cursor.first
+    name, backlog_bytes = subscription.name, subscription.backlog_bytes
+    if snapshot.slowest is not None and snapshot.slowest.backlog_bytes > backlog_bytes:
+        name, backlog_bytes = snapshot.slowest.name, snapshot.slowest.backlog_bytes
     if 0 <= limits.quota_bytes < backlog_bytes:
-        return (
+        return name, (
             fact("largest backlog", backlog_bytes, Unit.BYTES),
             fact("backlog_quota_bytes", limits.quota_bytes, Unit.BYTES),
         )
     if limits.quota_ms >= 0 and first is not None:
         age_s = snapshot.seconds_since(first.appended_ms)
         if age_s * 1000 > limits.quota_ms:
-            return (
+            return subscription.name, (
                 fact("oldest message", first.appended_ms, Unit.TIME),
                 fact("backlog_quota_ms", limits.quota_ms / 1000, Unit.SECONDS),
             )
-    return ()
+    return None
 
 
 RULE: Final = Rule(id="backlog_quota", window_s=WINDOW_S, find=find)

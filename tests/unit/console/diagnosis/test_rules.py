@@ -389,6 +389,9 @@ def test_the_quota_names_whose_backlog_it_is() -> None:
         in found_by("backlog_quota", limits__quota_bytes=50_000, slowest=other).sentence
     )
     assert "this backlog" in found_by("backlog_quota", limits__quota_bytes=1).sentence
+    late = found_by("backlog_quota", limits__quota_ms=1000, slowest=other)
+    assert "this backlog" in late.sentence  # the oldest message is this subscription's
+    assert [each.topic for each in late.cures] == ["", ""]
 
 
 @pytest.mark.parametrize("fault", [case[1] for case in CASES])
