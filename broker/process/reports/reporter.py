@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
 _ANEW_AT_ONCE: Final = 1000  # subscriptions of one report, about 50 ms of work
+_JUDGED_AT_ONCE: Final = 1000  # subscriptions of an earlier broker
 _COME_BACK_MS = 60_000  # the time in which clients of an earlier broker connect again
 
 
@@ -123,8 +124,8 @@ class Reporter:
     async def _turn(self) -> None:
         await asyncio.sleep(INTERVAL_S)
         await self._report()
-        await self._judge_unloaded()
         await self.history.write()
+        await self._judge_unloaded()
 
     async def _report(self) -> None:
         for topic, subscription in islice(self._anew, _ANEW_AT_ONCE):
@@ -154,12 +155,30 @@ class Reporter:
             raise
 
     async def _judge_unloaded(self) -> None:
-        """Judge once the subscriptions of an earlier broker to which no client has come back: nobody looks at them."""
+        """Judge once the subscriptions of an earlier broker to which no client has come back: nobody looks at them.
+
+        Each call judges some of them.
+        """
         now_ms = self._clock.now_ms()
-        if self._started_ms and now_ms - self._started_ms >= _COME_BACK_MS:
+        if not self._started_ms or now_ms - self._started_ms < _COME_BACK_MS:
+            return
+        try:
             async with self._pool.use() as connection:
-                await store.judge_unloaded(connection, before_ms=self._started_ms, now_ms=now_ms)
+                judged = await store.judge_unloaded(
+                    connection, before_ms=self._started_ms, now_ms=now_ms, limit=_JUDGED_AT_ONCE
+                )
+            if judged < _JUDGED_AT_ONCE:
+                self._started_ms = 0
+        except psycopg.Error as error:
+            if is_away(error):
+                raise  # the next turn repeats it
+            # Do not retry: the statement is likely to be refused for ever.
             self._started_ms = 0
+            logger.error(
+                "the database refused to judge the subscriptions of an earlier broker; each keeps its state until a"
+                " client uses it: %s",
+                first_line(error),
+            )
 
     async def _reports(self, topics: set[Topic], subscriptions: set[Subscription]) -> list[TopicReport]:
         """Return one report for each topic, without those taken over by another owner or a newer `Topic`."""

@@ -155,21 +155,27 @@ async def forget_all(connection: Connection, now_ms: int) -> None:
     await connection.execute(query("sessions", "forget_all"), {"now_ms": now_ms})
 
 
-async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int) -> None:
-    """Judge the subscriptions that were last reported before that time, with a state that does not last by itself.
+async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int, limit: int) -> int:
+    """Judge at most `limit` subscriptions last reported before that time, with a state that does not last by itself.
 
-    Nobody has used them since, so they are stuck if messages wait, and idle otherwise.
+    Nobody has used them since, so they are stuck if messages wait, and idle otherwise. Their topics follow when all
+    are judged. Return how many were judged; fewer than `limit` if none is left.
     """
     lasting = (SubscriptionState.STUCK, SubscriptionState.PAUSED, SubscriptionState.IDLE)
     values = {
         "before_ms": before_ms,
         "now_ms": now_ms,
+        "limit": limit,
         "passing": [state.value for state in SubscriptionState if state not in lasting],
         "stuck": SubscriptionState.STUCK.value,
         "idle": SubscriptionState.IDLE.value,
     }
+    judged = 0
     for name in ("judge_unloaded", "judge_unloaded_topics"):
-        await connection.execute(query("sessions", name), values)
+        judged = max(judged, (await connection.execute(query("sessions", name), values)).rowcount)
+        if judged >= limit:
+            break
+    return judged
 
 
 async def notify_pages(connection: Connection, payloads: Sequence[str]) -> None:

@@ -76,17 +76,21 @@ ON CONFLICT (subscription_id) DO UPDATE SET acked_messages = EXCLUDED.acked_mess
 
 -- name: judge_unloaded
 -- Of subscriptions that no topic in memory has reported since `before_ms`: nobody consumes them.
-UPDATE vela_subscription_summary u SET state = CASE WHEN j.waits THEN %(stuck)s ELSE %(idle)s END,
-    state_since_ms = %(now_ms)s, drain_s = NULL
-FROM (
-    SELECT s.id, n.messages_in - u.acked_messages > (
-               SELECT count(*) FROM vela_delayed_entry d WHERE d.topic_id = s.topic_id AND d.deliver_at_ms > %(now_ms)s
-           ) AS waits
+WITH unused AS MATERIALIZED (
+    SELECT s.id, s.topic_id, n.messages_in - u.acked_messages AS backlog
     FROM vela_subscription_summary u
     JOIN vela_subscription s ON s.id = u.subscription_id
     JOIN vela_topic_summary n ON n.topic_id = s.topic_id
-    WHERE u.state = ANY(%(passing)s::smallint[]) AND u.updated_ms < %(before_ms)s
-) j WHERE u.subscription_id = j.id
+    WHERE u.state = ANY(%(passing)s::smallint[]) AND u.updated_ms < %(before_ms)s LIMIT %(limit)s
+), delayed AS MATERIALIZED (
+    SELECT t.topic_id, (
+        SELECT count(*) FROM vela_delayed_entry d WHERE d.topic_id = t.topic_id AND d.deliver_at_ms > %(now_ms)s
+    ) AS entries
+    FROM (SELECT DISTINCT topic_id FROM unused) t
+)
+UPDATE vela_subscription_summary u
+SET state = CASE WHEN j.backlog > d.entries THEN %(stuck)s ELSE %(idle)s END, state_since_ms = %(now_ms)s, drain_s = NULL
+FROM unused j JOIN delayed d ON d.topic_id = j.topic_id WHERE u.subscription_id = j.id
 
 -- name: judge_unloaded_topics
 UPDATE vela_topic_summary n SET state = w.state, state_since_ms = %(now_ms)s
@@ -95,8 +99,10 @@ FROM (
     FROM vela_topic_summary n
     JOIN vela_subscription s ON s.topic_id = n.topic_id
     JOIN vela_subscription_summary u ON u.subscription_id = s.id
-    WHERE n.state = ANY(%(passing)s::smallint[]) AND n.updated_ms < %(before_ms)s GROUP BY n.topic_id
-) w WHERE n.topic_id = w.topic_id AND n.state <> w.state
+    WHERE n.state = ANY(%(passing)s::smallint[]) AND n.updated_ms < %(before_ms)s
+    GROUP BY n.topic_id, n.state
+    HAVING min(u.state) <> n.state LIMIT %(limit)s
+) w WHERE n.topic_id = w.topic_id
 
 -- name: notify_pages
 SELECT pg_notify('vela_page', %s)

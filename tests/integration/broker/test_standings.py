@@ -11,7 +11,15 @@ from broker.core.topic_name import TopicName
 from broker.process.reports import reporter
 from broker.subscription.subscription import Subscription
 from tests.support.acting import done
-from tests.support.broker_harness import BrokerRun, ManualClock, ProducerProbe, one_row, rows, running
+from tests.support.broker_harness import (
+    BrokerRun,
+    ManualClock,
+    ProducerProbe,
+    eventually,
+    one_row,
+    rows,
+    running,
+)
 
 OF_SUBSCRIPTION = """
     SELECT y.state, y.state_since_ms, y.drain_s FROM vela_subscription_summary y
@@ -205,6 +213,7 @@ async def test_what_an_earlier_broker_left_is_judged_where_no_client_comes_back(
     broker_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporter, "INTERVAL_S", 3600.0)
+    monkeypatch.setattr(reporter, "_JUDGED_AT_ONCE", 1)
     async with running(broker_url, clock=clock) as run:
         for name in ("waits", "acked"):
             producer = await run.producer(name)
@@ -221,6 +230,11 @@ async def test_what_an_earlier_broker_left_is_judged_where_no_client_comes_back(
         assert {state_of(run, name) for name in ("waits", "acked", "back")} == {SubscriptionState.WATCHING}
         clock.advance(1000)
         await run.broker.reporter._judge_unloaded()
+        judged = [state_of(run, name) for name in ("waits", "acked")]
+        assert judged.count(SubscriptionState.WATCHING) == 1
+        for _ in range(4):
+            await run.broker.reporter._judge_unloaded()
+        assert not run.broker.reporter._started_ms
         states = [state_of(run, name) for name in ("waits", "acked", "back")]
         assert states == [SubscriptionState.STUCK, SubscriptionState.IDLE, SubscriptionState.WATCHING]
         found = rows(
@@ -232,3 +246,17 @@ async def test_what_an_earlier_broker_left_is_judged_where_no_client_comes_back(
             SubscriptionState.WATCHING,
             SubscriptionState.STUCK,
         ]
+
+
+async def test_a_judgement_that_the_server_refuses_is_tried_once_and_history_goes_on(
+    broker_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(reporter, "INTERVAL_S", 0.01)
+    async with running(broker_url, clock=clock) as run:
+        producer = await run.producer()
+        await producer.publish(2)
+        rows(broker_url, "ALTER TABLE vela_delayed_entry RENAME COLUMN deliver_at_ms TO elsewhere")
+        clock.advance(70_000)
+        await eventually(lambda: "refused to judge" in caplog.text, "the error")
+        await eventually(lambda: rows(broker_url, "SELECT 1 FROM vela_stats_point_10s"), "a point")
+    assert caplog.text.count("refused to judge") == 1
