@@ -50,12 +50,16 @@ class History:
     async def write(self) -> None:
         """Store the bucket that has ended, if one has. Raises psycopg.Error while the database is away.
 
-        What happened between two calls counts in the bucket that ended last.
+        What happened between two calls counts in the bucket that ended last. While a roll-up has the lock, the bucket
+        is left to the next call.
         """
-        await self._store()
-        ended_ms = _begin_of_bucket(self._clock.now_ms()) - BUCKET_MS
-        if ended_ms >= self._open_ms:  # not while the clock is set back
-            await self._close(ended_ms)
+        try:
+            await self._store()
+            ended_ms = _begin_of_bucket(self._clock.now_ms()) - BUCKET_MS
+            if ended_ms >= self._open_ms:  # not while the clock is set back
+                await self._close(ended_ms)
+        except psycopg.errors.LockNotAvailable:
+            logger.info("a roll-up is under way; the points of the charts are stored with the next report")
 
     async def finish(self) -> None:
         """Store everything up to now. Raises psycopg.Error while the database is away."""
@@ -81,7 +85,7 @@ class History:
                 async with self._pool.use() as connection:
                     await add_points(connection, at_ms, rows)
             except psycopg.Error as error:
-                if is_away(error):
+                if is_away(error) or isinstance(error, psycopg.errors.IdleInTransactionSessionTimeout):
                     raise  # the next call repeats it
                 # Do not retry: a refused row is likely to be refused for ever.
                 logger.error(

@@ -39,8 +39,12 @@ async def written_until_ms(connection: Connection) -> int:
 
 
 async def add_points(connection: Connection, at_ms: int, rows: Sequence[PointRow]) -> None:
-    """Store the bucket that begins at `at_ms`. Does nothing if this bucket or a later one is stored: safe to repeat."""
+    """Store the bucket that begins at `at_ms`. Does nothing if this bucket or a later one is stored: safe to repeat.
+
+    Raises psycopg.errors.LockNotAvailable if a roll-up is under way.
+    """
     async with connection.transaction():
+        await connection.execute(query("history", "bound_bucket"))
         cursor = await connection.execute(query("history", "begin_bucket"), {"at_ms": at_ms})
         place = await cursor.fetchone()
         if place is None:

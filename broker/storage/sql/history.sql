@@ -8,6 +8,10 @@ SELECT resolution_s, 0 FROM unnest(ARRAY[10, 60, 600, 3600]) AS resolution_s ON 
 -- name: until
 SELECT until_ms FROM vela_stats_progress WHERE resolution_s = %(resolution_s)s
 
+-- name: bound_bucket
+-- The report waits for the bucket, so a roll-up must not delay it. A broker that stands still must not delay roll-ups.
+SELECT set_config('lock_timeout', '200ms', true), set_config('idle_in_transaction_session_timeout', '10s', true)
+
 -- name: begin_bucket
 -- No row if the bucket is stored already, which a repetition finds. Otherwise where its points go: a bucket that comes after
 -- its minute was rolled up counts in the first minute that was not. The share lock keeps a roll-up waiting meanwhile.
