@@ -17,6 +17,7 @@ from vela.wire.topic_name import TopicName
 __all__ = ["OptionValues", "full_topic_name"]
 
 _DIGITS: Final = re.compile(r"[0-9]+")
+_LEAST_TIME_MS: Final = 10**11  # in 1973; seconds of today and years are less
 
 
 class OptionValues:
@@ -79,6 +80,11 @@ class OptionValues:
             return None
         text = self.text(name)
         if _DIGITS.fullmatch(text):
+            if int(text) < _LEAST_TIME_MS:
+                raise InvalidOption(
+                    f"option {name} is {text!r}: it is too few milliseconds since 1970, perhaps seconds or a year;"
+                    " write a time like 2026-01-31T12:00:00Z"
+                )
             return int(text)
         try:
             time = datetime.fromisoformat(text)

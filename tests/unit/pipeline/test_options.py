@@ -56,7 +56,7 @@ def test_a_partition_belongs_to_the_read_of_its_topic() -> None:
 @pytest.mark.parametrize(
     ("text", "time_ms"),
     [
-        ("1500", 1500),
+        ("100000000000", 100_000_000_000),
         ("1970-01-01T00:00:02", 2_000),
         ("1970-01-01T01:00:02.5+01:00", 2_500),
         ("1970-01-02", 86_400_000),
@@ -74,7 +74,7 @@ def test_limits_are_for_streams_and_ends_for_batch_reads() -> None:
     limited.require_stream()
     with pytest.raises(InvalidOption, match="option maxRowsPerTrigger is for streams"):
         limited.require_batch()
-    ended = ReadOptions.parse({"topic": "t", "url": URL, "endingTime": "5"})
+    ended = ReadOptions.parse({"topic": "t", "url": URL, "endingTime": "1970-01-02"})
     ended.require_batch()
     with pytest.raises(InvalidOption, match="option endingTime is for batch reads"):
         ended.require_stream()
@@ -102,6 +102,8 @@ def test_limits_are_for_streams_and_ends_for_batch_reads() -> None:
         ("startingOffsets", '{"orders": {"last": "5:7", "messages": "x"}}', "option startingOffsets"),
         ("startingTime", "yesterday", "option startingTime is 'yesterday': it must be a time like"),
         ("startingTime", "", "option startingTime"),
+        ("startingTime", "1760000000", "option startingTime is '1760000000': it is too few milliseconds"),
+        ("endingTime", "2026", "option endingTime is '2026': it is too few milliseconds"),
         ("failOnDataLoss", "maybe", "option failOnDataLoss is 'maybe': it must be true or false"),
         ("maxRowsPerTrigger", "0", "option maxRowsPerTrigger"),
         ("topics", "a", "options topic and topics exclude each other"),
