@@ -60,18 +60,17 @@ ON CONFLICT DO NOTHING
 -- name: sum_up
 -- Points of partitioned topics and of all topics together, of the minute that `roll_up` has just filled. Their backlog and
 -- size are those of now, as lists show them, so only a minute that has just ended gets them. Partitions without a point
--- count too. What the backlog was before follows from the growth in the minute.
+-- count too. What the backlog was before is unknown: the points in the minute need not cover everything that grew.
 WITH grown AS (
     SELECT t.parent_id AS topic_id, sum(p.messages_in) AS messages_in, sum(p.bytes_in) AS bytes_in,
            sum(p.messages_out) AS messages_out, sum(p.messages_acked) AS messages_acked,
-           sum(p.messages_redelivered) AS messages_redelivered, sum(p.backlog - p.backlog_before) AS backlog
+           sum(p.messages_redelivered) AS messages_redelivered
     FROM {points} p JOIN vela_topic t ON t.id = p.topic_id
     WHERE p.at_ms = %(at_ms)s AND p.subscription_id = 0 AND t.parent_id IS NOT NULL GROUP BY t.parent_id
     UNION ALL
     SELECT 0, sum(messages_in), sum(bytes_in), sum(messages_out) FILTER (WHERE subscription_id = 0),
            sum(messages_acked) FILTER (WHERE subscription_id = 0),
-           sum(messages_redelivered) FILTER (WHERE subscription_id = 0),
-           sum(backlog - backlog_before) FILTER (WHERE subscription_id <> 0)
+           sum(messages_redelivered) FILTER (WHERE subscription_id = 0)
     FROM {points} WHERE at_ms = %(at_ms)s HAVING count(*) > 0
 ), present AS (
     SELECT t.parent_id AS topic_id, sum(s.max_backlog_messages) AS backlog, sum(s.stored_bytes) AS stored_bytes
@@ -89,8 +88,7 @@ INSERT INTO {points} (at_ms, topic_id, subscription_id, messages_in, bytes_in, m
     messages_redelivered, backlog_before, backlog, backlog_most, stored_bytes)
 SELECT %(at_ms)s, g.topic_id, 0, coalesce(g.messages_in, 0), coalesce(g.bytes_in, 0), coalesce(g.messages_out, 0),
        coalesce(g.messages_acked, 0), coalesce(g.messages_redelivered, 0),
-       CASE WHEN n.backlog IS NOT NULL THEN greatest(n.backlog - coalesce(g.backlog, 0), 0) END, n.backlog,
-       greatest(n.backlog - coalesce(g.backlog, 0), n.backlog), n.stored_bytes
+       NULL, n.backlog, n.backlog, n.stored_bytes
 FROM grown g LEFT JOIN present n ON n.topic_id = g.topic_id
 ON CONFLICT DO NOTHING
 
