@@ -10,6 +10,7 @@
   const MOST_PAUSE_S = 60;
   const HEIGHT = 150;
   const note = root.querySelector("[data-history-note]");
+  const age = root.querySelector("[data-history-age]"); // not in the status, which would be read out every second
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -162,13 +163,13 @@
   const pause_s = () => Math.max(Math.min(Math.max(shown?.step_s ?? 0, LEAST_PAUSE_S), MOST_PAUSE_S), Number(mode()) || 0);
 
   function say(text) {
-    note.replaceChildren(text);
+    if (note.textContent !== text) note.textContent = text;
     if (shown) {
       const time = document.createElement("time");
       time.className = "ago";
       time.dateTime = new Date(shown.to_ms).toISOString();
       time.textContent = `${Math.max(Math.round((Date.now() - shown.to_ms) / 1000), 0)}${GAP}s ago`; // live.js goes on
-      note.append(" Counted until ", time, ".");
+      age.replaceChildren("Counted until ", time, ".");
     }
   }
 

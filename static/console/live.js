@@ -115,7 +115,7 @@
   document.addEventListener("vela:answer", watch);
   document.addEventListener("vela:health", () => lose(false));
   document.addEventListener("vela:reread", () => {
-    for (const part of document.querySelectorAll("[data-etag]")) postponed.add(part);
+    for (const part of document.querySelectorAll("[data-live]")) postponed.add(part);
     release();
   });
   document.addEventListener("htmx:sseClose", (event) => {
@@ -151,7 +151,7 @@
       if (time.textContent !== text && !busy(time)) time.textContent = text;
     }
     if (isLost) {
-      for (const part of streaming.querySelectorAll("[data-etag]")) if (age_ms(part) >= POLL_MS) postponed.add(part);
+      for (const part of streaming.querySelectorAll("[data-live]")) if (age_ms(part) >= POLL_MS) postponed.add(part);
     }
     release();
   }

@@ -126,5 +126,15 @@ def test_numbers_that_cannot_be_read_are_said_and_read_again(
     page.unroute("**/history?range=*")
     page.clock.fast_forward(11_000)
     page.wait_for_selector(DRAWN)
-    assert "Counted until" in page.inner_text("[data-history-note]")
+    assert "Counted until" in page.inner_text("[data-history-age]")
     errors.clear()  # Chromium logs the request that failed
+
+
+def test_the_age_of_charts_is_no_part_of_their_status(page: Page, shop: Shop) -> None:
+    """Screen readers read a status out whenever its text changes, and an age changes every second."""
+    add_points(shop, minutes=30)
+    page.goto(ORDERS)
+    page.wait_for_selector(DRAWN)
+    page.wait_for_selector("[data-history] time.ago")
+    assert page.locator("[data-history] [role=status]").inner_text() == ""
+    assert page.locator("[data-history] [role=status] time").count() == 0

@@ -55,3 +55,18 @@ def test_a_frozen_console(page: Page, console: StartedConsole, errors: list[str]
     page.wait_for_selector(AT_PEACE)
     page.wait_for_selector(".notice", state="detached")
     errors.clear()  # Chromium logs the requests that got no answer
+
+
+def test_without_a_stream_only_live_blocks_are_read_again(page: Page, shop: Shop) -> None:
+    page.goto(f"/t/persistent/public/default/orders/m/{shop.sealed.pk}:5")
+    page.wait_for_selector(".pulse.on")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    with page.expect_request(lambda request: "part=subscriptions" in request.url):
+        page.evaluate("""() => {
+            for (const part of document.querySelectorAll(".part")) part.velaRead_ms = 0;
+            setInterval(() => document.dispatchEvent(new CustomEvent("vela:silence")), 50);
+        }""")
+    with page.expect_request(lambda request: "part=subscriptions" in request.url):
+        page.evaluate("document.querySelector('#part-subscriptions').velaRead_ms = 0")
+    assert {url.rpartition("part=")[2] for url in asked if "part=" in url} == {"subscriptions"}
