@@ -345,6 +345,9 @@ class OneMessage(Message):
     decoder: str = Field(description="empty: the bytes are all that can be shown")
     decoders: list[DecoderAttempt]
     states: list[StateOnSubscription]
+    states_are_all: bool = Field(
+        description="false: the topic has more subscriptions than these, the first by name"
+    )
     older: str | None = Field(description="the neighbours by position")
     newer: str | None
 

@@ -15,7 +15,7 @@ from console.messages.filters import Filters
 from console.messages.lanes import lanes_of
 from console.messages.reader import MOST_ENTRY_BYTES
 from console.messages.scan import Bounds, Scan, StoppedBy
-from console.messages.states import CursorAt, MessageState, cursors_of, states_at
+from console.messages.states import MOST_CURSORS, CursorAt, MessageState, cursors_of, states_at
 from console.queries.database import fetch_entries
 from console.queries.log import Log, by_place, log_of, logs_of
 from console.queries.topic import TopicHead, partitions
@@ -29,6 +29,7 @@ __all__ = [
     "FoundMessage",
     "KeyNeighbour",
     "MessageMissing",
+    "SubscriptionStates",
     "body_of",
     "find_message",
     "key_neighbours",
@@ -74,12 +75,21 @@ class FoundMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionStates:
+    """What has become of one message."""
+
+    rows: Sequence[tuple[CursorAt, MessageState]]  # at most 500, the first by name
+    is_all: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeyNeighbour:
     """The next message with the same key in one direction."""
 
     spot: Spot | None
     stopped_by: StoppedBy  # if there is none: "end", or why the search gave up
     looked_at: int  # entries
+    unjudged: int  # entries among them whose key cannot be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,13 +161,15 @@ def body_of(found: FoundMessage, head: TopicHead, *, shows_all: bool) -> Body:
     )
 
 
-def states_of(found: FoundMessage) -> Sequence[tuple[CursorAt, MessageState]]:
-    """Return what has become of the message on each subscription of its topic, by name. Four queries."""
+def states_of(found: FoundMessage) -> SubscriptionStates:
+    """Return what has become of the message on the subscriptions of its topic, by name. Four queries."""
     cursors = cursors_of([found.topic_id])
+    is_all = len(cursors) <= MOST_CURSORS
+    cursors = cursors[:MOST_CURSORS]
     stored = found.opened.stored
     known = states_at(cursors, [stored.place])
     now_ms = time.time_ns() // 1_000_000
-    return [
+    rows = [
         (
             cursor,
             known.of(
@@ -170,6 +182,7 @@ def states_of(found: FoundMessage) -> Sequence[tuple[CursorAt, MessageState]]:
         )
         for cursor in cursors
     ]
+    return SubscriptionStates(rows=rows, is_all=is_all)
 
 
 def key_neighbours(found: FoundMessage, head: TopicHead) -> tuple[KeyNeighbour, KeyNeighbour] | None:
@@ -190,6 +203,7 @@ def _nearest(head: TopicHead, asked: Asked) -> KeyNeighbour:
         spot=None if hit is None else hit.spot,
         stopped_by=scan.looked.stopped_by,
         looked_at=scan.looked.entries,
+        unjudged=scan.looked.unjudged.total(),
     )
 
 

@@ -10,7 +10,16 @@ from console.queries.cursor import CHUNK_ENTRIES, members_of
 from console.queries.database import fetch
 from console.queries.log import Place
 
-__all__ = ["CursorAt", "Delivery", "MessageState", "States", "cursors_of", "states_at", "subscription_names"]
+__all__ = [
+    "MOST_CURSORS",
+    "CursorAt",
+    "Delivery",
+    "MessageState",
+    "States",
+    "cursors_of",
+    "states_at",
+    "subscription_names",
+]
 
 MOST_CURSORS: Final = 500
 
@@ -99,9 +108,15 @@ class States:
 
 
 def cursors_of(topic_ids: Collection[int], name: str | None = None) -> list[CursorAt]:
-    """Return the cursors of some topics, or of their subscriptions with one name; at most 500. One query."""
+    """Return the cursors of some topics, or of their subscriptions with one name, by name. One query.
+
+    One more than MOST_CURSORS means that there are more.
+    """
     return fetch(
-        CursorAt, "subscription", "cursors", {"topics": list(topic_ids), "name": name, "limit": MOST_CURSORS}
+        CursorAt,
+        "subscription",
+        "cursors",
+        {"topics": list(topic_ids), "name": name, "limit": MOST_CURSORS + 1},
     )
 
 

@@ -62,7 +62,7 @@ def message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> Http
             name="subscriptions",
             template="console/parts/message/subscriptions.html",
             live=(f"topic:{head.id}",),
-            context=lambda: {"head": head, "found": found, "rows": states_of(found)},
+            context=lambda: {"head": head, "found": found, "states": states_of(found)},
         ),
         Source(
             name="neighbours",

@@ -106,6 +106,7 @@ def message(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> di
     body = body_of(found, head, shows_all=True)
     opened, metadata = found.opened, found.metadata
     row = peeked_whole(opened) if found.message is None else peeked(opened.stored, found.message)
+    states = states_of(found)
     payload = found.payload[: body.shown_bytes]
     text = _text(payload)
     return asdict(row) | {
@@ -122,7 +123,8 @@ def message(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> di
         "is_cut": body.shown_bytes < body.size_bytes,
         "decoder": body.decoded.decoder,
         "decoders": body.decoded.attempts,
-        "states": [_state(cursor.name, state) for cursor, state in states_of(found)],
+        "states": [_state(cursor.name, state) for cursor, state in states.rows],
+        "states_are_all": states.is_all,
         "older": None if found.older is None else str(found.older),
         "newer": None if found.newer is None else str(found.newer),
     }

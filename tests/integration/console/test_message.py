@@ -226,3 +226,36 @@ def test_times_that_no_clock_shows_are_written_as_numbers(operator: Client, db: 
     assert operator.get(f"{api}/{log.spot(0)}").json()["event_ms"] == far_ms
     line = b"".join(operator.get(f"{topic_page}/messages/export").streaming_content)  # type: ignore[attr-defined]
     assert json.loads(line.splitlines()[0])["deliver_at_ms"] == far_ms
+
+
+def test_a_topic_with_more_subscriptions_than_one_page_shows(
+    operator: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = Subscription.objects.create(topic=shop.topic, name="audit", type="Shared")
+    Cursor.objects.create(
+        subscription=audit,
+        mark_delete_ledger=shop.sealed.pk,
+        mark_delete_entry=-1,
+        acked_messages=0,
+        acked_entries=0,
+        acked_bytes=0,
+    )
+    spot = f"{shop.sealed.pk}:5"
+    api = f"/api/v1/topics/persistent/public/default/orders/messages/{spot}"
+    assert "The topic has more subscriptions" not in text_of(operator.get(f"{ORDERS}/m/{spot}"))
+    everything = operator.get(api).json()
+    assert everything["states_are_all"] is True
+    assert [state["subscription"] for state in everything["states"]] == ["audit", "billing"]
+    monkeypatch.setattr("console.messages.message.MOST_CURSORS", 1)
+    words = text_of(operator.get(f"{ORDERS}/m/{spot}"))
+    assert "The topic has more subscriptions: the first 1 by name are shown." in words
+    cut = operator.get(api).json()
+    assert cut["states_are_all"] is False
+    assert [state["subscription"] for state in cut["states"]] == ["audit"]
+
+
+def test_entries_whose_key_cannot_be_read_are_said_beside_the_same_key(operator: Client, db: None) -> None:
+    log = write_log(ODD, [b"\x0e\x01garbage", single(b"x", key="tea"), single(b"y", key="milk")])
+    words = text_of(operator.get(f"{ODD_PAGE}/{log.spot(1)}"))
+    assert "Newer, with the same key none is stored" in words
+    assert "Older, with the same key none was found; 1 entry could not be searched" in words
