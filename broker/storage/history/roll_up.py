@@ -6,6 +6,7 @@ the next run does again.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from functools import cache
@@ -19,6 +20,8 @@ from broker.storage.conninfo import conninfo
 from broker.storage.queries import query
 
 __all__ = ["RESOLUTIONS_S", "expire", "roll_up"]
+
+logger = logging.getLogger(__name__)
 
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of buckets, the finest first
 # Without a bucket for this long, the broker has nothing more to say about a minute. One that comes still later counts
@@ -45,15 +48,21 @@ def _of_tables(name: str, resolution_s: int, coarse_s: int = 0) -> bytes:
 
 
 def roll_up(now_ms: int, *, budget_s: float) -> int:
-    """Roll up the buckets that are complete, oldest first, for about `budget_s`. Return how many. Safe to repeat."""
+    """Roll up the buckets that are complete, oldest first, for about `budget_s`. Return how many. Safe to repeat.
+
+    Ends early if another run has the lock for 2 s.
+    """
     ends_s = time.monotonic() + budget_s
     done = 0
     with _connect() as connection:
         connection.execute(query("history", "bound_session"))
         connection.execute(query("history", "open_progress"))
-        for fine_s, coarse_s in pairwise(RESOLUTIONS_S):
-            while time.monotonic() < ends_s and _roll_up_next(connection, fine_s, coarse_s, now_ms):
-                done += 1
+        try:
+            for fine_s, coarse_s in pairwise(RESOLUTIONS_S):
+                while time.monotonic() < ends_s and _roll_up_next(connection, fine_s, coarse_s, now_ms):
+                    done += 1
+        except psycopg.errors.LockNotAvailable:
+            logger.info("another roll-up of the charts' points is under way; this one leaves the rest to it")
     return done
 
 

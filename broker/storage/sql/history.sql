@@ -38,8 +38,9 @@ ON CONFLICT (at_ms, topic_id, subscription_id) DO UPDATE SET messages_in = p.mes
     stored_bytes = EXCLUDED.stored_bytes
 
 -- name: bound_session
--- A worker that stands still in a transaction would hold the locks that the broker's next bucket waits for.
-SET idle_in_transaction_session_timeout = '10s'
+-- A worker that stands still in a transaction would hold the locks that the broker's next bucket needs. One that waits for
+-- a lock would keep a thread of the worker from other tasks.
+SELECT set_config('idle_in_transaction_session_timeout', '10s', false), set_config('lock_timeout', '2s', false)
 
 -- name: lock_progress
 -- One roll-up of a resolution at a time, and no late bucket meanwhile. The next statement sees what was stored before.

@@ -163,6 +163,18 @@ def test_a_run_that_is_killed_half_way_leaves_right_sums(url: str, table: str) -
     assert len(sums) == 1, sums
 
 
+def test_a_run_that_meets_another_one_ends(url: str) -> None:
+    busy(url, 60)
+    with psycopg.connect(url) as other:
+        other.execute(
+            "INSERT INTO vela_stats_progress (resolution_s, until_ms) VALUES (60, 0) ON CONFLICT DO NOTHING"
+        )
+        other.commit()
+        other.execute("SELECT FROM vela_stats_progress WHERE resolution_s = 60 FOR UPDATE")
+        assert roll_up(BEGIN_MS + DAY_MS, budget_s=9) == 0
+    assert complete(BEGIN_MS + DAY_MS) > 0
+
+
 def test_points_expire_by_resolution_and_never_before_they_are_rolled_up(url: str) -> None:
     busy(url, 3 * 360)
     now_ms = BEGIN_MS + 3 * HOUR_MS + 30_000
