@@ -93,9 +93,8 @@ def _roll_up_next(connection: _Connection, fine_s: int, coarse_s: int, now_ms: i
 def expire(now_ms: int, *, kept_ms: Mapping[int, int], budget_s: float) -> int:
     """Remove points older than `kept_ms` of their resolution, for about `budget_s`. Return how many. Safe to repeat.
 
-    Points that are not rolled up yet stay.
+    Each resolution gets the same share of the time. Points that are not rolled up yet stay.
     """
-    ends_s = time.monotonic() + budget_s
     gone = 0
     with _connect() as connection:
         for resolution_s, coarse_s in zip(RESOLUTIONS_S, (*RESOLUTIONS_S[1:], None), strict=True):
@@ -104,6 +103,7 @@ def expire(now_ms: int, *, kept_ms: Mapping[int, int], budget_s: float) -> int:
                 before_ms = min(
                     before_ms, _number(connection, query("history", "until"), resolution_s=coarse_s)
                 )
+            ends_s = time.monotonic() + budget_s / len(RESOLUTIONS_S)
             while time.monotonic() < ends_s:
                 removed = connection.execute(
                     _of_tables("expire", resolution_s), {"before_ms": before_ms, "limit": _EXPIRED_AT_ONCE}

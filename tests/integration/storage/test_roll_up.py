@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -199,6 +201,20 @@ def test_the_task_rolls_up_and_removes_what_the_settings_say(url: str) -> None:
     roll_up_history()
     assert rows(url, "SELECT at_ms FROM vela_stats_point_10s") == [(young_ms,)]
     assert one_row(url, "SELECT sum(messages_in) FROM vela_stats_point_60s WHERE topic_id = 1") == (3,)
+
+
+def test_a_resolution_with_many_old_points_leaves_time_for_the_others(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy(url, 360)
+    complete(BEGIN_MS + DAY_MS)
+    tables = [f"SELECT count(*) FROM vela_stats_point_{resolution_s}s" for resolution_s in RESOLUTIONS_S]
+    before = [one_row(url, table)[0] for table in tables]
+    monkeypatch.setattr(store, "_EXPIRED_AT_ONCE", 1)
+    monkeypatch.setattr(store, "time", SimpleNamespace(monotonic=count(step=0.1).__next__))
+    expire(BEGIN_MS + 91 * DAY_MS, kept_ms=KEPT_MS, budget_s=1)
+    after = [one_row(url, table)[0] for table in tables]
+    assert all(left < had for left, had in zip(after, before, strict=True))
 
 
 def test_expiry_goes_in_pieces(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
