@@ -68,6 +68,13 @@ class Buckets:
         self._noted |= topics
         self._noted |= subscriptions
 
+    def discard(self) -> None:
+        """Forget what changed. The next change of one of these counts everything since its last bucket."""
+        self._topics.clear()
+        self._subscriptions.clear()
+        self._noted.clear()
+        self._sums.clear()
+
     def slices(self) -> Generator[list[PointRow]]:
         """Yield the rows of everything that changed since it was asked last, some at a time.
 

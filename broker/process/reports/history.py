@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import psycopg
 
@@ -23,6 +23,8 @@ __all__ = ["History"]
 
 logger = logging.getLogger(__name__)
 
+_MOST_BEHIND_MS: Final = 60_000
+
 
 class History:
     """Stores each bucket once. While the database is away, the next bucket grows and nothing is lost.
@@ -35,6 +37,7 @@ class History:
         self._clock = clock
         self._buckets = Buckets()
         self._open_ms = 0  # the begin of the first bucket that may be written next
+        self._is_behind = False  # by more than a minute, which the log says once
         self._unstored: tuple[int, list[PointRow]] | None = None  # the begin of a bucket, and its rows
 
     async def start(self) -> None:
@@ -58,8 +61,20 @@ class History:
             ended_ms = _begin_of_bucket(self._clock.now_ms()) - BUCKET_MS
             if ended_ms >= self._open_ms:  # not while the clock is set back
                 await self._close(ended_ms)
+            elif ended_ms < self._open_ms - _MOST_BEHIND_MS:
+                self._discard(ended_ms)
         except psycopg.errors.LockNotAvailable:
             logger.info("a roll-up is under way; the points of the charts are stored with the next report")
+
+    def _discard(self, ended_ms: int) -> None:
+        """Forget what changed: it may be hours until the clock has caught up with the last bucket."""
+        self._buckets.discard()
+        if not self._is_behind:
+            logger.warning(
+                "the clock is %.0f s behind the last points of the charts, so none are stored until it has caught up",
+                (self._open_ms - ended_ms) / 1000,
+            )
+        self._is_behind = True
 
     async def finish(self) -> None:
         """Store everything up to now. Raises psycopg.Error while the database is away."""
@@ -69,6 +84,7 @@ class History:
     async def _close(self, at_ms: int) -> None:
         """End the bucket that begins at `at_ms`, and store it."""
         self._open_ms = at_ms + BUCKET_MS
+        self._is_behind = False
         rows: list[PointRow] = []
         self._unstored = (at_ms, rows)
         for some in self._buckets.slices():

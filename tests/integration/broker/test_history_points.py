@@ -182,6 +182,24 @@ async def test_nothing_is_written_twice_while_the_clock_is_set_back(
     assert [row[:2] for row in rows(run.database_url, OF_TOPIC, START_MS)] == [(0, 1), (1, 2)]
 
 
+async def test_a_clock_that_is_set_back_far_does_not_gather_what_changes(
+    run: BrokerRun, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = await run.producer()
+    await producer.publish(1)
+    await bucket(run, clock)
+    clock.advance(-3_600_000)
+    for _ in range(2):
+        await producer.publish(2)
+        await bucket(run, clock)
+    assert not run.broker.reporter.history._buckets._noted
+    assert caplog.text.count("behind the last points") == 1
+    clock.advance(3_600_000)
+    await producer.publish(3)
+    await bucket(run, clock)
+    assert [row[1] for row in rows(run.database_url, OF_TOPIC, START_MS)] == [1, 7]
+
+
 async def test_a_bucket_that_comes_after_its_minute_was_rolled_up_counts_in_the_next_one(
     run: BrokerRun, clock: ManualClock
 ) -> None:
