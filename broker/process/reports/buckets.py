@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Generator, Iterator
 from collections.abc import Set as AbstractSet
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from broker.topics.topic import Topic
 
 __all__ = ["Buckets", "merged"]
+
+logger = logging.getLogger(__name__)
 
 _SLICE = 200  # subscriptions and topics, less than a millisecond of work
 
@@ -84,13 +87,16 @@ class Buckets:
         looked_at = 0
         while ids := self._topics.keys() | self._subscriptions.keys():
             for topic_id in ids:
-                for row in self._rows(topic_id):
-                    looked_at += 1
-                    if row is not None:
-                        rows.append(row)
-                    if looked_at >= _SLICE:
-                        yield rows
-                        rows, looked_at = [], 0
+                try:
+                    for row in self._rows(topic_id):
+                        looked_at += 1
+                        if row is not None:
+                            rows.append(row)
+                        if looked_at >= _SLICE:
+                            yield rows
+                            rows, looked_at = [], 0
+                except Exception:  # the others are counted all the same
+                    logger.exception("counting for the charts failed; points are missing: topic %s", topic_id)
                 self._sums.pop(topic_id, None)
                 self._noted -= self._topics.pop(topic_id, set())
                 self._noted -= self._subscriptions.pop(topic_id, set())

@@ -83,6 +83,18 @@ def test_what_came_before_the_first_report_counts() -> None:
     assert (found[0].messages_in, found[0].bytes_in, found[0].stored_bytes) == (5, 50, 1050)
 
 
+def test_a_topic_that_cannot_be_counted_does_not_keep_others_from_their_points() -> None:
+    buckets, broken, sound = Buckets(), Topic(Subscription(7)), Topic(Subscription(8))
+    sound.topic_id = 2
+    sound.subscriptions[8].log.topic_id = 2
+    for topic in (broken, sound):
+        noted(buckets, topic)
+        topic.publish(5)
+    del broken.subscriptions[7].counters
+    assert list(rows(buckets)) == [0]
+    assert rows(buckets) == {}
+
+
 def test_a_trim_is_a_change_of_the_topic_alone() -> None:
     buckets, topic = Buckets(), Topic(Subscription(7))
     noted(buckets, topic)
