@@ -16,6 +16,7 @@ from kombu.transport import TRANSPORT_ALIASES
 from kombu.transport.virtual import Channel as VirtualChannel
 from kombu.transport.virtual import Transport as VirtualTransport
 
+from broker.storage.connection import keep_alive
 from broker.storage.queries import query
 from config.environment import ProjectSettings
 
@@ -43,9 +44,11 @@ class Channel(VirtualChannel):
 
     def close(self) -> None:
         """Put back the messages that were taken and not acknowledged, then close the connection."""
-        super().close()
-        if self._opened is not None:
-            self._opened.close()
+        try:
+            super().close()
+        finally:
+            if self._opened is not None:
+                self._opened.close()
 
     def _put(self, queue: str, message: dict[str, Any], **_kwargs: Any) -> None:
         self.session.execute(query("celery", "put"), {"queue": queue, "payload": dumps(message)})
@@ -66,7 +69,7 @@ class Channel(VirtualChannel):
 
 def _open(url: str) -> psycopg.Connection[tuple[Any, ...]]:
     """Connect, and create the table if there is none."""
-    opened = psycopg.connect(url, autocommit=True, application_name="vela celery", connect_timeout=5)
+    opened = psycopg.connect(url, autocommit=True, application_name="vela celery", **keep_alive(url))
     try:
         with opened.transaction():
             opened.execute("SELECT pg_advisory_xact_lock(%s)", (_TABLE_LOCK,))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 
-__all__ = ["Connection", "connect", "is_outcome_unknown"]
+__all__ = ["Connection", "connect", "is_outcome_unknown", "keep_alive"]
 
 Connection = AsyncConnection[TupleRow]
 
@@ -27,16 +29,20 @@ _SERVER_KEEPALIVE = (
 )
 
 
+def keep_alive(conninfo: str) -> dict[str, Any]:
+    """Return the parameters with which both sides of a connection notice a lost host within 15 s."""
+    options = conninfo_to_dict(conninfo).get("options") or ""
+    return {**_KEEPALIVE, "options": f"{_SERVER_KEEPALIVE} {options}".strip()}
+
+
 async def connect(conninfo: str, *, name: str) -> Connection:
     """Open one connection, which pg_stat_activity shows as `name`. Raises psycopg.OperationalError."""
-    options = conninfo_to_dict(conninfo).get("options") or ""
     connection = await AsyncConnection.connect(
         conninfo,
         autocommit=True,
         prepare_threshold=2,
         application_name=f"vela broker: {name}",
-        options=f"{_SERVER_KEEPALIVE} {options}".strip(),
-        **_KEEPALIVE,  # type: ignore[arg-type]
+        **keep_alive(conninfo),
     )
     connection.prepared_max = 500
     return connection

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from kombu.connection import Connection
 
-from config.celery_transport import broker_url
+from config.celery_transport import Channel, broker_url
 from config.environment import ProjectSettings
 
 # What a server without statistics may come to: the subquery run anew for each row of the outer table.
@@ -35,3 +35,26 @@ def test_messages_are_taken_one_by_one_and_in_order(database_url: str, options: 
         with pytest.raises(queue.Empty):
             queue.get(block=False)
         queue.close()
+
+
+def test_a_worker_and_the_server_notice_that_the_other_is_gone(database_url: str) -> None:
+    with Connection(broker_url(ProjectSettings.from_environment({"DATABASE_URL": database_url}))) as celery:  # type: ignore[no-untyped-call]
+        session = celery.default_channel.session
+        assert session.execute("SHOW tcp_user_timeout").fetchone() == ("15000",)
+        assert session.info.get_parameters()["keepalives_idle"] == "5"
+
+
+def test_a_channel_whose_messages_cannot_be_put_back_closes_its_connection(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_channel: object) -> None:
+        raise psycopg.OperationalError("the database is away")
+
+    with Connection(broker_url(ProjectSettings.from_environment({"DATABASE_URL": database_url}))) as celery:  # type: ignore[no-untyped-call]
+        channel = celery.default_channel
+        session = channel.session
+        with monkeypatch.context() as patch:
+            patch.setattr(Channel.__base__, "close", fail)
+            with pytest.raises(psycopg.OperationalError):
+                channel.close()
+        assert session.closed

@@ -16,6 +16,7 @@ from typing import Final
 import psycopg
 from psycopg import sql
 
+from broker.storage.connection import keep_alive
 from broker.storage.conninfo import conninfo
 from broker.storage.queries import query
 
@@ -34,7 +35,8 @@ _Connection = psycopg.Connection[tuple[object, ...]]
 
 
 def _connect() -> _Connection:
-    return psycopg.connect(conninfo(), autocommit=True, application_name="vela task", connect_timeout=5)
+    where = conninfo()
+    return psycopg.connect(where, autocommit=True, application_name="vela task", **keep_alive(where))
 
 
 @cache

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 import psycopg
 
+from broker.storage.connection import keep_alive
 from broker.storage.conninfo import conninfo
 from broker.storage.queries import query
 
@@ -34,7 +35,8 @@ class SweptSessions(NamedTuple):
 
 
 def _connect() -> psycopg.Connection[tuple[object, ...]]:
-    return psycopg.connect(conninfo(), autocommit=True, application_name="vela task", connect_timeout=5)
+    where = conninfo()
+    return psycopg.connect(where, autocommit=True, application_name="vela task", **keep_alive(where))
 
 
 def tick(now_ms: int) -> int:

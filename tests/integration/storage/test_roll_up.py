@@ -13,6 +13,7 @@ import pytest
 
 from broker.storage.history import roll_up as store
 from broker.storage.history.roll_up import RESOLUTIONS_S, expire, roll_up
+from broker.storage.log import sweep
 from broker.upkeep.tasks.history import roll_up_history
 from broker.upkeep.tasks.schedule import beat_schedule
 from tests.support.broker_harness import one_row, rows
@@ -163,6 +164,16 @@ def test_a_run_that_is_killed_half_way_leaves_right_sums(url: str, table: str) -
         for each in RESOLUTIONS_S
     }
     assert len(sums) == 1, sums
+
+
+@pytest.mark.parametrize("module", [store, sweep])
+def test_a_task_and_the_server_notice_that_the_other_is_gone(
+    url: str, module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "conninfo", lambda: url)
+    with module._connect() as connection:
+        assert connection.execute("SHOW tcp_user_timeout").fetchone() == ("15000",)
+        assert connection.info.get_parameters()["keepalives_idle"] == "5"
 
 
 def test_a_run_that_meets_another_one_ends(url: str) -> None:
