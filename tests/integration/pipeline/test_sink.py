@@ -160,6 +160,22 @@ def test_a_write_that_cannot_be_done_says_why(broker: Broker) -> None:
         ).save()
 
 
+def test_a_row_that_is_too_large_leaves_no_gap(broker: Broker) -> None:
+    topic = broker.topic("too-large")
+
+    def save(large_bytes: int) -> None:
+        number = sf.col("id").cast("string")
+        value = sf.when(sf.col("id") == 15, sf.repeat(sf.lit("1"), large_bytes)).otherwise(number)
+        frame = broker.spark.range(0, 40, 1, 1).select(value.alias("value"))
+        write(frame, broker, topic=topic, batchRows="10", writeId="w")
+
+    assert "is above the broker's limit" in refused(lambda: save(6 << 20))
+    stored = broker.read(topic).select(sf.col("value").cast("string").cast("int"))
+    assert sorted(row[0] for row in stored.collect()) == list(range(15)), "nothing after the large row"
+    save(1)
+    assert broker.read(topic).count() == 40
+
+
 def copy(
     broker: Broker, source: str, target: str, folder: Path, *, broken_at: int = -1, available_now: bool = True
 ) -> object:
