@@ -124,7 +124,7 @@ def test_long_names_stay_in_their_place(page: Page, width: int, long_names: str)
     page.set_viewport_size({"width": width, "height": 900})
     act = Act.objects.get()
     topic = long_names.partition("/s/")[0]
-    addresses = ("/topics", topic, f"{topic}?tab=producers", f"{topic}?tab=ledgers", long_names)
+    addresses = ("/", "/topics", topic, f"{topic}?tab=producers", f"{topic}?tab=ledgers", long_names)
     for address in (*addresses, f"{long_names}/act/reset", "/acts", f"/acts/{act.pk}", f"{topic}-not"):
         page.goto(address)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, address
