@@ -23,6 +23,7 @@ from broker.core.cursor.state import AckOverlay
 from broker.core.errors import BrokerError, PersistenceFailed, SubscriptionBusy, TopicFenced
 from broker.core.ledgers.message_index import IndexMissing
 from broker.core.position import Position
+from broker.core.subscription.departure import DepartureCause
 from broker.storage.acts import acts as store
 from broker.storage.connection import Connection
 from broker.storage.cursors import cursors as cursor_store
@@ -193,6 +194,7 @@ class CursorMove:
             self.forget_acks()
             # The consumer that asked expects only its SUCCESS; the others are told.
             consumer.is_open = False
+            consumer.departure = DepartureCause.CLOSED
             self._runner.remove_consumer(consumer)
             self._runner.close_consumers("the subscription was removed")
             if self._state.is_durable:

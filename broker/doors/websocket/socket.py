@@ -23,13 +23,20 @@ if TYPE_CHECKING:
     from broker.doors.ports import BrokerPort
     from broker.doors.query import Query
 
-__all__ = ["OPEN_TIMEOUT_S", "PROBE_TIMEOUT_MS", "BrokerSocket", "PingPongSocket", "only_text"]
+__all__ = [
+    "NO_CLOSE_FRAME",
+    "OPEN_TIMEOUT_S",
+    "PROBE_TIMEOUT_MS",
+    "BrokerSocket",
+    "PingPongSocket",
+    "only_text",
+]
 
 logger = logging.getLogger(__name__)
 
 OPEN_TIMEOUT_S: Final = 15.0
 PROBE_TIMEOUT_MS: Final = 5_000
-_NO_CLOSE_FRAME: Final = 1006  # RFC 6455: the connection ended without one
+NO_CLOSE_FRAME: Final = 1006  # RFC 6455: the connection ended without one
 
 
 class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
@@ -76,7 +83,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         self.scope = scope
         self.base_send = send
         self.transport = transport_of(scope)
-        code = _NO_CLOSE_FRAME
+        code = NO_CLOSE_FRAME
         try:
             try:
                 await self.websocket_connect(await receive())
@@ -156,7 +163,7 @@ def only_text(text_data: str | None) -> str:
 
 
 def _close_code(event: Mapping[str, Any]) -> int:
-    return event.get("code") or _NO_CLOSE_FRAME
+    return event.get("code") or NO_CLOSE_FRAME
 
 
 async def _until_gone(receive: Receive) -> int:

@@ -104,7 +104,7 @@ class Peer:
         """The same, parsed."""
         return [json.loads(frame) for frame in self.raw()]
 
-    async def leave(self) -> None:
+    async def leave(self, code: int = 1000) -> None:
         """Close the connection and wait for the socket's end."""
-        self._events.put_nowait({"type": "websocket.disconnect", "code": 1000})
+        self._events.put_nowait({"type": "websocket.disconnect", "code": code})
         await asyncio.wait_for(self.task, 5)

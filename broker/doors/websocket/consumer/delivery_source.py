@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from broker.core.position import Position
+from broker.core.subscription.departure import DepartureCause
 from broker.doors.websocket.consumer.fragment_cache import Fragment
 from broker.doors.websocket.json.batch_acks import BatchAcks, EntryAck
 from broker.doors.websocket.json.consumer import encrypted_fragment
@@ -221,13 +222,13 @@ class DeliverySource:
         if self.consumer is not None:
             self.consumer.redeliver_at([position], due_ms)
 
-    def detach(self) -> None:
+    def detach(self, cause: DepartureCause) -> None:
         """Apply the acks that came, then leave the rest to other consumers. Safe to repeat."""
         self._permits_due = 0
         self._settle()
         if self.consumer is not None:
             consumer, self.consumer = self.consumer, None
-            consumer.detach()
+            consumer.detach(cause)
 
     def _schedule(self) -> None:
         if not self._is_scheduled:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.client_identity import ClientIdentity
+from broker.core.subscription.departure import DepartureCause
 from broker.core.topic_name import TopicName
 from broker.doors.websocket.consumer.delivery_source import DeliverySource, Outgoing
 from broker.doors.websocket.json.consumer import push_frame
 from broker.doors.websocket.json.errors import CloseCode, close_reason
-from broker.doors.websocket.socket import PROBE_TIMEOUT_MS, BrokerSocket
+from broker.doors.websocket.socket import NO_CLOSE_FRAME, PROBE_TIMEOUT_MS, BrokerSocket
 from broker.subscription.requests import SubscribeRequest
 from vela.wire.message_id import MessageId
 
@@ -59,6 +60,7 @@ class PushSocket(BrokerSocket):
         self._ready: deque[_Ready] = deque()
         self._ready_bytes = 0
         self._is_draining = False
+        self._departure = DepartureCause.LOST
         self.is_letting_go = False  # the peer asked for the end, so it gets no close frame
 
     async def subscribe(
@@ -187,10 +189,16 @@ class PushSocket(BrokerSocket):
         """See `SourceOwner`."""
         return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
+    async def disconnect(self, code: int) -> None:
+        """Let go of everything; the peer has closed, or its connection is lost."""
+        if code != NO_CLOSE_FRAME:
+            self._departure = DepartureCause.CLOSED
+        await super().disconnect(code)
+
     def release(self) -> None:
         """Apply the acks that came, and leave the rest to other consumers."""
         self.is_letting_go = True
         self._ready.clear()
         self._ready_bytes = 0
         for source in self.sources:
-            source.detach()
+            source.detach(self._departure)
