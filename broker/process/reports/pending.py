@@ -25,7 +25,7 @@ def pending_rows(subscription: Subscription, consumer: Consumer) -> list[Pending
 
     If entries are left out, the last row carries the subscription's next deadline in their place.
     """
-    runs = _delivered_range if subscription.type.single_active else _held_runs
+    runs = _delivered_range if subscription.type.single_active else _pending_runs
     rows: list[PendingRow] = []
     for ledger_id, first, last, messages, delivered_ms, count, deadline_ms in runs(subscription, consumer):
         if len(rows) >= MAX_ROWS:
@@ -50,7 +50,7 @@ def pending_rows(subscription: Subscription, consumer: Consumer) -> list[Pending
     return rows
 
 
-def _held_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]:
+def _pending_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]:
     """Shared types: yield the consumer's pending entries, split where delivery, count or deadline changes."""
     pending, dispatcher, deadlines = (
         consumer.dispatch.pending,

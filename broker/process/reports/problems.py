@@ -14,7 +14,7 @@ def problems(subscription: Subscription) -> dict[str, int]:
     """Return each kind of problem with its count; empty if there was none. `/metrics` has the same numbers."""
     counters = subscription.counters
     found = {
-        f"messages that consumers threw away: {reason}": count
+        f"messages that consumers discarded: {reason}": count
         for reason, count in counters.validation_errors.items()
     }
     if counters.invalid_acks:

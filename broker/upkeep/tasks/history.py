@@ -19,7 +19,10 @@ _BUDGET_S = 1.0  # of either half; what is left is done in the next run
 
 @shared_task(name="broker.upkeep.tasks.roll_up_history")
 def roll_up_history() -> None:
-    """Roll up the buckets that are complete, then remove old points. Running it twice, late or never loses nothing."""
+    """Roll up the buckets that are complete, then remove old points.
+
+    Safe to run twice or late. Points that are not rolled up do not expire.
+    """
     now_ms = time.time_ns() // 1_000_000
     store.roll_up(now_ms, budget_s=_BUDGET_S)
     expired = store.expire(now_ms, kept_ms=broker_settings().history_kept_ms, budget_s=_BUDGET_S)

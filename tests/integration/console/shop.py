@@ -233,7 +233,7 @@ def _billing(topic: Topic, sealed: Ledger, opened: Ledger, now_ms: int) -> Subsc
         message_rate_acked=5.0,
         messages_redelivered=3,
         updated_ms=now_ms,
-        problems={"messages that consumers threw away: CHECKSUM_MISMATCH": 4},
+        problems={"messages that consumers discarded: CHECKSUM_MISMATCH": 4},
         state=SubscriptionState.DRAINING,
         state_since_ms=now_ms - 60_000,
         drain_s=250,

@@ -174,7 +174,7 @@ def test_one_subscription(looker: Client, shop: Shop) -> None:
         ("clerk", 0, True)
     ]
     assert [(each["consumer_name"], each["redelivery_count"]) for each in body["pending"]] == [("clerk", 3)]
-    assert body["problems"] == {"messages that consumers threw away: CHECKSUM_MISMATCH": 4}
+    assert body["problems"] == {"messages that consumers discarded: CHECKSUM_MISMATCH": 4}
 
 
 def test_stats_of_a_topic(looker: Client, shop: Shop) -> None:

@@ -58,7 +58,7 @@ def test_the_cursor_with_its_holes(operator: Client, shop: Shop) -> None:
 
 
 def test_what_went_wrong_is_said_with_its_count(operator: Client, shop: Shop) -> None:
-    assert "4 × messages that consumers threw away: CHECKSUM_MISMATCH" in part(operator, "numbers")
+    assert "4 × messages that consumers discarded: CHECKSUM_MISMATCH" in part(operator, "numbers")
     SubscriptionSummary.objects.update(problems={})
     assert "went wrong" not in part(operator, "numbers")
 

@@ -51,7 +51,7 @@ async def test_discards_cost_nothing_and_are_counted_and_shown(run: BrokerRun) -
     assert consumer.has_pending(Position(subscription.read_position.ledger_id, 100))
 
     wanted = {
-        "messages that consumers threw away: DECOMPRESSION_ERROR": 100,
+        "messages that consumers discarded: DECOMPRESSION_ERROR": 100,
         "acks of ids that are not stored": 1,
         "cumulative acks, which Shared does not have": 1,
     }
