@@ -44,6 +44,7 @@ CALLS = {
 ALSO = {
     "acts.waiting",
     "pool.connect",
+    "pool.heartbeat",
     "cursors.create_subscription",
     "cursors.forget_pending",
     "cursors.replace_pending",
