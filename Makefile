@@ -40,6 +40,7 @@ soak: development ## run the random tests for longer: SEEDS=100 crashing brokers
 
 pipeline-soak: development ## copy MESSAGES=1000000 with Spark while its driver and workers are killed KILLS=6 times; SEED=…
 	$(RUN) -m tests.chaos.pipeline --messages $(or $(MESSAGES),1000000) --kills $(or $(KILLS),6) $(if $(SEED),--seed $(SEED))
+	$(RUN) -m tests.chaos.jobs --messages $(or $(MESSAGES),200000) --kills $(or $(KILLS),6) $(if $(SEED),--seed $(SEED))
 
 matrix: development ## show the rows of behaviour.md with their tests and results; RESULTS=junit.xml reads earlier results
 	$(RUN) -m tests.matrix $(RESULTS)
@@ -54,7 +55,7 @@ check: development ## check format, lint, types, imports, migrations, templates
 	report=$$($(VENV)/bin/lint-imports --no-cache) || { echo "$$report"; exit 1; }
 	$(RUN) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 	$(RUN) manage.py check --deploy --fail-level WARNING
-	$(VENV)/bin/djlint templates --check --quiet
+	report=$$($(VENV)/bin/djlint templates --check) || { echo "$$report"; exit 1; }
 	$(VENV)/bin/djlint templates --lint --quiet
 
 bench: development ## run the benchmarks: BENCH="--quick", BENCH="--only latency" (bench/METHODOLOGY.md)
@@ -63,6 +64,7 @@ bench: development ## run the benchmarks: BENCH="--quick", BENCH="--only latency
 format: development ## format the code
 	$(RUN) -m ruff format --quiet .
 	$(RUN) -m ruff check --fix --quiet .
+	$(VENV)/bin/djlint templates --reformat --quiet || true
 
 lock: development ## compile requirements/*.txt again; UV="--upgrade" passes arguments to uv
 	$(RUN) -m pip install --quiet --require-hashes -r requirements/uv.txt

@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: templates and static files lie beside the packages and belong inside `console`."""
+"""What pyproject.toml cannot say: files beside the packages that belong inside `console`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ setup(
         *find_packages(include=["vela*", "broker*", "console*", "pipeline*"]),
         "console.templates",
         "console.static",
+        "console.docs",
     ],
-    package_dir={"console.templates": "templates", "console.static": "static"},
+    package_dir={"console.templates": "templates", "console.static": "static", "console.docs": "docs"},
     package_data={
         "": ["sql/*.sql", "*.proto", "*.pyi", "py.typed"],
         "console.templates": ["**/*"],
         "console.static": ["**/*"],
+        "console.docs": ["**/*.md", "images/*.png"],
     },
 )

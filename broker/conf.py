@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BeforeValidator, PlainValidator
 
 from broker.core.web_origin import Origin, parse_host, parse_origin
 from broker.environment import Between, SettingInvalid, Variable, listed, read_settings
+from broker.login_settings import LoginSettings
 
 __all__ = ["EXIT_LOCK_TAKEN", "EXIT_SETTING_INVALID", "BrokerSettings", "SettingInvalid", "broker_settings"]
 
@@ -109,7 +110,7 @@ _IN_MS: Final = AfterValidator(lambda seconds: seconds * 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSettings:
+class BrokerSettings(LoginSettings):
     """One broker process's settings. Units are in the names; 0 means "no limit" where the help says so."""
 
     bind: Annotated[
@@ -123,6 +124,9 @@ class BrokerSettings:
     console_port: Annotated[
         int, Between(1, 65535), Variable("VELA_CONSOLE_PORT", "TCP port", "the console, in its own process")
     ] = 8000
+    console_read_only: Annotated[
+        bool, Variable("VELA_CONSOLE_READ_ONLY", "switch", "the console shows everything and changes nothing")
+    ] = False
     http_request_timeout_s: Annotated[
         int,
         Between(1, 3600),
@@ -229,9 +233,34 @@ class BrokerSettings:
         Between(30, 36_500),
         Variable("VELA_HISTORY_1H_DAYS", "days", "how long charts have a point for each hour"),
     ] = 90
+    delivery_story_rows: Annotated[
+        int,
+        Between(1),
+        Variable("VELA_DELIVERY_STORY_ROWS", "rows", "most rows of delivery stories, over all topics"),
+    ] = 5_000_000
     undo_window_s: Annotated[
         int, Between(0), Variable("VELA_UNDO_WINDOW_S", "s", "how long an applied act can be undone")
     ] = 3600
+    compaction_rate_bytes: Annotated[
+        int,
+        Between(1),
+        Variable(
+            "VELA_COMPACTION_RATE_BYTES", "bytes", "most that compaction reads in a second, over all topics"
+        ),
+    ] = 32 * MIB
+    compaction_max_keys: Annotated[
+        int,
+        Between(1),
+        Variable(
+            "VELA_COMPACTION_MAX_KEYS",
+            "keys",
+            "a topic with more keys is not compacted: the broker has all of them in memory, about 150 bytes each",
+        ),
+    ] = 2_000_000
+    compaction_retain_keyless: Annotated[
+        bool,
+        Variable("VELA_COMPACTION_RETAIN_KEYLESS", "switch", "compaction keeps messages without a key"),
+    ] = False
     auto_create_topics: Annotated[
         bool, Variable("VELA_AUTO_CREATE_TOPICS", "switch", "clients make topics by opening them")
     ] = True
@@ -369,7 +398,7 @@ class BrokerSettings:
         tuple[str, ...],
         PlainValidator(_dotted_paths),
         Variable(
-            "VELA_INTERCEPTORS", "names, by commas", "dotted paths of interceptors, told of each delivery"
+            "VELA_INTERCEPTORS", "names, by commas", "dotted paths of interceptors, notified of each delivery"
         ),
     ] = ()
     filter_reschedule_ms: Annotated[
@@ -395,9 +424,45 @@ class BrokerSettings:
         Between(0),
         Variable("VELA_LOCK_WAIT_S", "s", "how long a second broker waits for the first to stop"),
     ] = 20
+    alert_local_webhooks: Annotated[
+        bool,
+        Variable(
+            "VELA_ALERT_LOCAL_WEBHOOKS", "switch", "webhooks of alerts may go to loopback and link-local"
+        ),
+    ] = False
+    pipeline_folder: Annotated[
+        str, Variable("VELA_PIPELINE_DIR", "folder", "where jobs of the pipeline write and read files")
+    ] = ""
+    pipeline_runs: Annotated[
+        int, Between(1, 64), Variable("VELA_PIPELINE_RUNS", "runs", "jobs of the pipeline that run at a time")
+    ] = 1
+    pipeline_cores: Annotated[
+        int,
+        Between(1, 256),
+        Variable("VELA_PIPELINE_CORES", "threads", "threads of one job's Spark, each with a connection"),
+    ] = 2
+    pipeline_memory_mb: Annotated[
+        int, Between(256), Variable("VELA_PIPELINE_MEMORY_MB", "MiB", "heap of one job's Java")
+    ] = 1024
+    pipeline_read_bytes_per_s: Annotated[
+        int,
+        Between(0),
+        Variable(
+            "VELA_PIPELINE_READ_RATE", "bytes/s", "the most that one job reads in a second; 0: no limit"
+        ),
+    ] = 0
+    pipeline_statement_timeout_ms: Annotated[
+        int,
+        Between(100, 600_000),
+        Variable("VELA_PIPELINE_STATEMENT_TIMEOUT_MS", "ms", "time limit of one query of a job"),
+    ] = 30_000
+    pipeline_log_days: Annotated[
+        int, Between(0), Variable("VELA_PIPELINE_LOG_DAYS", "days", "how long runs are kept; 0: for ever")
+    ] = 30
 
     def __post_init__(self) -> None:
-        """Fill in the settings that follow from others."""
+        """Fill in the settings that follow from others. Raises SettingInvalid if some do not go together."""
+        self.check_together()
         host = _local_host(self.bind)
         set_ = object.__setattr__  # the class is frozen for all other code
         advertised_url = self.advertised_url or f"pulsar://{host}:{self.pulsar_port}"

@@ -1,4 +1,4 @@
-"""Check whether another version of Vela migrated the database, for `migrate` and for processes that start."""
+"""Check that this version of Vela migrated the database, for `migrate` and for processes that start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from broker import migrations
 
-__all__ = ["foreign_database"]
+__all__ = ["foreign_database", "old_database"]
 
 
 def foreign_database(alias: str = DEFAULT_DB_ALIAS) -> str | None:
@@ -20,15 +20,33 @@ def foreign_database(alias: str = DEFAULT_DB_ALIAS) -> str | None:
 
     Django would take such a database for an up-to-date one, and the first query would fail.
     """
-    known = {module.name for module in pkgutil.iter_modules(migrations.__path__)}
-    applied = MigrationRecorder(connections[alias]).applied_migrations()
-    unknown = sorted(name for app, name in applied if app == "broker" and name not in known)
+    unknown = sorted(_applied(alias) - _known())
     if not unknown:
         return None
     return (
         f"Another version of Vela migrated this database (this one does not know {unknown[-1]}): run that version, or"
         " start on an empty database, with another DATABASE_URL or, for the embedded server, another VELA_DATA_DIR."
     )
+
+
+def old_database(alias: str = DEFAULT_DB_ALIAS) -> str | None:
+    """Return what to do, in one sentence, if the database lacks broker migrations of this version; else None."""
+    missing = sorted(_known() - _applied(alias))
+    if not missing:
+        return None
+    return (
+        f"Vela's tables are older than this version (they lack broker.{missing[0]}): run manage.py migrate, then start"
+        " again."
+    )
+
+
+def _known() -> set[str]:
+    return {module.name for module in pkgutil.iter_modules(migrations.__path__)}
+
+
+def _applied(alias: str) -> set[str]:
+    applied = MigrationRecorder(connections[alias]).applied_migrations()
+    return {name for app, name in applied if app == "broker"}
 
 
 @checks.register(checks.Tags.database)

@@ -178,7 +178,7 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
         return cast(int, self._port.getHost().port)
 
     def websocket_factory(self) -> Any:
-        """The factory for connections that ask for a WebSocket."""
+        """Return the factory for connections that ask for a WebSocket."""
         factory = WebSocketFactory(self, server=self.server_name)
         factory.setProtocolOptions(openHandshakeTimeout=self.websocket_handshake_timeout)
         return factory

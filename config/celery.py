@@ -9,6 +9,7 @@ from typing import Any
 from celery import Celery
 from celery.signals import beat_init, import_modules, worker_ready
 
+from broker import service_manager
 from config.celery_transport import broker_url
 from config.environment import project_settings
 
@@ -53,6 +54,7 @@ def _configure_logging(**_: Any) -> None:
 @worker_ready.connect
 @beat_init.connect
 def _tell_supervisor(**_: Any) -> None:
-    """Touch VELA_READY_FILE, by which `make run` learns that this process is ready."""
+    """Tell systemd that this process is ready, and touch VELA_READY_FILE, by which `make run` learns it."""
+    service_manager.tell(service_manager.READY)
     if path := project_settings().ready_file:
         path.touch()

@@ -21,6 +21,7 @@ __all__ = [
     "SettingInvalid",
     "database_options",
     "database_parts",
+    "email_parts",
     "libpq_option",
     "project_settings",
 ]
@@ -70,6 +71,36 @@ def _usable(url: str) -> str:
     if not parts.path.strip("/"):
         raise ValueError(f"{takes}, and this one names no database")
     return url
+
+
+SMTP_SHAPE = "smtp://, smtp+tls:// (STARTTLS) or smtps://, then user:password@host:port"
+_SMTP_PORTS = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
+
+
+def _smtp_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise ValueError(f"it takes {SMTP_SHAPE}, and this one cannot be read: {error}") from None
+    if parts.scheme not in _SMTP_PORTS or not parts.hostname:
+        raise ValueError(f"it takes {SMTP_SHAPE}")
+    return url
+
+
+def email_parts(url: str) -> dict[str, Any]:
+    """Split VELA_SMTP_URL into Django's settings of the same meaning. Empty: Django's defaults."""
+    if not url:
+        return {}
+    parts = urlsplit(url)
+    return {
+        "EMAIL_HOST": parts.hostname or "",
+        "EMAIL_PORT": parts.port or _SMTP_PORTS[parts.scheme],
+        "EMAIL_HOST_USER": unquote(parts.username or ""),
+        "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
+        "EMAIL_USE_TLS": parts.scheme == "smtp+tls",
+        "EMAIL_USE_SSL": parts.scheme == "smtps",
+    }
 
 
 def _default_data_dir() -> Path:
@@ -132,6 +163,14 @@ class ProjectSettings(BrokerSettings):
             "VELA_CSRF_TRUSTED_ORIGINS", "origins, separated by commas", "for a proxy that changes the host"
         ),
     ] = ()
+    smtp_url: Annotated[
+        str,
+        AfterValidator(_smtp_url),
+        Variable("VELA_SMTP_URL", "URL", "the mail server that alerts use", is_secret=True),
+    ] = field(default="", repr=False)
+    mail_from: Annotated[str, Variable("VELA_MAIL_FROM", "address", "the sender of alerts by e-mail")] = (
+        "vela@localhost"
+    )
     proxy_count: Annotated[
         int, Between(0, 10), Variable("VELA_PROXY_COUNT", "proxies", "proxies that add to X-Forwarded-For")
     ] = 0
@@ -175,5 +214,5 @@ class ProjectSettings(BrokerSettings):
 
 @cache
 def project_settings() -> ProjectSettings:
-    """The settings of this process, from its environment. Raises SettingInvalid."""
+    """Return the settings of this process, from its environment. Raises SettingInvalid."""
     return ProjectSettings.from_environment(os.environ)

@@ -13,6 +13,7 @@ from config.environment import (
     ProjectSettings,
     database_options,
     database_parts,
+    email_parts,
     libpq_option,
     project_settings,
 )
@@ -68,7 +69,8 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "console.middleware.LoginRequired",
+    "console.people.zones.TimeZones",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",  # answers a login that was refused for the failures before it
@@ -141,7 +143,7 @@ AUTH_PASSWORD_VALIDATORS = [
 # Failed logins are counted by name and address, and by address; console.login_brake has the limits.
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
-    "django.contrib.auth.backends.ModelBackend",
+    "console.people.logins.Users",
 ]
 AXES_HANDLER = "console.login_brake.FailureCounts"
 AXES_LOCKOUT_CALLABLE = "console.login_brake.refused"
@@ -153,7 +155,18 @@ AXES_RESET_ON_SUCCESS = True
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # nor does anything write while it lasts
 AXES_DISABLE_ACCESS_LOG = True
 AXES_VERBOSE = False
+AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "code"]  # its records of failures leave them out
 VELA_PROXY_COUNT = _vela.proxy_count
+
+_MAIL = email_parts(_vela.smtp_url)
+EMAIL_HOST = _MAIL.get("EMAIL_HOST", "localhost")
+EMAIL_PORT = _MAIL.get("EMAIL_PORT", 25)
+EMAIL_HOST_USER = _MAIL.get("EMAIL_HOST_USER", "")
+EMAIL_HOST_PASSWORD = _MAIL.get("EMAIL_HOST_PASSWORD", "")
+EMAIL_USE_TLS = _MAIL.get("EMAIL_USE_TLS", False)
+EMAIL_USE_SSL = _MAIL.get("EMAIL_USE_SSL", False)
+EMAIL_TIMEOUT = 10  # seconds; the worker does other things too
+DEFAULT_FROM_EMAIL = _vela.mail_from
 
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"
@@ -221,6 +234,7 @@ LOGGING = {
         "django.request": {"level": "ERROR"},
         "daphne": {"level": "WARNING"},
         "axes": {"level": "WARNING"},
+        "httpx": {"level": "WARNING"},  # at INFO it has a line for each request to the login server
         "celery": {"level": "WARNING"},  # at INFO it has two lines for each tick
         "psycopg.pool": {"level": "ERROR"},  # a page that gets no connection says so itself
     },

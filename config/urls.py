@@ -3,10 +3,14 @@
 from django.contrib import admin
 from django.urls import include, path
 
+from broker.conf import broker_settings
 from console import health
+from console.people.admin_login import PasswordAloneForm
 from console.views import errors
 
 admin.autodiscover()
+admin.site.login_form = PasswordAloneForm
+_is_read_only = broker_settings().console_read_only
 
 handler400 = errors.bad_request
 handler403 = errors.not_allowed
@@ -16,7 +20,7 @@ handler500 = errors.failed
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
-    path("django-admin/", admin.site.urls),
+    *([] if _is_read_only else [path("django-admin/", admin.site.urls)]),  # it changes rows
     path("api/v1/", include("console.api.urls")),
     path("", include("console.urls")),
 ]

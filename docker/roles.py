@@ -21,18 +21,16 @@ ROLE_FILE = Path("/tmp/vela-role")  # noqa: S108 - the container's own /tmp; the
 SPARK_MASTER_PORT = 7077
 SPARK_UI_PORTS = {"spark-master": 8081, "spark-worker": 8082}  # 8080 is the broker's
 
-# What `make run` starts for each role: one definition for both. Ticks have their own worker, because a
-# tick would come late behind other work; in a container both workers are the role `worker`.
+# What `make run` starts for each role: one definition for both.
 _CHILDREN = {
     "broker": ["broker"],
     "console": ["console"],
-    "worker": ["worker-tick", "worker"],
     "beat": ["beat"],
 }
 
 
 def environment_of(role: str, variables: Mapping[str, str]) -> dict[str, str]:
-    """The environment a role's processes get.
+    """Return the environment a role's processes get.
 
     Raises StartRefused, in one sentence that names the setting, for an unknown role, a setting that cannot work, and
     a missing DATABASE_URL where the role brings no database of its own.
@@ -62,6 +60,8 @@ def commands(role: str, environment: Mapping[str, str]) -> list[list[str]]:
         return [_spark(role, environment)]
     options = Options.from_environment(environment)
     options.data_dir.mkdir(parents=True, exist_ok=True)
+    if role == "worker":  # jobs of the pipeline have a role and an image of their own
+        return [[*CELERY, "tick"], [*CELERY, "work"]]
     children = {child.name: child for stage in stages(options, environment) for child in stage}
     return [list(children[name].command) for name in _CHILDREN[role]]
 

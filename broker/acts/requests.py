@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from broker.acts.kinds.base import Scope
+from broker.acts.kinds.base import ActKind, Scope
 from broker.acts.kinds.drift import TYPED_ABOVE_MESSAGES
 from broker.acts.kinds.parameters import json_schema
+from broker.acts.kinds.partition_choice import PARTITIONS, PARTITIONS_SCHEMA
 from broker.acts.kinds.registry import KINDS, find_kind
 from broker.core.errors import BrokerError, InvalidTopicName
 from broker.core.topic_name import TopicName, parse_namespace
@@ -30,6 +31,7 @@ __all__ = [
     "described_kinds",
     "full_name",
     "get",
+    "other_topics",
     "plan",
     "plan_undo",
 ]
@@ -70,10 +72,13 @@ class ActView:
     created_at: datetime
     requested_at: datetime
     finished_at: datetime | None
-    error_code: str = ""  # of a refusal, as clients know it
+    error_code: str = ""  # of a refusal; clients know the same codes
     progress: Mapping[str, Any] | None = None  # how far long work has got
     undone_by: int | None = None  # the act that undid it
-    undoable: bool = False  # the latest applied act of its cursor, inside its window
+    # Is it the latest applied act on every cursor that it moved, and inside its undo window?
+    undoable: bool = False
+    needs_reason: bool = False  # its namespace is protected, and the act has no reason yet
+    part_of: int | None = None  # the act on several partitions to which this one belongs
 
     @property
     def is_waiting(self) -> bool:
@@ -102,7 +107,7 @@ def plan(
     reason: str = "",
     wait_s: float = WAIT_S,
 ) -> ActView:
-    """Ask what an act would do. Changes nothing.
+    """Plan an act: return what it would do, and change nothing.
 
     `topic` is a full name, or tenant/namespace for an act on a namespace. `subscription` is only for acts on a
     subscription. Raises ActRefused if the kind is unknown, a parameter is wrong, or the topic, subscription or
@@ -112,21 +117,22 @@ def plan(
         asked = find_kind(kind)
         if not asked.can_be_requested:
             raise ActRefused(f"{kind} cannot be requested like this", code="InvalidParameters")
-        asked.read(parameters)
+        message = asked.message_of(asked.read(parameters))
     except BrokerError as error:
         raise ActRefused(str(error), code="InvalidParameters") from error
     if bool(subscription) is not (asked.scope is Scope.SUBSCRIPTION):
         raise ActRefused(
             f"{kind} needs a subscription"
             if asked.scope is Scope.SUBSCRIPTION
-            else f"{kind} is about a {asked.scope}: leave the subscription out",
+            else f"{kind} acts on a {asked.scope}: leave out the subscription",
             code="InvalidParameters",
         )
-    return _ask(kind, asked.scope, topic, subscription, parameters, who, origin, reason, None, wait_s)
+    stored = {name: value for name, value in parameters.items() if name not in asked.of_message}
+    return _ask(kind, asked.scope, topic, subscription, stored, message, who, origin, reason, None, wait_s)
 
 
 def plan_undo(act_id: int, *, who: str, origin: str, wait_s: float = WAIT_S) -> ActView:
-    """Ask what undoing an act would do. Returns a new act of kind undo. Raises ActRefused if it cannot be undone."""
+    """Plan the undo of an act. Return a new act of kind undo. Raises ActRefused if the act cannot be undone."""
     act = get(act_id)
     if act.state != "applied":
         raise ActRefused(f"act {act_id} is {act.state}: only an applied act can be undone", code="WrongState")
@@ -135,7 +141,9 @@ def plan_undo(act_id: int, *, who: str, origin: str, wait_s: float = WAIT_S) -> 
     kind = KINDS.get(act.kind)
     if kind is None or not kind.can_undo:
         raise ActRefused(f"act {act_id} is of kind {act.kind}, which cannot be undone", code="CannotUndo")
-    return _ask("undo", Scope.SUBSCRIPTION, act.topic, act.subscription, {}, who, origin, "", act_id, wait_s)
+    return _ask(
+        "undo", Scope.SUBSCRIPTION, act.topic, act.subscription, {}, None, who, origin, "", act_id, wait_s
+    )
 
 
 def apply(
@@ -147,11 +155,12 @@ def apply(
     allowed_drift_messages: int | None = None,
     wait_s: float = WAIT_S,
 ) -> ActView:
-    """Apply a plan, if nobody has moved the cursor since.
+    """Apply a plan if nobody has moved the cursor since, and return the act.
 
     `allowed_drift_messages` is how many more messages than planned may be delivered again, or lost by a delete. None
     means as many as the plan allows, 0 means none. If there would be more, the act is refused and its `new_plan` is the
-    act with the new preview. Raises ActRefused if the act is not planned or the number is out of range.
+    act with the new preview. Raises ActRefused if the act is not planned, the number is out of range, or the namespace
+    is protected and neither the plan nor this call has a reason.
     """
     if allowed_drift_messages is not None and not 0 <= allowed_drift_messages <= MOST_DRIFT_MESSAGES:
         raise ActRefused(
@@ -161,6 +170,12 @@ def apply(
         act_id, who=who, origin=origin, reason=reason, allowed_drift_messages=allowed_drift_messages
     ):
         act = get(act_id)
+        if act.state == "planned" and act.needs_reason:
+            namespace = "/".join(act.topic.rpartition("://")[2].split("/")[:2])
+            raise ActRefused(
+                f"namespace {namespace} is protected: give a reason for this act (policy protected)",
+                code="ReasonMissing",
+            )
         raise ActRefused(f"act {act_id} is {act.state}: only a planned act can be applied", code="WrongState")
     return _view(store.wait(act_id, wait_s), act_id)
 
@@ -168,7 +183,7 @@ def apply(
 def full_name(kind: str, name: str) -> str:
     """Return the full name of a topic or namespace, as `plan` takes it, from a short one. Raises ActRefused."""
     try:
-        if find_kind(kind).scope is Scope.NAMESPACE:
+        if find_kind(kind).scope in (Scope.NAMESPACE, Scope.NEW_NAMESPACE):
             return "/".join(parse_namespace(name))
         return TopicName.parse(name).full
     except InvalidTopicName as error:
@@ -185,13 +200,39 @@ def check_topic_name(name: str) -> None:
         raise ActRefused(str(error), code=error.code) from error
 
 
+def other_topics(
+    kind: str, parameters: Mapping[str, object], planned: Mapping[str, Any] | None = None
+) -> tuple[str, ...]:
+    """Return the full names of the topics besides its own that an act publishes to.
+
+    Parameters that `plan` would refuse name none.
+    """
+    asked = KINDS.get(kind)
+    if asked is None:
+        return ()
+    try:
+        named = asked.other_topics(asked.read(parameters))
+    except BrokerError:
+        named = ()
+    shown = planned or {}
+    parts = [shown, *shown.get(PARTITIONS, ())]
+    return (*named, *(name for part in parts for name in asked.other_topics_of_plan(part)))
+
+
 def described_kinds() -> list[tuple[str, str, str, dict[str, Any]]]:
     """Return name, summary, scope and the parameters' JSON Schema of every kind that can be requested."""
     return [
-        (kind.name, kind.summary, kind.scope.value, json_schema(kind.parameters))
+        (kind.name, kind.summary, kind.scope.value, _schema(kind))
         for kind in KINDS.values()
         if kind.can_be_requested
     ]
+
+
+def _schema(kind: ActKind[Any]) -> dict[str, Any]:
+    schema = json_schema(kind.parameters)
+    if kind.takes_partitions:
+        schema["properties"][PARTITIONS] = PARTITIONS_SCHEMA
+    return schema
 
 
 def get(act_id: int) -> ActView:
@@ -205,6 +246,7 @@ def _ask(
     topic: str,
     subscription: str,
     parameters: Mapping[str, object],
+    message: bytes | None,
     who: str,
     origin: str,
     reason: str,
@@ -217,6 +259,7 @@ def _ask(
         topic=topic,
         subscription=subscription,
         parameters=parameters,
+        message=message,
         who=who,
         origin=origin,
         reason=reason,
@@ -258,4 +301,6 @@ def _view(row: store.Row | None, act_id: int) -> ActView:
         progress=row[19],
         undone_by=row[20],
         undoable=row[21],
+        needs_reason=row[22],
+        part_of=row[23],
     )

@@ -9,21 +9,24 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from broker.acts.kinds.base import ActConflict, ActContext, ActKind, Plan
+from broker.acts.kinds.base import ActConflict, ActContext, ActKind, Part, PartlyDone, Plan
 from broker.acts.kinds.registry import find_kind
-from broker.core.errors import BrokerError, PersistenceFailed
+from broker.acts.partitioned import parts_of, plan_parts, recorded_parts
+from broker.core.errors import BrokerError, PersistenceFailed, SendOutcomeUnknown
 from broker.storage.acts import acts as store
+from broker.storage.acts import parts as part_store
 from broker.storage.away import is_away
 from broker.storage.pool import ConnectionPool, first_line, repeat_until_done
 from broker.storage.supervised import for_ever
 
 if TYPE_CHECKING:
+    from broker.storage.connection import Connection
     from broker.tasks import BackgroundTasks
 
 __all__ = ["ActRunner"]
@@ -31,6 +34,8 @@ __all__ = ["ActRunner"]
 logger = logging.getLogger(__name__)
 
 _POLL_S = 1.0
+_STOP_S = 1.0
+_AT_ONCE = 8  # acts in memory
 
 
 class ActRunner:
@@ -51,6 +56,7 @@ class ActRunner:
         self._is_ready = is_ready
         self._expiry_s = expiry_s
         self._work = asyncio.Event()
+        self._answering = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._has_resumed = False
 
@@ -60,7 +66,10 @@ class ActRunner:
         self._task = asyncio.create_task(for_ever(self._turn, what="answering acts"), name="acts")
 
     async def stop(self) -> None:
-        """Stop after the current act."""
+        """Stop after the current act, or in the middle of one that takes longer than `_STOP_S`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_S):
+                await self._answering.acquire()  # for good: no other act begins
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -79,9 +88,12 @@ class ActRunner:
             return  # only the broker that has the broker lock answers; this process tries again on its next turn
         await self._resume()
         async with self._pool.use() as connection:
-            waiting = await store.waiting(connection)
+            waiting = await store.waiting(connection, most=_AT_ONCE)
+        if len(waiting) == _AT_ONCE:
+            self._work.set()  # there may be more
         for act in waiting:
-            await self._answer(act)
+            async with self._answering:
+                await self._answer(act)
 
     async def _answer(self, act: store.WaitingAct) -> None:
         """Finish an act whatever happens: if it kept its state, it would come first again and the others would wait."""
@@ -94,7 +106,8 @@ class ActRunner:
 
     async def _carry_out_or_refuse(self, act: store.WaitingAct) -> None:
         try:
-            if act.waited_s > self._expiry_s:
+            # An earlier broker may have done the work of an act that has progress: its end must become known.
+            if act.waited_s > self._expiry_s and act.progress is None:
                 await self._finish(
                     act,
                     state="expired",
@@ -107,7 +120,9 @@ class ActRunner:
             if isinstance(error, ActConflict) and error.preview is not None:
                 await self._replan(act, error, error.preview)
             else:
-                await self._finish(act, state="refused", error=str(error), error_code=error.code)
+                # A send of unknown outcome may have changed something, which a refusal never does.
+                state = "failed" if isinstance(error, SendOutcomeUnknown) else "refused"
+                await self._finish(act, state=state, error=str(error), error_code=error.code)
 
     async def _replan(self, act: store.WaitingAct, error: BrokerError, preview: Plan) -> None:
         """Refuse an apply, and store its new preview as a new act that can be applied at once."""
@@ -129,15 +144,52 @@ class ActRunner:
         kind = find_kind(act.kind)
         context = self._context_of(act)
         given = kind.read(act.parameters)
+        parts = await parts_of(kind, context, given)
         if not act.is_apply:
-            plan = await kind.plan(context, given)
+            plan = await (kind.plan(context, given) if parts is None else plan_parts(kind, parts, given))
             await self._finish(act, state="planned", plan=plan.shown, cursor_version=plan.cursor_version)
         elif kind.is_long:
             async with self._pool.use() as connection:
                 await store.begin(connection, act.act_id)
             self._start(kind, context, given)
+        elif parts is not None:
+            await self._apply_parts(kind, context, parts, given)
         elif (result := await kind.apply(context, given)) is not None:
             await self._finish(act, state="applied", result=result)
+
+    async def _apply_parts(
+        self, kind: ActKind[Any], context: ActContext, parts: Sequence[Part], given: Any
+    ) -> None:
+        try:
+            result = await kind.apply_parts(context, parts, given)
+        except PartlyDone as error:
+            await self._finish_parts(context.act, parts, error.result, error)
+        else:
+            if result is not None:
+                await self._finish_parts(context.act, parts, result)
+
+    async def _finish_parts(
+        self,
+        act: store.WaitingAct,
+        parts: Sequence[Part],
+        result: Mapping[str, Any],
+        error: PartlyDone | None = None,
+    ) -> None:
+        """Store the result of an act on several partitions, and the part of each partition on which it was done."""
+        done = recorded_parts(parts, result)
+
+        async def finish(connection: Connection) -> None:
+            async with connection.transaction():
+                await part_store.record_parts(connection, act_id=act.act_id, parts=done)
+                await part_store.finish_whole(
+                    connection,
+                    act_id=act.act_id,
+                    result=json.dumps(dict(result)),
+                    error="" if error is None else str(error),
+                    error_code="" if error is None else error.code,
+                )
+
+        await repeat_until_done(self._pool, finish, what="answering an act")
 
     def _start(self, kind: ActKind[Any], context: ActContext, given: Any) -> None:
         task = asyncio.create_task(self._carry_on(kind, context, given), name=f"act {context.act.act_id}")
@@ -172,13 +224,13 @@ class ActRunner:
                 await self._finish(act, state="failed", error=str(error), error_code=error.code)
 
     async def _fail(self, act: store.WaitingAct, error: Exception) -> None:
-        """Finish an act after an error that is not a refusal of its own."""
+        """Finish an act that failed with an error other than a refusal."""
         if isinstance(error, psycopg.Error) and not is_away(error):
             logger.error("act %s failed: the database refused it: %s", act.act_id, first_line(error))
             text, code = f"the database refused it: {first_line(error)}", PersistenceFailed.code
         else:
             logger.error("act %s failed", act.act_id, exc_info=error)
-            text, code = "it failed inside the broker; its log says why", "UnknownError"
+            text, code = "the act failed inside the broker; the broker's log says why", "UnknownError"
         await self._finish(act, state="failed", error=text, error_code=code)
 
     async def _finish(

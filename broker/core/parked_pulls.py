@@ -73,6 +73,8 @@ class ParkedRequests(Generic[H]):
 
         Look for new messages before this call, without an await in between.
         """
+        if not self._queues:  # nothing can have missed a notification before now
+            self._last_full_check_ms = parked.parked_ms
         self._queues.setdefault(parked.key, []).append(parked)
         self._due.schedule(parked, parked.due_ms)
         return min(parked.due_ms, self._last_full_check_ms + FULL_CHECK_MS)

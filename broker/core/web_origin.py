@@ -29,7 +29,7 @@ def parse_host(text: str) -> tuple[str, int | None] | None:
 
 
 def parse_origin(text: str) -> Origin | None:
-    """The origin that `scheme://host` or `scheme://host:port` names; None for anything else, such as `null`."""
+    """Return the origin that `scheme://host` or `scheme://host:port` names; None for anything else, such as `null`."""
     scheme, _, authority = text.partition("://")
     host = parse_host(authority)
     if host is None or not _SCHEME.fullmatch(scheme):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from broker.conf import BrokerSettings
     from broker.core.client_identity import ClientIdentity
     from broker.core.entry import StoredEntry
+    from broker.core.errors import BrokerError
     from broker.core.position import Position
     from broker.core.schemas.schema import SchemaDefinition
     from broker.core.subscription.types import SubscriptionType
@@ -78,6 +79,9 @@ class ProducerPort(Protocol):
     def send(self, request: SendRequest) -> None:
         """Queue one entry. The sink gets the answer. Raises nothing."""
 
+    def refused(self, error: BrokerError) -> None:
+        """Note for the console why the door refused an entry."""
+
     async def close(self) -> None:
         """Detach when every send has its answer."""
 
@@ -138,6 +142,9 @@ class ConsumerPort(Protocol):
 
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
         """Return a function that acks even when the consumer has left."""
+
+    def letter_written(self, position: Position, topic: str, *, is_retry: bool) -> None:
+        """Record in the delivery story that the door wrote a letter of an entry to this topic."""
 
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         """Send `position` next. Raises BrokerError."""

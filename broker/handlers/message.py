@@ -1,4 +1,4 @@
-"""What a handler is called with."""
+"""The message with which a handler is called."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Message:
         return self.payload.decode()
 
     def json(self) -> Any:
-        """The payload as JSON. Raises ValueError."""
+        """Return the payload as JSON. Raises ValueError."""
         return json.loads(self.payload)
 
     @classmethod
     def from_received(cls, topic: str, received: ReceivedMessage) -> Message:
-        """Return what Vela's client received, as a handler sees it."""
+        """Return the message that Vela's client received, in the form that a handler gets."""
         return cls(
             topic=topic,
             message_id=base64.b64encode(received.message_id().serialize()).decode(),

@@ -103,7 +103,7 @@ class _Runner:
                 logger.warning("%s: %s messages were not handled in time", self.handler.name, len(unfinished))
 
     async def _subscribe(self) -> Consumer:
-        """Raises PulsarException."""
+        """Subscribe a consumer and return it. Raises PulsarException if the broker refuses."""
         handler = self.handler
         dead_letter_policy = None
         if handler.max_redeliveries:
@@ -147,7 +147,7 @@ class _Runner:
                 await consumer.negative_acknowledge(received)
         except PulsarException as error:
             logger.warning(
-                "%s: message %s comes again, because the broker was not told what became of it: %s",
+                "%s: message %s comes again, because the result of its call did not reach the broker: %s",
                 self.handler.name,
                 received.message_id(),
                 error,

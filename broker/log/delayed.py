@@ -50,7 +50,7 @@ class ReplayTarget(Protocol):
         """Send these entries now on every subscription that passed them over."""
 
     def has_room_for_replays(self) -> bool:
-        """Whether some subscription has sent everything released before, or no subscription can send."""
+        """Return whether some subscription has sent everything released before, or no subscription can send."""
 
 
 class DelayedMessages:
@@ -108,7 +108,7 @@ class DelayedMessages:
         return self._entries.near_entries
 
     def passes_over(self, type_: SubscriptionType) -> bool:
-        """Whether a subscription of this type passes over entries now. Exclusive and Failover get them at once."""
+        """Return whether a subscription of this type skips entries now. Exclusive and Failover get them at once."""
         return bool(len(self._entries)) and type_ in DELAYING and self._policies.delayed_delivery
 
     def next_ready(self, cursor: Cursor, position: Position) -> Position:
@@ -116,7 +116,7 @@ class DelayedMessages:
         return next_ready(cursor, self._entries.waiting, position)
 
     def is_early(self, entry: StoredEntry, type_: SubscriptionType, now_ms: int) -> bool:
-        """Whether an entry that was read must not be sent yet."""
+        """Return whether an entry that was read must not be sent yet."""
         return (
             type_ in DELAYING
             and self._policies.delayed_delivery
@@ -184,7 +184,7 @@ class DelayedMessages:
         asyncio.get_running_loop().call_soon(self._release_more)
 
     def _has_room(self, now_ms: int) -> bool:
-        """Whether the entries released before have been sent, as far as they can be.
+        """Return whether the entries released before have been sent, as far as they can be.
 
         A replay set is served by position. If all entries were released at once under load, late ones would overtake
         earlier ones, and high positions would wait for seconds (measured). In the heap they wait in the order of their

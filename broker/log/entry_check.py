@@ -27,7 +27,7 @@ def verified(entries: list[StoredEntry]) -> list[StoredEntry]:
 
 
 def _is_sound(data: bytes) -> bool:
-    """Whether checksum and metadata are right.
+    """Return whether checksum and metadata are right.
 
     Metadata with a right checksum was parsed at append, so only rows that the broker did not write fail there.
     """

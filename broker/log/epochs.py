@@ -84,7 +84,7 @@ class Epochs:
         return kept
 
     async def has_advanced(self, log: TopicLog, epoch: int) -> bool:
-        """Whether this process itself advanced the log's epoch from `epoch`. Call this after a write was fenced.
+        """Return whether this process itself advanced the log's epoch from `epoch`. Call this after a write was fenced.
 
         Waits for an advance in flight, which may have committed without its answer having arrived.
         """
@@ -148,3 +148,46 @@ class Epochs:
                 if log not in waiting:
                     log.fence(TAKEN)
         return done
+
+    async def write_together(
+        self, logs: Sequence[TopicLog], call: Callable[[Connection], Awaitable[T]], *, what: str
+    ) -> T | None:
+        """Run one transaction under the epochs of all these logs, until its outcome is known: all of it, or nothing.
+
+        Returns None if another broker has one of the logs; nothing is stored then, and that log is closed. If this is
+        found out after a lost connection, nobody knows whether the transaction was stored: all logs are closed, and
+        loaded again as PostgreSQL has them. Otherwise it is as `write_all`.
+        """
+        while True:
+            epochs: dict[TopicLog, int] = {}
+            owned: set[int] = set()
+            try:
+                async with self._pool.use() as connection:
+                    epochs = {log: log.owner_epoch for log in logs}
+                    async with connection.transaction():
+                        owned = await store.owned(
+                            connection, {log.topic_id: epoch for log, epoch in epochs.items()}
+                        )
+                        if len(owned) == len(epochs):
+                            result = await call(connection)
+                    if len(owned) == len(epochs):
+                        return result
+            except psycopg.Error as error:
+                if not is_away(error):
+                    raise
+                logger.warning("%s: the database is away (%s); trying again", what, first_line(error))
+                await asyncio.sleep(_RETRY_S)
+                if epochs and len(await self.advance_or_fence(epochs)) < len(epochs):
+                    for log in logs:
+                        log.fence("another broker took a partition that an act was moving with this one")
+                    return None
+                continue
+            lost = [
+                log
+                for log in logs
+                if log.topic_id not in owned and not await self.has_advanced(log, epochs[log])
+            ]
+            for log in lost:
+                log.fence(TAKEN)
+            if lost:
+                return None

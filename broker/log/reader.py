@@ -50,10 +50,20 @@ class TopicReader:
 
         Raises GapInLog if `position` should be stored but is missing. Safe to cancel.
         """
+        whole = await self.read_once(position, most=READ_ENTRIES, more_bytes=READ_BYTES)
+        self._log.remember(whole)
+        return whole
+
+    async def read_once(self, position: Position, *, most: int, more_bytes: int) -> list[StoredEntry]:
+        """Read `position` and the entries after it in its ledger for a caller that nobody else reads with.
+
+        Returns at most `most` entries, and `more_bytes` after the first; none if `position` is not stored yet or not
+        any more. Raises GapInLog if it should be stored but is missing. Safe to cancel.
+        """
         ledger = self._log.ledgers.get(position.ledger_id)
         if ledger is None or position.entry_id >= ledger.entries:
             return []
-        last = min(ledger.entries, position.entry_id + READ_ENTRIES) - 1
+        last = min(ledger.entries, position.entry_id + most) - 1
         entries = await self._ask(
             position.ledger_id,
             lambda connection, segment_id: store.read(
@@ -62,7 +72,7 @@ class TopicReader:
                 ledger_id=position.ledger_id,
                 first=position.entry_id,
                 last=last,
-                more_bytes=READ_BYTES,
+                more_bytes=more_bytes,
             ),
             is_whole=bool,
             what="reading entries",
@@ -71,7 +81,6 @@ class TopicReader:
             return []
         entries = verified(entries)
         whole = [entry for at, entry in enumerate(entries) if entry.entry_id == position.entry_id + at]
-        self._log.remember(whole)
         if not whole:
             raise self._gap(position)
         return whole  # up to a gap, if any: the next read begins there

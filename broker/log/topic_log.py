@@ -152,7 +152,7 @@ class TopicLog:
         self.queue.append((producer, request))
 
     def has_sends(self) -> bool:
-        """Whether there are sends to store now."""
+        """Return whether there are sends to store now."""
         return bool(self.queue) and not self.is_paused
 
     @property
@@ -162,7 +162,7 @@ class TopicLog:
         return None if ledger is None else self.segments[ledger.ledger_id]
 
     def needs_ledger(self, now_ms: int, segment_id: int) -> bool:
-        """Whether the next append needs a new ledger: none is open, it is full, or its segment is closed."""
+        """Return whether the next append needs a new ledger: none is open, it is full, or its segment is closed."""
         ledger = self.ledgers.open_ledger()
         if ledger is None:
             return True

@@ -285,7 +285,7 @@ class Writer:
             reason = f"the database refused the append: {first_line(error)}"
         else:
             logger.error("append to %s failed inside the broker", log.name, exc_info=error)
-            reason = f"the append failed inside the broker ({error!r}); its log says more"
+            reason = f"the append failed inside the broker ({error!r}); the broker's log says more"
         log.refuse(PersistenceFailed(reason))
 
     async def _not_stored(
@@ -318,7 +318,7 @@ class Writer:
         return missing
 
     async def _is_stored(self, log: TopicLog, batch: AppendBatch) -> bool:
-        """Whether a batch of unknown outcome is in the log. Call this after advancing the epoch: then it cannot
+        """Return whether a batch of unknown outcome is in the log. Call this after advancing the epoch: then it cannot
         change.
         """
         last = batch.entries[-1]

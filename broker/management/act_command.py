@@ -1,4 +1,4 @@
-"""What the commands that move a cursor share: plan, show, ask, apply, and how to undo."""
+"""The common part of the commands that move a cursor: plan, show, ask, apply, and how to undo."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from broker.acts import requests as acts
+from broker.acts.kinds.partition_choice import PARTITIONS
 from broker.core.errors import InvalidTopicName
 from broker.core.topic_name import TopicName
 
@@ -23,6 +24,11 @@ class ActCommand(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("topic", help="orders, or persistent://tenant/namespace/orders")
         parser.add_argument("subscription")
+        parser.add_argument(
+            "--partition",
+            metavar="N,N-N",
+            help="on a partitioned topic, only these partitions, such as 0,2,5-7 (default: all)",
+        )
         self.add_consent(parser)
 
     def add_consent(self, parser: CommandParser) -> None:
@@ -44,7 +50,9 @@ class ActCommand(BaseCommand):
                 kind,
                 topic=TopicName.parse(options["topic"]).full,
                 subscription=options["subscription"],
-                parameters=parameters,
+                parameters=parameters
+                if options["partition"] is None
+                else {**parameters, PARTITIONS: options["partition"]},
                 who=getpass.getuser(),
                 origin="command line",
                 reason=options["reason"],
@@ -77,7 +85,7 @@ class ActCommand(BaseCommand):
             return
         self.stdout.write(
             f"act {act.id} applied: {result['replayed_messages']} messages come again, "
-            f"{result['skipped_messages']} were skipped, mark-delete {result['before']} -> {result['after']}"
+            f"{result['skipped_messages']} were skipped, {_moved(result)}"
         )
         if act.undo_until:
             self.stdout.write(
@@ -96,7 +104,8 @@ class ActCommand(BaseCommand):
                 self.stdout.write(f"  note: {note}")
             return
         current, target = plan["current"], plan["target"]
-        self.stdout.write(f"  mark-delete {current['mark_delete']} -> {target['mark_delete']}")
+        for part in plan.get(PARTITIONS, (plan,)):
+            self._show_move(part)
         self.stdout.write(f"  backlog {current['backlog_messages']} -> {target['backlog_messages']} messages")
         self.stdout.write(f"  delivered again: {plan['replayed_messages']} messages")
         self.stdout.write(f"  skipped, never delivered: {plan['skipped_messages']} messages")
@@ -105,12 +114,27 @@ class ActCommand(BaseCommand):
         for note in plan["notes"]:
             self.stdout.write(f"  note: {note}")
 
+    def _show_move(self, part: Mapping[str, Any]) -> None:
+        if "left_out" in part:
+            return
+        moved = f"mark-delete {part['current']['mark_delete']} -> {part['target']['mark_delete']}"
+        if "partition" in part:
+            again, skipped = part["replayed_messages"], part["skipped_messages"]
+            moved = f"partition {part['partition']}: {moved}, {again} come again, {skipped} skipped"
+        self.stdout.write(f"  {moved}")
+
     def _show_drift(self, plan: Mapping[str, Any]) -> None:
         if plan.get("drift"):
             self.stdout.write(f"  {plan['drift']['words']}")
 
     def _agrees(self) -> bool:
         return input("apply it? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _moved(result: Mapping[str, Any]) -> str:
+    if PARTITIONS in result:
+        return f"on partitions {', '.join(str(part['partition']) for part in result[PARTITIONS])}"
+    return f"mark-delete {result['before']} -> {result['after']}"
 
 
 def _answered(act: acts.ActView) -> acts.ActView:

@@ -1,4 +1,4 @@
-"""What the commands on whole topics and namespaces share."""
+"""The common part of the commands on whole topics and namespaces."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TopicActCommand(ActCommand):
     def run_on(
         self, name: str, kind: str, parameters: Mapping[str, object], options: Mapping[str, Any]
     ) -> None:
-        """Act on `tenant/namespace` or a topic. Raises CommandError."""
+        """Act on `tenant/namespace` or a topic. Raises CommandError if the act is refused."""
         self.plan_and_apply(
             lambda: acts.plan(
                 kind,

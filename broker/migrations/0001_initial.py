@@ -4,7 +4,10 @@ Over 400 lines: what a migration made once is not taken apart.
 """
 
 import django.db.models.deletion
+import django.db.models.functions.datetime
+import django.db.models.functions.text
 from django.db import migrations, models
+from django.db.models.functions import Coalesce
 
 from broker.storage.queries import script
 
@@ -222,14 +225,29 @@ class Migration(migrations.Migration):
                 ("bytes_out", models.BigIntegerField()),
                 ("messages_acked", models.BigIntegerField()),
                 ("messages_redelivered", models.BigIntegerField()),
+                ("message_rate_out", models.FloatField(db_default=0.0)),
+                ("message_rate_acked", models.FloatField(db_default=0.0)),
+                ("message_rate_redelivered", models.FloatField(db_default=0.0)),
                 ("last_flow_ms", models.BigIntegerField()),
                 ("last_delivery_ms", models.BigIntegerField()),
                 ("last_ack_ms", models.BigIntegerField()),
+                ("oldest_delivered_ms", models.BigIntegerField(db_default=0)),
                 ("updated_ms", models.BigIntegerField()),
                 ("properties", models.JSONField(default=dict)),
+                ("protocol_version", models.IntegerField(db_default=21)),
             ],
             options={
                 "db_table": "vela_consumer_session",
+                "indexes": [
+                    models.Index(
+                        django.db.models.functions.text.Left("name", 200),
+                        "key",
+                        name="vela_consumer_session_name",
+                    ),
+                    models.Index(fields=["connected_ms", "key"], name="vela_consumer_session_since"),
+                    models.Index(fields=["unacked_messages", "key"], name="vela_consumer_session_unacked"),
+                    models.Index(fields=["oldest_delivered_ms", "key"], name="vela_consumer_session_oldest"),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -277,6 +295,39 @@ class Migration(migrations.Migration):
             ],
             options={
                 "db_table": "vela_topic",
+            },
+        ),
+        migrations.CreateModel(
+            name="CompactedEntry",
+            fields=[
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "topic_id",
+                        "generation",
+                        "ledger_id",
+                        "entry_id",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("topic_id", models.BigIntegerField()),
+                ("generation", models.BigIntegerField()),
+                ("ledger_id", models.BigIntegerField()),
+                ("entry_id", models.BigIntegerField()),
+                ("messages", models.IntegerField()),
+                ("flags", models.SmallIntegerField()),
+                ("key_hash", models.IntegerField(null=True)),
+                ("append_ms", models.BigIntegerField()),
+                ("deliver_at_ms", models.BigIntegerField()),
+                ("cumulative_messages", models.BigIntegerField()),
+                ("cumulative_bytes", models.BigIntegerField()),
+                ("data", models.BinaryField()),
+            ],
+            options={
+                "db_table": "vela_compacted_entry",
             },
         ),
         migrations.CreateModel(
@@ -332,6 +383,18 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="ParkedPulls",
+            fields=[
+                ("topic_id", models.BigIntegerField(primary_key=True, serialize=False)),
+                ("pulls", models.IntegerField()),
+                ("oldest", models.JSONField()),
+                ("updated_ms", models.BigIntegerField()),
+            ],
+            options={
+                "db_table": "vela_parked_pulls",
+            },
+        ),
+        migrations.CreateModel(
             name="ProducerSession",
             fields=[
                 ("key", models.BigIntegerField(primary_key=True, serialize=False)),
@@ -344,13 +407,28 @@ class Migration(migrations.Migration):
                 ("connected_ms", models.BigIntegerField()),
                 ("messages_in", models.BigIntegerField()),
                 ("bytes_in", models.BigIntegerField()),
+                ("message_rate_in", models.FloatField(db_default=0.0)),
+                ("byte_rate_in", models.FloatField(db_default=0.0)),
                 ("last_sequence_id", models.BigIntegerField()),
                 ("last_send_ms", models.BigIntegerField()),
                 ("updated_ms", models.BigIntegerField()),
                 ("properties", models.JSONField(default=dict)),
+                ("protocol_version", models.IntegerField(db_default=21)),
+                ("access_mode", models.CharField(db_default="", max_length=32)),
+                ("deduplicated", models.BooleanField(db_default=False)),
+                ("last_error", models.TextField(db_default="")),
             ],
             options={
                 "db_table": "vela_producer_session",
+                "indexes": [
+                    models.Index(
+                        django.db.models.functions.text.Left("name", 200),
+                        "key",
+                        name="vela_producer_session_name",
+                    ),
+                    models.Index(fields=["connected_ms", "key"], name="vela_producer_session_since"),
+                    models.Index(fields=["message_rate_in", "key"], name="vela_producer_session_rate"),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -537,6 +615,11 @@ class Migration(migrations.Migration):
                     models.Index(
                         fields=["state", "state_since_ms", "subscription"], name="vela_subscription_worst"
                     ),
+                    models.Index(
+                        fields=["last_used_ms"],
+                        name="vela_subscription_unused",
+                        condition=models.Q(("consumers", 0)),
+                    ),
                 ],
             },
         ),
@@ -557,6 +640,45 @@ class Migration(migrations.Migration):
             ],
             options={
                 "db_table": "vela_deduplication",
+            },
+        ),
+        migrations.CreateModel(
+            name="Compaction",
+            fields=[
+                (
+                    "topic",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        serialize=False,
+                        to="broker.topic",
+                    ),
+                ),
+                ("horizon_ledger", models.BigIntegerField()),
+                ("horizon_entry", models.BigIntegerField()),
+                ("horizon_messages", models.BigIntegerField()),
+                ("horizon_bytes", models.BigIntegerField()),
+                ("generation", models.BigIntegerField(default=0)),
+                ("attempt", models.BigIntegerField(default=0)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("RUNNING", "Running"), ("SUCCESS", "Success"), ("ERROR", "Error")],
+                        max_length=16,
+                    ),
+                ),
+                ("last_error", models.TextField(default="")),
+                ("kept_entries", models.BigIntegerField(default=0)),
+                ("kept_messages", models.BigIntegerField(default=0)),
+                ("kept_bytes", models.BigIntegerField(default=0)),
+                ("removed_messages", models.BigIntegerField(default=0)),
+                ("duration_ms", models.BigIntegerField(default=0)),
+                ("started_at", models.DateTimeField()),
+                ("succeeded_at", models.DateTimeField(blank=True, null=True)),
+                ("failed_at", models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                "db_table": "vela_compaction",
             },
         ),
         migrations.CreateModel(
@@ -710,6 +832,21 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("topic_name", models.TextField()),
+                (
+                    "namespace",
+                    models.GeneratedField(
+                        db_persist=True,
+                        expression=Coalesce(
+                            models.Func(
+                                "topic_name",
+                                models.Value("^(?:[a-z-]+://)?([^/]+/[^/]+)"),
+                                function="substring",
+                            ),
+                            models.Value(""),
+                        ),
+                        output_field=models.TextField(),
+                    ),
+                ),
                 ("subscription_name", models.TextField()),
                 ("parameters", models.JSONField(default=dict)),
                 ("plan", models.JSONField(null=True)),
@@ -717,6 +854,7 @@ class Migration(migrations.Migration):
                 ("error", models.TextField(default="")),
                 ("error_code", models.CharField(db_default="", max_length=64)),
                 ("progress", models.JSONField(null=True)),
+                ("message", models.BinaryField(null=True)),
                 ("who", models.TextField()),
                 ("origin", models.TextField()),
                 ("reason", models.TextField(default="")),
@@ -727,6 +865,16 @@ class Migration(migrations.Migration):
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 ("requested_at", models.DateTimeField()),
                 ("finished_at", models.DateTimeField(null=True)),
+                (
+                    "part_of",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="parts",
+                        to="broker.act",
+                    ),
+                ),
                 (
                     "undo_of",
                     models.ForeignKey(
@@ -809,6 +957,40 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="DeliveryStory",
+            fields=[
+                ("id", models.BigIntegerField(primary_key=True, serialize=False)),
+                ("subscription_id", models.BigIntegerField()),
+                ("event", models.SmallIntegerField()),
+                ("ledger_id", models.BigIntegerField()),
+                ("first_entry", models.BigIntegerField()),
+                ("last_entry", models.BigIntegerField()),
+                ("at_ms", models.BigIntegerField()),
+                ("until_ms", models.BigIntegerField()),
+                ("events", models.BigIntegerField()),
+                ("redelivery_count", models.IntegerField()),
+                ("consumer_name", models.TextField()),
+                ("consumer_address", models.TextField()),
+                ("detail", models.TextField()),
+                ("expires_ms", models.BigIntegerField()),
+            ],
+            options={
+                "db_table": "vela_delivery_story",
+                "indexes": [
+                    models.Index(
+                        fields=["subscription_id", "ledger_id", "first_entry"],
+                        name="vela_delivery_story_entry",
+                    ),
+                    models.Index(
+                        condition=models.Q(("event", 0)),
+                        fields=["subscription_id", "ledger_id"],
+                        name="vela_delivery_story_left_out",
+                    ),
+                    models.Index(fields=["expires_ms"], name="vela_delivery_story_expiry"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="Ledger",
             fields=[
                 (
@@ -880,6 +1062,124 @@ class Migration(migrations.Migration):
                 "db_table": "vela_cursor_chunk",
             },
         ),
+        migrations.CreateModel(
+            name="InsightHour",
+            fields=[
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "topic_id",
+                        "hour_ms",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("topic_id", models.BigIntegerField()),
+                ("hour_ms", models.BigIntegerField()),
+                ("messages", models.BigIntegerField()),
+                ("size_bytes", models.BigIntegerField()),
+                ("size_p50", models.BigIntegerField(null=True)),
+                ("size_p95", models.BigIntegerField(null=True)),
+                ("size_p99", models.BigIntegerField(null=True)),
+                ("size_most", models.BigIntegerField(null=True)),
+                ("delay_p50_ms", models.BigIntegerField(null=True)),
+                ("delay_p95_ms", models.BigIntegerField(null=True)),
+                ("delay_p99_ms", models.BigIntegerField(null=True)),
+                ("keyed_messages", models.BigIntegerField()),
+                ("keys", models.BigIntegerField()),
+                ("top_keys", models.JSONField()),
+                ("letters", models.JSONField()),
+                ("subscriptions", models.JSONField()),
+                ("poison", models.JSONField()),
+                ("computed_at", models.DateTimeField()),
+            ],
+            options={
+                "db_table": "vela_insight_hour",
+                "indexes": [models.Index(fields=["hour_ms"], name="vela_insight_hour_old")],
+            },
+        ),
+        migrations.CreateModel(
+            name="PipelineSchedule",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("job", models.CharField(max_length=32)),
+                ("subject", models.TextField()),
+                ("topic_name", models.TextField()),
+                ("options", models.JSONField()),
+                ("every_minutes", models.IntegerField()),
+                ("next_at", models.DateTimeField()),
+                ("who", models.TextField()),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+            ],
+            options={
+                "db_table": "vela_pipeline_schedule",
+                "constraints": [
+                    models.UniqueConstraint(fields=("job", "subject"), name="vela_pipeline_schedule_subject")
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="PipelineRun",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("job", models.CharField(max_length=32)),
+                ("subject", models.TextField()),
+                ("topic_name", models.TextField()),
+                ("options", models.JSONField()),
+                ("write_id", models.TextField(default="")),
+                ("pinned", models.JSONField(default=dict)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("waiting", "Waiting"),
+                            ("running", "Running"),
+                            ("done", "Done"),
+                            ("failed", "Failed"),
+                            ("cancelled", "Cancelled"),
+                        ],
+                        max_length=16,
+                    ),
+                ),
+                ("stages", models.JSONField(default=list)),
+                ("result", models.JSONField(null=True)),
+                ("error", models.TextField(default="")),
+                ("log", models.TextField(default="")),
+                ("worker", models.TextField(default="")),
+                ("who", models.TextField()),
+                ("reason", models.TextField(default="")),
+                ("act_id", models.BigIntegerField(null=True, unique=True)),
+                ("schedule_id", models.BigIntegerField(null=True)),
+                ("resumes_id", models.BigIntegerField(null=True)),
+                ("cancelled_by", models.TextField(default="")),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("started_at", models.DateTimeField(null=True)),
+                ("heartbeat_at", models.DateTimeField(null=True)),
+                ("ended_at", models.DateTimeField(null=True)),
+            ],
+            options={
+                "db_table": "vela_pipeline_run",
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("state__in", ["waiting", "running"])),
+                        fields=("job", "subject"),
+                        name="vela_pipeline_run_alone",
+                    )
+                ],
+            },
+        ),
         migrations.AddConstraint(
             model_name="subscription",
             constraint=models.UniqueConstraint(fields=("topic", "name"), name="vela_subscription_name"),
@@ -894,10 +1194,61 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="act",
+            index=models.Index(fields=["namespace", "-id"], name="vela_act_namespace"),
+        ),
+        migrations.AddIndex(
+            model_name="act",
+            index=models.Index(
+                models.Func("namespace", models.Value("/"), models.Value(1), function="split_part"),
+                models.OrderBy(models.F("id"), descending=True),
+                name="vela_act_tenant",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="act",
             index=models.Index(
                 condition=models.Q(("state__in", ["plan_requested", "apply_requested"])),
                 fields=["id"],
                 name="vela_act_waiting",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="act",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("part_of__isnull", False)),
+                fields=("part_of", "topic"),
+                name="vela_act_part",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="act",
+            index=models.Index(
+                condition=models.Q(("kind", "redrive")),
+                fields=["topic"],
+                name="vela_act_redrives",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="producersession",
+            index=models.Index(
+                condition=models.Q(("name__endswith", "-DLQ")),
+                fields=["topic_id"],
+                name="vela_producer_dead_letters",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="topic",
+            index=models.Index(
+                condition=models.Q(
+                    ("partitions", 0),
+                    models.Q(
+                        ("name__endswith", "-DLQ"),
+                        ("name__regex", "-DLQ-partition-[0-9]+$"),
+                        _connector="OR",
+                    ),
+                ),
+                fields=["name"],
+                name="vela_topic_dead_letters",
             ),
         ),
         migrations.AddIndex(
@@ -907,6 +1258,146 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="namespace",
             constraint=models.UniqueConstraint(fields=("tenant", "name"), name="vela_namespace_name"),
+        ),
+        migrations.CreateModel(
+            name="AlertRule",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.TextField(unique=True)),
+                (
+                    "measure",
+                    models.CharField(
+                        choices=[
+                            ("backlog", "backlog"),
+                            ("age", "age"),
+                            ("stuck", "stuck"),
+                            ("behind", "behind"),
+                            ("no_consumer", "no_consumer"),
+                            ("dead_letters", "dead_letters"),
+                            ("redeliveries", "redeliveries"),
+                            ("stored", "stored"),
+                            ("broker", "broker"),
+                        ],
+                        max_length=16,
+                    ),
+                ),
+                ("threshold", models.BigIntegerField(null=True)),
+                ("within_ms", models.BigIntegerField(null=True)),
+                ("for_ms", models.BigIntegerField()),
+                ("namespaces", models.TextField()),
+                ("topics", models.TextField(default="*")),
+                ("subscriptions", models.TextField(default="*")),
+                (
+                    "severity",
+                    models.CharField(
+                        choices=[("critical", "critical"), ("warning", "warning"), ("notice", "notice")],
+                        max_length=16,
+                    ),
+                ),
+                ("webhook_url", models.TextField(default="")),
+                ("email", models.TextField(default="")),
+                ("silent_until", models.DateTimeField(null=True)),
+                ("who", models.TextField()),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("evaluated_ms", models.BigIntegerField(null=True)),
+                ("notified_ms", models.BigIntegerField(null=True)),
+            ],
+            options={
+                "db_table": "vela_alert_rule",
+            },
+        ),
+        migrations.CreateModel(
+            name="AlertFiring",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "rule",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.SET_NULL, to="broker.alertrule"
+                    ),
+                ),
+                ("rule_name", models.TextField()),
+                ("severity", models.CharField(max_length=16)),
+                ("measure", models.CharField(max_length=16)),
+                ("topic_id", models.BigIntegerField()),
+                ("subscription_id", models.BigIntegerField()),
+                ("namespace_id", models.BigIntegerField(null=True)),
+                ("topic_name", models.TextField()),
+                ("subscription_name", models.TextField()),
+                ("value", models.BigIntegerField()),
+                ("over_since_ms", models.BigIntegerField()),
+                ("fired_ms", models.BigIntegerField(null=True)),
+                ("below_since_ms", models.BigIntegerField(null=True)),
+                ("cleared_ms", models.BigIntegerField(null=True)),
+                ("is_told", models.BooleanField(default=False)),
+                ("is_clear_told", models.BooleanField(default=False)),
+            ],
+            options={
+                "db_table": "vela_alert_firing",
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("cleared_ms__isnull", False)),
+                        fields=["cleared_ms"],
+                        name="vela_alert_firing_over",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("cleared_ms__isnull", True)),
+                        fields=("rule", "topic_id", "subscription_id"),
+                        name="vela_alert_firing_open",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="AlertNotification",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "rule",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="broker.alertrule"),
+                ),
+                (
+                    "channel",
+                    models.CharField(choices=[("webhook", "webhook"), ("email", "e-mail")], max_length=16),
+                ),
+                ("body", models.JSONField()),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "next_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), null=True),
+                ),
+                ("attempts", models.IntegerField(db_default=0)),
+                ("sent_at", models.DateTimeField(null=True)),
+                ("error", models.TextField(db_default="")),
+            ],
+            options={
+                "db_table": "vela_alert_notification",
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("next_at__isnull", False)),
+                        fields=["next_at"],
+                        name="vela_alert_notification_due",
+                    ),
+                    models.Index(fields=["rule", "id"], name="vela_alert_notification_rule"),
+                ],
+            },
         ),
         migrations.RunSQL(script("functions", "functions"), migrations.RunSQL.noop),
         migrations.RunSQL(script("functions", "tables"), script("functions", "drop_tables")),

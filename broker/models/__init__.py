@@ -8,18 +8,23 @@ the ORM, and the path of a message never does. Times that the broker computes wi
 from __future__ import annotations
 
 from broker.models.acts import Act, Bookmark
+from broker.models.alerts import AlertFiring, AlertNotification, AlertRule, Measure, Severity
+from broker.models.compaction import CompactedEntry, Compaction
 from broker.models.deduplication import DeduplicatedProducer, Deduplication
 from broker.models.history import (
+    DeliveryStory,
     StatsPoint10s,
     StatsPoint60s,
     StatsPoint600s,
     StatsPoint3600s,
     StatsProgress,
+    StoryEvent,
 )
 from broker.models.log import DelayedEntry, Entry, Ledger, Segment
 from broker.models.outbox import Outbox
+from broker.models.pipeline import InsightHour, PipelineRun, PipelineSchedule
 from broker.models.processes import BrokerProcess, Heartbeat
-from broker.models.sessions import ConsumerSession, ProducerSession
+from broker.models.sessions import ConsumerSession, ParkedPulls, ProducerSession
 from broker.models.subscriptions import Cursor, CursorChunk, PendingAck, Subscription
 from broker.models.summaries import (
     ConsumerDeparture,
@@ -32,8 +37,13 @@ from broker.models.topics import Namespace, Schema, Tenant, Topic, TopicOwner
 
 __all__ = [
     "Act",
+    "AlertFiring",
+    "AlertNotification",
+    "AlertRule",
     "Bookmark",
     "BrokerProcess",
+    "CompactedEntry",
+    "Compaction",
     "ConsumerDeparture",
     "ConsumerSession",
     "Cursor",
@@ -41,20 +51,28 @@ __all__ = [
     "DeduplicatedProducer",
     "Deduplication",
     "DelayedEntry",
+    "DeliveryStory",
     "Entry",
     "Heartbeat",
+    "InsightHour",
     "Ledger",
+    "Measure",
     "Namespace",
     "Outbox",
+    "ParkedPulls",
     "PendingAck",
+    "PipelineRun",
+    "PipelineSchedule",
     "ProducerSession",
     "Schema",
     "Segment",
+    "Severity",
     "StatsPoint10s",
     "StatsPoint60s",
     "StatsPoint600s",
     "StatsPoint3600s",
     "StatsProgress",
+    "StoryEvent",
     "Subscription",
     "SubscriptionObstacles",
     "SubscriptionState",

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models.functions import Coalesce
 
 from broker.models.subscriptions import Subscription
 from broker.models.topics import Topic
 
 __all__ = ["Act", "Bookmark"]
+
+# tenant/namespace of a topic's name. A namespace's own name stays as it is; any other text has none.
+_NAMESPACE = Coalesce(
+    models.Func("topic_name", models.Value("^(?:[a-z-]+://)?([^/]+/[^/]+)"), function="substring"),
+    models.Value(""),
+)
 
 
 class Act(models.Model):
@@ -29,13 +36,17 @@ class Act(models.Model):
     topic = models.ForeignKey(Topic, models.SET_NULL, null=True)
     subscription = models.ForeignKey(Subscription, models.SET_NULL, null=True)
     topic_name = models.TextField()  # kept after the topic is deleted
+    namespace = models.GeneratedField(  # tenant/namespace, for lists of those who may see only some
+        expression=_NAMESPACE, output_field=models.TextField(), db_persist=True
+    )
     subscription_name = models.TextField()
     parameters = models.JSONField(default=dict)
     plan = models.JSONField(null=True)
     result = models.JSONField(null=True)
     error = models.TextField(default="")
-    error_code = models.CharField(max_length=64, db_default="")  # of the refusal, as clients know it
+    error_code = models.CharField(max_length=64, db_default="")  # of the refusal; clients know the same codes
     progress = models.JSONField(null=True)  # of long work
+    message = models.BinaryField(null=True)  # the entry that a publish stores, until it is stored
     who = models.TextField()
     origin = models.TextField()  # "console 127.0.0.1", "command line", "client 127.0.0.1:5123"
     reason = models.TextField(default="")
@@ -43,6 +54,8 @@ class Act(models.Model):
     cursor_before = models.BinaryField(null=True)  # snapshot for undo
     acked_since = models.BinaryField(null=True)  # acks of entries that it passed, while it can be undone
     undo_of = models.ForeignKey("self", models.SET_NULL, null=True)
+    # The act on several partitions of which this act is the part on one of them. The unique constraint is its index.
+    part_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="parts", db_index=False)
     undo_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
     requested_at = models.DateTimeField()  # of the plan or the apply, whichever waits
@@ -52,10 +65,24 @@ class Act(models.Model):
         db_table = "vela_act"
         indexes = [
             models.Index(fields=["subscription", "-id"], name="vela_act_subscription"),
+            models.Index(fields=["namespace", "-id"], name="vela_act_namespace"),
+            models.Index(
+                models.Func("namespace", models.Value("/"), models.Value(1), function="split_part"),
+                models.F("id").desc(),
+                name="vela_act_tenant",
+            ),
             models.Index(
                 fields=["id"],
                 name="vela_act_waiting",
                 condition=models.Q(state__in=["plan_requested", "apply_requested"]),
+            ),
+            models.Index(fields=["topic"], name="vela_act_redrives", condition=models.Q(kind="redrive")),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["part_of", "topic"],
+                name="vela_act_part",
+                condition=models.Q(part_of__isnull=False),
             ),
         ]
 

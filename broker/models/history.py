@@ -1,10 +1,20 @@
-"""What topics and subscriptions did over time: points, in one table for each length of a bucket."""
+"""The history of topics and subscriptions: points, in one table for each length of a bucket, and delivery stories."""
 
 from __future__ import annotations
 
 from django.db import models
 
-__all__ = ["StatsPoint10s", "StatsPoint60s", "StatsPoint600s", "StatsPoint3600s", "StatsProgress"]
+from broker.core.subscription.story_rows import StoryEvent
+
+__all__ = [
+    "DeliveryStory",
+    "StatsPoint10s",
+    "StatsPoint60s",
+    "StatsPoint600s",
+    "StatsPoint3600s",
+    "StatsProgress",
+    "StoryEvent",
+]
 
 
 class _StatsPoint(models.Model):
@@ -75,3 +85,44 @@ class StatsProgress(models.Model):
 
     def __str__(self) -> str:
         return f"{self.resolution_s} s until {self.until_ms}"
+
+
+class DeliveryStory(models.Model):
+    """What happened to a run of entries on one subscription, from `at_ms` to `until_ms`. The policy says what is kept.
+
+    A run has at most 1,024 entries, so the rows of an entry are among those that begin this close before it. Only rows
+    that count what was left out have longer runs; they have an index of their own. There are no foreign keys: rows of
+    something deleted expire like the others.
+    """
+
+    id = models.BigIntegerField(primary_key=True)  # rises in the order in which the rows began
+    subscription_id = models.BigIntegerField()
+    event = models.SmallIntegerField()  # of StoryEvent
+    ledger_id = models.BigIntegerField()
+    first_entry = models.BigIntegerField()
+    last_entry = models.BigIntegerField()
+    at_ms = models.BigIntegerField()
+    until_ms = models.BigIntegerField()
+    events = models.BigIntegerField()
+    redelivery_count = models.IntegerField()
+    consumer_name = models.TextField()  # "" = the broker itself
+    consumer_address = models.TextField()
+    detail = models.TextField()  # the topic of a letter
+    expires_ms = models.BigIntegerField()
+
+    class Meta:
+        db_table = "vela_delivery_story"
+        indexes = [
+            models.Index(
+                fields=["subscription_id", "ledger_id", "first_entry"], name="vela_delivery_story_entry"
+            ),
+            models.Index(
+                fields=["subscription_id", "ledger_id"],
+                name="vela_delivery_story_left_out",
+                condition=models.Q(event=StoryEvent.UNRECORDED.value),
+            ),
+            models.Index(fields=["expires_ms"], name="vela_delivery_story_expiry"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.ledger_id}:{self.first_entry}-{self.last_entry} {StoryEvent(self.event).name}"

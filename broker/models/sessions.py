@@ -1,41 +1,66 @@
-"""Connected producers and consumers."""
+"""Connected producers and consumers.
+
+Both tables are UNLOGGED. The broker writes a row at most once a second, and only if it has changed.
+"""
 
 from __future__ import annotations
 
 from django.db import models
+from django.db.models.functions import Left
 
-__all__ = ["ConsumerSession", "ProducerSession"]
+__all__ = ["ConsumerSession", "ParkedPulls", "ProducerSession"]
+
+_SORTED_BY = 200  # characters of a name: an index takes no longer texts than a few kilobytes
 
 
 class ProducerSession(models.Model):
-    """A connected producer (UNLOGGED, written at most once a second when it changed)."""
+    """A connected producer."""
 
-    key = models.BigIntegerField(primary_key=True)
+    key = models.BigIntegerField(primary_key=True)  # number that the broker gave it
     owner_epoch = models.BigIntegerField()
     topic_id = models.BigIntegerField(db_index=True)
     name = models.TextField()
     address = models.TextField()
     client_version = models.TextField()
-    face = models.CharField(max_length=32)
+    face = models.CharField(max_length=32)  # `ClientIdentity.face`
     connected_ms = models.BigIntegerField()
     messages_in = models.BigIntegerField()
     bytes_in = models.BigIntegerField()
+    message_rate_in = models.FloatField(db_default=0.0)  # per second, here and below
+    byte_rate_in = models.FloatField(db_default=0.0)
     last_sequence_id = models.BigIntegerField()
     last_send_ms = models.BigIntegerField()  # 0 = never
     updated_ms = models.BigIntegerField()
     properties = models.JSONField(default=dict)  # as the client sent them; long ones are cut
+    protocol_version = models.IntegerField(
+        db_default=21
+    )  # of Pulsar's binary protocol; 21 through other doors
+    access_mode = models.CharField(max_length=32, db_default="")
+    deduplicated = models.BooleanField(db_default=False)  # the broker drops messages that it sends twice
+    last_error = models.TextField(db_default="")  # why a message was last refused; "" = none was
 
     class Meta:
         db_table = "vela_producer_session"
+        indexes = [
+            models.Index(Left("name", _SORTED_BY), "key", name="vela_producer_session_name"),
+            models.Index(fields=["connected_ms", "key"], name="vela_producer_session_since"),
+            models.Index(fields=["message_rate_in", "key"], name="vela_producer_session_rate"),
+            # The producers of dead letters, as clients name them.
+            models.Index(
+                fields=["topic_id"],
+                name="vela_producer_dead_letters",
+                condition=models.Q(name__endswith="-DLQ"),
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name
 
 
 class ConsumerSession(models.Model):
-    """A connected consumer (UNLOGGED, written at most once a second when it changed)."""
+    """A connected consumer."""
 
-    key = models.BigIntegerField(primary_key=True)
+    key = models.BigIntegerField(primary_key=True)  # number that the broker gave it
     owner_epoch = models.BigIntegerField()
     topic_id = models.BigIntegerField(db_index=True)
     subscription_id = models.BigIntegerField(null=True, db_index=True)  # NULL = a reader's own cursor
@@ -44,25 +69,57 @@ class ConsumerSession(models.Model):
     name = models.TextField()
     address = models.TextField()
     client_version = models.TextField()
-    face = models.CharField(max_length=32)
+    face = models.CharField(max_length=32)  # `ClientIdentity.face`
     priority = models.IntegerField()
     connected_ms = models.BigIntegerField()
     permits = models.BigIntegerField()
     unacked_messages = models.BigIntegerField()
-    blocked = models.BooleanField()  # on unacked messages
+    blocked = models.BooleanField()  # by its limit of unacked messages
     writable = models.BooleanField()
     messages_out = models.BigIntegerField()
     bytes_out = models.BigIntegerField()
     messages_acked = models.BigIntegerField()
     messages_redelivered = models.BigIntegerField()
-    last_flow_ms = models.BigIntegerField()  # 0 = never, here and below
-    last_delivery_ms = models.BigIntegerField()
-    last_ack_ms = models.BigIntegerField()
+    message_rate_out = models.FloatField(db_default=0.0)  # per second, here and below
+    message_rate_acked = models.FloatField(db_default=0.0)
+    message_rate_redelivered = models.FloatField(db_default=0.0)
+    last_flow_ms = models.BigIntegerField()  # 0 = never
+    last_delivery_ms = models.BigIntegerField()  # 0 = never
+    last_ack_ms = models.BigIntegerField()  # 0 = never
+    oldest_delivered_ms = models.BigIntegerField(
+        db_default=0
+    )  # of what it has unacked; 0 = nothing, or unknown
     updated_ms = models.BigIntegerField()
     properties = models.JSONField(default=dict)  # as the client sent them; long ones are cut
+    protocol_version = models.IntegerField(
+        db_default=21
+    )  # of Pulsar's binary protocol; 21 through other doors
 
     class Meta:
         db_table = "vela_consumer_session"
+        indexes = [
+            models.Index(Left("name", _SORTED_BY), "key", name="vela_consumer_session_name"),
+            models.Index(fields=["connected_ms", "key"], name="vela_consumer_session_since"),
+            models.Index(fields=["unacked_messages", "key"], name="vela_consumer_session_unacked"),
+            models.Index(fields=["oldest_delivered_ms", "key"], name="vela_consumer_session_oldest"),
+        ]
 
     def __str__(self) -> str:
         return self.name
+
+
+class ParkedPulls(models.Model):
+    """The pulls that wait at one queue, a topic or a partition of one (UNLOGGED, written like sessions)."""
+
+    topic_id = models.BigIntegerField(primary_key=True)
+    pulls = models.IntegerField()
+    oldest = (
+        models.JSONField()
+    )  # the 50 that were parked first: offset, parked_ms, due_ms, is_filtered, address
+    updated_ms = models.BigIntegerField()
+
+    class Meta:
+        db_table = "vela_parked_pulls"
+
+    def __str__(self) -> str:
+        return f"{self.pulls} at {self.topic_id}"

@@ -78,6 +78,9 @@ class SubscriptionSummary(models.Model):
         db_table = "vela_subscription_summary"
         indexes = [
             models.Index(fields=["state", "state_since_ms", "subscription"], name="vela_subscription_worst"),
+            models.Index(
+                fields=["last_used_ms"], name="vela_subscription_unused", condition=models.Q(consumers=0)
+            ),
         ]
 
     def __str__(self) -> str:

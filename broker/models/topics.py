@@ -56,6 +56,14 @@ class Topic(models.Model):
 
     class Meta:
         db_table = "vela_topic"
+        indexes = [
+            models.Index(
+                fields=["name"],
+                name="vela_topic_dead_letters",
+                condition=models.Q(partitions=0)
+                & (models.Q(name__endswith="-DLQ") | models.Q(name__regex="-DLQ-partition-[0-9]+$")),
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -17,6 +17,7 @@ from broker.acts.kinds.base import ActContext, TopicTools
 from broker.acts.runner import ActRunner
 from broker.clock import Clock, SystemClock
 from broker.core.errors import ServiceNotReady
+from broker.core.subscription.story_rows import StoryBuffer
 from broker.core.topic_name import TopicName
 from broker.deadlines import Deadlines
 from broker.instruments import Instruments
@@ -29,6 +30,7 @@ from broker.process.heartbeat import Heartbeat
 from broker.process.metrics import Metrics
 from broker.process.ownership import Ownership
 from broker.process.process_metrics import ProcessMetrics
+from broker.process.reports.parked import ParkedReport
 from broker.process.reports.reporter import Reporter
 from broker.producers.deduplication_keeper import DeduplicationKeeper
 from broker.producers.publish_budget import PublishBudget
@@ -45,6 +47,7 @@ from broker.subscription.subscription import Subscription
 from broker.tasks import BackgroundTasks
 from broker.topics.auto_creation import TopicCreation
 from broker.topics.client_requests import ClientRequests
+from broker.topics.compaction.compactor import Compactor
 from broker.topics.ending import Endings
 from broker.topics.loading import TopicLoader
 from broker.topics.non_persistent.topic import NonPersistentTopic
@@ -56,6 +59,7 @@ from broker.topics.topic_subscriptions import NewSubscription
 from broker.topics.topics import Topics
 from broker.topics.trimming import Trimmer
 from broker.topics.truncate import Truncator
+from broker.upkeep.compaction import CompactionDuty
 from broker.upkeep.disuse import Disuse
 from broker.upkeep.housekeeping import Housekeeping
 from broker.upkeep.lifetime import Lifetime
@@ -104,7 +108,9 @@ class Broker:
         self.instruments = Instruments()
         self.publishes = PublishBudget(settings.max_unanswered_publish_bytes)
         self.schemas = Schemas(pool)
-        self.reporter = Reporter(ConnectionPool(conninfo, name="reporter", size=1), clock)
+        reports = ConnectionPool(conninfo, name="reporter", size=1)
+        self.story_buffer = StoryBuffer()
+        self.reporter = Reporter(reports, clock, self.story_buffer)
         self.deduplication = DeduplicationKeeper(
             pool, self.tasks, clock, expiry_ms=settings.deduplication_expiry_ms
         )
@@ -132,6 +138,9 @@ class Broker:
             max_message_bytes=settings.max_uncompressed_bytes,
             longest_ms=None if settings.long_polling else settings.short_polling_ms,
         )
+        self._parked_report = ParkedReport(
+            reports, clock, self.parked_pulls, lambda name: self.topics.loaded.get(name)
+        )
         self.topics = self._build_topics()
         self.non_persistent = self._build_non_persistent()
         self._requests = ClientRequests(
@@ -140,6 +149,7 @@ class Broker:
         offsets = GroupOffsets(self.parked_pulls, pool, self.flusher, self.reporter.subscription_changed)
         self._pulls = Pulls(self.topics, self.parked_pulls, offsets, is_ready=self._serves)
         self.trimmer = Trimmer(pool, clock)
+        self.compactor = Compactor(clock, settings)
         self.endings = Endings(
             self.topics,
             pool=pool,
@@ -216,6 +226,7 @@ class Broker:
                 deadlines=self.deadlines,
                 tasks=self.tasks,
                 instruments=self.instruments,
+                story_buffer=self.story_buffer,
                 entry_filters=load_plugins("VELA_ENTRY_FILTERS", self.settings.entry_filters, "verdict"),
                 interception=self.interception,
                 may_send=self._owns_topics,
@@ -230,9 +241,11 @@ class Broker:
             tools=TopicTools(
                 creation=self.creation,
                 endings=self.endings,
-                truncator=Truncator(self.trimmer, self.flusher),
+                truncator=Truncator(self.trimmer, self.compactor, self.flusher),
                 trimmer=self.trimmer,
+                compactor=self.compactor,
                 policies=self.policies,
+                schemas=self.schemas,
             ),
             opener=self._requests,
             reports=self.reporter,
@@ -240,6 +253,7 @@ class Broker:
             clock=self.clock,
             undo_window_s=self.settings.undo_window_s,
             max_message_bytes=self.settings.max_uncompressed_bytes,
+            max_published_bytes=self.settings.max_message_bytes,
         )
         return ActRunner(
             lambda act: new_context(act=act),
@@ -262,6 +276,7 @@ class Broker:
         self.policy_rounds = PolicyRounds(
             topics,
             disuse,
+            CompactionDuty(self.compactor, self.tasks),
             clock,
             self.tasks,
             is_ready=self._serves,
@@ -309,6 +324,7 @@ class Broker:
         await self.creation.make_default_namespace()
         await self.segments.start()
         await self.reporter.start()
+        await self._parked_report.start()
         self.writer.start()
         self.flusher.start()
         self.acts.start()
@@ -338,6 +354,7 @@ class Broker:
         await self.writer.stop()
         self.topics.cancel_loads()
         await self.flusher.stop()
+        await self._parked_report.stop()
         await self.reporter.stop()
         await self.tasks.stop()
         await self._heartbeat.stop()

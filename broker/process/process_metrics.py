@@ -1,4 +1,4 @@
-"""The series of the process as a whole, read each time somebody asks for /metrics."""
+"""The series of the process as a whole, read for each request for /metrics."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ import psycopg
 from daphne.server import twisted_loop
 from twisted.internet import reactor
 
+from broker import service_manager
 from broker.conf import EXIT_LOCK_TAKEN, EXIT_SETTING_INVALID
 from broker.doors.binary.tcp import TcpListener
 from broker.doors.http.application import application
@@ -98,8 +99,10 @@ async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
         gc.freeze()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         logger.info("serving pulsar://%s:%s and http port %s", broker.settings.bind, tcp.port, http.port)
+        service_manager.tell(service_manager.READY)
         await stopping.wait()
     finally:
+        service_manager.tell(service_manager.STOPPING)
         # Stop taking connections and commands, write receipts and cursors, then disconnect every client.
         tcp.stop_accepting()
         await http.stop_accepting()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +41,7 @@ class ProducerAccess:
         self._store_epoch = store_epoch
         self._run = run
         self._exclusive: Producer | None = None
-        self._waiting: deque[Producer] = deque()
+        self._waiting: list[Producer] = []
 
     @property
     def has_waiting(self) -> bool:
@@ -151,7 +150,7 @@ class ProducerAccess:
 
     def _promote(self) -> None:
         if self._waiting and self._exclusive is None and not self.producers:
-            self._exclusive = self._waiting.popleft()
+            self._exclusive = self._waiting.pop(0)
             self._run(self._hand_over(self._exclusive))
 
     async def _hand_over(self, producer: Producer) -> None:

@@ -22,6 +22,7 @@ from broker.producers.requests import ProducerRequest
 from vela.wire.entry import OutgoingMessage, encode_single
 
 if TYPE_CHECKING:
+    from broker.core.schemas.schema import SchemaDefinition
     from broker.producers.requests import ProducerSink
 
 __all__ = ["InternalProducer", "OpenedProducer", "ProducerOpener"]
@@ -77,21 +78,27 @@ class InternalProducer:
         create_topic: bool = True,
         initial_subscription: str | None = None,
         max_pending: int = MAX_PENDING,
+        schema: SchemaDefinition | None = None,
+        reopen_s: float = REOPEN_S,
     ) -> InternalProducer:
         """Attach to the topic. Create a missing one if allowed, with `initial_subscription` at its beginning.
 
         `name` must be unique on the topic. Raises BrokerError as `open_producer` does. While the error may pass, for
-        example because the topic is moving, it tries again for REOPEN_S first. Safe to cancel.
+        example because the topic is moving, it tries again for `reopen_s` first. Safe to cancel.
         """
         topic = TopicName.parse(topic_name) if isinstance(topic_name, str) else topic_name
         partitions = await broker.partition_count(topic, create=create_topic)
         requests = [
             ProducerRequest(
-                topic=each, name=name, create_topic=create_topic, initial_subscription=initial_subscription
+                topic=each,
+                name=name,
+                create_topic=create_topic,
+                initial_subscription=initial_subscription,
+                schema=schema,
             )
             for each in [topic.with_partition(index) for index in range(partitions)] or [topic]
         ]
-        lanes = [_Lane(broker, request) for request in requests]
+        lanes = [_Lane(broker, request, reopen_s) for request in requests]
         try:
             for lane in lanes:
                 await lane.opened()
@@ -112,7 +119,7 @@ class InternalProducer:
     ) -> Receipt:
         """Append one entry and wait until it is durable. `data` must begin with the checksum magic.
 
-        Waits while `max_pending` sends have no receipt, and up to REOPEN_S while the topic is moving. Raises
+        Waits while `max_pending` sends have no receipt, and up to `reopen_s` while the topic is moving. Raises
         SendOutcomeUnknown when the topic went away before it answered, any other BrokerError when the entry is known
         not to be stored. A cancelled send may be stored.
         """
@@ -136,6 +143,7 @@ class InternalProducer:
         publish_time_ms: int,
         key_hash: int | None = None,
         deliver_at_ms: int = 0,
+        schema_version: bytes = b"",
     ) -> Receipt:
         """Encode one message under this producer's name and append it as one entry; otherwise like `send`."""
         async with self._room:
@@ -158,6 +166,7 @@ class InternalProducer:
                         event_time_ms=message.event_time_ms,
                         deliver_at_ms=deliver_at_ms or None,
                         ordering_key=message.ordering_key,
+                        schema_version=schema_version,
                     ),
                 )
             )
@@ -182,9 +191,10 @@ class InternalProducer:
 class _Lane:
     """The producer of one topic or partition, opened again after it was closed; a `ProducerSink`."""
 
-    def __init__(self, broker: ProducerOpener, request: ProducerRequest) -> None:
+    def __init__(self, broker: ProducerOpener, request: ProducerRequest, reopen_s: float) -> None:
         self._broker = broker
         self._request = request
+        self._reopen_s = reopen_s
         self._producer: OpenedProducer | None = None
         self._opening = asyncio.Lock()
         self._queued = 0  # sends that wait for the producer to open
@@ -239,7 +249,7 @@ class _Lane:
 
     async def _open(self) -> OpenedProducer:
         loop = asyncio.get_running_loop()
-        until_s, wait_s = loop.time() + REOPEN_S, _FIRST_WAIT_S
+        until_s, wait_s = loop.time() + self._reopen_s, _FIRST_WAIT_S
         while True:
             try:
                 return await self._broker.open_producer(self._request, _IDENTITY, self)
@@ -261,7 +271,7 @@ class _Lane:
                 reason = "it was closed" if error is None else str(error)
                 answer.set_exception(
                     SendOutcomeUnknown(
-                        f"{self._request.topic} did not confirm an entry before {reason}: it may be stored or not"
+                        f"{self._request.topic} did not confirm an entry before {reason}: the entry may be stored"
                     )
                 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from broker.core.errors import BrokerError, PersistenceFailed
@@ -35,6 +34,7 @@ class ProducerTopic(Protocol):
 
     def append(self, producer: Producer, request: SendRequest) -> None: ...
     def remove_producer(self, producer: Producer) -> None: ...
+    def producer_refused(self) -> None: ...
 
 
 class Repeat:
@@ -85,12 +85,12 @@ class Producer:
         self.bytes_in = 0
         self.last_sent_sequence_id = -1
         self.last_send_ms = 0
+        self.last_error = ""  # why its last refused send was refused; "" = none was
         self._topic = topic
         self._pending = 0
         self._settled = 0
-        self._repeats: deque[Repeat] = deque()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._repeats: list[Repeat] = []
+        self._idle: asyncio.Event | None = None  # only while somebody waits for the last answer
         self.is_open = True
         self.is_ready = False
         self._throttles: set[object] = set()
@@ -121,7 +121,6 @@ class Producer:
             self.sink.on_send_failed(request, PersistenceFailed("the producer is not open; open it again"))
             return
         self._pending += 1
-        self._idle.clear()
         self._topic.publishes.add(self, len(request.data))
         self._topic.append(self, request)
 
@@ -140,7 +139,7 @@ class Producer:
         """Answer the repeated sends whose turn has come."""
         receipts: list[Receipt] = []
         while self._is_turn_of_repeat(len(receipts)):
-            receipts.append(self._repeats.popleft().receipt())
+            receipts.append(self._repeats.pop(0).receipt())
         if receipts:
             self._forget(len(receipts))
             self._answer(receipts)
@@ -160,10 +159,10 @@ class Producer:
         merged: list[Receipt] = []
         for receipt in receipts:
             while self._is_turn_of_repeat(len(merged)):
-                merged.append(self._repeats.popleft().receipt())
+                merged.append(self._repeats.pop(0).receipt())
             merged.append(receipt)
         while self._is_turn_of_repeat(len(merged)):
-            merged.append(self._repeats.popleft().receipt())
+            merged.append(self._repeats.pop(0).receipt())
         return merged
 
     def _is_turn_of_repeat(self, answered_now: int) -> bool:
@@ -184,6 +183,7 @@ class Producer:
 
     def failed(self, request: SendRequest, error: BrokerError) -> None:
         """Refuse a send that is known not to be stored."""
+        self.refused(error)
         self._forget(1)
         self._topic.publishes.subtract(len(request.data))
         if self.is_open:
@@ -191,6 +191,11 @@ class Producer:
                 self.sink.on_send_failed(request, error)
             except Exception:
                 logger.exception("producer %s: writing a refusal failed", self.name)
+
+    def refused(self, error: BrokerError) -> None:
+        """Note for the console why a send was refused, here or at the door."""
+        self.last_error = f"{error.code}: {error}"
+        self._topic.producer_refused()
 
     def admitted(self, topic_epoch: int | None) -> None:
         """Allow sends from now on. Tell a producer that had to wait."""
@@ -216,7 +221,11 @@ class Producer:
 
     async def close(self) -> None:
         """Detach after every pending send has been answered."""
-        await self._idle.wait()
+        while self._pending > 0 and self.is_open:
+            if self._idle is None:
+                self._idle = asyncio.Event()
+            self._idle.clear()
+            await self._idle.wait()
         self.detach()
 
     def detach(self) -> None:
@@ -229,12 +238,13 @@ class Producer:
         """Close it for the broker: the client looks up the topic again and resends what has no receipt. Repeatable."""
         if self.is_open:
             self._end()
-            self._idle.set()
+            if self._idle is not None:
+                self._idle.set()
             self._topic.remove_producer(self)
             try:
                 self.sink.on_producer_closed(error)
             except Exception:
-                logger.exception("producer %s: telling the client that it is closed failed", self.name)
+                logger.exception("producer %s: its client was not notified that it is closed", self.name)
 
     def _end(self) -> None:
         self.is_open = self.is_ready = False
@@ -245,5 +255,5 @@ class Producer:
     def _forget(self, count: int) -> None:
         self._pending -= count
         self._settled += count
-        if self._pending <= 0:
+        if self._pending <= 0 and self._idle is not None:
             self._idle.set()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from broker.core.parked_pulls import Matches, ParkedRequests, QueueKey
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from broker.tasks import BackgroundTasks
     from broker.topics.topic import Topic
 
-__all__ = ["ParkedPulls"]
+__all__ = ["ParkedPulls", "topic_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -58,13 +58,24 @@ class ParkedPulls:
         self._table: ParkedRequests[ParkedPull] = ParkedRequests()
         self._reader = PullReader(max_message_bytes=max_message_bytes)
         self._is_stopping = False
+        self._changed: set[QueueKey] = set()  # since `take_changed`
         self.answers: dict[PullStatus, int] = dict.fromkeys(PullStatus, 0)
         self.parked_total = 0  # requests that were parked
         self.wake_ups = 0  # pulls answered because a message arrived
 
     def __len__(self) -> int:
-        """The number of requests parked now."""
+        """Return the number of requests parked now."""
         return len(self._table)
+
+    def take_changed(self, most: int) -> dict[QueueKey, list[ParkedPull]]:
+        """Return the parked pulls of at most `most` queues that changed since they were last taken."""
+        taken = [self._changed.pop() for _ in range(min(most, len(self._changed)))]
+        queues = self._table.queues()
+        return {key: list(queues.get(key, ())) for key in taken}
+
+    def changed_again(self, keys: Iterable[QueueKey]) -> None:
+        """Return these queues with the next `take_changed`, because their report was not written."""
+        self._changed.update(keys)
 
     def waits_for(self, name: TopicName) -> bool:
         """Return whether a pull waits for a message of this topic."""
@@ -99,6 +110,7 @@ class ParkedPulls:
             answer=asyncio.get_running_loop().create_future(),
         )
         check_ms = self._table.park(parked)
+        self._changed.add(parked.key)
         self.parked_total += 1
         self._deadlines.watch(self, check_ms)
         return parked
@@ -114,6 +126,8 @@ class ParkedPulls:
             arrived=lambda offset: self._properties_from(entries, offset),
         )
         self.wake_ups += len(found)
+        if found:
+            self._changed.add(found[0].key)
         shared: dict[_Question, PullAnswer] = {}
         for parked in found:
             self._execute(topic, parked, entries, shared)
@@ -121,8 +135,9 @@ class ParkedPulls:
     def run_due(self, now_ms: int) -> int:
         """Answer pulls whose time is over and, every 5 s, check every queue. Return how many were answered."""
         ready = self._table.check(now_ms, self._end_of, _log_error)
+        self._changed.update(parked.key for parked in ready)
         for parked in ready:
-            topic = self._topic_in_memory(_name(parked.key))
+            topic = self._topic_in_memory(topic_of(parked.key))
             if topic is None:
                 self._refuse(parked)
             else:
@@ -140,9 +155,11 @@ class ParkedPulls:
     def forget(self, parked: ParkedPull) -> None:
         """Forget a pull whose peer is gone."""
         self._table.discard(parked)
+        self._changed.add(parked.key)
 
     def topic_gone(self, topic: Topic) -> None:
         """Answer the topic's parked pulls: it leaves this process. The clients pull again and find its new place."""
+        self._changed.add(_key(topic.name))
         for parked in self._table.take(_key(topic.name)):
             self._resolve(parked, empty_answer(topic, PullStatus.NOT_FOUND, parked.offset))
 
@@ -219,7 +236,7 @@ class ParkedPulls:
                     yield message.properties
 
     def _end_of(self, key: QueueKey) -> int:
-        topic = self._topic_in_memory(_name(key))
+        topic = self._topic_in_memory(topic_of(key))
         return -1 if topic is None else topic.log.ledgers.total_messages
 
 
@@ -231,5 +248,6 @@ def _key(name: TopicName) -> QueueKey:
     return QueueKey(name.base, -1 if name.partition is None else name.partition)
 
 
-def _name(key: QueueKey) -> str:
+def topic_of(key: QueueKey) -> str:
+    """Return the full name of the topic or partition that a queue is."""
     return key.topic if key.queue < 0 else f"{key.topic}-partition-{key.queue}"

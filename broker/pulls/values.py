@@ -67,3 +67,4 @@ class ParkedPull(ParkedRequest):
 
     ask: PullAsk
     answer: asyncio.Future[PullAnswer]
+    address: str = ""  # of the client, with its port; "" = unknown

@@ -22,14 +22,14 @@ class Holder:
 
 
 async def try_lock(connection: Connection) -> bool:
-    """Take the session advisory lock. False if another session has it. The lock ends with the connection's backend."""
+    """Take the session advisory lock, which ends with the connection's backend. False if another session has it."""
     cursor = await connection.execute(query("ownership", "try_lock"))
     row = await cursor.fetchone()
     return bool(row and row[0])
 
 
 async def end_own_holder(connection: Connection, pids: Sequence[int]) -> bool:
-    """End the backend that has the lock if it is one of `pids`, this process's own. False if it is not."""
+    """End the backend that has the lock if it is one of `pids`, this process's own. Return whether it was."""
     cursor = await connection.execute(query("ownership", "end_own_holder"), {"pids": list(pids)})
     return await cursor.fetchone() is not None
 

@@ -1,4 +1,4 @@
-"""Applies acks of entries whose counts are not in memory, and all later acks, after reading the counts."""
+"""Apply acks of entries whose counts are not in memory, and all later acks, after reading the counts."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class AcksWithoutCounts:
         self._reader = reader
         self._carry_out = carry_out
         self._failed = failed
-        self._settled = asyncio.Event()
-        self._settled.set()
+        self._applying: asyncio.Task[None] | None = None
 
     def start(self, name: str) -> asyncio.Task[None]:
-        """Apply them in a task of their own; the caller keeps the task."""
-        self._settled.clear()
-        return asyncio.create_task(self._apply(), name=name)
+        """Apply the late acks in a separate task, and return the task for the caller to keep."""
+        self._applying = asyncio.create_task(self._apply(), name=name)
+        return self._applying
 
     async def settled(self) -> None:
         """Wait until every ack that has come is applied."""
-        await self._settled.wait()
+        if self._applying is not None:
+            await asyncio.wait((self._applying,))
 
     async def _apply(self) -> None:
         acks = self._acks
@@ -62,4 +62,3 @@ class AcksWithoutCounts:
                 self._carry_out(effects)
         finally:
             acks.forget_late()  # there are none left, unless the broker is stopping
-            self._settled.set()

@@ -1,4 +1,4 @@
-"""Decides who may attach: by the max_* policies, by whether connecting makes a subscription, by protocol version.
+"""Decide which clients may attach: by the max_* policies, by auto_create_subscriptions, and by protocol version.
 
 Protocol versions below 4 cannot split a batch.
 """
@@ -55,12 +55,12 @@ def splits_batches(identity: ClientIdentity) -> bool:
 
 
 def check_batches(log: TopicLog, identity: ClientIdentity) -> None:
-    """Refuse a client whose connection the first batch would end. Raises UnsupportedVersion.
+    """Raise UnsupportedVersion for a client that cannot read batches, if the topic has had one.
 
     A topic has had a batch of two or more if it has counted more messages than entries, trimmed ones included.
     """
     if not splits_batches(identity) and log.ledgers.total_messages > log.ledgers.total_entries:
         raise UnsupportedVersion(
             f"{log.name} has batches, which clients of protocol version {identity.protocol_version} cannot read;"
-            " use a newer client, or set VELA_REFUSE_OLD_CLIENTS=0 to let it in until it meets one"
+            " use a newer client, or set VELA_REFUSE_OLD_CLIENTS=0 to admit it until it meets a batch"
         )

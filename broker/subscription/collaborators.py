@@ -1,4 +1,4 @@
-"""What a subscription needs apart from its topic and its log."""
+"""The objects that a subscription needs besides its topic and its log."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from broker.clock import Clock
+    from broker.core.subscription.story_rows import StoryBuffer
     from broker.deadlines import Deadlines
     from broker.instruments import Instruments
     from broker.log.epochs import Epochs
@@ -23,7 +24,7 @@ __all__ = ["Storing", "Surroundings"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storing:
-    """How cursors, moves and acts get into PostgreSQL."""
+    """The objects that store cursors, moves and acts in PostgreSQL."""
 
     pool: ConnectionPool
     epochs: Epochs
@@ -32,14 +33,15 @@ class Storing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What all subscriptions of a broker share."""
+    """The objects that all subscriptions of a broker share."""
 
     settings: SubscriptionSettings
     clock: Clock
     deadlines: Deadlines
     tasks: BackgroundTasks
     instruments: Instruments
+    story_buffer: StoryBuffer
     entry_filters: Sequence[EntryFilter]
     interception: Interception | None  # None = no interceptors are configured
     may_send: Callable[[], bool]  # False while this process may have lost its topics
-    next_key: Callable[[], int]  # of a consumer, unique in this process
+    next_key: Callable[[], int]  # a new consumer's key, unique in this process

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from broker.core.dispatchers.base import DispatchConsumer
 from broker.core.errors import ConsumerNotFound
 from broker.core.subscription.departure import DepartureCause
+from broker.core.subscription.story_rows import StoryEvent
 from broker.subscription.admission import splits_batches
 from broker.subscription.machine.state import Member
 
@@ -60,9 +61,12 @@ class ConsumerSubscription(Protocol):
     def has_pending(self, consumer: Consumer, position: Position) -> bool: ...
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]: ...
     def acker(self, consumer: Consumer) -> Callable[[Sequence[AckRequest]], None]: ...
+    def letter_written(
+        self, consumer: Consumer, position: Position, event: StoryEvent, topic: str
+    ) -> None: ...
     async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None: ...
     async def seek_time(self, consumer: Consumer, time_ms: int) -> None: ...
-    async def last_message(self) -> LastMessage: ...
+    async def last_message(self, consumer: Consumer) -> LastMessage: ...
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None: ...
     def remove_consumer(self, consumer: Consumer) -> None: ...
 
@@ -83,7 +87,7 @@ class Consumer(Member):
         dispatch: DispatchConsumer,
         now_ms: int,
     ) -> None:
-        super().__init__(dispatch, request, now_ms)
+        super().__init__(dispatch, request, now_ms, address=identity.address)
         self.identity = identity
         self.sink = sink
         self.is_open = True
@@ -121,9 +125,9 @@ class Consumer(Member):
         """Acknowledge; safe to repeat. Calls `on_durable` once: when the ack is stored, or with an error.
 
         `validation_error` is the reason why the client discarded the message; it is still an ack. Such a client gives
-        back one permit, whatever the entry cost, and the rest is granted here. There are two exceptions: with
-        `permits_settled` the caller grants all permits itself, and for a message that it could not decrypt, a client
-        gives back the permits of the whole batch.
+        back one permit, whatever the entry cost, and the other permits are granted here. There are two exceptions: with
+        `permits_settled` the caller grants all permits itself, and for a message that the client could not decrypt, the
+        client gives back the permits of the whole batch.
         """
         if self.is_open:
             self._subscription.ack(
@@ -144,7 +148,8 @@ class Consumer(Member):
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
         """Take these entries back for redelivery, or with None everything pending at this consumer.
 
-        A higher `epoch` replaces the consumer's, and every later frame carries it, even if the request is ignored.
+        A higher `epoch` replaces the consumer's, and every later frame carries the new one, even if the request is
+        ignored.
         """
         if epoch is not None and (self.epoch is None or epoch > self.epoch):
             self.epoch = epoch
@@ -169,7 +174,7 @@ class Consumer(Member):
             try:
                 return self.due_filter(due)
             except Exception:
-                # The deliveries have lost their deadline: if not redelivered now, they would wait for ever.
+                # The deliveries have lost their deadline: unless redelivered now, they would wait for ever.
                 logger.exception(
                     "consumer %s: deciding about overdue messages failed; all are redelivered", self.name
                 )
@@ -197,6 +202,11 @@ class Consumer(Member):
         """
         return self._subscription.acker(self)
 
+    def letter_written(self, position: Position, topic: str, *, is_retry: bool) -> None:
+        """Record in the delivery story that the broker wrote a letter of an entry to this topic."""
+        event = StoryEvent.RETRY_LETTERED if is_retry else StoryEvent.DEAD_LETTERED
+        self._subscription.letter_written(self, position, event, topic)
+
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         """Move the cursor so that `position` comes next; the subscription's consumers are closed first.
 
@@ -209,8 +219,8 @@ class Consumer(Member):
         await self._subscription.seek_time(self, publish_time_ms)
 
     async def last_message(self) -> LastMessage:
-        """Return the last stored entry and this subscription's mark-delete position."""
-        return await self._subscription.last_message()
+        """Return the last message that this consumer can get, and the subscription's mark-delete position."""
+        return await self._subscription.last_message(self)
 
     async def unsubscribe(self, *, force: bool) -> None:
         """Delete the subscription and its cursor. Raises MetadataInvalid while others are attached, unless forced."""
@@ -237,7 +247,7 @@ class Consumer(Member):
             try:
                 self.sink.on_consumer_closed(reason)
             except Exception:  # the others must be told too
-                logger.exception("consumer %s: telling it that it is closed failed", self.name)
+                logger.exception("consumer %s: its client was not notified that it is closed", self.name)
 
     def tell_active(self, is_active: bool) -> None:
         """On Failover, tell the client whether it now gets every message or none."""
@@ -245,14 +255,16 @@ class Consumer(Member):
             try:
                 self.sink.on_active_change(is_active)
             except Exception:  # the others must be told too
-                logger.exception("consumer %s: telling it who is active failed", self.name)
+                logger.exception(
+                    "consumer %s: its client was not notified which consumer is active", self.name
+                )
 
     def reached_end(self) -> None:
         """Tell the client that the topic is terminated and everything in it is acked."""
         try:
             self.sink.on_end_of_topic()
         except Exception:  # the others must be told too
-            logger.exception("consumer %s: telling it that the topic has ended failed", self.name)
+            logger.exception("consumer %s: its client was not notified that the topic has ended", self.name)
 
     def deliver(self, deliveries: list[Delivery], now_ms: int) -> None:
         """Hand the dispatcher's choice to the sink, as one transport write."""
@@ -275,7 +287,9 @@ class Consumer(Member):
             self.dispatch.writable = self.sink.is_writable()
         except Exception:  # its transport is broken; its messages go to others
             logger.exception("consumer %s: delivery failed", self.name)
-            self.closed_by_broker("delivery to it failed inside the broker; the broker's log says why")
+            self.closed_by_broker(
+                "delivery to this consumer failed inside the broker; the broker's log says why"
+            )
             self._subscription.remove_consumer(self)
         if batches:
             self._end_connection(batches[0])

@@ -1,4 +1,4 @@
-"""Acks messages that are too old to be delivered: time to live, and an operator's "expire by time"."""
+"""Ack messages that are too old to be delivered: time to live, and an operator's "expire by time"."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from broker.core.errors import InvalidAck
 from broker.core.position import Position
 
 if TYPE_CHECKING:
+    from broker.core.ledgers.message_index import Range
     from broker.subscription.subscription import Subscription
 
 __all__ = ["expire", "expire_target"]
@@ -17,9 +18,9 @@ logger = logging.getLogger(__name__)
 
 
 async def expire_target(subscription: Subscription, before_ms: int) -> Position | None:
-    """Return the entry to which expiring moves the cursor: the newest one before a time, if beyond mark-delete.
+    """Return the entry to which expiry moves the cursor: the newest one before a time, if it is beyond mark-delete.
 
-    The ledger map is enough to pass over whole ledgers; inside the last one PostgreSQL searches for the time.
+    The ledger map is enough to skip whole ledgers; inside the last one PostgreSQL searches for the time.
     """
     cursor, reader = subscription.cursor, subscription.reader
     ledgers = subscription.log.ledgers
@@ -36,7 +37,7 @@ async def expire_target(subscription: Subscription, before_ms: int) -> Position 
 
 
 async def expire(subscription: Subscription, older_than_ms: int) -> int:
-    """Ack all messages older than that, pending and delayed ones too, and return how many were unacked.
+    """Ack all messages older than `older_than_ms`, pending and delayed ones too. Return how many were unacked.
 
     Consumers stay connected. Like an ack it does not raise the cursor's version, so an operator's plan stays valid. The
     messages count in `messages_expired`. Safe to repeat.
@@ -46,8 +47,10 @@ async def expire(subscription: Subscription, older_than_ms: int) -> int:
     if target is None or subscription.is_deleted:
         return 0
     expired: list[int] = []
+    entries: list[Range] = []
 
     def ack() -> None:
+        entries[:] = subscription.unacked_through(target)
         expired.append(subscription.cursor.ack_through(target).messages)
 
     async with subscription.moves.moving(closes_consumers=False):
@@ -55,7 +58,7 @@ async def expire(subscription: Subscription, older_than_ms: int) -> int:
             await subscription.moves.with_index(ack)
         except InvalidAck:
             return 0  # trimmed meanwhile: the cursor is past it
-        subscription.expired(expired[-1])
+        subscription.expired(expired[-1], entries)
     if expired[-1]:
         logger.info(
             "%s, subscription %s: %s messages expired, up to %s",

@@ -1,4 +1,4 @@
-"""Stores cursors behind the acks: all changes in few statements, at an adaptive interval.
+"""Store cursors some time after the acks: all changes in few statements, at an adaptive interval.
 
 Acks change memory at once. If the process dies, messages with unflushed acks are delivered again: at least once, never
 skipped. A requested ack receipt makes the next flush urgent, and is answered when the ack is durable.
@@ -40,7 +40,7 @@ __all__ = ["FlushedCursor", "Flusher"]
 
 logger = logging.getLogger(__name__)
 
-# At most this in one statement. A larger cursor still goes in one, since it is stored whole or not at all.
+# Limits of one statement. A larger cursor still goes into one statement, since it is stored whole or not at all.
 MAX_CURSORS = 1000
 MAX_CHUNKS = 1000  # of 4 KiB at most, ack sets aside
 MAX_ACK_SETS = 50_000
@@ -144,7 +144,7 @@ class Flusher:
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Keep flushes out meanwhile, so that an older state cannot be stored after a move's."""
+        """Keep flushes out during the block, so that no older state is stored after that of a move."""
         async with self._flushing:
             yield
 
@@ -188,7 +188,7 @@ class Flusher:
     # -- one flush -----------------------------------------------------------------------------------------------
 
     async def _flush(self, tries: Iterable[FlushedCursor]) -> None:
-        """Store all dirty cursors, and each of the refused cursors `tries` in a statement of its own."""
+        """Store all dirty cursors, and each of the refused cursors `tries` in a separate statement."""
         async with self._flushing:
             started_s = asyncio.get_running_loop().time()
             todo = deque(self._dirty)
@@ -344,7 +344,7 @@ class Flusher:
                 _answer(each, TopicFenced(_MOVED))
 
     def _put_back(self, part: Iterable[_Taken]) -> None:
-        """Leave those that are not settled to a later flush; their receipts wait for it."""
+        """Leave the unsettled cursors to a later flush; their receipts wait for it."""
         for each in part:
             if each.is_settled:
                 continue
@@ -375,7 +375,7 @@ class Flusher:
         )
         if refused.refusals & (refused.refusals - 1) == 0:  # the 1st, 2nd, 4th … time
             logger.error(
-                "the cursor of subscription %s of %s cannot be stored: %s; delivery goes on, and acks stay in memory"
+                "the cursor of subscription %s of %s cannot be stored: %s; delivery continues, and acks stay in memory"
                 " until the database takes them (failed attempts: %s)",
                 subscription.name,
                 subscription.log.name,

@@ -1,4 +1,4 @@
-"""Tells the configured interceptors about every message sent."""
+"""Notify the configured interceptors of every message sent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Interception:
         self.failures = 0
 
     def sending(self, topic: str, subscription: str, consumer: str, deliveries: Sequence[Delivery]) -> None:
-        """Tell the interceptors that these deliveries go to this consumer now. Raises nothing."""
+        """Notify the interceptors that these deliveries go to this consumer now. Raises nothing."""
         for entry, redelivery_count, remaining in deliveries:
             sent = SentEntry(
                 topic=topic,
@@ -45,8 +45,8 @@ class Interception:
                     if each not in self._complained:
                         self._complained.add(each)
                         logger.exception(
-                            "interceptor %s failed on %s:%s; the message is sent all the same, and further failures of"
-                            " it are only counted",
+                            "interceptor %s failed on %s:%s; the message is sent nevertheless, and further failures of"
+                            " this interceptor are only counted",
                             type(each).__name__,
                             sent.ledger_id,
                             sent.entry_id,

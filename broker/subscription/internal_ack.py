@@ -1,4 +1,4 @@
-"""Lets the broker itself acknowledge on a subscription, for example the messages that it redrives."""
+"""Acknowledge on a subscription for the broker itself, for example the messages that it redrives."""
 
 from __future__ import annotations
 

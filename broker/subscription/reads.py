@@ -1,4 +1,4 @@
-"""The reads of one subscription, one at a time. It repeats a failed read; a gap in the log stops delivery."""
+"""The reads of one subscription, one at a time. A failed read is repeated; a gap in the log stops delivery."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class Reads:
-    """Calls `ended` after every read with the entries found, none after a fault. `gap_found` is called before it."""
+    """Calls `ended` after every read with the entries found, none after a fault, and `gap_found` before that."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Reads:
         self.task: asyncio.Task[None] | None = None  # the read under way
 
     def start(self, read: Callable[[], Awaitable[Sequence[StoredEntry]]]) -> None:
-        """Start a read in a task of its own. Call it only while no read is under way."""
+        """Start a read in a separate task. Call this only while no read is under way."""
         self.task = asyncio.create_task(self._run(read), name=f"read for {self._name}")
 
     def stop(self) -> None:

@@ -1,7 +1,7 @@
 """Cursors that the database refuses because of their own values: a check constraint, a value out of range.
 
-This is only the table of them. The flusher finds out which cursor is refused, takes it out of the common flush and
-tries it alone, at a growing interval, until the database takes it again. Meanwhile its subscription goes on: memory is
+This is only their table. The flusher finds out which cursor is refused, takes it out of the common flush and tries it
+alone, at a growing interval, until the database takes it again. Meanwhile the subscription keeps delivering: memory is
 right, and only a restart would deliver messages acked since then again.
 """
 

@@ -1,4 +1,4 @@
-"""What a subscription and its doors exchange: requests in, deliveries out, and the sink that a door implements.
+"""The objects that a subscription and its doors exchange: requests, deliveries, and the sink that a door implements.
 
 Objects made for every entry are named tuples (see broker/core/entry.py); objects made for a request are frozen
 dataclasses.
@@ -40,7 +40,7 @@ class Delivery(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribeRequest:
-    """A request to attach a consumer, with what a client may say in its SUBSCRIBE."""
+    """A request to attach a consumer, with the options that a client may give in its SUBSCRIBE."""
 
     topic: TopicName
     subscription: str
@@ -62,11 +62,14 @@ class SubscribeRequest:
     )
     warnings: Sequence[
         str
-    ] = ()  # options without the effect they promise: logged once for each subscription, and counted
-    read_compacted: bool = False  # no topic is compacted yet, so it reads everything
+    ] = ()  # options that have no effect: logged once for each subscription, and counted
+    read_compacted: bool = False  # of a compacted topic, get the latest message of each key
     epoch: int | None = None  # Java's consumer epoch, None = the client has none
     key_shared: KeySharedPolicy = AUTO_SPLIT  # for Key_Shared; Exclusive uses its sticky ranges too
     receiver_queue: int = 0  # size of its queue as the client reports it, for the console; 0 = unknown
+    dead_letter_topic: str | None = (
+        None  # full name; None = no dead letters, or the client writes them itself
+    )
     schema: SchemaDefinition | None = None
 
 
@@ -79,15 +82,15 @@ class AckRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastMessage:
-    """The answer of `Consumer.last_message`: the last stored entry and the cursor, for hasMessageAvailable."""
+    """The answer of `Consumer.last_message`: the last message to get and the cursor, for hasMessageAvailable."""
 
     position: Position  # (-1, -1) when the topic is empty
-    batch_size: int  # 0 when the last entry is not a batch
+    batch_size: int  # up to that message; 0 when the last entry is not a batch
     mark_delete: Position
 
 
 class ConsumerSink(Protocol):
-    """What a transport does for one of its consumers. Calls come from the event loop and must not block."""
+    """The calls that a transport takes for one consumer. They come from the event loop and must not block."""
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
         """Write these deliveries now, in one transport write."""

@@ -1,4 +1,4 @@
-"""Runs one subscription's machine: tells it what happens, and carries out its effects.
+"""Run one subscription's machine: pass events to it, and carry out its effects.
 
 This file and its two parts handle faults of I/O and of the machine. A failed read is repeated (reads.py). A failed
 ack is answered, and its consumer closed (acks_without_counts.py). A failed dispatch closes every consumer. Faults of a
@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from broker.core.errors import PersistenceFailed
+from broker.core.subscription.story_rows import StoryEvent
 from broker.subscription.acks_without_counts import AcksWithoutCounts
 from broker.subscription.machine.effects import (
     ACKED,
@@ -26,6 +27,7 @@ from broker.subscription.machine.effects import (
     LoadCounts,
     ReadAhead,
     ReadChosen,
+    ReadCompacted,
     Say,
     SendLater,
     Settle,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from broker.core.cursor.state import CursorFlush
     from broker.core.entry import StoredEntry
     from broker.core.position import Position
+    from broker.log.compaction.view import CompactedView
     from broker.log.delayed import DelayedMessages
     from broker.log.reader import TopicReader
     from broker.log.topic_log import TopicLog
@@ -63,7 +66,7 @@ TURN_BYTES: Final = 4 * 1024 * 1024
 
 
 class SubscriptionRunner:
-    """Only the event loop touches it. It calls `report` after a change, `forget` when nobody can use it again.
+    """Only the event loop uses it. It calls `report` after a change, and `forget` when nobody can use it any more.
 
     `subscription_id` is None for a reader's own cursor, which is not stored and goes with its last consumer.
     """
@@ -75,6 +78,7 @@ class SubscriptionRunner:
         subscription_id: int | None,
         log: TopicLog,
         reader: TopicReader,
+        compacted: CompactedView,
         delayed: DelayedMessages,
         flusher: Flusher,
         around: Surroundings,
@@ -88,6 +92,7 @@ class SubscriptionRunner:
         self.consumers: dict[int, Consumer] = {}
         self._machine = machine
         self._state = machine.state
+        self._compacted = compacted
         self._delayed = delayed
         self._flusher = flusher
         self._around = around
@@ -138,7 +143,7 @@ class SubscriptionRunner:
         except Exception:
             # Entries taken from the dispatcher may be unsent: let all consumers come back and start from the cursor.
             logger.exception("%s, subscription %s: dispatch failed", self.log.name, self.name)
-            self.close_consumers("dispatch failed inside the broker; its log says why")
+            self.close_consumers("dispatch failed inside the broker; the broker's log says why")
         finally:
             self._is_pumping = False
 
@@ -217,6 +222,13 @@ class SubscriptionRunner:
     def _read_chosen(self, effect: ReadChosen) -> None:
         self._reads.start(partial(self.reader.read_chosen, effect.positions))
 
+    def _read_compacted(self, effect: ReadCompacted) -> None:
+        async def read() -> list[StoredEntry]:
+            self._machine.sending.compacted_read(await self._compacted.read(effect.first))
+            return []
+
+        self._reads.start(read)
+
     def _load_counts(self, effect: LoadCounts) -> None:
         async def load() -> list[StoredEntry]:
             await self.reader.load_index(effect.ranges)
@@ -275,12 +287,18 @@ class SubscriptionRunner:
         else:
             self.carry_out(effects)
 
-    def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
+    def redeliver(
+        self,
+        consumer: Consumer,
+        positions: Sequence[Position] | None,
+        reason: StoryEvent = StoryEvent.ASKED_AGAIN,
+    ) -> None:
         """Redeliver these entries, or with None everything pending at the consumer."""
-        self.carry_out(self._machine.redelivery.redeliver(consumer, positions))
+        now_ms = self._clock.now_ms()
+        self.carry_out(self._machine.redelivery.redeliver(consumer, positions, reason, now_ms))
 
     def redeliver_at(self, consumer: Consumer, positions: Iterable[Position], due_ms: int) -> None:
-        """Take negative acks from a door whose client has no tracker of its own."""
+        """Take negative acks from a door whose clients have no tracker themselves."""
         now_ms = self._clock.now_ms()
         self.carry_out(self._machine.redelivery.redeliver_at(consumer, positions, due_ms, now_ms))
 
@@ -343,9 +361,15 @@ class SubscriptionRunner:
         if consumer is None:
             return
         positions = consumer.still_due(effect.due)
-        if positions:  # an empty list must not become a request for everything
+        nacked = {each.position for each in effect.due if each.is_nack}
+        if positions and self._state.type.single_active:
             # Redelivering single messages would break the order, so all unacked ones come again.
-            self.redeliver(consumer, None if self._state.type.single_active else positions)
+            self.redeliver(consumer, None, _reason(not nacked.isdisjoint(positions)))
+            return
+        for is_nack in (True, False):
+            due = [each for each in positions if (each in nacked) is is_nack]
+            if due:  # an empty list must not become a request for everything
+                self.redeliver(consumer, due, _reason(is_nack))
 
     def _watch(self, effect: Watch) -> None:
         self._around.deadlines.watch(self, effect.due_ms)
@@ -443,10 +467,10 @@ class SubscriptionRunner:
             )
 
     def _ack_failed(self, key: int, receipt: DurableCallback | None, error: Exception) -> None:
-        """Give up an ack command: its receipt says so, and its consumer is closed.
+        """Give up an ack command: answer its receipt with the error, and close its consumer.
 
-        Only closing the consumer makes the broker deliver its messages again: a client that asked for no receipt takes
-        them for acked.
+        Closing the consumer makes the broker deliver its messages again. A client that asked for no receipt would
+        otherwise assume that they are acked.
         """
         consumer = self.consumers.get(key)
         who = "a consumer that has left" if consumer is None else consumer.name
@@ -454,10 +478,10 @@ class SubscriptionRunner:
         if self._state.is_durable:
             self._flusher.mark(self)  # some of its acks may have been applied
         if receipt is not None:
-            text = f"the ack failed inside the broker ({error!r}); its log says more"
+            text = f"the ack failed inside the broker ({error!r}); the broker's log says more"
             self._settle(Settle(receipt, PersistenceFailed(text)))
         if consumer is not None:
-            consumer.closed_by_broker("an ack failed inside the broker; its log says why")
+            consumer.closed_by_broker("an ack failed inside the broker; the broker's log says why")
             self.remove_consumer(consumer)
 
     def _settle(self, effect: Settle) -> None:
@@ -479,6 +503,7 @@ class SubscriptionRunner:
     _METHOD_OF_TYPE: ClassVar[dict[type, Callable[[SubscriptionRunner, Any], None]]] = {
         ReadAhead: _read_ahead,
         ReadChosen: _read_chosen,
+        ReadCompacted: _read_compacted,
         LoadCounts: _load_counts,
         SendLater: _send_later,
         Settle: _settle,
@@ -498,3 +523,7 @@ class SubscriptionRunner:
         Wish.SWITCH_SOON: _switch_soon,
         Wish.FORGET: _forget_it,
     }
+
+
+def _reason(is_nack: bool) -> StoryEvent:
+    return StoryEvent.NEGATIVELY_ACKED if is_nack else StoryEvent.TIMED_OUT

@@ -34,13 +34,13 @@ class SubscriptionSettings:
     counts_every_send: bool
     failover_by_hash: bool  # whether to choose by a hash of the consumer's name, on partitions too
     failover_delay_ms: int
-    filter_delay_ms: int  # until a filter is asked again about an entry that it rescheduled
-    max_unacked: UnackedLimits  # if the policies do not set them
+    filter_delay_ms: int  # after this delay a filter is asked again about an entry that it rescheduled
+    max_unacked: UnackedLimits  # in force where the policies set none
     ring_points: int  # of one Key_Shared consumer on the hash ring; 0 = split ranges in half instead
 
     @classmethod
     def of(cls, settings: BrokerSettings) -> SubscriptionSettings:
-        """Take from the broker's settings those that concern subscriptions."""
+        """Return those of the broker's settings that concern subscriptions."""
         return cls(
             batch_index_acks=settings.batch_index_acks,
             counts_every_send=settings.counts_every_send,

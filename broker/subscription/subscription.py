@@ -1,7 +1,8 @@
 """One subscription in its topic's owner, as doors, acts and topics see it.
 
 Its machine (machine/) keeps the state, its runner (runner.py) carries out the machine's effects, and every move of its
-cursor passes one gate (moves.py). This file decides who may attach, and takes the requests of clients and operators.
+cursor passes one gate (moves/cursor_move.py). This file decides who may attach, and takes the requests of clients and
+operators.
 Over 400 lines: it is the only face of all these parts, and a third of it is properties that others read.
 """
 
@@ -27,6 +28,8 @@ from broker.core.errors import (
 from broker.core.position import Position
 from broker.core.subscription.delivery_deadlines import DeliveryDeadlines
 from broker.core.subscription.redelivery import RedeliveryCounts
+from broker.core.subscription.story import DeliveryStory, without_acked
+from broker.core.subscription.story_rows import StoryEvent
 from broker.core.subscription.types import SubscriptionType, check_attach
 from broker.log.reader import READ_ENTRIES, GapInLog
 from broker.storage.cursors import cursors as cursor_store
@@ -36,15 +39,17 @@ from broker.subscription.consumer import Consumer
 from broker.subscription.machine.machine import SubscriptionMachine
 from broker.subscription.machine.rates import DispatchLimit
 from broker.subscription.machine.state import Counters, State
-from broker.subscription.moves import CursorMove
+from broker.subscription.moves.cursor_move import CursorMove
 from broker.subscription.requests import AckRequest, LastMessage
 from broker.subscription.runner import SubscriptionRunner
 
 if TYPE_CHECKING:
     from broker.core.client_identity import ClientIdentity
     from broker.core.entry import StoredEntry
+    from broker.core.ledgers.message_index import Range
     from broker.core.policies import Policies
     from broker.core.topic_name import TopicName
+    from broker.log.compaction.view import CompactedView
     from broker.log.delayed import DelayedMessages
     from broker.log.reader import TopicReader
     from broker.log.topic_log import TopicLog
@@ -57,7 +62,7 @@ __all__ = ["Subscription", "SubscriptionReporter", "SubscriptionTopic"]
 
 
 class SubscriptionTopic(Protocol):
-    """What a subscription asks of its topic."""
+    """The members of its topic that a subscription uses."""
 
     @property
     def policies(self) -> Policies:
@@ -77,6 +82,8 @@ class SubscriptionTopic(Protocol):
     def reader(self) -> TopicReader: ...
     @property
     def delayed(self) -> DelayedMessages: ...
+    @property
+    def compacted(self) -> CompactedView: ...
     def consumers_connected(self) -> int:
         """Return the number of consumers of all subscriptions, readers included."""
 
@@ -88,7 +95,7 @@ class SubscriptionTopic(Protocol):
 
 
 class SubscriptionReporter(Protocol):
-    """Learns which rows of the console's tables are out of date."""
+    """Notes which rows of the console's tables are out of date."""
 
     def subscription_changed(self, subscription: Subscription) -> None:
         """Note that messages went out, acks came in, or a consumer came."""
@@ -119,6 +126,8 @@ class Subscription(SubscriptionRunner):
         log, settings = topic.log, around.settings
         is_durable = subscription_id is not None
         counts = RedeliveryCounts(every_send=settings.counts_every_send)
+        story = DeliveryStory(around.story_buffer, subscription_id)
+        story.use_policy(topic.policies.delivery_story, topic.policies.delivery_story_ms)
         limits = settings.unacked_limits(topic.policies, is_durable=is_durable)
         state = State(
             name=name,
@@ -133,6 +142,8 @@ class Subscription(SubscriptionRunner):
                 counts=counts,
             ),
             counts=counts,
+            story=story,
+            compacted=topic.compacted,
             is_terminated=topic.is_terminated,
             now_ms=around.clock.now_ms(),
         )
@@ -142,6 +153,7 @@ class Subscription(SubscriptionRunner):
             ledgers=log.ledgers,
             cached=log.cached,
             delayed=topic.delayed,
+            compacted=topic.compacted,
             read_entries=READ_ENTRIES,
             filters=around.entry_filters,
             filter_delay_ms=settings.filter_delay_ms,
@@ -152,6 +164,7 @@ class Subscription(SubscriptionRunner):
             subscription_id=subscription_id,
             log=log,
             reader=topic.reader,
+            compacted=topic.compacted,
             delayed=topic.delayed,
             flusher=storing.flusher,
             around=around,
@@ -159,7 +172,7 @@ class Subscription(SubscriptionRunner):
             forget=self._forget_me,
         )
         self.moves = CursorMove(machine, self, storing, forget=self._forget_me)
-        self._ready_at: tuple[int, ...] = ()  # the numbers at which `_has_ready` was found
+        self._ready_at: tuple[int, ...] = ()  # the counts with which `_has_ready` was computed
         self._has_ready = False
 
     def _forget_me(self) -> None:
@@ -179,7 +192,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def cursor(self) -> Cursor:
-        """The cursor. Its own acks change it, and acts do inside `moves`."""
+        """The cursor. The subscription's own acks change it, and acts change it inside `moves`."""
         return self._state.cursor
 
     @property
@@ -234,7 +247,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def waiting_messages(self) -> int:
-        """The messages neither acked nor delayed: all of them are counted, or at least one if there are any."""
+        """The number of messages neither acked nor delayed. It may be too small, but not 0 if there are any."""
         backlog, delayed = self.cursor.backlog_messages, self.delayed_entries
         if not backlog:
             return 0
@@ -380,12 +393,14 @@ class Subscription(SubscriptionRunner):
     # -- what its topic tells it ---------------------------------------------------------------------------------
 
     def loaded(self, *, last_used_ms: int, is_paused: bool) -> None:
-        """Take over what its row says beside the cursor; `last_used_ms` 0 = unknown."""
+        """Take over the columns stored beside the cursor; `last_used_ms` 0 = unknown."""
         self._machine.loaded(last_used_ms=last_used_ms, is_paused=is_paused)
 
     def policies_changed(self) -> None:
-        """Apply the new limits, and send at once what they let through."""
-        limits = self._around.settings.unacked_limits(self._topic.policies, is_durable=self.is_durable)
+        """Apply the new limits, send at once the messages that they allow, and record as the new policies say."""
+        policies = self._topic.policies
+        self._state.story.use_policy(policies.delivery_story, policies.delivery_story_ms)
+        limits = self._around.settings.unacked_limits(policies, is_durable=self.is_durable)
         self.carry_out(
             self._machine.limit_unacked(
                 per_subscription=limits.per_subscription, per_consumer=limits.per_consumer
@@ -411,14 +426,14 @@ class Subscription(SubscriptionRunner):
 
     def ack_for_broker(self, position: Position, remaining: int | None) -> None:
         """Ack an entry, or the members whose bit is 0. Raises IndexMissing, InvalidAck."""
-        self._machine.acks.ack_for_broker(position, remaining)
+        self._machine.acks.ack_for_broker(position, remaining, self._clock.now_ms())
 
     def when_durable(self, callback: DurableCallback) -> None:
         """Store the cursor soon and call back, once, when that is done or with the error."""
         self._storing.flusher.when_durable(self, callback)
 
     def acked_by_broker(self) -> None:
-        """Once the acks of `ack_for_broker` are stored, report them and send what they let through."""
+        """Once the acks of `ack_for_broker` are stored, report them and send the messages that they allow."""
         self._report()
         self.pump()
 
@@ -433,12 +448,28 @@ class Subscription(SubscriptionRunner):
         self.carry_out(self._machine.resume())
 
     def after_move(self) -> None:
-        """After a move inside `moves`, forget what was pending and read from the new place."""
+        """After a move inside `moves`, forget the pending entries and read from the new place."""
         self.moves.done()
 
-    def expired(self, messages: int) -> None:
-        """Count messages acked inside `moves` because their time to live had passed."""
+    def begin_at(self, position: Position) -> None:
+        """Note the position at which a new cursor begins, which may not be stored any more."""
+        self._state.begin_at(position)
+
+    def place(self) -> Position:
+        """Return the first position that is not acked, in trimmed ledgers too."""
+        return self._state.place()
+
+    def unacked_through(self, position: Position) -> list[Range]:
+        """Return the runs of entries up to this one that are not acked, for the delivery story; none if it is off."""
+        if not self._state.story.is_on:
+            return []
+        spans = self.log.ledgers.spans(self.cursor.mark_delete, position)
+        return list(without_acked(self.cursor, spans))
+
+    def expired(self, messages: int, entries: Sequence[Range]) -> None:
+        """Count messages acked inside `moves` because their time to live had passed, and record their entries."""
         self.counters.messages_expired += messages
+        self._state.story.acked_through(StoryEvent.EXPIRED, None, entries, self._clock.now_ms())
         self.moves.done()
         if self.is_durable:
             self.mark_dirty()
@@ -461,6 +492,11 @@ class Subscription(SubscriptionRunner):
         """Return how often redelivery of an entry was asked for."""
         return self._state.dispatcher.redelivery_count(position)
 
+    def letter_written(self, consumer: Consumer, position: Position, event: StoryEvent, topic: str) -> None:
+        """Record that the broker wrote a letter of an entry for this consumer, to this topic."""
+        if self._state.story.is_on:
+            self._state.story.lettered(event, consumer, position, topic, self._clock.now_ms())
+
     def has_pending(self, consumer: Consumer, position: Position) -> bool:
         """Return whether an entry is pending at a consumer: sent to it and not fully acked."""
         return self._machine.redelivery.has_pending(consumer, position)
@@ -477,7 +513,7 @@ class Subscription(SubscriptionRunner):
                 raise NotAllowed(f"message {position} is not stored any more")
             (entry,) = found
         if self.cursor.is_acked(position):
-            raise NotAllowed(f"message {position} is acknowledged already")
+            raise NotAllowed(f"message {position} is already acknowledged")
         return entry, self.cursor.remaining_of(position)
 
     def acker(self, consumer: Consumer) -> Callable[[Sequence[AckRequest]], None]:
@@ -490,9 +526,12 @@ class Subscription(SubscriptionRunner):
 
         return ack
 
-    async def last_message(self) -> LastMessage:
-        """Return the last stored entry and the cursor, for hasMessageAvailable."""
+    async def last_message(self, consumer: Consumer) -> LastMessage:
+        """Return the last message that a consumer can get, and the cursor, for hasMessageAvailable."""
         position = self.log.ledgers.last_position()
+        horizon = self._compacted.horizon if consumer.request.read_compacted else None
+        if horizon is not None and (position.entry_id < 0 or position <= horizon):
+            return await self._last_kept_message()
         if position.entry_id < 0:
             return LastMessage(position=Position(-1, -1), batch_size=0, mark_delete=self.cursor.mark_delete)
         entry = self.log.cached_entry(position)
@@ -501,6 +540,18 @@ class Subscription(SubscriptionRunner):
         return LastMessage(
             position=position,
             batch_size=entry.messages if entry.is_batch else 0,
+            mark_delete=self.cursor.mark_delete,
+        )
+
+    async def _last_kept_message(self) -> LastMessage:
+        """Return the last message that stayed, when the topic is compacted up to its end."""
+        found = await self._compacted.last_message()
+        if found is None:
+            return LastMessage(position=Position(-1, -1), batch_size=0, mark_delete=self.cursor.mark_delete)
+        entry, index = found
+        return LastMessage(
+            position=Position(entry.ledger_id, entry.entry_id),
+            batch_size=index + 1,
             mark_delete=self.cursor.mark_delete,
         )
 
@@ -513,6 +564,9 @@ class Subscription(SubscriptionRunner):
         """Carry out a client's seek by time. Cancelling the move itself does not stop it."""
         _require_open(consumer)
         position = await self.reader.position_at_time(time_ms)
+        if consumer.request.read_compacted:
+            # The log may begin after that time, where the compacted topic has earlier messages.
+            position = min(position, await self._compacted.first_since(time_ms) or position)
         await self._around.tasks.finish(self.moves.seek(consumer, position, None))
 
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:

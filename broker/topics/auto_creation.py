@@ -1,7 +1,7 @@
-"""Makes topics when clients connect: decides whether one may be made, with how many partitions, and stores its rows.
+"""Create topics when clients connect: decide whether a topic may be created, with how many partitions, and store it.
 
-Only opening a producer or consumer makes a topic. Asking for the partitions of a topic that gets some makes it too,
-since the client then connects to the partitions. Any other question, and any refused request, leaves nothing behind.
+Opening a producer or consumer creates a topic. Asking for the number of partitions also creates a topic that gets
+partitions, since the client then connects to them. All other questions, and refused requests, leave nothing behind.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class TopicCreation:
         self._settings = settings
 
     async def partitions_of_new(self, name: TopicName) -> int:
-        """Return how many partitions a new topic gets, 0 = it is not partitioned. Makes nothing.
+        """Return how many partitions a new topic gets, 0 = it is not partitioned. Creates nothing.
 
-        Raises TopicNotFound if connecting makes no topics, and for a partition beyond its topic's count, which nobody
-        would read.
+        Raises TopicNotFound if connecting creates no topics, and for a partition beyond its topic's count, which no
+        consumer would read.
         """
-        in_force = await self._namespace_policies(name)
+        in_force = await self._namespace_policies(name.tenant, name.namespace)
         if not in_force.auto_create_topics:
             raise topic_not_found(name, ", and connecting makes none (policy auto_create_topics)")
         if name.partition is None:
@@ -69,17 +69,29 @@ class TopicCreation:
             what="creating a topic",
         )
 
-    async def make_default_namespace(self) -> None:
-        """Create public/default, the namespace of short topic names, unless it exists."""
+    async def make_namespace(self, tenant: str, namespace: str) -> None:
+        """Create a namespace and its tenant, unless they exist."""
         await repeat_until_done(
             self._pool,
-            lambda c: store.create_namespace(c, "public", "default", self._new_namespace_policies()),
-            what="creating public/default",
+            lambda c: store.create_namespace(c, tenant, namespace, self._new_namespace_policies()),
+            what="creating a namespace",
         )
 
+    async def make_default_namespace(self) -> None:
+        """Create public/default, the namespace of short topic names, unless it exists."""
+        await self.make_namespace("public", "default")
+
+    def policies_of_new_namespace(self) -> Policies:
+        """Return the policies in force on a namespace that was just created."""
+        return effective_policies(self._settings, self._new_namespace_policies(), {}, where="new namespace")
+
     async def makes_topics(self, name: TopicName) -> bool:
-        """Return whether connecting makes topics in this name's namespace."""
-        return (await self._namespace_policies(name)).auto_create_topics
+        """Return whether connecting creates topics in this topic's namespace."""
+        return await self.namespace_makes_topics(name.tenant, name.namespace)
+
+    async def namespace_makes_topics(self, tenant: str, namespace: str) -> bool:
+        """Return whether connecting creates topics in a namespace, which need not exist."""
+        return (await self._namespace_policies(tenant, namespace)).auto_create_topics
 
     def _new_namespace_policies(self) -> dict[str, object]:
         return {
@@ -87,11 +99,11 @@ class TopicCreation:
             "retention_bytes": self._settings.default_retention_bytes,
         }
 
-    async def _namespace_policies(self, name: TopicName) -> Policies:
+    async def _namespace_policies(self, tenant: str, namespace: str) -> Policies:
         stored = await repeat_until_done(
             self._pool,
-            lambda c: policy_store.of_namespace(c, name.tenant, name.namespace),
+            lambda c: policy_store.of_namespace(c, tenant, namespace),
             what="reading policies",
         )
         document = {} if stored is None else stored.document
-        return effective_policies(self._settings, document, {}, where=name.namespace_name)
+        return effective_policies(self._settings, document, {}, where=f"{tenant}/{namespace}")

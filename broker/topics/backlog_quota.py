@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class QuotaTopic(Protocol):
-    """A topic, as its quota needs it."""
+    """The members of a topic that its quota uses."""
 
     @property
     def name(self) -> TopicName: ...
@@ -123,7 +123,7 @@ class BacklogQuota:
         return [each for each in self._topic.subscriptions.values() if each.is_durable]
 
     async def _age_ms(self, subscription: Subscription) -> int:
-        """Return the age of the oldest unacked entry; of its ledger, if even that is within the quota."""
+        """Return the age of the oldest unacked entry, or of its ledger if the ledger's age is within the quota."""
         topic = self._topic
         position = subscription.cursor.read_from()
         ledger = topic.log.ledgers.get(position.ledger_id)
@@ -141,7 +141,7 @@ class BacklogQuota:
         return now_ms - known[1]
 
     async def _evict(self, breach: Breach) -> bool:
-        """Move the slow subscription's mark-delete forward and log an act; False if there is nothing to skip."""
+        """Move the slow subscription's mark-delete forward and log an act. Return False if there is nothing to skip."""
         topic = self._topic
         subscription = topic.subscriptions.get(breach.subscription)
         if subscription is None:

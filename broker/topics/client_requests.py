@@ -1,6 +1,6 @@
-"""Takes clients' requests to topics by name: to publish, to subscribe, for partitions and for schemas.
+"""Take clients' requests about topics by name: to publish, to subscribe, for partitions and for schemas.
 
-A request that no topic could grant is refused before a topic is opened, so that it makes no topic and no namespace.
+A request that no topic could grant is refused before a topic is opened, so that it creates no topic and no namespace.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 
 class ClientRequests:
-    """Finds or makes the topic of a request, and asks it. `require_ready` raises while the broker serves nobody."""
+    """Finds or creates the topic of a request, and passes it on. `require_ready` raises until the broker is ready."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class ClientRequests:
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
-        """Attach a producer. Raises BrokerError."""
+        """Attach a producer. Raises BrokerError if the request is refused."""
         _check_producer(request, identity)
         with _refusal_answered(f"opening a producer on {request.topic}"):
             topic = await self._topic(request.topic, create=request.create_topic)
@@ -85,7 +85,7 @@ class ClientRequests:
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Attach a consumer. Raises BrokerError."""
+        """Attach a consumer. Raises BrokerError if the request is refused."""
         _check_subscribe(request)
         with _refusal_answered(f"subscribing to {request.topic}"):
             topic = await self._topic(request.topic, create=request.create_topic)
@@ -117,7 +117,7 @@ class ClientRequests:
 
 @contextmanager
 def _refusal_answered(what: str) -> Iterator[None]:
-    """Tell the client what the database refuses. Raises PersistenceFailed, and every other error as it is."""
+    """Turn an error of the database in the block into PersistenceFailed for the client. Other errors stay."""
     try:
         yield
     except psycopg.Error as error:

@@ -32,12 +32,12 @@ logger = logging.getLogger(__name__)
 
 
 class TopicBusy(NotAllowed):
-    """Somebody is connected to the topic, or has a subscription on it."""
+    """Clients are connected to the topic, or it has subscriptions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteFigures:
-    """What a delete closes and removes."""
+    """The counts of what a delete closes and removes."""
 
     topics: tuple[str, ...]  # full names: the topic itself, or its partitions
     producers: int  # connected now
@@ -68,7 +68,7 @@ class Endings:
         flusher: Flusher,
         schemas: Schemas,
     ) -> None:
-        """`token` is that of the process's epochs."""
+        """Take what is needed to end topics. `token` is the one of this process's epochs."""
         self._topics = topics
         self._pool = pool
         self._token = token
@@ -104,7 +104,7 @@ class Endings:
     async def unload(self, names: Sequence[TopicName]) -> int:
         """Remove these topics from memory: receipts first, then acks, then connections. They load again on demand.
 
-        Returns how many were loaded. Clients come back by themselves; those that come early wait until it is done.
+        Return how many were loaded. Clients come back by themselves; those that come early wait until the unload ends.
         """
         async with self._still(names) as topics:
             for topic in topics:
@@ -150,7 +150,7 @@ class Endings:
                 lambda c: store.delete(c, epochs, parent_id=found.topic_id if found.is_partitioned else None),
                 what=f"deleting {name}",
             )
-            # After a lost answer the repeated statement finds nothing: the first one did it.
+            # After a lost answer, the repeated statement finds nothing, because the first one deleted the topic.
             left = await repeat_until_done(
                 self._pool, lambda c: store.members(c, name.full), what="finding a topic"
             )
@@ -171,7 +171,7 @@ class Endings:
                 pool, lambda c: topic_store.find_topic(c, base), what="finding a topic"
             )
             if parent is not None and parent.partitions > name.partition:
-                raise NotAllowed(f"{name} is a partition of {base}; delete that")
+                raise NotAllowed(f"{name} is a partition of {base}; delete that topic")
         members = await repeat_until_done(
             pool, lambda c: store.members(c, name.full), what="finding partitions"
         )
@@ -199,13 +199,13 @@ class Endings:
 
     @asynccontextmanager
     async def _still(self, names: Sequence[TopicName]) -> AsyncIterator[list[Topic]]:
-        """Yield those of these topics that are loaded, with no append in flight. None can be loaded meanwhile."""
+        """Yield those of these topics that are loaded, with no append in flight. Others cannot be loaded meanwhile."""
         full_names = [each.full for each in names]
         async with self._topics.gates.closed(full_names), AsyncExitStack() as pauses:
             await self._topics.loads_done()
             topics = self._loaded(full_names)
             for topic in topics:
-                topic.log.is_paused = True  # all at once, then wait for each
+                topic.log.is_paused = True  # pause all at once, then wait for each
             for topic in topics:
                 await pauses.enter_async_context(appends_paused(topic.log, self._writer))
             yield topics
@@ -232,11 +232,11 @@ def _require_unused(topics: Sequence[Topic]) -> None:
             producers = counted(len(topic.producers), "producer", "producers")
             consumers = counted(_consumers(topic), "consumer", "consumers")
             raise TopicBusy(
-                f"{topic.name} has {producers} and {consumers} connected; disconnect them, or use force"
+                f"{topic.name} has {producers} and {consumers} connected; disconnect them, or set force to true"
             )
 
 
 def _require_no_subscriptions(name: TopicName, figures: DeleteFigures) -> None:
     if figures.subscriptions:
         found = counted(len(figures.subscriptions), "subscription", "subscriptions")
-        raise TopicBusy(f"{name} has {found}: remove what is there, or delete with force")
+        raise TopicBusy(f"{name} has {found}: remove them, or set force to true")

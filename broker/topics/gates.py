@@ -22,7 +22,7 @@ class TopicGates:
 
     @asynccontextmanager
     async def closed(self, names: Sequence[str]) -> AsyncIterator[None]:
-        """Let nobody load these topics meanwhile. Closes all gates or none: two acts cannot wait for each other.
+        """Let nobody load these topics during the block. Close all gates or none, so that two acts cannot deadlock.
 
         Name each topic once.
         """

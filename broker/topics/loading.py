@@ -1,4 +1,4 @@
-"""Takes a topic: advances its epoch, then brings its ledgers and cursors into memory."""
+"""Take ownership of a topic: advance its epoch, then load its ledgers and cursors into memory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from broker.core.cursor.cursor import Cursor
 from broker.core.errors import ServiceNotReady
 from broker.core.ledgers.ledger import LedgerInfo, LedgerMap
 from broker.core.subscription.types import SubscriptionType
+from broker.log.compaction.view import CompactedView
 from broker.log.ledger_rolling import roll_ledgers
 from broker.log.sealing import seal
 from broker.log.topic_log import TopicLog
 from broker.storage.acts import acts as act_store
 from broker.storage.connection import Connection
 from broker.storage.cursors import cursors as cursor_store
+from broker.storage.log import compaction as compaction_store
 from broker.storage.log import delayed as delayed_store
 from broker.storage.log import entries as log_store
 from broker.storage.pool import repeat_until_done
@@ -41,7 +43,13 @@ class NewTopic(Protocol):
     """Makes the object of a topic after its log was read."""
 
     def __call__(
-        self, *, log: TopicLog, terminated: bool, policies: Policies, producer_epoch: int | None
+        self,
+        *,
+        log: TopicLog,
+        terminated: bool,
+        policies: Policies,
+        producer_epoch: int | None,
+        compacted: CompactedView,
     ) -> Topic: ...
 
 
@@ -92,7 +100,16 @@ class TopicLoader:
             policy=rollover_policy(policies),
         )
         topic = self._new_topic(
-            log=log, terminated=row.terminated, policies=policies, producer_epoch=row.producer_epoch
+            log=log,
+            terminated=row.terminated,
+            policies=policies,
+            producer_epoch=row.producer_epoch,
+            compacted=CompactedView(
+                row.topic_id,
+                stored.compaction,
+                self._pool,
+                max_message_bytes=self._settings.max_uncompressed_bytes,
+            ),
         )
         for each_open in stored.left_open:
             await seal(self._epochs, log, each_open)
@@ -125,21 +142,22 @@ def _add_subscriptions(topic: Topic, stored: _Stored) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored:
-    """Everything that is read of a topic under its new epoch."""
+    """Everything that is read about a topic under its new epoch."""
 
     owner_epoch: int
     ledgers: list[LedgerInfo]
     segments: dict[int, int]  # ledger → segment
-    left_open: list[LedgerInfo]  # by rolls whose answer was lost
+    left_open: list[LedgerInfo]  # ledgers that rolls with a lost answer left open
     subscriptions: list[cursor_store.SubscriptionRow]
     delayed: list[tuple[int, Sequence[int]]]  # (ledger, entries) that have a due time
     undos: list[act_store.OpenUndo]
+    compaction: compaction_store.StoredCompaction | None
 
 
 async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
     owner_epoch = await store.take_topic(connection, topic_id, token=token)
     rows = await store.ledgers_of(connection, topic_id)
-    # A roll whose answer was lost leaves a ledger open before the last one; that ledger is full nevertheless.
+    # A roll whose answer was lost leaves a ledger open before the last one; treat that ledger as full.
     ledgers = [await _ledger_info(connection, each, is_last=each is rows[-1]) for each in rows]
     return _Stored(
         owner_epoch=owner_epoch,
@@ -149,6 +167,7 @@ async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
         subscriptions=await cursor_store.subscriptions_of(connection, topic_id),
         delayed=await delayed_store.waiting(connection, topic_id),
         undos=await act_store.open_undos(connection, topic_id),
+        compaction=await compaction_store.load(connection, topic_id),
     )
 
 

@@ -1,4 +1,4 @@
-"""Adds partitions to a topic. A topic never gets fewer: routing would no longer reach a partition's messages."""
+"""Add partitions to a topic. A topic never gets fewer: no client would look for messages in removed partitions."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ MOST_PARTITIONS = 10_000
 async def check_growth(pool: ConnectionPool, name: TopicName, partitions: int) -> int:
     """Return the present number of partitions. Raises the same errors as `grow`; changes nothing."""
     if not 1 <= partitions <= MOST_PARTITIONS:
-        raise MetadataInvalid(f"partitions is {partitions}: it takes a number from 1 to {MOST_PARTITIONS}")
+        raise MetadataInvalid(
+            f"the parameter partitions is {partitions}: it takes a number from 1 to {MOST_PARTITIONS}"
+        )
     row = await repeat_until_done(pool, lambda c: topic_store.find_topic(c, name), what="finding a topic")
     if row is None:
         raise TopicNotFound(f"topic {name} does not exist")
     if not row.partitions:
-        raise NotAllowed(f"{name} is not partitioned, and an existing topic cannot become so")
+        raise NotAllowed(f"{name} is not partitioned, and an existing topic cannot become partitioned")
     if partitions < row.partitions:
         raise NotAllowed(f"{name} has {row.partitions} partitions; a topic never gets fewer")
     return row.partitions
@@ -39,10 +41,9 @@ async def check_growth(pool: ConnectionPool, name: TopicName, partitions: int) -
 async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth:
     """Give a topic more partitions. Each gets the subscriptions of the others, from its beginning.
 
-    Clients notice when they next ask (Apache's ask once a minute). A client that sees the new count finds partitions
-    and subscriptions there. The same count again does nothing. Raises MetadataInvalid for a count out of range,
-    NotAllowed for a smaller one, a topic that is not partitioned, or a name that is taken, TopicNotFound. Safe to
-    repeat.
+    Clients notice when they next ask (Apache's ask once a minute). When they see the new count, partitions and
+    subscriptions exist. Repeating the same count does nothing. Raises MetadataInvalid for a count out of range,
+    NotAllowed for a smaller one, a topic that is not partitioned, or a name that is taken, and TopicNotFound.
     """
     await check_growth(pool, name, partitions)
     growth = await repeat_until_done(
@@ -51,7 +52,9 @@ async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth
     if growth is None:
         raise TopicNotFound(f"topic {name} does not exist any more")
     if growth.taken:
-        raise NotAllowed(f"{growth.taken[0]} exists already and is no partition of {name}: delete it first")
+        raise NotAllowed(
+            f"{growth.taken[0]} already exists and is not a partition of {name}: delete it first"
+        )
     if growth.after > growth.before:
         logger.info("%s has %s partitions now, it had %s", name, growth.after, growth.before)
     return growth

@@ -1,20 +1,130 @@
-"""Computes the policies in force on a topic from the settings, the namespace's document and the topic's."""
+"""Compute the policies in force on a topic from the settings, the namespace's document and the topic's."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from broker.core.ledgers.rollover import RolloverPolicy
-from broker.core.policies import Policies, PolicyLevel, merged, valid_part
+from broker.core.policies import (
+    FIELDS,
+    Policies,
+    PolicyField,
+    PolicyInvalid,
+    PolicyLevel,
+    PolicyValue,
+    in_words,
+    merged,
+    valid_part,
+)
 
 if TYPE_CHECKING:
     from broker.conf import BrokerSettings
 
-__all__ = ["default_policies", "effective_policies", "rollover_policy"]
+__all__ = [
+    "DescribedPolicies",
+    "PolicyInForce",
+    "default_policies",
+    "described_policies",
+    "effective_policies",
+    "rollover_policy",
+]
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyInForce:
+    """One policy in force, and where its value comes from."""
+
+    field: PolicyField
+    value: PolicyValue
+    set_on: PolicyLevel | None  # None = the broker's default
+    own: PolicyValue | None  # the value set on this level itself
+    above: PolicyValue  # the value if nothing were set on this level
+    can_be_set: bool  # on this level
+
+    @property
+    def name(self) -> str:
+        """The policy's name."""
+        return self.field.name
+
+    @property
+    def words(self) -> str:
+        """The value as people write it."""
+        return self.field.words(self.value)
+
+    @property
+    def above_words(self) -> str:
+        """The value of the level above as people write it."""
+        return self.field.words(self.above)
+
+    @property
+    def own_words(self) -> str:
+        """The value set on this level as people write it, "" = none."""
+        return "" if self.own is None else self.field.words(self.own)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values to choose from, empty if people write the value."""
+        if self.field.kind is bool:
+            return ("true", "false")
+        return tuple(self.field.kind) if issubclass(self.field.kind, StrEnum) else ()
+
+    def complaint(self, text: str) -> str:
+        """Return which values the policy takes if a text is not one of them, else ""."""
+        try:
+            self.field.parse(text)
+        except PolicyInvalid:
+            return f"{text!r} is not a value of this policy: it takes {self.field.takes}."
+        return ""
+
+    def is_own(self, text: str) -> bool:
+        """Return whether a valid text means the value that is already set on this level."""
+        return self.own is not None and self.field.parse(text) == self.own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedPolicies:
+    """All policies in force on a namespace or a topic."""
+
+    sentences: tuple[str, ...]  # the meaning of the policies for messages
+    policies: tuple[PolicyInForce, ...]
+
+
+def described_policies(
+    settings: BrokerSettings,
+    namespace: Mapping[str, object],
+    topic: Mapping[str, object] | None,
+    *,
+    where: str,
+) -> DescribedPolicies:
+    """Describe the policies in force by the stored documents; `topic` is None for a namespace itself."""
+    level = PolicyLevel.NAMESPACE if topic is None else PolicyLevel.TOPIC
+    above = default_policies(settings)
+    if topic is not None:
+        above = effective_policies(settings, namespace, {}, where=where)
+    in_force = effective_policies(settings, namespace, topic or {}, where=where)
+    own, _ = valid_part(namespace if topic is None else topic, level)
+    inherited, _ = valid_part(namespace, PolicyLevel.NAMESPACE)
+    values, values_above = asdict(in_force), asdict(above)
+    return DescribedPolicies(
+        sentences=in_words(in_force),
+        policies=tuple(
+            PolicyInForce(
+                field=field,
+                value=values[name],
+                set_on=level if name in own else PolicyLevel.NAMESPACE if name in inherited else None,
+                own=own.get(name),
+                above=values_above[name],
+                can_be_set=level in field.levels,
+            )
+            for name, field in FIELDS.items()
+        ),
+    )
 
 
 def default_policies(settings: BrokerSettings) -> Policies:
@@ -41,7 +151,7 @@ def effective_policies(
     usable, complaints = valid_part(namespace, PolicyLevel.NAMESPACE)
     usable_of_topic, of_topic = valid_part(topic, PolicyLevel.TOPIC)
     for complaint in (*complaints, *of_topic):
-        logger.error("%s: %s; it is left out", where, complaint)
+        logger.error("%s: %s; the value is ignored", where, complaint)
     return merged(default_policies(settings), usable, usable_of_topic)
 
 

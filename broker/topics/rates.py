@@ -1,11 +1,14 @@
-"""Computes rates per second from cumulative counts, smoothed over a few seconds."""
+"""Compute rates per second from cumulative counts, smoothed over a few seconds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
+    from broker.producers.producer import Producer
+    from broker.subscription.consumer import Consumer
     from broker.subscription.subscription import Subscription
     from broker.topics.topic import Topic
 
@@ -55,11 +58,16 @@ class _Pair:
 
 
 class Rates:
-    """A pair of rates for each topic (messages and bytes in) and subscription (messages out and acked)."""
+    """Rates of each topic and producer (messages and bytes in), subscription and consumer (messages out and acked).
+
+    A consumer also has the rate of its redelivered messages.
+    """
 
     def __init__(self) -> None:
         self._topics: dict[Topic, _Pair] = {}
         self._subscriptions: dict[Subscription, _Pair] = {}
+        self._producers: WeakKeyDictionary[Producer, _Pair] = WeakKeyDictionary()
+        self._consumers: WeakKeyDictionary[Consumer, tuple[_Pair, _Pair]] = WeakKeyDictionary()
         self._moving = Moving()
         self._looks = 0
 
@@ -81,13 +89,42 @@ class Rates:
         (self._moving.subscriptions.add if pair.is_moving() else self._moving.subscriptions.discard)(each)
         return rates
 
+    def of_producer(self, topic: Topic, producer: Producer, now_ms: int) -> tuple[float, float]:
+        """Return messages and bytes per second, after `of_topic` of the same report.
+
+        The topic is reported again until this rate is 0 too: receipts may come a report later than the messages.
+        """
+        counts = producer.messages_in, producer.bytes_in
+        pair = self._producers.get(producer)
+        if pair is None:
+            pair = self._producers[producer] = _Pair(*counts, now_ms)
+        rates = pair.update(*counts, now_ms)
+        if pair.is_moving() and topic.is_open:
+            self._moving.topics.add(topic)
+        return rates
+
+    def of_consumer(self, each: Subscription, consumer: Consumer, now_ms: int) -> tuple[float, float, float]:
+        """Return messages delivered, acked and redelivered per second, after `of_subscription` of the same report.
+
+        The subscription is reported again until these rates are 0 too.
+        """
+        pairs = self._consumers.get(consumer)
+        out, acked, again = consumer.messages_out, consumer.messages_acked, consumer.messages_redelivered
+        if pairs is None:
+            pairs = self._consumers[consumer] = (_Pair(out, again, now_ms), _Pair(acked, 0, now_ms))
+        rate_out, rate_again = pairs[0].update(out, again, now_ms)
+        rate_acked, _ = pairs[1].update(acked, 0, now_ms)
+        if (pairs[0].is_moving() or pairs[1].is_moving()) and not _is_gone(each):
+            self._moving.subscriptions.add(each)
+        return rate_out, rate_acked, rate_again
+
     def published_per_s(self, topic: Topic) -> float:
-        """Messages per second as last reported."""
+        """Return how many messages per second were published, as last reported."""
         pair = self._topics.get(topic)
         return 0.0 if pair is None else pair.first_rate
 
     def acked_per_s(self, subscription: Subscription) -> float:
-        """Messages per second as last reported."""
+        """Return how many messages per second were acked, as last reported."""
         pair = self._subscriptions.get(subscription)
         return 0.0 if pair is None else pair.second_rate
 

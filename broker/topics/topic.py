@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from broker.core.policies import Policies
     from broker.core.topic_name import TopicName
     from broker.deadlines import Deadlines
+    from broker.log.compaction.view import CompactedView
     from broker.log.epochs import Epochs
     from broker.log.sends import SendRequest
     from broker.log.topic_log import AppendBatch, Send, TopicLog
@@ -82,6 +83,45 @@ class WaitingPulls(Protocol):
 class Topic:
     """A topic that this process owns. Once its log is closed, it never opens again."""
 
+    # Python shares the keys of instance dicts up to 30 attributes only: without slots a topic takes 1.5 KiB more.
+    __slots__ = (
+        "__weakref__",
+        "_clock",
+        "_deadlines",
+        "_deduplication_keeper",
+        "_epochs",
+        "_next_key",
+        "_on_gone",
+        "_publish_latency",
+        "_pulls",
+        "_rates",
+        "_refuse_old_clients",
+        "_reports",
+        "_schemas",
+        "_writer",
+        "access",
+        "asked_ms",
+        "compacted",
+        "deduplication",
+        "delayed",
+        "dispatch_rate",
+        "is_terminated",
+        "last_append_ms",
+        "last_used_ms",
+        "loaded_bytes",
+        "loaded_messages",
+        "log",
+        "name",
+        "policies",
+        "producers",
+        "publish_limit",
+        "publishes",
+        "quota",
+        "reader",
+        "subscriptions",
+        "topic_id",
+    )
+
     def __init__(
         self,
         *,
@@ -89,6 +129,7 @@ class Topic:
         terminated: bool,
         policies: Policies,
         producer_epoch: int | None,
+        compacted: CompactedView,
         pool: ConnectionPool,
         epochs: Epochs,
         writer: Writer,
@@ -129,6 +170,7 @@ class Topic:
         self._next_key = next_key
         self._on_gone = on_gone
         self.reader = TopicReader(pool, log)
+        self.compacted = compacted
         self.subscriptions = TopicSubscriptions(
             self,
             new_subscription,
@@ -178,11 +220,11 @@ class Topic:
 
     @property
     def is_fenced(self) -> bool:
-        """Whether it is closed because this process may store nothing of it any more."""
+        """Whether the topic is closed because this process may no longer store anything of it."""
         return self.log.is_fenced
 
     async def write(self, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str) -> T | None:
-        """Run a write guarded by this topic's epoch; None = another broker has the topic. Raises as `Epochs.write`."""
+        """Run a write guarded by this topic's epoch; None = another broker has it. Raises like `Epochs.write`."""
         return await self._epochs.write(self.log, call, what=what)
 
     # -- producers and appends -----------------------------------------------------------------------------------
@@ -252,6 +294,10 @@ class Topic:
             return
         self.log.enqueue(producer, request)
         self._writer.submit(self.log)
+
+    def producer_refused(self) -> None:
+        """Report the topic, because one of its producers has another last error."""
+        self._reports.topic_changed(self)
 
     def stored(self, batch: AppendBatch) -> None:
         """Give receipts for a durable batch, in the order of the sends, then deliver it."""

@@ -1,4 +1,4 @@
-"""Finds, makes, loads and forgets the subscriptions of one topic."""
+"""Find, create, load and forget the subscriptions of one topic."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class SubscribedTopic(SubscriptionTopic, Protocol):
-    """What the set of a topic's subscriptions needs of the topic."""
+    """The members of a topic that its set of subscriptions uses."""
 
     async def write(
         self, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str
@@ -99,7 +99,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         return self._by_name.values()
 
     async def of_request(self, request: SubscribeRequest) -> Subscription:
-        """Return the subscription that a consumer asks for; make it if it is missing and connecting may make one.
+        """Return the subscription that a consumer asks for. Create it if it is missing and connecting may create one.
 
         Raises NotAllowed, SubscriptionNotFound, TopicFenced, ServiceNotReady.
         """
@@ -126,7 +126,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         by_attaching: bool = False,
         remaining: int | None = None,
     ) -> Subscription:
-        """Return the durable subscription of this name, or make it; `by_attaching`: only if connecting may make one.
+        """Return the durable subscription of this name, or create it; `by_attaching`: only if connecting may do that.
 
         Raises NotAllowed if a reader uses the name or there are too many, SubscriptionNotFound, TopicFenced.
 
@@ -180,7 +180,9 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
                 subscription_id, state = await self._stored(name)
             # Entries appended while the row was being written are delivered, even from LATEST: the stored cursor is
             # before them.
-            return self.add(subscription_id, name, type_, Cursor(log.ledgers, log.index, state))
+            subscription = self.add(subscription_id, name, type_, Cursor(log.ledgers, log.index, state))
+            subscription.begin_at(start)
+            return subscription
 
     async def cursor_starting_at(self, start: Position, remaining: int | None = None) -> CursorState:
         """Return a new cursor whose next entry is `start` or the one after; only `remaining` of it is unacked."""
@@ -201,7 +203,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         for row in rows:
             if row.name == name:
                 return row.subscription_id, row.cursor
-        raise ServiceNotReady(f"subscription {name} was removed while it was being made; subscribe again")
+        raise ServiceNotReady(f"subscription {name} was removed while it was being created; subscribe again")
 
     async def _of_reader(self, request: SubscribeRequest) -> Subscription:
         log = self._topic.log
@@ -220,7 +222,9 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
             if known is not None and not known.is_durable:
                 return known
             state = await self.cursor_starting_at(start, request.start_remaining)
-            return self.add(None, request.subscription, request.type, Cursor(log.ledgers, log.index, state))
+            reader = self.add(None, request.subscription, request.type, Cursor(log.ledgers, log.index, state))
+            reader.begin_at(start)
+            return reader
 
     async def _rolled_back(self, rollback_s: int) -> Position:
         return await self._topic.reader.position_at_time(self._clock.now_ms() - rollback_s * 1000)

@@ -67,8 +67,12 @@ class Topics:
             loading.add_done_callback(lambda _: self._loading.pop(name.full, None))
         return await asyncio.shield(loading)
 
+    def is_loading(self, full_name: str) -> bool:
+        """Return whether a topic is being loaded now."""
+        return full_name in self._loading
+
     async def open_named(self, full_name: str) -> Topic:
-        """Open a stored topic by its full name; never makes one. Raises as `open`."""
+        """Open a stored topic by its full name; never creates one. Raises like `open`."""
         return await self.open(TopicName.parse(full_name), create=False)
 
     async def partition_count(self, name: TopicName, *, create: bool) -> int:
@@ -81,7 +85,7 @@ class Topics:
         if row is not None:
             return row.partitions
         if name.domain != "persistent":
-            return 0  # nothing of it is stored: it is made when a client connects
+            return 0  # a non-persistent topic is not stored: it is created when a client connects
         if not create:
             raise topic_not_found(name)
         partitions = await self._creation.partitions_of_new(name)

@@ -1,11 +1,12 @@
-"""Trims the ledgers of a topic that nobody needs: `core.ledgers.retention` decides which ones.
+"""Trim a topic's ledgers that nobody needs any more: `core.ledgers.retention` decides which ones.
 
 Memory forgets them first, in one step with the decision, so that no cursor move and no new subscription can come in
-between. Then their rows are deleted. After a crash before that they are back, and are trimmed again.
+between. Then their rows are deleted. If the broker crashes before that, they are loaded and trimmed again.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.core.ledgers.retention import Retention, TrimLimits, trimmable
@@ -21,7 +22,15 @@ if TYPE_CHECKING:
     from broker.subscription.subscription import Subscription
     from broker.topics.topic import Topic
 
-__all__ = ["Trimmer"]
+__all__ = ["Trimmable", "Trimmer"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trimmable:
+    """The data that a retention policy lets go."""
+
+    messages: int
+    size_bytes: int
 
 
 class Trimmer:
@@ -32,7 +41,7 @@ class Trimmer:
         self._clock = clock
 
     async def trim(self, topic: Topic, *, retention: Retention | None = None) -> int:
-        """Trim what may go; return the freed bytes. `retention` replaces that of the topic's policies.
+        """Trim the ledgers that may go, and return the freed bytes. `retention` replaces that of the topic's policies.
 
         These stay: the open ledger, everything that a durable subscription has not acked durably, everything that
         retention keeps, and everything that an undo or a bookmark pins, as far as the backlog quota allows. Safe to
@@ -57,10 +66,14 @@ class Trimmer:
             await _remove_rows(topic)
         return freed
 
-    def trimmable_bytes(self, topic: Topic, retention: Retention) -> int:
-        """Return how many bytes a retention would trim now, ignoring pins of undo windows and bookmarks."""
+    def trimmable(self, topic: Topic, retention: Retention) -> Trimmable:
+        """Return what a retention would trim now, ignoring pins of undo windows and bookmarks."""
         count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
-        return sum(info.size_bytes for info in topic.log.ledgers.infos()[:count])
+        ledgers = topic.log.ledgers.infos()[:count]
+        return Trimmable(
+            messages=sum(info.messages for info in ledgers),
+            size_bytes=sum(info.size_bytes for info in ledgers),
+        )
 
     async def _forget(self, topic: Topic, retention: Retention, limits: TrimLimits) -> int:
         """Let memory forget the ledgers that may go by `limits` and by the present cursors; return their bytes."""
@@ -107,15 +120,18 @@ class Trimmer:
 
 
 def _acked_entries(topic: Topic) -> int | None:
-    """Return the number of entries below every durable mark-delete, also the stored one: a crash returns to it."""
-    return min(
-        (
-            topic.log.ledgers.entries_through(min(each.cursor.mark_delete, each.stored_mark_delete))
-            for each in topic.subscriptions.values()
-            if each.is_durable
-        ),
-        default=None,
-    )
+    """Return the number of entries below every durable mark-delete, also the stored one: a crash returns to it.
+
+    Of a topic that is compacted, entries above the horizon are needed too.
+    """
+    needed = [
+        min(each.cursor.mark_delete, each.stored_mark_delete)
+        for each in topic.subscriptions.values()
+        if each.is_durable
+    ]
+    if topic.compacted.trim_limit is not None:
+        needed.append(topic.compacted.trim_limit)
+    return min((topic.log.ledgers.entries_through(each) for each in needed), default=None)
 
 
 def _is_behind(topic: Topic, subscription: Subscription, last: LedgerInfo) -> bool:
@@ -126,7 +142,9 @@ def _is_behind(topic: Topic, subscription: Subscription, last: LedgerInfo) -> bo
 async def _push_forward(reader: Subscription, through: Position) -> None:
     """Move a reader's cursor to the first entry that stays; it does not keep ledgers from being trimmed."""
     async with reader.moves.moving(closes_consumers=False):
+        place = reader.place()
         await reader.moves.with_index(lambda: _move(reader, through))
+        reader.begin_at(place)  # a reader of a compacted topic goes on there: its entries are copies
         reader.after_move()
 
 

@@ -1,4 +1,4 @@
-"""Empties a topic: every subscription passes over all stored messages, then all ledgers but the open one go."""
+"""Empty a topic: every subscription skips all stored messages, then all ledgers but the open one are freed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from broker.core.position import Position
     from broker.subscription.flusher import Flusher
     from broker.subscription.subscription import Subscription
+    from broker.topics.compaction.compactor import Compactor
     from broker.topics.topic import Topic
     from broker.topics.trimming import Trimmer
 
@@ -25,7 +26,7 @@ _NOTHING_KEPT = Retention(time_ms=0, size_bytes=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncation:
-    """What a truncate does to one topic."""
+    """The effect of a truncate on one topic."""
 
     through: Position  # the last entry it passes over
     skipped_messages: int  # not acked, over all subscriptions
@@ -35,8 +36,9 @@ class Truncation:
 class Truncator:
     """Truncates any topic of this process."""
 
-    def __init__(self, trimmer: Trimmer, flusher: Flusher) -> None:
+    def __init__(self, trimmer: Trimmer, compactor: Compactor, flusher: Flusher) -> None:
         self._trimmer = trimmer
+        self._compactor = compactor
         self._flusher = flusher
 
     async def measure(self, topic: Topic, through: Position | None = None) -> Truncation:
@@ -54,12 +56,13 @@ class Truncator:
     async def truncate(self, topic: Topic, through: Position) -> int:
         """Move every durable subscription past `through`, and free the ledgers that nobody needs after that.
 
-        Returns the bytes freed. Consumers stay; acks of messages that they still have from it are accepted and change
-        nothing. Safe to repeat.
+        A compacted topic keeps nothing up to `through`. Return the bytes freed. Consumers stay; their acks of skipped
+        messages are accepted and change nothing. Safe to repeat.
         """
         for subscription in _durable(topic):
             await self._pass_over(subscription, through)
         await self._flusher.flush_now()
+        await self._compactor.empty(topic, through)
         freed = await self._trimmer.trim(topic, retention=_NOTHING_KEPT)
         logger.info("%s is truncated up to %s: %s bytes freed", topic.name, through, freed)
         return freed

@@ -1,4 +1,4 @@
-"""Removal of what nobody uses: expired subscriptions and inactive topics. Both are off by default."""
+"""Remove subscriptions and topics that nobody uses any more. Both removals are off by default."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _IDLE_AT_ONCE = 50  # topics that one round loads to look at them
 
 
 class Disuse:
-    """`defaults` is in force where no policy is set."""
+    """Expires subscriptions and deletes topics by their policies; `defaults` applies where none is set."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Disuse:
         return len(expired)
 
     async def delete_if_inactive(self, topic: Topic) -> bool:
-        """Delete a topic that nobody uses, and return whether. A partitioned topic goes when no partition is in use."""
+        """Delete a topic if nobody uses it, and return whether it was deleted. Partitions go together."""
         if not self._is_inactive(topic):
             return False
         name = TopicName.parse(topic.name.base)
@@ -81,14 +81,14 @@ class Disuse:
         try:
             await self._endings.delete(name, force=False, with_subscriptions=with_subscriptions)
         except TopicBusy:
-            return False  # somebody came at this moment
+            return False  # a client came at this moment
         logger.warning(
             "%s is deleted: nobody used it for more than %s ms", name, topic.policies.inactive_topic_ms
         )
         return True
 
     async def visit_idle_topics(self, after: int) -> int:
-        """Look at some of the topics that are not in memory and have something to expire: those with ids above `after`.
+        """Check some topics that are not in memory and may have something to expire, with ids above `after`.
 
         Returns the `after` of the next call; 0 = from the beginning.
         """
@@ -119,7 +119,7 @@ class Disuse:
     async def _remove(self, topic: Topic, subscription: Subscription) -> None:
         async with subscription.moves.moving(closes_consumers=True):
             if subscription.consumers or subscription.is_deleted:
-                return  # somebody came while another move was under way
+                return  # a client came while another move was under way
             backlog = subscription.cursor.backlog_messages
             act_id = await repeat_until_done(
                 self._pool,

@@ -1,4 +1,4 @@
-"""Topics that nobody uses leave memory. Whoever asks for such a topic next loads it again."""
+"""Topics that nobody uses leave memory. The next client that uses such a topic makes the broker load it again."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["may_leave"]
 def may_leave(topic: Topic, *, now_ms: int, idle_ms: int) -> bool:
     """Return whether a topic can leave memory now without losing anything.
 
-    A topic with a backlog stays: its messages still expire, and operators watch /metrics, which reads memory only. So
-    does one of which only memory knows something: clients, sends, acks not yet stored, deadlines, a move under way, the
-    acks recorded for an undo, delayed messages.
+    A topic with a backlog stays: its messages still expire, and operators watch /metrics, which reads memory only. A
+    topic also stays if some of its state is only in memory: clients, sends, acks not yet stored, deadlines, a move in
+    progress, the acks recorded for an undo, delayed messages, a compaction in progress.
     """
     if topic.producers or any(each.consumers or not each.is_durable for each in topic.subscriptions.values()):
         topic.asked_ms = now_ms
@@ -28,6 +28,7 @@ def may_leave(topic: Topic, *, now_ms: int, idle_ms: int) -> bool:
         topic.is_open
         and not _has_work(topic.log)
         and not topic.subscriptions.creating.locked()
+        and not topic.compacted.is_running
         and not len(topic.delayed)  # unloaded, rows that fall due would stay, for every tick to find
         and all(_is_at_rest(each) for each in topic.subscriptions.values())
     )

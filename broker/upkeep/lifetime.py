@@ -1,7 +1,7 @@
 """Trimming, expiry and unloading of topics, at the owner's own pace and when Celery's beat asks for it.
 
 One task looks at a part of the topics each second, so that it looks at each topic once in `lifetime_check_ms`. Another
-task drops segments and copies stragglers out of them. Both may run at any time, and twice.
+task drops segments and copies the ledgers still in use out of them. Both may run at any time, and twice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _VISIT_AGAIN_MS = 3_600_000  # between two visits to a topic that is not in memo
 
 
 class Lifetime:
-    """Two tasks. Start them only while the broker lock is held."""
+    """Two tasks. Start them only while this process has the broker lock."""
 
     def __init__(
         self,
@@ -66,18 +66,20 @@ class Lifetime:
         self._settings = settings
         self._may_store = may_store
         self._segment_drops = SegmentDrops(pool, segments, epochs, self._open_log)
-        self._waiting: list[Topic] = []  # of this round, not looked at yet
-        self._due = 0.0  # topics to look at now, with the fraction left over
-        self._visit_at_ms: dict[int, int] = {}  # topics not in memory: not before this time
+        self._waiting: list[Topic] = []  # those that this round has not looked at yet
+        self._due = 0.0  # number of topics to look at now, with the fraction left over
+        self._visit_at_ms: dict[
+            int, int
+        ] = {}  # for topics not in memory: the earliest time of the next visit
         self._next_visits_ms = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._woken = asyncio.Event()
         self.trimmed_bytes = 0
-        self.pin: store.OldestPin | None = None  # what keeps the oldest segment
+        self.pin: store.OldestPin | None = None  # the subscription that keeps the oldest segment
 
     @property
     def segment_drops(self) -> SegmentDrops:
-        """What drops segments and copies stragglers, for tests and metrics."""
+        """The part that drops segments and copies ledgers out of them, for tests and metrics."""
         return self._segment_drops
 
     def start(self) -> None:
@@ -88,14 +90,14 @@ class Lifetime:
         ]
 
     async def stop(self) -> None:
-        """End. The next start goes on with what is half done."""
+        """End. The next start continues half-finished work."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def wake(self) -> None:
-        """Look at every topic and at the segments now, because beat asked for it."""
-        if not self._waiting:  # a round under way is not begun anew: its last topics would never be reached
+        """Look at every topic and at the segments now, because beat asks for it."""
+        if not self._waiting:  # do not restart a round under way, or its last topics would never be reached
             self._waiting = self._topics.all()
         self._next_visits_ms = 0
         self._woken.set()
@@ -148,7 +150,7 @@ class Lifetime:
         await self.look_at(await self._topics.open_named(name))
 
     async def look_at_segments(self) -> None:
-        """Drop and copy as long as there is something to do, then see what keeps the oldest one."""
+        """Drop and copy as long as there is work, then find the subscription that keeps the oldest segment."""
         while await self._segment_drops.turn():
             pass
         async with self._pool.use() as connection:
@@ -175,7 +177,7 @@ class Lifetime:
                 await self._guarded(self.look_at_segments(), "segments")
 
     async def _guarded(self, work: Coroutine[object, object, None], what: str) -> None:
-        """Log a fault, so that the other topics and the next round go on."""
+        """Do the work and log a fault, so that the other topics and the next round continue."""
         try:
             await work
         except BrokerError as error:

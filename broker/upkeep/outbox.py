@@ -1,11 +1,11 @@
-"""Moves what Django code published inside its transactions into the log.
+"""Move the messages that Django code published inside its transactions into the log.
 
 The visible rows of a topic are moved in the order of their ids. So the order is kept within a transaction, and between
-two transactions if the second began publishing after the first had committed. A transaction that is still open delays
+two transactions if the second began to publish after the first had committed. A transaction that is still open delays
 only its own rows.
 
-One statement stores the entry and deletes its row, so a crash at any moment moves it once. A row is read again only
-after its topic was opened again, which waits for the end of every statement that may have moved it.
+One statement stores the entry and deletes its row, so each row is moved once, even after a crash. A row is read again
+only after its topic was opened again, which waits for the end of every statement that may have moved the row.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ logger = logging.getLogger(__name__)
 IDLE_S: Final = (
     60.0  # after this time without rows a topic's producer is detached, and the topic may leave memory
 )
-RETRY_S: Final = 60.0  # after which a row that its topic refused is tried again
+RETRY_S: Final = 60.0  # a row that its topic refused is tried again after this time
 _POLL_S = 1.0  # in case a notification was lost
 _ROWS = 500
-_MOST_ON_THE_WAY = 2000  # of one topic
+_MOST_ON_THE_WAY = 2000  # rows of one topic
 _IDENTITY = ClientIdentity(address="outbox", client_version="", face=INTERNAL_FACE)
 
 
@@ -64,7 +64,7 @@ class OutboxMover:
         self.refused = 0
 
     def start(self) -> None:
-        """Begin with what was published while no broker ran."""
+        """Begin with the rows that were published while no broker ran."""
         self._work.set()
         self._task = asyncio.create_task(for_ever(self._turn, what="the outbox"), name="outbox")
 
@@ -75,7 +75,7 @@ class OutboxMover:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def wake(self) -> None:
-        """A transaction that published has committed."""
+        """Look for rows now, because a transaction that published has committed."""
         self._work.set()
 
     def refused_later(self, row_id: int, error: BrokerError) -> None:
@@ -104,7 +104,7 @@ class OutboxMover:
         for name in names:
             try:
                 await self._move(name)
-            except Exception as error:  # the other topics' rows are moved all the same
+            except Exception as error:  # other topics' rows are moved in any case
                 if is_away(error):
                     raise
                 logger.exception("outbox: moving the rows of %s failed; they are tried again", name)
@@ -117,7 +117,9 @@ class OutboxMover:
         except Exception as fault:  # the row will be read, and refused, again
             if is_away(fault):
                 raise
-            logger.exception("outbox: storing why row %s stays failed; it is refused again", row_id)
+            logger.exception(
+                "outbox: the reason why row %s stays was not stored; the row will be refused again", row_id
+            )
         self._refusals.popleft()
 
     async def _move(self, name: str) -> None:
@@ -171,7 +173,7 @@ class OutboxMover:
 
 @dataclass(slots=True)
 class _Topic:
-    """What is on its way to one topic."""
+    """The rows that are on their way to one topic."""
 
     lanes: list[_Lane] = field(default_factory=list)
     taken: set[int] = field(default_factory=set)  # ids of rows whose outcome is not known yet
@@ -190,7 +192,7 @@ class _Lane:
         self._next_sequence_id = 0
 
     async def open(self, opener: ProducerOpener) -> None:
-        """Attach. Safe to repeat; raises BrokerError."""
+        """Open the producer. Safe to repeat. Raises BrokerError if the topic refuses it."""
         if self._producer is None:
             request = ProducerRequest(topic=self.topic, name=OUTBOX_PRODUCER)
             self._producer = await opener.open_producer(request, _IDENTITY, self)
@@ -226,7 +228,7 @@ class _Lane:
         self._mover.wake()
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """An entry was not stored: its row is sent in the next round, or after `RETRY_S` if that would fail again."""
+        """Send the row again: in the next round, or after `RETRY_S` if the next round would fail too."""
         row_id = self._rows.pop(request.sequence_id, None)
         if row_id is None:
             return
@@ -235,7 +237,7 @@ class _Lane:
             self._mover.refused_later(row_id, error)
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """The topic leaves memory. Rows on their way may still be moved; the others are read again when it is back."""
+        """Forget the producer. Rows on their way may still be moved; others are read again once the topic is loaded."""
         self._producer = None
         self._taken.difference_update(self._rows.values())
         self._rows.clear()
@@ -248,5 +250,5 @@ class _Lane:
 def _flags(entry: bytes) -> int:
     try:
         return 0 if parse_header(entry).ordering_key is None else FLAG_ORDERING_KEY
-    except EntryCorrupt:  # whatever is wrong with a row, the topic says so when it is appended or read
+    except EntryCorrupt:  # the topic reports a corrupt row when the row is appended or read
         return 0

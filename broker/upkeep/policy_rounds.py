@@ -1,4 +1,7 @@
-"""Rounds through the policies: quotas, and expiry by disuse. Housekeeping and Celery's beat start the same rounds."""
+"""Rounds through the policies: quotas, compaction, and expiry by disuse.
+
+Housekeeping and Celery's beat start the same rounds.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +20,26 @@ if TYPE_CHECKING:
     from broker.tasks import BackgroundTasks
     from broker.topics.topic import Topic
     from broker.topics.topics import Topics
+    from broker.upkeep.compaction import CompactionDuty
     from broker.upkeep.disuse import Disuse
 
 __all__ = ["PolicyRounds"]
 
 logger = logging.getLogger(__name__)
 
-ROUND_MS = 5_000  # between two rounds of the owner's own
+ROUND_MS = 5_000  # between two rounds that the owner starts itself
 _IDLE_EVERY_MS = 60_000  # between two looks at topics that are not in memory
+_COMPACTION_EVERY_MS = 60_000  # so that a topic that cannot be compacted is not tried all the time
 
 
 class PolicyRounds:
-    """Runs one round at a time: asking during a round joins that round. Running one twice does no harm."""
+    """Runs one round at a time: a request during a round joins that round. Running a round twice does no harm."""
 
     def __init__(
         self,
         topics: Topics,
         disuse: Disuse,
+        compaction: CompactionDuty,
         clock: Clock,
         tasks: BackgroundTasks,
         *,
@@ -42,6 +48,7 @@ class PolicyRounds:
     ) -> None:
         self._topics = topics
         self._disuse = disuse
+        self._compaction = compaction
         self._clock = clock
         self._tasks = tasks
         self._is_ready = is_ready
@@ -49,6 +56,7 @@ class PolicyRounds:
         self._running: asyncio.Task[None] | None = None
         self._last_ms = 0
         self._last_idle_ms = 0
+        self._last_compaction_ms = 0
         self._idle_after = 0  # id of the last topic out of memory that was looked at
 
     async def turn(self) -> None:
@@ -81,12 +89,17 @@ class PolicyRounds:
         if not self._is_ready():
             return
         now_ms = self._last_ms = self._clock.now_ms()
+        is_compacting = now_ms - self._last_compaction_ms >= _COMPACTION_EVERY_MS
+        if is_compacting:
+            self._last_compaction_ms = now_ms
         for topic in self._topics.all():
             policies = topic.policies
             if topic.quota.is_set or topic.quota.breach is not None:
                 await self._duty(topic.quota.check(), topic)
             if policies.subscription_expiry_ms:
                 await self._duty(self._disuse.expire_subscriptions(topic), topic)
+            if is_compacting:
+                self._compaction.start_if_due(topic)
             if policies.delete_inactive_topics and topic.is_open:
                 await self._duty(self._disuse.delete_if_inactive(topic), topic)
         if now_ms - self._last_idle_ms >= _IDLE_EVERY_MS:
@@ -94,7 +107,7 @@ class PolicyRounds:
             self._idle_after = await self._disuse.visit_idle_topics(self._idle_after)
 
     async def _duty(self, duty: Coroutine[Any, Any, object], topic: Topic) -> None:
-        """Run one topic's duty and log its fault, so that the other topics go on."""
+        """Run one topic's duty and log its fault, so that the other topics get theirs."""
         try:
             await duty
         except (BrokerError, psycopg.Error) as error:

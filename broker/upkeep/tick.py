@@ -1,6 +1,6 @@
-"""The owner's part of Celery's tick: run what the tick's notification names, and everything else that is due.
+"""The owner's part of Celery's tick: run the work that the tick's notification names, and all other work that is due.
 
-`broker.deadlines` does the work. An empty notification names nothing, and what is due runs all the same.
+`broker.deadlines` does the work. An empty notification names nothing, but due work still runs.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ __all__ = ["run_tick"]
 
 
 def run_tick(payload: str, topics: Iterable[Topic], deadlines: Deadlines) -> None:
-    """Run what is due, and the subscriptions and delayed messages that a notification on `vela_tick` names by id.
+    """Run due work, and the subscriptions and delayed messages that a notification on `vela_tick` names by id.
 
-    What is not in memory is left out: it has no consumers. Raises ValueError if the payload is not a JSON object.
+    Topics that are not in memory are left out: they have no consumers. Raises ValueError for a payload that is not a
+    JSON object.
     """
     deadlines.run_due(_named_in(payload, topics))
 

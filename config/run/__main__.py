@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from broker import service_manager
 from config.environment import PROJECT_DIR
 from config.run.errors import StartRefused
 from config.run.options import Options, refuse_taken_ports
@@ -42,13 +43,15 @@ def _run(options: Options) -> int:
             supervisor.start(stages(options, environment))
         if not supervisor.stop_asked:
             say(_ready_line(options))
+            service_manager.tell(service_manager.READY)
             supervisor.watch()
         say("stopping")
+        service_manager.tell(service_manager.STOPPING)
     return 0
 
 
 def _find_database(options: Options) -> PostgresServer | None:
-    """The embedded server, or None where DATABASE_URL names one that answers."""
+    """Return the embedded server, or None where DATABASE_URL names one that answers."""
     if options.database_url:
         refuse_unusable_url(options.database_url)
         return None

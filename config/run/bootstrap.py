@@ -60,7 +60,7 @@ def _pip(requirements: Path, *, quietly: bool = False) -> subprocess.CompletedPr
 
 
 def _install_with_uv(requirements: Path) -> bool:
-    """False if uv is not to be had or does not get along: pip then tries, and says what is wrong."""
+    """Return False if uv is missing or fails: then pip tries, and says what is wrong."""
     if _pip(PROJECT / "requirements" / "uv.txt", quietly=True).returncode != 0:
         return False
     command = [
@@ -97,7 +97,7 @@ def _pip_configuration() -> dict[str, str]:
 
 
 def _usable() -> bool:
-    """Whether .venv runs this version of Python and has pip; one that was interrupted or outlived its Python is not."""
+    """Return whether .venv runs this version of Python and has pip. One whose creation was interrupted does not."""
     if not PYTHON.exists():
         return False
     question = "import pip, sys; print(sys.version)"

@@ -1,5 +1,7 @@
 """One of Celery's processes without its command line: `python -m config.run.celery_part tick|work|pipeline|beat`.
 
+`work pipeline` is one process for both queues, with a thread more for each job that may run: what `make run` starts.
+
 The same as `celery -A config worker -Q tick -P solo`, `… worker -Q work -P threads -c 2` and `… beat`, for a third of
 a second less: Celery's command line brings along a shell with completion that a supervised process has no use for.
 """
@@ -13,25 +15,25 @@ from typing import Any
 from celery import Celery, platforms
 from celery.utils.nodenames import default_nodename, host_format
 
-from broker.conf import EXIT_SETTING_INVALID
+from broker.conf import EXIT_SETTING_INVALID, broker_settings
 from config.environment import SettingInvalid, project_settings
 
-__all__ = ["main"]
+__all__ = ["main", "pool_of"]
 
 WORKERS: dict[str, dict[str, Any]] = {
     "tick": {"pool": "solo"},  # a worker of its own: behind other work the tick would come late
     "work": {"pool": "threads", "concurrency": 2},
-    "pipeline": {"pool": "solo"},  # Spark's jobs, one at a time; only containers start it (docker/roles.py)
+    "pipeline": {"pool": "solo"},  # one job at a time; containers have it apart (docker/roles.py)
 }
 
 
-def main(part: str) -> int:
-    """Run one part until SIGTERM; its exit code."""
+def main(*parts: str) -> int:
+    """Run one part, or a worker of several queues, until SIGTERM; its exit code."""
     try:
         from config.celery import app  # reads the settings
 
         _require_usable_broker(app)
-        return _run(app, part)
+        return _run(app, parts)
     except SettingInvalid as error:
         sys.stderr.write(f"vela: {error}\n")
         return EXIT_SETTING_INVALID
@@ -55,29 +57,37 @@ def _require_usable_broker(app: Celery) -> None:
         ) from None
 
 
-def _run(app: Celery, part: str) -> int:
+def _run(app: Celery, parts: tuple[str, ...]) -> int:
     # Celery renames its processes if setproctitle is installed; keep the names that `ps` shows of the others.
     platforms._setproctitle = None  # noqa: SLF001
     app.set_current()
     app.set_default()
-    if part == "beat":
+    if parts == ("beat",):
         schedule = project_settings().data_dir / "celerybeat-schedule"
         app.Beat(schedule=str(schedule), loglevel="WARNING", quiet=True).run()
         return 0
     worker = app.Worker(
-        hostname=host_format(default_nodename(f"{part}@%h")),
-        queues=[part],
+        hostname=host_format(default_nodename(f"{parts[0]}@%h")),
+        queues=list(parts),
         loglevel="WARNING",
         quiet=True,
         # Between workers these need fan-out, which a table does not have.
         without_gossip=True,
         without_mingle=True,
         without_heartbeat=True,
-        **WORKERS[part],
+        **pool_of(parts, jobs=broker_settings().pipeline_runs),
     )
     worker.start()
     return int(worker.exitcode or 0)
 
 
+def pool_of(parts: tuple[str, ...], *, jobs: int) -> dict[str, Any]:
+    """Return the pool of a worker. A job takes a thread for as long as it runs, so each gets one besides the others."""
+    pool = dict(WORKERS[parts[0]])
+    if "pipeline" in parts[1:]:
+        pool["concurrency"] += jobs
+    return pool
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

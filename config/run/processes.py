@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from broker import service_manager
 from config.environment import PROJECT_DIR
 from config.run.children.child import Child
 from config.run.children.probes import answers_ready, file_exists
@@ -19,7 +20,7 @@ CELERY = [sys.executable, "-m", "config.run.celery_part"]
 
 
 def child_environment(options: Options, database_url: str) -> dict[str, str]:
-    """What every child is told: the settings as they were resolved, so that all mean the same."""
+    """Return every child's environment: the settings as resolved here, so that all children agree."""
     return {
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "config.settings",
@@ -33,15 +34,18 @@ def child_environment(options: Options, database_url: str) -> dict[str, str]:
 
 
 def stages(options: Options, environment: Mapping[str, str]) -> list[list[Child]]:
-    """All children in the order of stopping: what sends work first, the broker that does it last."""
+    """Return the children in stopping order: those that send work first, then the broker, which does it."""
     folder = options.data_dir
     ready = folder / "ready"
     ready.mkdir(exist_ok=True)
 
-    def celery(name: str, part: str) -> Child:
+    # systemd hears from the process that it started, and from no other.
+    own = {name: text for name, text in environment.items() if name != service_manager.SOCKET_VARIABLE}
+
+    def celery(name: str, *parts: str) -> Child:
         file = ready / name
         file.unlink(missing_ok=True)
-        return child(name, [*CELERY, part], file_exists(file), ready_file=file)
+        return child(name, [*CELERY, *parts], file_exists(file), ready_file=file)
 
     def child(
         name: str,
@@ -55,14 +59,14 @@ def stages(options: Options, environment: Mapping[str, str]) -> list[list[Child]
             name=name,
             command=command,
             is_up=is_up,
-            environment={**environment, **extra},
+            environment=own | extra,
             log=folder / "log" / f"{name}.log",
         )
 
     senders = [
         celery("beat", "beat"),
         celery("worker-tick", "tick"),
-        celery("worker", "work"),
+        celery("worker", "work", "pipeline"),  # Spark runs in processes that the worker starts
         child(
             "console",
             [*MANAGE, "runconsole"],

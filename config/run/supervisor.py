@@ -228,7 +228,7 @@ def _are_gone(children: Sequence[Child]) -> bool:
 
 
 def _last_words(log: Path) -> str:
-    """Why PostgreSQL ended, by its own log: a full disk is the operator's to mend."""
+    """Return why PostgreSQL ended, as its log says. Only an operator can mend, for example, a full disk."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 4096))

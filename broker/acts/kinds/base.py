@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from broker.acts.kinds.parameters import ActInvalid, NothingToActOn, read_parameters
+from broker.acts.kinds.parameters import ActInvalid, NoSubscription, read_parameters
+from broker.acts.kinds.partition_choice import PARTITIONS, chosen_partitions
+from broker.core.errors import BrokerError
 from broker.storage.acts import acts as store
 from broker.storage.pool import repeat_until_done
 
 if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.producers.internal_producer import ProducerOpener
+    from broker.producers.schemas import Schemas
     from broker.storage.acts.acts import WaitingAct
     from broker.storage.pool import ConnectionPool
     from broker.subscription.subscription import Subscription
     from broker.topics.auto_creation import TopicCreation
+    from broker.topics.compaction.compactor import Compactor
     from broker.topics.ending import Endings
     from broker.topics.policies import PolicyChanges
     from broker.topics.rates import Rates
@@ -32,7 +36,17 @@ if TYPE_CHECKING:
     from broker.topics.trimming import Trimmer
     from broker.topics.truncate import Truncator
 
-__all__ = ["ActConflict", "ActContext", "ActKind", "Plan", "Reports", "Scope", "TopicTools"]
+__all__ = [
+    "ActConflict",
+    "ActContext",
+    "ActKind",
+    "Part",
+    "PartlyDone",
+    "Plan",
+    "Reports",
+    "Scope",
+    "TopicTools",
+]
 
 P = TypeVar("P")
 
@@ -51,12 +65,26 @@ class ActConflict(ActInvalid):
         self.preview = preview
 
 
+class PartlyDone(BrokerError):
+    """An act on several partitions was stopped by an error after it had changed some of them.
+
+    `result` says what was done on which partition. To do the rest, repeat the request.
+    """
+
+    code = "PartlyDone"
+
+    def __init__(self, text: str, *, result: Mapping[str, Any]) -> None:
+        super().__init__(text)
+        self.result = result
+
+
 class Scope(StrEnum):
     """What an act is about. The request must name it, and it must exist when the act is planned."""
 
     SUBSCRIPTION = "subscription"
     TOPIC = "topic"  # may be partitioned: the kind itself handles the partitions
     NAMESPACE = "namespace"  # `topic_name` is tenant/namespace
+    NEW_NAMESPACE = "new namespace"  # as NAMESPACE, but the act creates it
 
 
 class Reports(Protocol):
@@ -78,7 +106,9 @@ class TopicTools:
     endings: Endings
     truncator: Truncator
     trimmer: Trimmer
+    compactor: Compactor
     policies: PolicyChanges
+    schemas: Schemas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,19 +118,20 @@ class ActContext:
     act: WaitingAct
     topics: Topics
     tools: TopicTools
-    opener: ProducerOpener  # a redrive publishes
+    opener: ProducerOpener  # for acts that publish
     reports: Reports
     pool: ConnectionPool
     clock: Clock
     undo_window_s: int
     max_message_bytes: int  # limit for a message that is read, uncompressed
+    max_published_bytes: int  # limit for a message that is published
 
     async def topic(self) -> Topic:
         """Return the topic, loaded if necessary. Raises TopicNotFound, or NotAllowed for a partitioned parent."""
         return await self.topics.open_named(self.act.topic_name)
 
     async def report(self, progress: Mapping[str, Any]) -> None:
-        """Store how far long work has got, for users and for a broker that continues it."""
+        """Store how far the work has got, for users and for a broker that continues it."""
         await repeat_until_done(
             self.pool,
             lambda c: store.report(c, self.act.act_id, json.dumps(dict(progress))),
@@ -108,13 +139,21 @@ class ActContext:
         )
 
     async def subscription(self) -> Subscription:
-        """Return the durable subscription, loaded if necessary. Raises NothingToActOn if it does not exist."""
+        """Return the durable subscription, loaded if necessary. Raises NoSubscription if it does not exist."""
         subscription = (await self.topic()).subscriptions.get(self.act.subscription_name)
         if subscription is None or not subscription.is_durable:
-            raise NothingToActOn(
+            raise NoSubscription(
                 f"subscription {self.act.subscription_name} of {self.act.topic_name} does not exist"
             )
         return subscription
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One partition of an act on several. `context` is as for an act on this partition alone."""
+
+    partition: int
+    context: ActContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,13 +173,42 @@ class ActKind(ABC, Generic[P]):
     closes_consumers: ClassVar[bool] = False
     can_undo: ClassVar[bool] = False
     is_long: ClassVar[bool] = False  # apply may take longer than milliseconds, so it runs beside other acts
-    # False: only the broker, or a request of another sort, makes this act.
+    # False: this act comes only from the broker, or from a request of another sort.
     can_be_requested: ClassVar[bool] = True
+    # True: on a partitioned topic, one act covers all partitions, or those that the parameter `partitions` names.
+    takes_partitions: ClassVar[bool] = False
+    # A partition on which planning raises one of these is left out of an act on several.
+    leaves_out: ClassVar[tuple[type[ActInvalid], ...]] = (NoSubscription,)
     parameters: type[P]
+    # Parameters that make up a message. The act keeps the message apart from its parameters, until it is published.
+    of_message: ClassVar[frozenset[str]] = frozenset()
+
+    def message_of(self, given: P) -> bytes | None:
+        """Return the message in the parameters `of_message` as an entry, None for a kind that has none."""
+        return None
 
     def read(self, raw: Mapping[str, Any]) -> P:
-        """Check the parameters and return them. Raises ActInvalid."""
+        """Check the parameters and return them. Raises ActInvalid if one is wrong."""
+        if self.takes_partitions:
+            chosen_partitions(raw)
+            raw = {name: value for name, value in raw.items() if name != PARTITIONS}
         return read_parameters(self.parameters, raw)
+
+    def why_one_partition(self, given: P) -> str:
+        """Return why these parameters make sense on one partition only; empty if they make sense on several."""
+        return "" if self.takes_partitions else f"{self.name} acts on one topic"
+
+    def message_id(self, given: P) -> str | None:
+        """Return the id of a message if the act concerns only the partition that has this message."""
+        return None
+
+    def other_topics(self, given: P) -> tuple[str, ...]:
+        """Return the topics besides its own that the act publishes to, as far as its parameters name them."""
+        return ()
+
+    def other_topics_of_plan(self, planned: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the topics besides its own that the act publishes to, as its plan shows them."""
+        return ()
 
     @abstractmethod
     async def plan(self, context: ActContext, given: P) -> Plan:
@@ -148,9 +216,18 @@ class ActKind(ABC, Generic[P]):
 
     @abstractmethod
     async def apply(self, context: ActContext, given: P) -> Mapping[str, Any] | None:
-        """Do it. Return the result as JSON, or None if it was stored together with the change.
+        """Do what the plan says. Return the result as JSON, or None if it was stored together with the change.
 
         If the broker dies before a returned result is stored, the act is applied again, so it must be safe to repeat.
         Raises BrokerError if the act is refused; then nothing has changed. Long work calls `context.report`, finds in
         `act.progress` what an earlier broker reported, and may have changed something when it raises.
         """
+
+    async def apply_parts(
+        self, context: ActContext, parts: Sequence[Part], given: P
+    ) -> Mapping[str, Any] | None:
+        """Apply the act on several partitions, each with its own part of the plan. For kinds with `takes_partitions`.
+
+        Returns and raises the same as `apply`. Raises PartlyDone if an error came after some partitions were changed.
+        """
+        raise ActInvalid(self.why_one_partition(given))

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from broker.acts.kinds.base import ActConflict, ActContext, ActKind, Plan
+import psycopg
+
+from broker.acts.kinds.base import ActConflict, ActContext, ActKind, Part, PartlyDone, Plan
 from broker.acts.kinds.drift import Drift, Standing, more_than_planned
+from broker.acts.kinds.merged import merged_plan, merged_result
+from broker.acts.kinds.parts import named, part_json
+from broker.core.errors import BrokerError, PersistenceFailed
+from broker.storage.pool import first_line
 
 __all__ = ["DirectKind", "Effect"]
 
@@ -17,7 +23,7 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What such an act does, measured at one moment."""
+    """What an act would do, or has done, measured at one moment."""
 
     words: tuple[str, ...]  # sentences, shown before and after
     replayed_messages: int = 0  # acked, and delivered again
@@ -45,9 +51,9 @@ class Effect:
 
 
 class DirectKind(ActKind[P]):
-    """`measure` says what the act would do, `carry_out` does it. Both must be safe to repeat."""
+    """An act whose `measure` says what it would do, and whose `carry_out` does it. Both must be safe to repeat."""
 
-    no_undo: ClassVar[str] = "it cannot be undone"  # a note of the plan
+    no_undo: ClassVar[str] = "it cannot be undone"  # a note in the plan
 
     @abstractmethod
     async def measure(self, context: ActContext, given: P) -> Effect:
@@ -55,19 +61,89 @@ class DirectKind(ActKind[P]):
 
     @abstractmethod
     async def carry_out(self, context: ActContext, given: P) -> None:
-        """Do it. Raises BrokerError."""
+        """Do what `measure` says. Raises BrokerError if the act is refused."""
 
     async def plan(self, context: ActContext, given: P) -> Plan:
         return self._planned(await self.measure(context, given))
 
+    async def already_done(self, context: ActContext) -> Effect | None:
+        """Return the effect if an earlier broker did all of the act and died before it stored the result."""
+        return None
+
     async def apply(self, context: ActContext, given: P) -> Mapping[str, Any]:
+        if (done := await self.already_done(context)) is not None:
+            return done.to_json()
         planned = context.act.plan or {}
         effect = await self.measure(context, given)
         meanwhile = _meanwhile(planned, effect)
-        if complaint := _what_has_grown(planned, effect, meanwhile):
+        if complaint := _why_not(planned, effect, meanwhile) or _drift_complaint(planned, meanwhile):
             raise ActConflict(complaint, preview=self._planned(effect))
         await self.carry_out(context, given)
         return effect.to_json() | meanwhile
+
+    async def apply_parts(self, context: ActContext, parts: Sequence[Part], given: P) -> Mapping[str, Any]:
+        measured = []
+        for part in parts:
+            with named(part):
+                done = await self.already_done(part.context)
+                measured.append(
+                    _Measured(part, done or await self.measure(part.context, given), done is not None)
+                )
+        if complaint := _joint_complaint(measured, context.act.plan or {}):
+            preview = [part_json(each.part, self._planned(each.effect).shown) for each in measured]
+            raise ActConflict(complaint, preview=Plan(shown=merged_plan(preview)))
+        results: list[dict[str, Any]] = []
+        error: BrokerError | None = None
+        published = sum(each.published for each in measured)
+        for each in measured:
+            if error is not None:
+                results.append(part_json(each.part, {"error": "not tried after that"}))
+                continue
+            if not each.is_done:
+                before = each.published
+                each, error = await self._measured_again(each, given)
+                published += each.published - before
+                error = error or _drift_error(each, published, context.act.plan or {})
+            if not each.is_done and error is None:
+                error = await self._carried_out(each.part, given)
+            shown = each.effect.to_json() | each.meanwhile if error is None else {"error": str(error)}
+            results.append(part_json(each.part, shown))
+        result = merged_result(results)
+        if error is None:
+            return result
+        if all("error" in each for each in results):
+            raise error
+        raise PartlyDone(f"{error}; plan the act again for the partitions that are left", result=result)
+
+    async def _measured_again(self, each: _Measured, given: P) -> tuple[_Measured, BrokerError | None]:
+        """Return a part measured again if it loses messages, since the parts before it took their time.
+
+        Return the error too if it is refused now.
+        """
+        if each.effect.standing is None:
+            return each, None
+        try:
+            with named(each.part):
+                each = each._replace(effect=await self.measure(each.part.context, given))
+        except BrokerError as error:
+            return each, error
+        return each, None
+
+    async def _carried_out(self, part: Part, given: P) -> BrokerError | None:
+        """Carry out the act on one partition. Return the error if it was refused.
+
+        The caller must still record the partitions on which the act was done.
+        """
+        try:
+            with named(part):
+                await self.carry_out(part.context, given)
+        except BrokerError as error:
+            return error
+        except psycopg.Error as error:
+            return PersistenceFailed(
+                f"partition {part.partition}: the database refused it: {first_line(error)}"
+            )
+        return None
 
     def _planned(self, effect: Effect) -> Plan:
         shown = {**effect.to_json(), "notes": [*effect.notes, self.no_undo]}
@@ -94,8 +170,8 @@ def _meanwhile(planned: Mapping[str, Any], effect: Effect) -> dict[str, int]:
     return {}
 
 
-def _what_has_grown(planned: Mapping[str, Any], effect: Effect, meanwhile: Mapping[str, int]) -> str:
-    """Say why a plan is not applied: it would lose messages that it did not show. Empty if it would not."""
+def _why_not(planned: Mapping[str, Any], effect: Effect, meanwhile: Mapping[str, int]) -> str:
+    """Return why a plan is not applied, whatever drift is allowed. Empty if the plan may be applied."""
     skipped, shown = effect.skipped_messages, planned["skipped_messages"]
     if effect.standing is None:
         if skipped <= shown:
@@ -103,14 +179,61 @@ def _what_has_grown(planned: Mapping[str, Any], effect: Effect, meanwhile: Mappi
         return more_than_planned(skipped, shown, 0, "message would be lost", "messages would be lost")
     if effect.standing.cursors != planned["standing"]["cursors"] or meanwhile["acked_meanwhile_messages"] < 0:
         return "a cursor was created, moved or deleted after this plan; look at the new preview"
-    allowed = planned["allowed_drift_messages"]
-    if meanwhile["published_meanwhile_messages"] <= allowed:
+    return ""
+
+
+def _drift_complaint(planned: Mapping[str, Any], meanwhile: Mapping[str, int]) -> str:
+    """Return that more messages would be lost than the plan showed and allowed; empty if this is not so."""
+    new, allowed = meanwhile.get("published_meanwhile_messages", 0), planned.get("allowed_drift_messages", 0)
+    if new <= allowed:
         return ""
-    new = meanwhile["published_meanwhile_messages"]
     return more_than_planned(
         new,
         0,
         allowed,
         "message published after the plan would be lost",
         "messages published after the plan would be lost",
+    )
+
+
+class _Measured(NamedTuple):
+    """One partition of an act, right before it is applied."""
+
+    part: Part
+    effect: Effect
+    is_done: bool  # by a broker that died
+
+    @property
+    def planned(self) -> Mapping[str, Any]:
+        return self.part.context.act.plan or {}
+
+    @property
+    def meanwhile(self) -> dict[str, int]:
+        return {} if self.is_done else _meanwhile(self.planned, self.effect)
+
+    @property
+    def published(self) -> int:
+        """Return how many messages published since the plan would be lost."""
+        return self.meanwhile.get("published_meanwhile_messages", 0)
+
+
+def _drift_error(each: _Measured, published: int, whole: Mapping[str, Any]) -> ActConflict | None:
+    """Return why a part is refused although its plan held when all were measured. None if the plan still holds."""
+    complaint = _why_not(each.planned, each.effect, each.meanwhile) or _drift_complaint(
+        whole, {"published_meanwhile_messages": published}
+    )
+    return ActConflict(f"partition {each.part.partition}: {complaint}") if complaint else None
+
+
+def _joint_complaint(measured: Sequence[_Measured], whole: Mapping[str, Any]) -> str:
+    """Return why the plan of several partitions is not applied, and on which. Empty if the plan still holds."""
+    for each in measured:
+        if not each.is_done and (complaint := _why_not(each.planned, each.effect, each.meanwhile)):
+            return f"partition {each.part.partition}: {complaint}"
+    published = [each.published for each in measured]
+    complaint = _drift_complaint(whole, {"published_meanwhile_messages": sum(published)})
+    if not complaint:
+        return ""
+    return (
+        f"{complaint}; most of them in partition {measured[published.index(max(published))].part.partition}"
     )

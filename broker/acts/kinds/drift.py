@@ -1,6 +1,6 @@
 """How a plan's counts change until it is applied, and how much change an apply accepts by default.
 
-The kinds compare and refuse: cursors/cursor_kind.py for moves of a cursor, direct.py for the other acts.
+The comparison itself is in cursors/cursor_kind.py for moves of a cursor and in direct.py for the other acts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TYPED_ABOVE_MESSAGES", "Drift", "Standing", "more_than_planned"]
 
-TYPED_ABOVE_MESSAGES: Final = 10_000  # to have more delivered again, an operator must type a name
+TYPED_ABOVE_MESSAGES: Final = 10_000  # an operator confirms a larger replay by typing a name
 _WITHIN_S: Final = 30  # a plan is expected to be applied in this time
 
 
@@ -38,8 +38,8 @@ class Drift:
     def allowed_messages(self, replayed: int) -> int:
         """Return how many more messages than planned an apply accepts by default.
 
-        For acks it is the expected number, but never so many that an act which needs no typed name would need one. For
-        messages that a delete would lose it is 0, since nobody has seen them.
+        For acks: the expected number. If the plan needed no typed name, the total stays within the limit above which
+        one is needed. For messages that a delete would lose: 0, since no preview has shown them.
         """
         if self.cause == "published":
             return 0
@@ -62,13 +62,14 @@ class Drift:
         refused = "the act is refused, with a new preview"
         if not self.messages:
             return f"no message is being {self.cause} now; if one is {self.cause} before you apply, {refused}"
-        rate = f"{self.messages_per_s:.0f}" if self.messages_per_s >= 10 else f"{self.messages_per_s:.1g}"
+        rate = f"{self.messages_per_s:.0f}" if self.messages_per_s >= 9.5 else f"{self.messages_per_s:.1g}"
         now = f"{rate} {'message a second is' if rate == '1' else 'messages a second are'} being {self.cause}"
         if self.cause == "published":
             return f"{now}; those published before you apply would be lost too, so {refused}, unless you allow them"
         more = f"up to {allowed} more {'is' if allowed == 1 else 'are'} delivered again"
         if allowed < self.messages:
-            return f"{now}; {more}, {TYPED_ABOVE_MESSAGES} in all; beyond that {refused} for which you type the name"
+            most = f"{TYPED_ABOVE_MESSAGES} in all"
+            return f"{now}; {more}, {most}; beyond that {refused} that you confirm by typing the name"
         return f"{now}; {more} if you apply within {_WITHIN_S} s; beyond that {refused}"
 
 
@@ -76,10 +77,10 @@ class Drift:
 class Standing:
     """Where cursors stood at one moment. The difference between two is what was acked and published in between."""
 
-    acked_messages: int  # by these cursors, since their topics began
-    published_messages: int  # of their topics, once for each cursor
-    count: int  # of cursors
-    cursors: str  # which, and how often each was moved
+    acked_messages: int  # sum over the cursors, since each topic began
+    published_messages: int  # sum over the cursors: a topic with two cursors counts twice
+    count: int  # number of cursors
+    cursors: str  # hash of their ids and versions: differs if a cursor was created, moved or deleted
 
     @classmethod
     def of(cls, subscriptions: Iterable[Subscription]) -> Standing:
@@ -95,7 +96,7 @@ class Standing:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Standing:
-        """Read what `to_json` has written."""
+        """Return the standing that `to_json` has written."""
         return cls(**raw)
 
     def to_json(self) -> dict[str, object]:
@@ -114,6 +115,6 @@ class Standing:
 
 
 def more_than_planned(count: int, planned: int, allowed: int, one: str, many: str) -> str:
-    """Say why an act whose count has grown is refused."""
+    """Return why an act whose count has grown is refused."""
     announced = f"the plan showed {planned}" + (f" and allowed for {allowed} more" if allowed else "")
     return f"{counted(count, one, many)}, {announced}; look at the new preview"

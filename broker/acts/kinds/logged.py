@@ -1,4 +1,4 @@
-"""What clients do by themselves, and the broker by its policies: it is in the act log, and nobody can request it."""
+"""Acts of clients, and of the broker by its policies. They are in the act log, and operators cannot request them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["LOGGED", "LoggedOnly"]
 
 
 class LoggedOnly(ActKind[NoParameters]):
-    """An act that the code which carries it out writes to the log."""
+    """An act that is written to the log by the code that carries it out."""
 
     can_be_requested = False
     parameters = NoParameters

@@ -17,7 +17,9 @@ from broker.core.errors import BrokerError
 __all__ = [
     "STORABLE_TEXT",
     "ActInvalid",
+    "AlreadySo",
     "NoParameters",
+    "NoSubscription",
     "NothingToActOn",
     "Rule",
     "is_storable_text",
@@ -43,6 +45,14 @@ class NothingToActOn(ActInvalid):
     code = "NothingToActOn"
 
 
+class NoSubscription(NothingToActOn):
+    """The topic has no durable subscription of this name."""
+
+
+class AlreadySo(ActInvalid):
+    """The topic or subscription is already as the act would make it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """What one parameter means and which values it takes."""
@@ -50,6 +60,7 @@ class Rule:
     doc: str
     least: int | None = None  # of a number
     most: int | None = None
+    most_characters: int = _MOST_TEXT  # of a text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +78,7 @@ class _Field:
 
 
 def read_parameters(shape: type[P], raw: Mapping[str, Any]) -> P:
-    """Read `raw` as a `shape`. Raises ActInvalid if something is missing, unknown, of another type or out of range."""
+    """Return `raw` as a `shape`. Raises ActInvalid if a parameter is missing, unknown, or of a wrong type or range."""
     known = _fields(shape)
     unknown = raw.keys() - {field.name for field in known}
     if unknown:
@@ -78,7 +89,7 @@ def read_parameters(shape: type[P], raw: Mapping[str, Any]) -> P:
         value = raw.get(field.name)
         if value is None:
             if field.is_required:
-                raise ActInvalid(f"{field.name} is missing: {field.rule.doc}")
+                raise ActInvalid(f"the parameter {field.name} is missing: {field.rule.doc}")
             continue
         values[field.name] = _checked(field, value)
     return shape(**values)
@@ -128,10 +139,10 @@ def _field(name: str, hint: Any, default: Any) -> _Field:
 
 
 def _checked(field: _Field, value: Any) -> Any:
-    name, rule = field.name, field.rule
+    about, rule = f"the parameter {field.name}", field.rule
     if isinstance(field.type_, tuple):
         if value not in field.type_:
-            raise ActInvalid(f"{name} is {value!r}: use {' or '.join(field.type_)}")
+            raise ActInvalid(f"{about} is {value!r}: use {' or '.join(field.type_)}")
     elif field.type_ is int:
         is_number = isinstance(value, int) and not isinstance(value, bool)
         if (
@@ -139,23 +150,24 @@ def _checked(field: _Field, value: Any) -> Any:
             or (rule.least is not None and value < rule.least)
             or (rule.most is not None and value > rule.most)
         ):
-            raise ActInvalid(f"{name} is {value!r}: it takes a whole number{_range(rule)}")
+            raise ActInvalid(f"{about} is {value!r}: it takes a whole number{_range(rule)}")
     elif field.type_ is bool:
         if not isinstance(value, bool):
-            raise ActInvalid(f"{name} is {value!r}: it takes true or false")
+            raise ActInvalid(f"{about} is {value!r}: it takes true or false")
     elif field.type_ is str:
-        if not is_storable_text(value):
-            raise ActInvalid(f"{name} is {_short(value)}: it takes {STORABLE_TEXT}")
+        if not is_storable_text(value, rule.most_characters):
+            takes = STORABLE_TEXT.replace(str(_MOST_TEXT), str(rule.most_characters))
+            raise ActInvalid(f"{about} is {_short(value)}: it takes {takes}")
     elif not isinstance(value, Mapping) or not all(
         is_storable_text(text) for pair in value.items() for text in pair
     ):
-        raise ActInvalid(f"{name} is {_short(value)}: it takes an object whose values are text")
+        raise ActInvalid(f"{about} is {_short(value)}: it takes an object whose values are text")
     return value
 
 
-def is_storable_text(value: object) -> bool:
+def is_storable_text(value: object, most_characters: int = _MOST_TEXT) -> bool:
     """Return whether PostgreSQL can store a value: text without NUL, and in UTF-8, so without lone surrogates."""
-    if not isinstance(value, str) or "\0" in value or len(value) > _MOST_TEXT:
+    if not isinstance(value, str) or "\0" in value or len(value) > most_characters:
         return False
     try:
         value.encode()
@@ -173,7 +185,7 @@ def _range(rule: Rule) -> str:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    text = repr(value[:80] if isinstance(value, str) else value)
     return text if len(text) <= 80 else f"{text[:77]}…"
 
 

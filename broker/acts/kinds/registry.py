@@ -6,18 +6,24 @@ from typing import Any, Final
 
 from broker.acts.kinds.base import ActKind
 from broker.acts.kinds.cursors.bookmarks import CreateBookmark, DeleteBookmark
+from broker.acts.kinds.cursors.dead_letter import SendToDeadLetters
 from broker.acts.kinds.cursors.expire import Expire
 from broker.acts.kinds.cursors.reset import Reset
 from broker.acts.kinds.cursors.skip import Clear, Skip, SkipOne
 from broker.acts.kinds.cursors.undo import Undo
 from broker.acts.kinds.logged import LOGGED
+from broker.acts.kinds.namespaces.namespaces import CreateNamespace, DeleteNamespace
 from broker.acts.kinds.parameters import ActInvalid
+from broker.acts.kinds.pipeline.runs import CancelJob, ContinueJob, RunJob
+from broker.acts.kinds.pipeline.schedules import ScheduleJob, UnscheduleJob
 from broker.acts.kinds.subscriptions.consumers import Disconnect, Redeliver
 from broker.acts.kinds.subscriptions.pause import Pause, Resume
 from broker.acts.kinds.subscriptions.redrive import Redrive
 from broker.acts.kinds.subscriptions.subscriptions import CreateSubscription, DeleteSubscription
+from broker.acts.kinds.topics.compaction import Compact, DeleteCompaction
 from broker.acts.kinds.topics.create import CreateTopic
 from broker.acts.kinds.topics.partitions import UpdatePartitions
+from broker.acts.kinds.topics.publish import Publish
 from broker.acts.kinds.topics.set_policies import SetNamespacePolicies, SetTopicPolicies
 from broker.acts.kinds.topics.topics import DeleteTopic, TerminateTopic, TruncateTopic, UnloadTopic
 
@@ -38,15 +44,26 @@ _ALL: Final[tuple[ActKind[Any], ...]] = (
     DeleteSubscription(),
     CreateBookmark(),
     DeleteBookmark(),
+    SendToDeadLetters(),
     Redrive(),
     SetNamespacePolicies(),
     SetTopicPolicies(),
+    Publish(),
+    CreateNamespace(),
+    DeleteNamespace(),
     CreateTopic(),
     UpdatePartitions(),
+    Compact(),
+    DeleteCompaction(),
     TerminateTopic(),
     TruncateTopic(),
     UnloadTopic(),
     DeleteTopic(),
+    RunJob(),
+    ContinueJob(),
+    CancelJob(),
+    ScheduleJob(),
+    UnscheduleJob(),
     *LOGGED,
 )
 
@@ -54,7 +71,7 @@ KINDS: Final = {kind.name: kind for kind in _ALL}
 
 
 def find_kind(name: str) -> ActKind[Any]:
-    """Find a kind by name. Raises ActInvalid if there is none; the message lists the kinds that can be requested."""
+    """Return the kind of that name. If there is none, raises ActInvalid, which lists those that can be requested."""
     kind = KINDS.get(name)
     if kind is None:
         known = ", ".join(each.name for each in _ALL if each.can_be_requested)

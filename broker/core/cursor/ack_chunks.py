@@ -217,7 +217,7 @@ class AckChunks:
                 self.forget_set(key, entry_id)
 
     def touches(self, key: int, after: Position, through: Position) -> bool:
-        """Whether any entry of the chunk lies in (after, through]."""
+        """Return whether any entry of the chunk lies in (after, through]."""
         ledger_id, chunk = chunk_of(key)
         low, high = _clip(ledger_id, chunk << CHUNK_SHIFT, after, through)
         return low <= high

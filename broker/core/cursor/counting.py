@@ -95,7 +95,7 @@ def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other:
 
 
 def acked_only_in_simple(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
-    """Like `acked_only_in`, for an `other` without acks beyond its mark-delete and a `one` with known totals.
+    """Do the same as `acked_only_in`, for an `other` without acks beyond its mark-delete and a `one` with known totals.
 
     Walks the holes on one side of `other`'s mark-delete at most. Raises IndexMissing.
     """

@@ -103,7 +103,7 @@ class Cursor:
         return self._ledgers.total_bytes - self._bytes
 
     def is_acked(self, position: Position) -> bool:
-        """Whether the entry is wholly acked."""
+        """Return whether the entry is wholly acked."""
         return position <= self._mark_delete or self._acked.has(*position)
 
     def remaining_of(self, position: Position) -> int | None:

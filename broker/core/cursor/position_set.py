@@ -61,6 +61,18 @@ class PositionSet:
         self._count += 1
         return True
 
+    def add_run(self, ledger_id: int, first: int, last: int) -> None:
+        """Add the entries `first` to `last` of a ledger. Linear in the blocks."""
+        for base in range(first & ~_BLOCK_MASK, last + 1, BLOCK_ENTRIES):
+            key = block_key(ledger_id, base)
+            below, above = max(first - base, 0), min(last - base, _BLOCK_MASK) + 1
+            old = self._blocks.get(key)
+            new = (old or 0) | (1 << above) - (1 << below)
+            if old is None:
+                self._new_block(key)
+            self._blocks[key] = new
+            self._count += new.bit_count() - (old or 0).bit_count()
+
     def discard(self, position: Position) -> bool:
         """Remove a position. False if it was not in the set."""
         ledger_id, entry_id = position

@@ -27,7 +27,7 @@ class OverlayRecorder:
         self.is_dirty = False  # has acks that are not stored yet
 
     def has_passed(self, position: Position) -> bool:
-        """Whether the act acked this whole entry, beyond mark-delete.
+        """Return whether the act acked this whole entry, beyond mark-delete.
 
         After the act, no consumer is sent such an entry, so an ack of it comes from a consumer that received it before.
         A batch that the act acked only in part does not count: its ack may come from a consumer that received only the

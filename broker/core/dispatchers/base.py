@@ -190,13 +190,13 @@ class Dispatcher(Protocol):
         """Change the limits on unacked messages; 0 = no limit. Exclusive and Failover have none."""
 
     def can_send(self) -> bool:
-        """Whether entries may be sent to any consumer."""
+        """Return whether entries may be sent to any consumer."""
 
     def next_read(self) -> ReadPlan | None:
         """Return what to read now, or None if nothing could be sent. Replaces a plan that is not assigned yet."""
 
     def is_current(self, plan: ReadPlan) -> bool:
-        """Whether the plan can still be assigned.
+        """Return whether the plan can still be assigned.
 
         False after it was assigned, replaced by another plan, overtaken by a rewind, or after the last consumer left.
         """
@@ -220,10 +220,10 @@ class Dispatcher(Protocol):
         """
 
     def has_pending(self, consumer: DispatchConsumer, position: Position) -> bool:
-        """Whether `consumer` was sent the entry and has not acked it."""
+        """Return whether `consumer` was sent the entry and has not acked it."""
 
     def is_pending(self, position: Position) -> bool:
-        """Whether the entry is pending at any consumer."""
+        """Return whether the entry is pending at any consumer."""
 
     def acked(
         self, position: Position, messages: int, completed: bool, consumer: DispatchConsumer | None = None

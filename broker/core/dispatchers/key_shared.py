@@ -1,8 +1,9 @@
-"""Key_Shared: one consumer at a time gets the entries of a key, in order, and a key that waits stops no other key.
+"""Key_Shared: one consumer at a time gets the entries of a key, in order. A key that waits does not stop other keys.
 
-The selector names the owner of each slot. A consumer with pending entries of a slot keeps the slot until they are
-acked or taken back, or it leaves. If it is not the owner any more, the slot is *draining* and its next entries wait.
-This one rule covers joins and leaves. It is checked in the step that records the pending ack.
+The selector names the owner of each slot. A consumer with pending entries of a slot keeps the slot until it has acked
+them, the broker takes them back, or the consumer leaves. If the consumer no longer owns the slot, the slot is
+*draining* and its next entries wait. This one rule covers joins and leaves. It is checked where the pending ack is
+recorded.
 """
 
 from __future__ import annotations
@@ -58,13 +59,16 @@ class WaitingSlot:
     """A slot whose entries wait for one consumer."""
 
     slot: int
-    consumer: DispatchConsumer  # at which its earlier entries are pending; if none are, its owner
+    consumer: DispatchConsumer  # has the pending entries of the slot or, if there are none, owns it
     waiting_entries: int
-    is_draining: bool  # the consumer does not own the slot any more
+    is_draining: bool  # the consumer no longer owns the slot
 
 
 class KeySharedDispatcher(MultipleActiveDispatcher):
-    """`policy` is the mode and the ordering flag that every consumer must ask for. Each has its own sticky ranges."""
+    """The dispatcher of one Key_Shared subscription.
+
+    Every consumer must ask for the mode and the ordering flag of `policy`. Sticky ranges differ by consumer.
+    """
 
     kind: ClassVar = SubscriptionType.KEY_SHARED
 
@@ -98,11 +102,11 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._pending_at: dict[int, DispatchConsumer] = {}  # slot → where its entries are pending
         self._pending_entries: dict[int, int] = {}  # slot → number of pending entries
         self._waiting: dict[int, int] = {}  # slot → entries in the replay set
-        self._chunk_of: dict[Position, str] = {}  # position → uuid, of replays that follow a sent chunk
+        self._chunk_of: dict[Position, str] = {}  # waiting chunk → uuid of its message, which is partly sent
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
-        """In the order in which they attached."""
+        """The connected consumers, in the order in which they attached."""
         return self._consumers
 
     # -- for reports ---------------------------------------------------------------------------------------------
@@ -145,7 +149,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
             return None
         slot = max(self._waiting, key=self._waiting.__getitem__)
         owner = self._selector.select(slot)
-        consumer = self._pending_at.get(slot, owner)
+        consumer = owner if self.policy.allow_out_of_order else self._pending_at.get(slot, owner)
         if consumer is None:
             return None  # sticky ranges that no consumer covers
         return WaitingSlot(
@@ -158,7 +162,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- joins and leaves ----------------------------------------------------------------------------------------
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
-        """Add a consumer. Raises SubscriptionBusy too if its mode or flag differs from the connected consumers'."""
+        """Add a consumer. Also raises SubscriptionBusy if its mode or flag differs from the connected consumers'."""
         if wanted is self.kind and not self.policy.same_mode(consumer.key_shared):
             raise SubscriptionBusy(
                 f"{len(self._consumers)} consumers are connected with another Key_Shared mode or ordering flag"
@@ -186,13 +190,13 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
 
     def _forget_all(self) -> None:
         super()._forget_all()
-        for account in (self._slots, self._pending_at, self._pending_entries, self._waiting, self._chunk_of):
-            account.clear()
+        for table in (self._slots, self._pending_at, self._pending_entries, self._waiting, self._chunk_of):
+            table.clear()
 
     # -- replay --------------------------------------------------------------------------------------------------
 
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        """ANYBODY counts as reading ahead: its entries may belong to a consumer that cannot take them now."""
+        """Limit ANYBODY as reading ahead is limited: a consumer that cannot take entries now may own its entries."""
         return [
             (ANYBODY, min(limit, self._look_ahead_left())),
             *(
@@ -213,14 +217,14 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._replay.add(position, self._queue_of(position))
 
     def _queue_of(self, position: Position) -> int:
-        """Return the replay queue for a position: of the consumer that may get it, else the slot's own, below 0."""
+        """Return the replay queue for a position: the key of the consumer that may get it now, else -1 - slot."""
         slot = self._slots[_packed(position)]
         uuid = self._chunk_of.get(position)
         consumer = self._chunk_owner(uuid, slot) or self._target(slot)
         return -1 - slot if consumer is None else consumer.key
 
     def _target(self, slot: int) -> DispatchConsumer | None:
-        """Return the consumer that may get entries of a slot. None while it drains elsewhere, or if it has no owner."""
+        """Return the consumer that may get entries of a slot, or None if the slot is draining or has no owner."""
         owner = self._selector.select(slot)
         if self.policy.allow_out_of_order:
             return owner
@@ -230,7 +234,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     def _chunk_owner(self, uuid: str | None, slot: int) -> DispatchConsumer | None:
         """Return the consumer at which the earlier chunks of the message are pending, or None.
 
-        It could never ack them if the rest waited for the slot to drain, so it gets the rest.
+        That consumer gets the other chunks too. If they waited for the slot to drain, it could never ack the message.
         """
         owner = None if uuid is None else self._chunks.get(uuid)
         if owner is None or (self._pending_at.get(slot) is not owner and not self.policy.allow_out_of_order):
@@ -277,7 +281,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- pending entries by slot ----------------------------------------------------------------------------------
 
     def _add_pending(self, consumer: DispatchConsumer, slot: int) -> None:
-        self._pending_at[slot] = consumer  # with allow_out_of_order the last of several; never used then
+        self._pending_at[slot] = consumer  # may be one of several with allow_out_of_order, which ignores it
         self._pending_entries[slot] = self._pending_entries.get(slot, 0) + 1
 
     def _released(self, position: Position) -> None:
@@ -314,11 +318,11 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         for entry in entries:
             position, uuid = entry.position, entry.chunk_uuid
             slot = entry.slot or slot_of_position(position)
-            knows = replays and _packed(position) in self._slots
+            is_known = replays and _packed(position) in self._slots
             self._slots[_packed(position)] = slot
             consumer = None if uuid is None else self._chunk_owner(uuid, slot)
             if consumer is None:
-                behind = (slot in stuck and stuck[slot] < position) or (not knows and slot in waiting)
+                behind = (slot in stuck and stuck[slot] < position) or (not is_known and slot in waiting)
                 consumer = None if behind else self._target(slot)
             if consumer is None or not consumer.available:
                 stuck.setdefault(slot, position)
@@ -334,7 +338,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         return spent
 
     def _missing(self, entries: Sequence[E]) -> dict[int, Position]:
-        """Return, by slot, the first position of a REPLAY plan that the read did not bring: none may overtake it."""
+        """Return, by slot, the first position of a REPLAY plan that the read did not bring."""
         brought = {entry.position for entry in entries}
         missing: dict[int, Position] = {}
         for position in sorted(self._reading - brought):

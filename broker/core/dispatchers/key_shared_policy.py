@@ -20,7 +20,7 @@ class KeySharedPolicy:
     allow_out_of_order: bool = False  # a key may be at two consumers for a while when one joins or leaves
 
     def same_mode(self, other: KeySharedPolicy) -> bool:
-        """Whether consumers with these two policies may share a subscription."""
+        """Return whether consumers with these two policies may share a subscription."""
         return (self.sticky, self.allow_out_of_order) == (other.sticky, other.allow_out_of_order)
 
     def check(self) -> None:

@@ -29,7 +29,7 @@ class PendingAcks:
         return position[1] in self._ledgers.get(position[0], ())
 
     def __iter__(self) -> Iterator[Position]:
-        """Ascending."""
+        """Yield the positions, ascending."""
         for ledger_id in sorted(self._ledgers):
             for entry_id in sorted(self._ledgers[ledger_id]):
                 yield Position(ledger_id, entry_id)
@@ -124,3 +124,18 @@ class PendingAcks:
                     yield ledger_id, first, last
                 first = last = entry_id
             yield ledger_id, first, last
+
+    def deliveries(self) -> Iterator[tuple[int, int, int, int]]:
+        """Yield runs of neighbours delivered at one time (ledger_id, first, last, delivered_ms), ascending. Linear."""
+        for ledger_id in sorted(self._ledgers):
+            entries = self._ledgers[ledger_id]
+            first = last = delivered_ms = -1
+            for entry_id in sorted(entries):
+                each_ms = entries[entry_id] >> _MESSAGES_BITS
+                if entry_id == last + 1 and each_ms == delivered_ms:
+                    last = entry_id
+                    continue
+                if first >= 0:
+                    yield ledger_id, first, last, delivered_ms
+                first, last, delivered_ms = entry_id, entry_id, each_ms
+            yield ledger_id, first, last, delivered_ms

@@ -1,4 +1,4 @@
-"""AUTO_SPLIT when `ring_points` is 0: a new consumer takes half of the largest range, not points on a hash ring."""
+"""The slot selector of AUTO_SPLIT without a hash ring: a new consumer takes half of the largest range."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RangeSplit:
 
     def __init__(self) -> None:
         self._ends: list[int] = []  # last slots, ascending
-        self._owners: list[DispatchConsumer] = []  # owner of the range that ends at the same index of `_ends`
+        self._owners: list[DispatchConsumer] = []  # in the order of `_ends`
 
     def select(self, slot: int) -> DispatchConsumer | None:
         """Return the owner of the slot, or None if there are no consumers."""
@@ -36,10 +36,9 @@ class RangeSplit:
             self._ends, self._owners = [SLOTS - 1], [consumer]
             return
         starts = [0, *(end + 1 for end in self._ends[:-1])]
-        size, at = max(
-            (end - start + 1, -at) for at, (start, end) in enumerate(zip(starts, self._ends, strict=True))
-        )
-        at = -at
+        sizes = [end - start + 1 for start, end in zip(starts, self._ends, strict=True)]
+        size = max(sizes)
+        at = sizes.index(size)  # the lowest of equally large ranges
         if size < 2:
             raise ConsumerAssignFailed(f"each of the {SLOTS} hash slots has its own consumer; disconnect one")
         self._ends.insert(at, starts[at] + size // 2 - 1)

@@ -48,7 +48,7 @@ class ReplayQueues:
         return len(self._where)
 
     def has(self, queue: int) -> bool:
-        """Whether a bound queue has entries."""
+        """Return whether a bound queue has entries."""
         return queue in self._bound
 
     def add(self, position: Position, queue: int = ANYBODY) -> None:

@@ -126,7 +126,7 @@ class SingleActiveDispatcher:
         return [Assignment(consumer=consumer, entries=taken)], left
 
     def _wants(self, entry: Deliverable) -> bool:
-        """Whether the consumer asked for the entry's hash range. Other entries are passed over and stay unacked."""
+        """Return whether the consumer asked for the entry's hash range. Other entries are skipped and stay unacked."""
         if self._ranges is None:
             return True
         return self._ranges.select(entry.slot or slot_of_position(entry.position)) is not None
@@ -142,14 +142,14 @@ class SingleActiveDispatcher:
         return True
 
     def has_pending(self, consumer: DispatchConsumer, position: Position) -> bool:
-        """Whether the position is at or before the last entry sent to this consumer.
+        """Return whether the position is at or before the last entry sent to this consumer.
 
         The cursor knows whether it is acked.
         """
         return consumer is self._active and position <= self._sent_through
 
     def is_pending(self, position: Position) -> bool:
-        """Whether the position is at or before the last entry sent. The cursor knows whether it is acked."""
+        """Return whether the position is at or before the last entry sent. The cursor knows whether it is acked."""
         return self._active is not None and position <= self._sent_through
 
     def acked(
@@ -179,7 +179,7 @@ class SingleActiveDispatcher:
         return []
 
     def redelivery_count(self, position: Position) -> int:
-        """Always 0: Exclusive and Failover do not count redeliveries."""
+        """Return 0: Exclusive and Failover do not count redeliveries."""
         return 0
 
     def moved(self, mark_delete: Position) -> None:

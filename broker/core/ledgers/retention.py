@@ -18,7 +18,7 @@ class Retention:
     size_bytes: int  # of all ledgers of the topic together
 
     def lets_go(self, ledger: LedgerInfo, *, kept_bytes: int, now_ms: int) -> bool:
-        """Whether this ledger, the oldest of `kept_bytes` bytes of ledgers, exceeds the time or the size."""
+        """Return whether this ledger, the oldest of `kept_bytes` bytes of ledgers, exceeds the time or the size."""
         if not ledger.entries:
             return True
         return (0 <= self.time_ms < now_ms - ledger.last_append_ms) or 0 <= self.size_bytes <= kept_bytes

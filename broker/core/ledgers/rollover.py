@@ -20,7 +20,7 @@ class RolloverPolicy:
 
 
 def must_roll(info: LedgerInfo, policy: RolloverPolicy, now_ms: int) -> bool:
-    """Whether the next append needs a new ledger. An empty ledger is never full."""
+    """Return whether the next append needs a new ledger. An empty ledger is never full."""
     if not info.entries:
         return False
     age_ms = now_ms - info.opened_ms

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+from broker.core.counted import counted
 from broker.core.errors import ProducerBusy, ProducerFenced
 
 __all__ = ["OUTBOX_PRODUCER", "AccessMode", "Admission", "admission", "next_epoch"]
@@ -12,7 +13,7 @@ __all__ = ["OUTBOX_PRODUCER", "AccessMode", "Admission", "admission", "next_epoc
 OUTBOX_PRODUCER: Final = "vela-outbox"  # the producer that moves the outbox; a client must not take its name
 
 _HIGHEST_EPOCH: Final = 2**63 - 1  # the highest that PostgreSQL can store
-_EPOCH_AFTER_HIGHEST: Final = 2**62  # no count of exclusive producers comes near it
+_EPOCH_AFTER_HIGHEST: Final = 2**62  # counting from 0 never gets near it
 
 
 class AccessMode(Enum):
@@ -50,20 +51,24 @@ def admission(
     epoch that the client says it got when it was last connected. Clients get epochs from the broker only, so an epoch
     lower or higher than the topic's belongs to a producer that lost the topic.
 
-    Raises ProducerBusy if a Shared producer finds the topic taken or waited for, and ProducerFenced if an exclusive
-    one finds others or comes back after another owner.
+    Raises ProducerBusy if a Shared producer finds an exclusive one attached or waiting. Raises ProducerFenced if an
+    Exclusive producer finds any other, or if a producer comes back with another epoch than the topic's.
     """
     taken = exclusive is not None or producers > 0
     if mode is AccessMode.SHARED:
-        if exclusive is not None or waiting:
-            state = "has" if exclusive is not None else "is reserved for"
-            raise ProducerBusy(
-                f"{topic} {state} an exclusive producer; close it, or wait until it has closed"
-            )
+        if exclusive is not None:
+            raise ProducerBusy(f"{topic} has the exclusive producer {exclusive}; wait until it has closed")
+        if waiting:
+            raise ProducerBusy(f"{topic} is reserved: a producer waits for exclusive access; close it first")
         return Admission.JOIN
     if mode is AccessMode.EXCLUSIVE and (taken or waiting):
-        other = f"the exclusive producer {exclusive}" if exclusive is not None else f"{producers} producers"
-        raise ProducerFenced(f"{topic} already has {other if taken else 'producers that wait for it'}")
+        if exclusive is not None:
+            other = f"the exclusive producer {exclusive}"
+        elif producers:
+            other = counted(producers, "producer", "producers")
+        else:
+            other = f"{counted(waiting, 'producer', 'producers')} waiting for exclusive access"
+        raise ProducerFenced(f"{topic} already has {other}")
     if mode is AccessMode.WAIT_FOR_EXCLUSIVE and taken:
         return Admission.WAIT
     if known_epoch is not None and topic_epoch is not None and known_epoch != topic_epoch:
@@ -78,9 +83,8 @@ def admission(
 def next_epoch(topic_epoch: int | None, known_epoch: int | None) -> int:
     """Return the epoch of a producer that gets the topic to itself.
 
-    A producer that comes back with the topic's own epoch keeps it. Every other producer gets an epoch that no producer
-    had before. An earlier version stored the epoch that a client claimed, so a topic may be left with the highest one:
-    its epochs continue from the middle of the range.
+    A producer that comes back with the topic's own epoch keeps it. Every other producer gets the next one. After the
+    highest epoch, which only a topic of an earlier version can have, epochs continue from the middle of the range.
     """
     if topic_epoch is None:
         return 0

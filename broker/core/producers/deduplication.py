@@ -38,7 +38,7 @@ class Progress:
     chunk_id: int = -1  # of its last chunk
 
     def covers(self, mark: Mark) -> bool:
-        """Whether the whole entry is at or below this progress.
+        """Return whether the whole entry is at or below this progress.
 
         Pulsar compares the first message of a batch only. It confirms and discards the new messages in a batch that
         begins with an old one. Clients that send the same batches again, as Pulsar's do, see no difference.
@@ -67,7 +67,7 @@ class DuplicateFilter:
         self._stored: dict[str, Progress] = {}
 
     def admit(self, name: str, mark: Mark) -> Verdict:
-        """Say whether a send is new. A new one counts as pushed from now on."""
+        """Return whether a send is new. A new one counts as pushed from now on."""
         pushed = self._pushed.get(name)
         if pushed is None:
             pushed = self._pushed[name] = Progress()
@@ -90,12 +90,12 @@ class DuplicateFilter:
                 each.take(mark)
 
     def is_stored(self, name: str, mark: Mark) -> bool:
-        """Whether the entry is in the log."""
+        """Return whether the entry is in the log."""
         stored = self._stored.get(name)
         return stored is not None and stored.covers(mark)
 
     def is_settled(self, name: str) -> bool:
-        """Whether everything pushed under the name is stored."""
+        """Return whether everything pushed under the name is stored."""
         return self._pushed.get(name, _NOTHING) == self._stored.get(name, _NOTHING)
 
     def last_stored(self, name: str) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from broker.core.errors import IncompatibleSchema
 
-__all__ = ["AvroType", "parse", "unreadable"]
+__all__ = ["AvroType", "Definition", "parse", "why_unreadable"]
 
 AvroType = str | Mapping[str, Any] | list[Any]
 
@@ -25,7 +25,7 @@ _COMPLEX: Final = _NAMED | {"array", "map"}
 _MOST_NESTED: Final = 100
 
 
-class _Definition:
+class Definition:
     """One parsed definition: its root, and its named types by every name that can refer to them."""
 
     __slots__ = ("named", "root")
@@ -34,126 +34,130 @@ class _Definition:
         self.named: dict[str, Mapping[str, Any]] = {}
         self.root = root
 
-    def resolve(self, each: AvroType) -> AvroType:
+    def resolve(self, schema: AvroType) -> AvroType:
         """Return the definition of a name, and anything else unchanged."""
-        if isinstance(each, str) and each not in _PRIMITIVES:
-            return self.named[each]
-        return each
+        if isinstance(schema, str) and schema not in _PRIMITIVES:
+            return self.named[schema]
+        return schema
 
 
-def parse(data: bytes) -> _Definition:
+def parse(data: bytes) -> Definition:
     """Parse a definition that a client sent. Raises IncompatibleSchema if it is not valid."""
     try:
         root = json.loads(data)
     except (ValueError, RecursionError):
         raise IncompatibleSchema("the schema is not JSON; send an Avro definition") from None
-    definition = _Definition(root)
-    _collect(definition, root, "", 0)
-    _require_known(definition, root, 0)
+    definition = Definition(root)
+    definition.root = _collect(definition, root, "", 0)
+    _require_known(definition, definition.root)
     return definition
 
 
-def unreadable(reader: _Definition, writer: _Definition) -> str | None:
-    """Say why `reader` cannot read data of `writer`; None = it can."""
+def why_unreadable(reader: Definition, writer: Definition) -> str | None:
+    """Return why `reader` cannot read data that was written with `writer`, or return None if it can."""
     return _mismatch(_Pair(reader, writer), reader.root, writer.root, "the schema")
 
 
-def _kind(each: AvroType) -> str:
-    if isinstance(each, str):
-        return each
-    if isinstance(each, list):
+def _kind(schema: AvroType) -> str:
+    if isinstance(schema, str):
+        return schema
+    if isinstance(schema, list):
         return "union"
-    kind = str(each["type"])
+    kind = str(schema["type"])
     return "record" if kind == "error" else kind
 
 
-def _inner(each: AvroType) -> AvroType:
+def _inner(schema: AvroType) -> AvroType:
     """Return the type inside one that only wraps it: {"type": {"type": "map", …}}, {"type": "a.defined.Name"}."""
-    while isinstance(each, Mapping):
-        kind = each.get("type")
+    while isinstance(schema, Mapping):
+        kind = schema.get("type")
         if not isinstance(kind, Mapping | list) and (kind in _PRIMITIVES or kind in _COMPLEX):
             break
-        each = kind if isinstance(kind, Mapping | list) else str(kind)
-    return each
+        schema = kind if isinstance(kind, Mapping | list) else str(kind)
+    return schema
 
 
-def _full_name(each: Mapping[str, Any], namespace: str) -> tuple[str, str]:
+def _full_name(schema: Mapping[str, Any], namespace: str) -> tuple[str, str]:
     """Return the full name of a named type and the namespace inside it."""
-    name = str(each.get("name", ""))
+    name = str(schema["name"])
     if "." in name:
         return name, name.rpartition(".")[0]
-    inside = str(each.get("namespace") or namespace)
+    inside = str(schema.get("namespace") or namespace)
     return (f"{inside}.{name}" if inside else name), inside
 
 
-def _collect(definition: _Definition, each: AvroType, namespace: str, depth: int) -> None:
-    """Collect the named types. Raises IncompatibleSchema if the definition is not valid."""
+def _collect(definition: Definition, schema: AvroType, namespace: str, depth: int) -> AvroType:
+    """Collect the named types, and return the schema with full names in place of short ones.
+
+    Raises IncompatibleSchema if the definition is not valid.
+    """
     if depth > _MOST_NESTED:
         raise IncompatibleSchema(f"the schema is nested deeper than {_MOST_NESTED}")
-    if isinstance(each, str):
-        return
-    if isinstance(each, list):
-        for branch in each:
-            _collect(definition, branch, namespace, depth + 1)
-        return
-    if not isinstance(each, Mapping) or "type" not in each:
-        raise IncompatibleSchema(f"{json.dumps(each)[:80]} is not an Avro type")
-    kind = each["type"]
-    if isinstance(kind, Mapping | list):
-        _collect(definition, kind, namespace, depth + 1)
-        return
+    if isinstance(schema, str):
+        # A short name means the type of the enclosing namespace, if it has one of this name.
+        full = f"{namespace}.{schema}"
+        return full if full in definition.named and schema not in _PRIMITIVES else schema
+    if isinstance(schema, list):
+        return [_collect(definition, branch, namespace, depth + 1) for branch in schema]
+    if not isinstance(schema, dict) or "type" not in schema:
+        raise IncompatibleSchema(f"{json.dumps(schema)[:80]} is not an Avro type")
+    kind = schema["type"]
+    if isinstance(kind, dict | list) or (isinstance(kind, str) and kind not in _PRIMITIVES | _COMPLEX):
+        schema["type"] = _collect(definition, kind, namespace, depth + 1)
+        return schema
     if kind in _NAMED:
-        full, namespace = _full_name(each, namespace)
-        if not full:
+        if not schema.get("name"):
             raise IncompatibleSchema(f"a {kind} of the schema has no name")
-        definition.named[full] = definition.named[full.rpartition(".")[2]] = each
+        full, namespace = _full_name(schema, namespace)
+        definition.named[full] = definition.named[full.rpartition(".")[2]] = schema
     if kind in ("record", "error"):
-        fields = each.get("fields")
+        fields = schema.get("fields")
         if not isinstance(fields, list):
-            raise IncompatibleSchema(f"record {each['name']} of the schema has no fields")
+            raise IncompatibleSchema(f"record {schema['name']} of the schema has no fields")
         for one in fields:
-            if not isinstance(one, Mapping) or "type" not in one or not isinstance(one.get("name"), str):
-                raise IncompatibleSchema(f"a field of record {each['name']} has no name or type")
-            _collect(definition, one["type"], namespace, depth + 1)
+            if not isinstance(one, dict) or "type" not in one or not isinstance(one.get("name"), str):
+                raise IncompatibleSchema(f"a field of record {schema['name']} has no name or type")
+            one["type"] = _collect(definition, one["type"], namespace, depth + 1)
     elif kind == "enum":
-        if not isinstance(each.get("symbols"), list):
-            raise IncompatibleSchema(f"enum {each['name']} of the schema has no symbols")
+        if not isinstance(schema.get("symbols"), list):
+            raise IncompatibleSchema(f"enum {schema['name']} of the schema has no symbols")
     elif kind == "array":
-        _collect(definition, each.get("items", {}), namespace, depth + 1)
+        schema["items"] = _collect(definition, schema.get("items", {}), namespace, depth + 1)
     elif kind == "map":
-        _collect(definition, each.get("values", {}), namespace, depth + 1)
+        schema["values"] = _collect(definition, schema.get("values", {}), namespace, depth + 1)
+    return schema
 
 
-def _require_known(definition: _Definition, each: AvroType, depth: int) -> None:
+def _require_known(definition: Definition, schema: AvroType) -> None:
     """Raise IncompatibleSchema if a name has no definition."""
-    each = _inner(each)
-    if isinstance(each, str):
-        if each not in _PRIMITIVES and each not in definition.named:
-            raise IncompatibleSchema(f"{each} is not an Avro type, and the schema does not define it")
+    schema = _inner(schema)
+    if isinstance(schema, str):
+        if schema not in _PRIMITIVES and schema not in definition.named:
+            raise IncompatibleSchema(f"{schema} is not an Avro type, and the schema does not define it")
         return
     parts: list[AvroType]
-    if isinstance(each, list):
-        parts = each
+    if isinstance(schema, list):
+        parts = schema
     else:
-        kind = _kind(each)
+        kind = _kind(schema)
         if kind == "record":
-            parts = [one["type"] for one in each["fields"]]
+            parts = [one["type"] for one in schema["fields"]]
         elif kind in ("array", "map"):
-            parts = [each["items" if kind == "array" else "values"]]
+            parts = [schema["items" if kind == "array" else "values"]]
         elif kind in ("enum", "fixed"):
             parts = []
         else:
             parts = [kind]
     for part in parts:
-        _require_known(definition, part, depth + 1)
+        _require_known(definition, part)
 
 
 class _Pair:
-    """A reader, a writer and the pairs of records compared so far. Definitions may be recursive."""
+    """A reader, a writer, and the result for each pair of records compared so far, since records may be recursive."""
 
     __slots__ = ("compared", "reader", "writer")
 
-    def __init__(self, reader: _Definition, writer: _Definition) -> None:
+    def __init__(self, reader: Definition, writer: Definition) -> None:
         self.reader = reader
         self.writer = writer
         self.compared: dict[tuple[int, int], str | None] = {}
@@ -210,7 +214,7 @@ def _candidates(pair: _Pair, union: list[Any], writer: AvroType) -> list[AvroTyp
 
 
 def _same_name(reader: Mapping[str, Any], writer: Mapping[str, Any]) -> bool:
-    """Whether the unqualified names are equal, or one of the reader's aliases matches."""
+    """Return whether the unqualified names are equal, or one of the reader's aliases matches."""
     written = str(writer["name"]).rpartition(".")[2]
     names = [reader["name"], *(reader.get("aliases") or ())]
     return any(str(name).rpartition(".")[2] == written for name in names)
@@ -228,7 +232,7 @@ def _record_mismatch(
 ) -> str | None:
     key = (id(reader), id(writer))
     if key not in pair.compared:
-        pair.compared[key] = None  # during the comparison: a definition may contain itself
+        pair.compared[key] = None  # a record that contains itself is readable if its other fields are
         pair.compared[key] = _field_mismatch(pair, reader, writer, where)
     return pair.compared[key]
 

@@ -103,7 +103,7 @@ def _why_unreadable(reader: SchemaDefinition, writer: SchemaDefinition) -> str |
     if reader.is_same(writer):
         return None
     if reader.type in _RECORDS:
-        return avro_resolution.unreadable(
+        return avro_resolution.why_unreadable(
             avro_resolution.parse(reader.data), avro_resolution.parse(writer.data)
         )
     if reader.type is SchemaType.KEY_VALUE:

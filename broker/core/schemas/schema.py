@@ -61,7 +61,7 @@ class SchemaDefinition:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def is_same(self, other: SchemaDefinition) -> bool:
-        """Whether both schemas mean the same. Names and properties do not count, except those of a KeyValue's parts."""
+        """Return whether both schemas mean the same. Names and properties count only in the parts of a KeyValue."""
         if self.type is not other.type or self.data != other.data:
             return False
         return self.type is not SchemaType.KEY_VALUE or _parts_named(self) == _parts_named(other)

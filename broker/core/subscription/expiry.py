@@ -20,7 +20,7 @@ class Use:
 
 
 def is_expired(use: Use, policies: Policies, now_ms: int) -> bool:
-    """Whether a subscription is expired: it had no consumer for `subscription_expiry_ms`."""
+    """Return whether a subscription is expired: it had no consumer for `subscription_expiry_ms`."""
     expiry_ms = policies.subscription_expiry_ms
     return expiry_ms > 0 and not use.consumers and now_ms - use.last_used_ms > expiry_ms
 
@@ -28,7 +28,7 @@ def is_expired(use: Use, policies: Policies, now_ms: int) -> bool:
 def is_inactive(
     subscriptions: Iterable[Use], policies: Policies, *, producers: int, last_used_ms: int, now_ms: int
 ) -> bool:
-    """Whether a topic may be deleted as inactive.
+    """Return whether a topic may be deleted as inactive.
 
     `last_used_ms` is when its last client left or its last message came.
     """

@@ -117,7 +117,7 @@ class FlowWindow:
             self._rows[at + 4] = max(0, self._rows[at + 4] - messages)
 
     def is_full(self, now_ms: int) -> bool:
-        """Whether it goes back the whole time."""
+        """Return whether it goes back the whole time."""
         return bool(self._rows) and now_ms - self._rows[0] >= WINDOW_MS
 
     def flow_since(self, at: int, sample: Sample) -> tuple[int, int, int]:

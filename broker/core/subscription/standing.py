@@ -30,6 +30,7 @@ _MOST_NOTABLE_S: Final = 60
 _LEAST_STAY_MS: Final = 30_000
 _STAYS: Final = 3  # a word stays for this many times what the change took
 _FORGET_ANCHOR_MS: Final = 3_600_000
+_LOOK_MS: Final = 1_000  # between two samples while anything happens
 
 
 class SubscriptionState(IntEnum):
@@ -60,7 +61,8 @@ class Verdict(NamedTuple):
 class Standing:
     """The judgement on one subscription. It takes about a kilobyte, so forget it while a subscription is idle.
 
-    Give it a sample each second while anything happens or waits. A pause of more than the window begins a new one.
+    Give it a sample each second while anything happens or waits, and otherwise at `look_again_ms`. If that sample is
+    late by more than the window, a new window begins.
     """
 
     __slots__ = (
@@ -81,6 +83,7 @@ class Standing:
         "_seen_ms",
         "_since_ms",
         "_version",
+        "_waits",
         "_window",
         "state",
     )
@@ -112,8 +115,20 @@ class Standing:
         """Whether time alone cannot change the word: it takes an ack, a message, or an operator."""
         return self.state in (SubscriptionState.STUCK, SubscriptionState.PAUSED)
 
+    @property
+    def look_again_ms(self) -> int:
+        """When it needs the next sample, if nothing changes before: until then time alone cannot change the word."""
+        soon_ms = self._seen_ms + _LOOK_MS
+        if self._waits:
+            return soon_ms
+        if not self._window.is_full(self._seen_ms):
+            return max(soon_ms, self._window.begin.at_ms + WINDOW_MS)
+        if self.state is SubscriptionState.IDLE:
+            return max(soon_ms, self._arrived_ms + _LONGEST_RECURRING_MS + 1)
+        return max(soon_ms, self._arrived_ms + self._arrival_gap.patience_ms(_IDLE_AFTER_MS))
+
     def is_forgettable(self, sample: Sample) -> bool:
-        """Whether it has been idle for so long that the next message begins a new story."""
+        """Return whether it has been idle for so long that the next message begins a new story."""
         return (
             self.state is SubscriptionState.IDLE
             and not sample.waiting_messages
@@ -123,7 +138,7 @@ class Standing:
     def look(self, sample: Sample) -> Verdict:
         """Judge again. Samples come in the order of their times."""
         state = self._judged(sample)
-        self._seen_ms = sample.now_ms
+        self._seen_ms, self._waits = sample.now_ms, sample.waiting_messages > 0
         if state is not SubscriptionState.DRAINING:
             self._drain_s = None
         self._say(state, sample.now_ms)
@@ -146,9 +161,10 @@ class Standing:
             self._skip(sample)
         if self.state is SubscriptionState.STUCK:
             return self._still_stuck(sample)
-        if abs(sample.now_ms - self._seen_ms) > WINDOW_MS:  # nobody looked, or the clock was set
-            self._begin(sample)
+        if not -WINDOW_MS <= sample.now_ms - self._seen_ms <= self.look_again_ms - self._seen_ms + WINDOW_MS:
+            self._begin(sample)  # nobody looked, or the clock was set
             return SubscriptionState.WATCHING
+        self._rest(sample)
         self._count(sample)
         self._window.add(sample)
         if sample.waiting_messages:
@@ -168,6 +184,7 @@ class Standing:
         self._ready, self._acked = sample.ready_messages, sample.acked_messages
         self._version = sample.cursor_version
         self._seen_ms = self._progress_ms = sample.now_ms
+        self._waits = sample.waiting_messages > 0
         self._lowest = self._highest = -1  # unknown
         self._lowest_ms = sample.now_ms
         self._highest_at = self._drains_from = self._window.begin
@@ -197,8 +214,16 @@ class Standing:
 
     # -- what happened since the last sample ---------------------------------------------------------------------
 
+    def _rest(self, sample: Sample) -> None:
+        """Fill the window with the time since the last sample in which nothing waited and nobody needed to look."""
+        rested_ms = sample.now_ms - _LOOK_MS
+        if not self._waits and rested_ms > self._seen_ms:
+            self._window.add(Sample(rested_ms, self._ready, self._acked, 0, self._version, False))
+
     def _count(self, sample: Sample) -> None:
         self._arrived(sample)
+        if not self._waits:  # what waits now, or was acked, has come since the last sample, some time ago
+            self._progress_ms = max(self._progress_ms, sample.now_ms - _LOOK_MS)
         if sample.acked_messages != self._acked:
             self._ack_gap.add(sample.now_ms - self._progress_ms)
             self._acked = sample.acked_messages

@@ -207,6 +207,7 @@ class ProducerSlot:
         try:
             request = self._request(event, producer)
         except BrokerError as error:
+            producer.refused(error)
             self._refuse(event.sequence_id, error)
             return
         size_bytes = len(request.data)

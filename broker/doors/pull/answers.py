@@ -54,11 +54,11 @@ class PullAnswers:
         self.reading: set[asyncio.Task[None]] = set()  # pulls that wait for the database
         self._encoded: tuple[PullAnswer | None, bytes] = (None, b"")
 
-    def begin(self, path: str, query: str, respond: Respond) -> PullInProgress | None:
+    def begin(self, path: str, query: str, respond: Respond, *, address: str = "") -> PullInProgress | None:
         """Answer a pull now and return None, or return the pull in progress. Raises nothing.
 
         `path` and `query` are percent-encoded, as the client sent them. The pull calls `respond` exactly once, unless
-        `leave` is called first.
+        `leave` is called first. `address` is the client's, for the console.
         """
         try:
             ready, why_not = self.broker.is_ready()
@@ -74,7 +74,7 @@ class PullAnswers:
         if isinstance(found, PullAnswer):
             respond(200, self.body(found))
             return None
-        pull = PullInProgress(self, respond)
+        pull = PullInProgress(self, respond, address)
         if found is None:
             pull.read(ask)
         else:
@@ -102,9 +102,10 @@ class PullAnswers:
 class PullInProgress:
     """A pull without an answer yet: it is parked, or reads from the database."""
 
-    __slots__ = ("_answers", "_parked", "_respond", "_task")
+    __slots__ = ("_address", "_answers", "_parked", "_respond", "_task")
 
-    def __init__(self, answers: PullAnswers, respond: Respond) -> None:
+    def __init__(self, answers: PullAnswers, respond: Respond, address: str) -> None:
+        self._address = address
         self._answers = answers
         self._respond: Respond | None = respond
         self._parked: ParkedPull | None = None
@@ -113,6 +114,7 @@ class PullInProgress:
     def park(self, parked: ParkedPull) -> None:
         """Respond when the broker answers the parked pull."""
         self._parked = parked
+        parked.address = self._address
         parked.answer.add_done_callback(self._woken)
 
     def read(self, ask: PullAsk) -> None:

@@ -55,12 +55,15 @@ class PullConnection(LimitedConnection):
         )
         self._is_output_full = False
         self._local_address = ""
+        self._address = ""  # of the client, with its port
         self._was_active = False  # whether a pull was answered since the idle timer was set
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
-        """Remember the local address of a new connection."""
+        """Remember both addresses of a new connection."""
         super().connectionMade()
         self._local_address = self.transport.getHost().host
+        client = self.transport.getPeer()
+        self._address = f"{client.host}:{client.port}"
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
         """Handle bytes of requests, cut anywhere."""
@@ -83,7 +86,7 @@ class PullConnection(LimitedConnection):
             self.request_arrived()
             at = head.end()
             path, _, query = head[1].decode("ascii").partition("?")
-            self._pull = self.factory.server.pulls.begin(path, query, self._respond)
+            self._pull = self.factory.server.pulls.begin(path, query, self._respond, address=self._address)
             if self._pull is not None or self._is_output_full:
                 self._waiting = data[at:]
                 return

@@ -60,7 +60,9 @@ class PullPages:
             name = TopicName.parse(parse_pull_topic(raw_path, QUEUES_PREFIX))
             queues = max(1, await self._broker.partition_count(name, create=False))
             return 200, json.dumps({"queues": queues}).encode()
-        return await self._pull(raw_path, query.decode("latin-1"), receive)
+        client = scope["client"]
+        address = f"{client[0]}:{client[1]}" if client else ""
+        return await self._pull(raw_path, query.decode("latin-1"), receive, address)
 
     async def _offset(self, request: OffsetRequest, client: Sequence[Any] | None) -> bytes:
         topic = TopicName.parse(request.topic)
@@ -73,9 +75,11 @@ class PullPages:
             )
         return json.dumps({"offset": offset}).encode()
 
-    async def _pull(self, raw_path: str, query: str, receive: Receive) -> tuple[int, bytes]:
+    async def _pull(self, raw_path: str, query: str, receive: Receive, address: str) -> tuple[int, bytes]:
         answered: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
-        pull = self._answers.begin(raw_path, query, lambda status, body: answered.set_result((status, body)))
+        pull = self._answers.begin(
+            raw_path, query, lambda status, body: answered.set_result((status, body)), address=address
+        )
         if pull is None:
             return answered.result()
         gone = asyncio.ensure_future(_disconnected(receive))

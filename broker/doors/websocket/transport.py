@@ -32,7 +32,7 @@ class FrameTransport(Protocol):
         """Bytes written that the peer has not taken (an upper bound)."""
 
     def is_writable(self) -> bool:
-        """False from the write that passed the high-water mark until the peer has taken everything, or is gone."""
+        """Return False from the write that passed the high-water mark until the peer has taken it all, or is gone."""
 
     def on_writable(self, callback: Callable[[], None]) -> None:
         """Call this whenever the socket becomes writable again."""

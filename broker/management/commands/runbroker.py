@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
 from broker.conf import EXIT_SETTING_INVALID, SettingInvalid, broker_settings
-from broker.database_version import foreign_database
+from broker.database_version import foreign_database, old_database
 from broker.process.broker import Broker
 from broker.process.serving import CannotStart, run_broker
 from broker.storage.conninfo import conninfo
@@ -45,6 +45,8 @@ def _refuse_unusable_database(read_role: str) -> None:
     with closing(connection), suppress(DatabaseError):
         if refusal := foreign_database():
             raise CannotStart(refusal, exit_code=EXIT_SETTING_INVALID)
+        if refusal := old_database():
+            raise CannotStart(refusal, exit_code=1)  # a migration may be on its way
         if read_role and not _has_role(read_role):
             raise SettingInvalid(
                 f"VELA_READ_ROLE is {read_role!r}: it takes a role that the PostgreSQL server has; create it, or"

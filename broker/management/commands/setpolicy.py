@@ -1,4 +1,4 @@
-"""manage.py setpolicy: change what is set on a namespace or a topic."""
+"""manage.py setpolicy: change the policies set on a namespace or a topic."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from broker.management.topic_act_command import TopicActCommand, is_namespace
 
 
 class Command(TopicActCommand):
-    """An act like the others: the plan says what would be in force."""
+    """An act like the others: the plan shows the policies that would be in force."""
 
     help = "Set or unset policies of a namespace or a topic. They are in force at once."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("where", help="tenant/namespace, or a topic")
-        parser.add_argument("policies", nargs="*", metavar="POLICY=VALUE", help="message_ttl_ms=60000")
+        parser.add_argument(
+            "policies", nargs="*", metavar="POLICY=VALUE", help="message_ttl_ms=1h retention_bytes=10GB"
+        )
         parser.add_argument(
             "--unset",
             action="append",

@@ -1,4 +1,4 @@
-"""manage.py showpolicy: what is in force on a namespace or a topic, and who says so."""
+"""manage.py showpolicy: the policies in force on a namespace or a topic, and where each is set."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from broker.conf import broker_settings
 from broker.core.errors import BrokerError
+from broker.core.policies import FIELDS
 from broker.core.topic_name import TopicName
 from broker.management.topic_act_command import is_namespace
 from broker.storage.conninfo import conninfo
@@ -37,7 +38,7 @@ class Command(BaseCommand):
         except (BrokerError, psycopg.Error) as error:
             raise CommandError(str(error)) from error
         for name, value in asdict(state.in_force).items():
-            shown = str(value).lower() if isinstance(value, bool) else str(value)
+            shown = FIELDS[name].words(value)
             if name in state.document:
                 source = f"  set on this {holder.level}"
             elif name in state.above:

@@ -1,4 +1,4 @@
-"""manage.py skipmessages: let a subscription pass over its next messages."""
+"""manage.py skipmessages: skip the next messages of a subscription."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from broker.management.act_command import ActCommand
 
 
 class Command(ActCommand):
-    """By the number that the act's own command, the console and the act log show."""
+    """Undoes the act with this number, which the act's command, the console and the act log show."""
 
-    help = "Undo the latest act of a cursor: put the cursor back, and keep everything that was acknowledged since."
+    help = "Undo the latest act on a cursor: put the cursor back, and keep everything that was acknowledged since."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("act", type=int, help="the act's number")

@@ -10,7 +10,7 @@ from broker.management.topic_act_command import TopicActCommand
 
 
 class Command(TopicActCommand):
-    """Never fewer than it has."""
+    """Adds partitions, and never removes one."""
 
     help = (
         "Add partitions to a partitioned topic. Clients see them when they ask next, within about a minute."

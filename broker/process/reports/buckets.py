@@ -1,4 +1,4 @@
-"""What topics and subscriptions did since the last bucket, counted from the objects in memory."""
+"""Count the activity of topics and subscriptions since the last bucket, from the objects in memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Seen:
 
 
 class _SeenTopic:
-    """The same of a topic."""
+    """The same for a topic."""
 
     __slots__ = ("backlog", "bytes_in", "messages_in", "stored_bytes")
 
@@ -44,7 +44,7 @@ class _SeenTopic:
 
 
 class Buckets:
-    """Compares what changed with what it was. Does no I/O, and reads no clock."""
+    """Compares changed topics and subscriptions with their earlier numbers. Does no I/O, and reads no clock."""
 
     def __init__(self) -> None:
         self._seen: WeakKeyDictionary[Subscription, _Seen] = WeakKeyDictionary()
@@ -56,7 +56,7 @@ class Buckets:
         self._sums: dict[int, Counter[str]] = {}  # of the subscriptions of topics that are being counted
 
     def note(self, topics: AbstractSet[Topic], subscriptions: AbstractSet[Subscription]) -> None:
-        """Remember that these changed, and the backlog of those that are new."""
+        """Remember that these changed, and the backlog of new ones."""
         for topic in topics - self._noted:
             self._topics.setdefault(topic.topic_id, set()).add(topic)
             if topic not in self._seen_topics:
@@ -79,9 +79,9 @@ class Buckets:
         self._sums.clear()
 
     def slices(self) -> Generator[list[PointRow]]:
-        """Yield the rows of everything that changed since it was asked last, some at a time.
+        """Yield the rows of everything that changed since the last call, some at a time.
 
-        What was not yielded, because the caller stopped, is in the next bucket.
+        If the caller stops early, the other rows are in the next bucket.
         """
         rows: list[PointRow] = []
         looked_at = 0
@@ -103,9 +103,9 @@ class Buckets:
         yield rows
 
     def _rows(self, topic_id: int) -> Iterator[PointRow | None]:
-        """Yield the row of each subscription, then that of the topic; None for what did not change.
+        """Yield the row of each subscription, then that of the topic; None for those that did not change.
 
-        Objects of one id that followed each other share a row.
+        If several objects had the same id one after the other, they share a row.
         """
         topics = set(self._topics.get(topic_id, ()))
         if (newest := self._newest.get(topic_id)) is not None:
@@ -137,7 +137,7 @@ class Buckets:
             yield last if is_other_size or _says_something(last) else None
 
     def _take(self, topic_id: int, each: Subscription) -> PointRow:
-        """Return what a subscription did since it was last asked."""
+        """Return the row of a subscription's activity since the last call."""
         backlog = each.cursor.backlog_messages
         seen = self._seen.get(each)
         if seen is None:
@@ -161,7 +161,7 @@ class Buckets:
         return row
 
     def _take_topic(self, topic: Topic) -> PointRow:
-        """Return what came into a topic since it was last asked."""
+        """Return the row of the messages published to a topic since the last call."""
         seen = self._seen_topics[topic]
         ledgers = topic.log.ledgers
         now = self._seen_topics[topic] = _SeenTopic(topic, ledgers.total_messages, ledgers.total_bytes)
@@ -200,7 +200,7 @@ def _id_of_row(each: Subscription) -> int:
 
 
 def _worth_storing(row: PointRow | None) -> PointRow | None:
-    """Return the row of a subscription that has points, if it says something."""
+    """Return the row of a subscription that has points, if anything changed."""
     return row if row is not None and row.subscription_id and _says_something(row) else None
 
 

@@ -1,4 +1,4 @@
-"""Writes a point for every topic and subscription that changed, every 10 s: the past that the console's charts show."""
+"""Write a point for every topic and subscription that changed, every 10 s, for the console's charts."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class History:
     async def write(self) -> None:
         """Store the bucket that has ended, if one has. Raises psycopg.Error while the database is away.
 
-        What happened between two calls counts in the bucket that ended last. While a roll-up has the lock, the bucket
-        is left to the next call.
+        Changes between two calls count in the bucket that ended last. While a roll-up has the lock, the bucket is left
+        to the next call.
         """
         try:
             await self._store()
@@ -67,7 +67,7 @@ class History:
             logger.info("a roll-up is under way; the points of the charts are stored with the next report")
 
     def _discard(self, ended_ms: int) -> None:
-        """Forget what changed: it may be hours until the clock has caught up with the last bucket."""
+        """Forget the changes: it may take hours until the clock has caught up with the last bucket."""
         self._buckets.discard()
         if not self._is_behind:
             logger.warning(

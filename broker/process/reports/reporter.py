@@ -1,6 +1,6 @@
-"""Writes in-memory state to the tables that the console shows: sessions, pending acks and summaries.
+"""Write in-memory state to the tables that the console shows: sessions, pending acks, summaries, delivery stories.
 
-It writes only changes, at most once a second. The broker never reads these tables to recover.
+Only changes are written, at most once a second. The broker never reads these tables to recover.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from broker.process.reports.history import History
 from broker.process.reports.obstacles import departure_of
 from broker.process.reports.rows import SLICE, TopicReport, report_of
 from broker.process.reports.standings import Standings
+from broker.process.reports.stories import Stories
 from broker.storage.away import is_away
 from broker.storage.cursors import cursors as cursor_store
 from broker.storage.cursors import obstacles as obstacle_store
@@ -29,6 +30,7 @@ from broker.storage.supervised import for_ever
 from broker.topics.rates import Rates
 
 if TYPE_CHECKING:
+    from broker.core.subscription.story_rows import StoryBuffer
     from broker.producers.producer import Producer
     from broker.subscription.consumer import Consumer
     from broker.subscription.subscription import Subscription
@@ -47,7 +49,7 @@ _COME_BACK_MS = 60_000  # the time in which clients of an earlier broker connect
 class Reporter:
     """Collects changes and writes them once a second. If a write fails, the next one includes its changes."""
 
-    def __init__(self, pool: ConnectionPool, clock: Clock) -> None:
+    def __init__(self, pool: ConnectionPool, clock: Clock, story_buffer: StoryBuffer) -> None:
         self._pool = pool
         self._clock = clock
         self._topics: set[Topic] = set()
@@ -65,6 +67,7 @@ class Reporter:
         self.standings = Standings()  # read by /metrics too
         self._started_ms = 0  # 0 = what an earlier broker left behind is judged
         self.history = History(pool, clock)
+        self.stories = Stories(pool, story_buffer)
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -84,6 +87,7 @@ class Reporter:
             await asyncio.gather(self._task, return_exceptions=True)
         try:
             async with asyncio.timeout(2):
+                await self.stories.write()
                 await self._report()
                 await self.history.finish()
         except (TimeoutError, psycopg.Error) as error:
@@ -104,13 +108,13 @@ class Reporter:
     def report_anew(self, topics: Sequence[Topic]) -> None:
         """Report all of these topics and their subscriptions, some with each of the next reports.
 
-        The tables may have lost rows, so this forgets what they had.
+        The tables may have lost rows, so this forgets which rows they had.
         """
         self._obstacles.clear()
         self._anew = _with_subscriptions(topics)
 
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
-        """With the next report, delete the consumer's rows and say that it left."""
+        """With the next report, delete the consumer's rows and store that it left."""
         self._gone_consumers[consumer.key] = (
             departure_of(subscription, consumer, self._clock.now_ms()) if subscription.is_durable else None
         )
@@ -123,6 +127,7 @@ class Reporter:
 
     async def _turn(self) -> None:
         await asyncio.sleep(INTERVAL_S)
+        await self.stories.write()  # before the report, which tells open pages to read both
         await self._report()
         await self.history.write()
         await self._judge_unloaded()
@@ -155,7 +160,7 @@ class Reporter:
             raise
 
     async def _judge_unloaded(self) -> None:
-        """Judge once the subscriptions of an earlier broker to which no client has come back: nobody looks at them.
+        """Judge once the subscriptions of an earlier broker to which no client has come back: nothing else does.
 
         Each call judges some of them.
         """

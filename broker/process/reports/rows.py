@@ -35,7 +35,7 @@ _MOST_PROPERTIES = 50  # of one producer or consumer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReport:
-    """Everything that one report says about one topic."""
+    """The part of a report about one topic."""
 
     topic: Topic
     row: store.TopicSummaryRow
@@ -58,16 +58,19 @@ async def report_of(
         if each.is_durable and not each.is_deleted:
             subscriptions.append(_subscription_row(each, rates, standings, now_ms))
             obstacles[each] = obstacles_of(each, now_ms)
+        else:  # it has no row of its own, but is reported until the rates of its consumers are 0
+            rates.of_subscription(each, each.messages_out, each.counters.messages_acked, now_ms)
         for consumer in each.consumers.values():
-            consumers.append(_consumer_row(each, consumer, now_ms))
-            if each.is_durable:
-                pending += pending_rows(each, consumer)
+            its_pending = pending_rows(each, consumer) if each.is_durable else []
+            consumers.append(_consumer_row(each, consumer, its_pending, rates, now_ms))
+            pending += its_pending
         if number % SLICE == 0:
             await asyncio.sleep(0)  # clients are served between two slices
+    row = _topic_row(topic, rates, standings, now_ms)  # last: no more is acked than was published
     return TopicReport(
         topic=topic,
-        row=_topic_row(topic, rates, standings, now_ms),  # last: no more is acked than was published
-        producers=[_producer_row(topic, each, now_ms) for each in topic.producers.values()],
+        row=row,
+        producers=[_producer_row(topic, each, rates, now_ms) for each in topic.producers.values()],
         subscriptions=subscriptions,
         consumers=consumers,
         pending=pending,
@@ -125,7 +128,10 @@ def _subscription_row(
     )
 
 
-def _consumer_row(subscription: Subscription, consumer: Consumer, now_ms: int) -> store.ConsumerRow:
+def _consumer_row(
+    subscription: Subscription, consumer: Consumer, pending: Sequence[PendingRow], rates: Rates, now_ms: int
+) -> store.ConsumerRow:
+    rate_out, rate_acked, rate_redelivered = rates.of_consumer(subscription, consumer, now_ms)
     return store.ConsumerRow(
         key=consumer.key,
         owner_epoch=subscription.log.owner_epoch,
@@ -147,15 +153,22 @@ def _consumer_row(subscription: Subscription, consumer: Consumer, now_ms: int) -
         bytes_out=consumer.bytes_out,
         messages_acked=consumer.messages_acked,
         messages_redelivered=consumer.messages_redelivered,
+        message_rate_out=rate_out,
+        message_rate_acked=rate_acked,
+        message_rate_redelivered=rate_redelivered,
         last_flow_ms=consumer.last_flow_ms,
         last_delivery_ms=consumer.last_delivery_ms,
         last_ack_ms=consumer.last_ack_ms,
+        oldest_delivered_ms=min((row.delivered_ms for row in pending), default=0),
         updated_ms=now_ms,
         properties=_properties(consumer.request.properties),
+        protocol_version=consumer.identity.protocol_version,
     )
 
 
-def _producer_row(topic: Topic, producer: Producer, now_ms: int) -> store.ProducerRow:
+def _producer_row(topic: Topic, producer: Producer, rates: Rates, now_ms: int) -> store.ProducerRow:
+    message_rate, byte_rate = rates.of_producer(topic, producer, now_ms)
+    deduplication = topic.deduplication
     return store.ProducerRow(
         key=producer.key,
         owner_epoch=topic.owner_epoch,
@@ -167,10 +180,16 @@ def _producer_row(topic: Topic, producer: Producer, now_ms: int) -> store.Produc
         connected_ms=producer.connected_ms,
         messages_in=producer.messages_in,
         bytes_in=producer.bytes_in,
+        message_rate_in=message_rate,
+        byte_rate_in=byte_rate,
         last_sequence_id=producer.last_sent_sequence_id,
         last_send_ms=producer.last_send_ms,
         updated_ms=now_ms,
         properties=_properties(producer.request.properties),
+        protocol_version=producer.identity.protocol_version,
+        access_mode=producer.access_mode.value,
+        deduplicated=deduplication is not None and deduplication.is_enabled and producer.is_deduplicated,
+        last_error=storable(producer.last_error),
     )
 
 

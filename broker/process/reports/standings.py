@@ -1,6 +1,6 @@
-"""Judges how each durable subscription gets on, from what the reporter sees once a second.
+"""Judge the state of each durable subscription, from the numbers that the reporter sees once a second.
 
-A subscription that has long been idle costs one entry of a dict, and is not looked at until something happens.
+A subscription that has long been idle costs one entry of a dict, and is not judged until something happens.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Standings"]
 
 logger = logging.getLogger(__name__)
 
-# Looks. Going through every known subscription at each one would cost as much as all the others together.
+# Number of looks. Going through every known subscription at each look would cost as much as all other work together.
 _FORGET_EVERY: Final = 60
 _SLICE: Final = 200  # subscriptions, a few milliseconds of work
 _DUE_TIMES_ARE_READ_MS: Final = 10_000
@@ -36,11 +36,15 @@ class Standings:
         # Time alone can change the state of these: look again at that time.
         self._look_at_ms: dict[Subscription, int] = {}
         self._looks = 0
+        self._looked_ms = 0
 
     async def look(
         self, topics: Iterable[Topic], subscriptions: Iterable[Subscription], now_ms: int
     ) -> set[Subscription]:
-        """Judge what changed and what waits for time to pass. Return the subscriptions whose state is a new one."""
+        """Judge subscriptions that changed or wait for time to pass. Return those whose state has changed."""
+        if now_ms < self._looked_ms:  # the clock was set back: times to look again may be hours away
+            self._look_at_ms = dict.fromkeys(self._look_at_ms, now_ms)
+        self._looked_ms = now_ms
         self._looks += 1
         if self._looks % _FORGET_EVERY == 0:
             await self._forget()
@@ -113,7 +117,11 @@ class Standings:
             standing = Standing(sample)
         is_over = standing.is_forgettable(sample)
         self._known[subscription] = None if is_over else standing
-        look_at_ms = _due_ms(subscription, now_ms) if is_over else now_ms
+        look_at_ms = _due_ms(subscription, now_ms)
+        if not is_over:
+            look_at_ms = min(
+                standing.look_again_ms, standing.look_again_ms if look_at_ms is None else look_at_ms
+            )
         if standing.is_settled or look_at_ms is None:
             self._look_at_ms.pop(subscription, None)
         else:

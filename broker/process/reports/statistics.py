@@ -68,7 +68,7 @@ class PartitionedStatistics:
 
 
 async def partitioned_statistics(pool: ConnectionPool, name: TopicName) -> PartitionedStatistics:
-    """Read the statistics of a topic. Raises TopicNotFound."""
+    """Read the statistics of a topic. Raises TopicNotFound if it does not exist."""
     rows = await repeat_until_done(pool, lambda c: store.statistics(c, name.full), what="reading statistics")
     if not rows:
         raise TopicNotFound(f"topic {name} does not exist")

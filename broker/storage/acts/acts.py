@@ -58,7 +58,8 @@ class WaitingAct:
     undo_of: int | None
     waited_s: float
     who: str
-    progress: Mapping[str, Any] | None  # of long work that an earlier broker started
+    progress: Mapping[str, Any] | None  # how far an earlier broker got with long work
+    message: bytes | None  # the entry that a publish stores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +86,9 @@ class OpenUndo:
     acked_since: AckOverlay
 
 
-async def waiting(connection: Connection) -> list[WaitingAct]:
-    """Return waiting requests, oldest first, at most 100."""
-    return await _requests(connection, "waiting")
+async def waiting(connection: Connection, *, most: int) -> list[WaitingAct]:
+    """Return at most `most` waiting requests, oldest first."""
+    return await _requests(connection, "waiting", most)
 
 
 async def unfinished(connection: Connection) -> list[WaitingAct]:
@@ -95,8 +96,8 @@ async def unfinished(connection: Connection) -> list[WaitingAct]:
     return await _requests(connection, "unfinished")
 
 
-async def _requests(connection: Connection, name: str) -> list[WaitingAct]:
-    cursor = await connection.execute(query("acts", name))
+async def _requests(connection: Connection, name: str, *parameters: int) -> list[WaitingAct]:
+    cursor = await connection.execute(query("acts", name), parameters)
     return [
         WaitingAct(
             act_id=row[0],
@@ -113,6 +114,7 @@ async def _requests(connection: Connection, name: str) -> list[WaitingAct]:
             waited_s=row[11],
             who=row[12],
             progress=row[13],
+            message=None if row[14] is None else bytes(row[14]),
         )
         for row in await cursor.fetchall()
     ]
@@ -167,12 +169,12 @@ async def replan(
 
 
 async def begin(connection: Connection, act_id: int) -> None:
-    """Record that long work starts, so that the act is not waiting any more."""
+    """Record that long work starts, so that the act no longer waits."""
     await connection.execute(query("acts", "begin"), (act_id,))
 
 
 async def report(connection: Connection, act_id: int, progress: str) -> None:
-    """Store the progress of long work, as JSON text."""
+    """Store the progress of an act that is being applied, as JSON text."""
     await connection.execute(query("acts", "report"), (progress, act_id))
 
 
@@ -194,9 +196,9 @@ async def apply_to_cursor(
     undo_window_s: int,
     passed: AckOverlay,
 ) -> bool:
-    """Store a cursor's whole new state with the act's result. False if the topic is fenced. Safe to repeat.
+    """Store a cursor's whole new state with the act's result. Return False if the topic is fenced. Safe to repeat.
 
-    `passed` is what an undo needs about entries that the act acked beyond its mark-delete.
+    `passed` has the acks of entries beyond the act's mark-delete, which an undo needs.
     """
     cursor = await connection.execute(
         query("acts", "apply_to_cursor"),
@@ -305,7 +307,7 @@ async def undo_source(connection: Connection, act_id: int) -> UndoSource | None:
 
 
 async def open_undos(connection: Connection, topic_id: int) -> list[OpenUndo]:
-    """Return what is recorded for the undo of each cursor's latest move, if it can be undone."""
+    """Return the latest move of each cursor that can be undone, with the acks recorded for the undo."""
     cursor = await connection.execute(query("acts", "open_undos"), (topic_id,))
     return [
         OpenUndo(
@@ -332,12 +334,12 @@ async def store_overlays(
 
 
 def inside_to_json(inside: tuple[Position, int] | None) -> dict[str, str] | None:
-    """Return the batch that an act ended in, as its result stores it."""
+    """Return the batch in which an act ended, as the act's result stores it."""
     return None if inside is None else {"position": str(inside[0]), "remaining": f"{inside[1]:x}"}
 
 
 def recorded_acks(acked_since: bytes | None, result: Mapping[str, Any] | None) -> AckOverlay:
-    """Return the acks of entries that an act passed, from its row."""
+    """Return the acks of entries that an act passed, from the act's row."""
     after = (result or {}).get("after")
     mark_delete = LATEST if after is None else Position.parse(after)
     if acked_since is None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import psycopg
 
+from broker.storage.connection import keep_alive
 from broker.storage.conninfo import conninfo
 from broker.storage.queries import query
 
@@ -23,6 +24,7 @@ _REQUESTS: Final = {
     "subscription": "request_plan",
     "topic": "request_topic_plan",
     "namespace": "request_namespace_plan",
+    "new namespace": "request_new_namespace_plan",
 }
 _WAITING = ("plan_requested", "apply_requested")
 
@@ -31,8 +33,9 @@ Row = tuple[Any, ...]
 
 @contextmanager
 def _connection() -> Iterator[psycopg.Connection[Row]]:
+    where = conninfo()
     with psycopg.connect(
-        conninfo(), autocommit=True, application_name="vela act", connect_timeout=5
+        where, autocommit=True, application_name="vela act", **keep_alive(where)
     ) as connection:
         yield connection
 
@@ -44,12 +47,16 @@ def request_plan(
     topic: str,
     subscription: str,
     parameters: Mapping[str, object],
+    message: bytes | None,
     who: str,
     origin: str,
     reason: str,
     undo_of: int | None,
 ) -> int | None:
-    """Request a plan. Return the act's id, or None if there is nothing of that name to act on."""
+    """Request a plan. Return the act's id, or None if the topic, subscription or namespace does not exist.
+
+    `message` is the entry of a message to publish.
+    """
     with _connection() as connection:
         row = connection.execute(
             query("acts", _REQUESTS[scope]),
@@ -58,6 +65,7 @@ def request_plan(
                 "topic": topic,
                 "subscription": subscription,
                 "parameters": json.dumps(dict(parameters)),
+                "message": message,
                 "who": who,
                 "origin": origin,
                 "reason": reason,
@@ -70,7 +78,7 @@ def request_plan(
 def request_apply(
     act_id: int, *, who: str, origin: str, reason: str, allowed_drift_messages: int | None
 ) -> bool:
-    """Request to apply a plan. False if the plan is not, or no longer, waiting to be applied.
+    """Request to apply a plan. Return False if the plan cannot be applied now, or needs a reason and has none.
 
     `allowed_drift_messages` replaces the drift that the plan allows; None keeps it.
     """

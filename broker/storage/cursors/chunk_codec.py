@@ -82,7 +82,7 @@ def decode_snapshot(data: bytes) -> CursorState:
 
 
 def encode_overlay(overlay: AckOverlay) -> bytes:
-    """Encode acks of entries that an act passed, and what it passed beyond its mark-delete.
+    """Encode acks of entries that an act passed, and the entries that it passed beyond its mark-delete.
 
     The mark-delete itself is in the act's result.
     """

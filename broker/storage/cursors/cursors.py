@@ -133,14 +133,14 @@ async def create_subscription(
 
 
 async def set_type(connection: Connection, *, subscription_id: int, owner_epoch: int, type_name: str) -> None:
-    """Store the type that its consumers use now."""
+    """Store the type that the subscription's consumers use now."""
     await connection.execute(query("cursors", "set_type"), (type_name, subscription_id, owner_epoch))
 
 
 async def set_paused(
     connection: Connection, *, topic_id: int, owner_epoch: int, subscription_id: int, paused: bool
 ) -> bool:
-    """Store whether an operator paused its dispatch. False if the topic is fenced. Safe to repeat."""
+    """Store whether an operator paused the subscription. Return False if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("cursors", "set_paused"),
         {
@@ -156,14 +156,14 @@ async def set_paused(
 async def delete_subscription(
     connection: Connection, *, topic_id: int, subscription_id: int, owner_epoch: int
 ) -> bool:
-    """Delete a subscription and its cursor. False if the topic is fenced. Safe to repeat."""
+    """Delete a subscription and its cursor. Return False if the topic is fenced. Safe to repeat."""
     parameters = {"topic_id": topic_id, "subscription_id": subscription_id, "owner_epoch": owner_epoch}
     for attempt in range(_DELETE_ATTEMPTS):
         try:
             cursor = await connection.execute(query("cursors", "delete_subscription"), parameters)
             return await cursor.fetchone() is not None
         except psycopg.errors.ForeignKeyViolation:
-            # A summary of it, or an act on it, was inserted while the statement ran. The next try deletes that too.
+            # A summary or an act of the subscription was inserted while the statement ran. The next try deletes it too.
             if attempt == _DELETE_ATTEMPTS - 1:
                 raise
     return False
@@ -172,7 +172,7 @@ async def delete_subscription(
 async def flush(
     connection: Connection, *, epochs: Mapping[int, int], dirty: Sequence[DirtyCursor]
 ) -> set[int]:
-    """Store what changed in these cursors, all or nothing per topic. Return the topics that are not fenced.
+    """Store the changes of these cursors, all or nothing per topic. Return the topics that are not fenced.
 
     Safe to repeat after a lost answer.
     """

@@ -48,11 +48,16 @@ class ConsumerRow(NamedTuple):
     bytes_out: int
     messages_acked: int
     messages_redelivered: int
+    message_rate_out: float
+    message_rate_acked: float
+    message_rate_redelivered: float
     last_flow_ms: int
     last_delivery_ms: int
     last_ack_ms: int
+    oldest_delivered_ms: int  # of its unacked messages; 0 = it has none, or unknown
     updated_ms: int
     properties: str  # JSON object that the client sent; written once
+    protocol_version: int
 
 
 class ProducerRow(NamedTuple):
@@ -68,10 +73,16 @@ class ProducerRow(NamedTuple):
     connected_ms: int
     messages_in: int
     bytes_in: int
+    message_rate_in: float
+    byte_rate_in: float
     last_sequence_id: int
     last_send_ms: int
     updated_ms: int
     properties: str  # JSON object that the client sent; written once
+    protocol_version: int
+    access_mode: str
+    deduplicated: bool
+    last_error: str  # why its last refused message was refused; "" = none was refused
 
 
 class TopicSummaryRow(NamedTuple):
@@ -89,7 +100,7 @@ class TopicSummaryRow(NamedTuple):
     last_used_ms: int
     updated_ms: int
     state: int | None  # the worst of its subscriptions; None = it has none
-    state_since_ms: int  # stored only where the state is another one than before
+    state_since_ms: int  # stored only if the state has changed
 
 
 class SubscriptionSummaryRow(NamedTuple):
@@ -110,7 +121,7 @@ class SubscriptionSummaryRow(NamedTuple):
     updated_ms: int
     problems: str  # JSON object: problem → count
     state: int  # of SubscriptionState
-    state_since_ms: int  # stored only where the state is another one than before
+    state_since_ms: int  # stored only if the state has changed
     drain_s: int | None
 
 
@@ -158,8 +169,8 @@ async def forget_all(connection: Connection, now_ms: int) -> None:
 async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int, limit: int) -> int:
     """Judge at most `limit` subscriptions last reported before that time, with a state that does not last by itself.
 
-    Nobody has used them since, so they are stuck if messages wait, and idle otherwise. Their topics follow when all
-    are judged. Return how many were judged; fewer than `limit` if none is left.
+    Nobody has used them since, so they are stuck if messages wait, and idle otherwise. Their topics are judged after
+    them. Return how many were judged; fewer than `limit` if none is left.
     """
     lasting = (SubscriptionState.STUCK, SubscriptionState.PAUSED, SubscriptionState.IDLE)
     values = {
@@ -179,6 +190,6 @@ async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int,
 
 
 async def notify_pages(connection: Connection, payloads: Sequence[str]) -> None:
-    """Tell the console's processes which blocks changed. Each payload is a JSON list of keys under 8,000 bytes."""
+    """Notify the console's processes which blocks changed. Each payload is a JSON list of keys under 8,000 bytes."""
     for payload in payloads:
         await connection.execute(query("sessions", "notify_pages"), (payload,))

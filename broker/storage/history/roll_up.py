@@ -1,6 +1,6 @@
-"""Rolls points up into longer buckets, and removes old ones. Celery calls it, so it is synchronous.
+"""Roll points up into longer buckets, and remove old ones. Synchronous, because Celery calls it.
 
-Every piece is a transaction of its own and takes much less than a second. A run that is killed loses one piece, which
+Every piece is a separate transaction and takes much less than a second. A run that is killed loses one piece, which
 the next run does again.
 """
 
@@ -25,10 +25,10 @@ __all__ = ["RESOLUTIONS_S", "expire", "roll_up"]
 logger = logging.getLogger(__name__)
 
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of buckets, the finest first
-# Without a bucket for this long, the broker has nothing more to say about a minute. One that comes still later counts
-# in the first minute that is not rolled up.
+# If no bucket came for this long, a minute is complete. A bucket that comes later counts in the first minute that is
+# not rolled up.
 _LATE_MS: Final = 30_000
-_RECENT_MS: Final = 120_000  # the sums of the present count for a minute that ended at most this long ago
+_RECENT_MS: Final = 120_000  # a minute that ended this recently takes the present sums
 _EXPIRED_AT_ONCE: Final = 10_000  # points
 
 _Connection = psycopg.Connection[tuple[object, ...]]

@@ -20,7 +20,7 @@ class ProducerRow(NamedTuple):
     sequence_id: int  # of its last whole message, -1 = none
     chunk_sequence_id: int  # of the large message being sent, -1 = none
     chunk_id: int  # of its last chunk
-    seen_ms: int  # when a message of it was last stored
+    seen_ms: int  # when a message of this producer was last stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ async def flush(
 
 
 async def forget_topic(connection: Connection, *, topic_id: int, owner_epoch: int) -> bool | None:
-    """Delete the state, because deduplication was switched off. None if the topic is fenced. Safe to repeat."""
+    """Delete the state, because deduplication was switched off. Return None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("deduplication", "forget_topic"), {"topic_id": topic_id, "owner_epoch": owner_epoch}
     )

@@ -89,7 +89,7 @@ async def append(
 ) -> set[int]:
     """Store the rows of each topic whose epoch is still the one in `epochs` (topic → epoch).
 
-    Returns the topics stored. The rows of the others are not stored and never will be. Raises psycopg.Error;
+    Return the topics whose rows are stored. The rows of the others never will be. Raises psycopg.Error;
     `is_outcome_unknown` then says whether the rows may be stored all the same. Not safe to cancel: the outcome would
     be unknown.
     """

@@ -1,4 +1,4 @@
-"""Frees the log in PostgreSQL: trims ledgers, drops segments, and copies the ledgers still in use out of them."""
+"""Free space in PostgreSQL: trim ledgers, drop segments, and copy the ledgers still in use out of them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class OldestPin:
 async def seal_ledger(
     connection: Connection, *, topic_id: int, owner_epoch: int, ledger: LedgerInfo
 ) -> bool | None:
-    """Seal a topic's open ledger with its totals. None if the topic is fenced. Safe to repeat."""
+    """Seal a topic's open ledger with its totals. Return None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("lifetime", "seal_ledger"),
         {
@@ -76,7 +76,7 @@ async def seal_ledger(
 
 
 async def trim(connection: Connection, *, topic_id: int, owner_epoch: int, through: int) -> bool | None:
-    """Trim every ledger of a topic up to `through`. None if the topic is fenced. Safe to repeat."""
+    """Trim every ledger of a topic up to `through`. Return None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("lifetime", "trim"), {"topic_id": topic_id, "owner_epoch": owner_epoch, "through": through}
     )
@@ -140,7 +140,7 @@ async def drop_segment(
 ) -> bool:
     """Take a closed segment out of the views and drop it.
 
-    False if a ledger is in it, or if a reader's transaction has locked it or the views; repeat later.
+    Return False if a ledger is in it, or if a reader's transaction has locked it or the views; repeat later.
     """
     try:
         async with connection.transaction():
@@ -184,7 +184,7 @@ async def copy_piece(
 ) -> int:
     """Copy entries `first`..`last` of a ledger, with at most `more_bytes` after the first. Return how many.
 
-    Not durable by itself: `move_ledger` commits later, and that commit is. Raises UndefinedTable if a segment was
+    Not durable by itself, but the later commit of `move_ledger` makes it so. Raises UndefinedTable if a segment was
     dropped.
     """
     statement = sql.SQL(query("lifetime", "copy_piece").decode()).format(

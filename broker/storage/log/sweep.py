@@ -40,7 +40,7 @@ def _connect() -> psycopg.Connection[tuple[object, ...]]:
 
 
 def tick(now_ms: int) -> int:
-    """Notify the owner of what is due at `now_ms`. Return how many subscriptions and topics. Safe to repeat."""
+    """Notify the owner which subscriptions and topics are due at `now_ms`. Return how many. Safe to repeat."""
     with _connect() as connection:
         rows = connection.execute(query("sweep", "tick"), {"now_ms": now_ms}).fetchall()
         return sum(int(str(places)) for _, places in rows)
@@ -53,7 +53,7 @@ def policies() -> None:
 
 
 def dead_sessions(now_ms: int, *, silent_s: int) -> SweptSessions:
-    """Delete sessions of a broker that was not seen for `silent_s` seconds, and those of an older owner."""
+    """Delete sessions of a broker that was not seen for `silent_s` seconds, and those on topics with a new owner."""
     with _connect() as connection:
         row = connection.execute(
             query("sweep", "dead_sessions"), {"now_ms": now_ms, "silent_s": silent_s}

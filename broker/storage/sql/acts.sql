@@ -1,21 +1,33 @@
 -- Operators' acts. Any process inserts a request; only the topic's owner answers it.
 --
+-- An act on several partitions is one row without a subscription. When it is applied, each partition gets a row of its own
+-- with part_of_id, and that row has the snapshot: to undo an act, or to find the latest one, each part counts like any act.
+--
 -- The latest move of a cursor is its applied act with a snapshot that finished last; get, open_undos and latest_move write
 -- the rule out and must agree. An act can be undone while undo_until > now(), by the clock of PostgreSQL alone. The broker
 -- keeps the same time by its own clock (CursorKind.apply) only to know how long to record acks for the undo.
 
 -- name: request_plan
+-- Of a partitioned topic only the partitions have subscriptions; an act on it concerns those that have one of this name.
 INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, error, who, origin,
                       reason, undo_of_id, created_at, requested_at)
-SELECT %(kind)s, 'plan_requested', s.topic_id, s.id, t.name, s.name, %(parameters)s, '', %(who)s, %(origin)s, %(reason)s,
-       %(undo_of)s, now(), now()
-FROM vela_subscription s JOIN vela_topic t ON t.id = s.topic_id WHERE t.name = %(topic)s AND s.name = %(subscription)s
+SELECT %(kind)s, 'plan_requested', w.topic_id, w.subscription_id, %(topic)s, %(subscription)s, %(parameters)s, '', %(who)s,
+       %(origin)s, %(reason)s, %(undo_of)s, now(), now()
+FROM (
+    SELECT t.id AS topic_id, s.id AS subscription_id
+    FROM vela_topic t JOIN vela_subscription s ON s.topic_id = t.id WHERE t.name = %(topic)s AND s.name = %(subscription)s
+    UNION ALL
+    SELECT t.id, NULL FROM vela_topic t WHERE t.name = %(topic)s AND t.partitions > 0
+    AND EXISTS (SELECT FROM vela_topic p JOIN vela_subscription s ON s.topic_id = p.id
+                WHERE p.parent_id = t.id AND s.name = %(subscription)s)
+) w
 RETURNING id
 
 -- name: request_topic_plan
-INSERT INTO vela_act (kind, state, topic_id, topic_name, subscription_name, parameters, error, who, origin, reason,
+INSERT INTO vela_act (kind, state, topic_id, topic_name, subscription_name, parameters, message, error, who, origin, reason,
                       created_at, requested_at)
-SELECT %(kind)s, 'plan_requested', t.id, t.name, '', %(parameters)s, '', %(who)s, %(origin)s, %(reason)s, now(), now()
+SELECT %(kind)s, 'plan_requested', t.id, t.name, '', %(parameters)s, %(message)s, '', %(who)s, %(origin)s, %(reason)s,
+       now(), now()
 FROM vela_topic t WHERE t.name = %(topic)s
 RETURNING id
 
@@ -28,12 +40,22 @@ FROM (SELECT t.name AS tenant, n.name FROM vela_namespace n JOIN vela_tenant t O
 WHERE n.tenant || '/' || n.name = %(topic)s
 RETURNING id
 
+-- name: request_new_namespace_plan
+-- For an act that makes its namespace.
+INSERT INTO vela_act (kind, state, topic_name, subscription_name, parameters, error, who, origin, reason, created_at,
+                      requested_at)
+VALUES (%(kind)s, 'plan_requested', %(topic)s, '', %(parameters)s, '', %(who)s, %(origin)s, %(reason)s, now(), now())
+RETURNING id
+
 -- name: request_apply
+-- The reason of the plan stays unless there is a new one. Without any, an act on a protected namespace is not applied.
 UPDATE vela_act SET state = 'apply_requested', requested_at = now(), who = %(who)s, origin = %(origin)s,
-       reason = %(reason)s,
+       reason = coalesce(nullif(btrim(%(reason)s), ''), reason),
        plan = plan || CASE WHEN %(allowed_drift_messages)s::bigint IS NULL THEN '{}'::jsonb
                       ELSE jsonb_build_object('allowed_drift_messages', %(allowed_drift_messages)s::bigint) END
-WHERE id = %(id)s AND state = 'planned' RETURNING id
+WHERE id = %(id)s AND state = 'planned'
+      AND (btrim(%(reason)s || reason) <> '' OR NOT vela_needs_reason_v1(topic_name))
+RETURNING id
 
 -- name: wake_owner
 SELECT pg_notify('vela_act', %s::text)
@@ -42,24 +64,30 @@ SELECT pg_notify('vela_act', %s::text)
 SELECT id, kind, state, topic_name, subscription_name, parameters, plan, result, error, who, origin, reason,
        cursor_version, undo_of_id, undo_until, created_at, requested_at, finished_at, error_code, progress,
        (SELECT max(u.id) FROM vela_act u WHERE u.undo_of_id = a.id AND u.state = 'applied') AS undone_by,
-       coalesce(state = 'applied' AND undo_until > now()
-                AND id = (SELECT z.id FROM vela_act z WHERE z.subscription_id = a.subscription_id
-                          AND z.state = 'applied' AND z.cursor_before IS NOT NULL
-                          ORDER BY z.finished_at DESC, z.id DESC LIMIT 1), false) AS undoable
+       coalesce(state = 'applied' AND undo_until > now(), false) AND NOT EXISTS (
+           SELECT FROM vela_act m WHERE (m.id = a.id OR m.part_of_id = a.id) AND m.cursor_before IS NOT NULL
+           AND m.id IS DISTINCT FROM (SELECT z.id FROM vela_act z WHERE z.subscription_id = m.subscription_id
+                                      AND z.state = 'applied' AND z.cursor_before IS NOT NULL
+                                      ORDER BY z.finished_at DESC, z.id DESC LIMIT 1)) AS undoable,
+       btrim(reason) = '' AND vela_needs_reason_v1(topic_name) AS needs_reason,
+       part_of_id
 FROM vela_act a WHERE id = %s
 
 -- name: waiting
+-- Few at a time: each may have a message of 1 MiB, or the plans of 1,000 partitions.
 SELECT id, kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, plan, cursor_version,
-       undo_of_id, extract(epoch FROM now() - requested_at)::float8 AS waited_s, who, progress
-FROM vela_act WHERE state IN ('plan_requested', 'apply_requested') ORDER BY id LIMIT 100
+       undo_of_id, extract(epoch FROM now() - requested_at)::float8 AS waited_s, who, progress, message
+FROM vela_act WHERE state IN ('plan_requested', 'apply_requested') ORDER BY id LIMIT %s
 
 -- name: unfinished
 SELECT id, kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, plan, cursor_version,
-       undo_of_id, 0::float8 AS waited_s, who, progress
+       undo_of_id, 0::float8 AS waited_s, who, progress, message
 FROM vela_act WHERE state = 'applying' ORDER BY id
 
 -- name: finish
-UPDATE vela_act SET state = %(state)s, plan = coalesce(%(plan)s, plan), result = coalesce(%(result)s, result),
+-- The log keeps a message's digest, not the message.
+UPDATE vela_act SET state = %(state)s::text, message = CASE WHEN %(state)s::text = 'planned' THEN message END,
+       plan = coalesce(%(plan)s, plan), result = coalesce(%(result)s, result),
        error = %(error)s, error_code = %(error_code)s, cursor_version = coalesce(%(cursor_version)s, cursor_version),
        finished_at = now()
 WHERE id = %(id)s AND state IN ('plan_requested', 'apply_requested', 'applying', 'client')
@@ -82,7 +110,7 @@ FROM n WHERE a.id = %(id)s
 UPDATE vela_act SET state = 'applying', progress = '{}' WHERE id = %s AND state = 'apply_requested'
 
 -- name: report
-UPDATE vela_act SET progress = %s WHERE id = %s AND state = 'applying'
+UPDATE vela_act SET progress = %s WHERE id = %s AND state IN ('apply_requested', 'applying')
 
 -- name: wake_requester
 SELECT pg_notify('vela_act_done', %s::text)
@@ -114,6 +142,30 @@ WITH o AS MATERIALIZED (
     FROM c WHERE vela_act.id = %(act_id)s
 )
 SELECT subscription_id FROM c
+
+-- name: record_parts
+-- The parts of an act on several partitions. Those that move a cursor get their snapshots from apply_to_cursor. Repeated
+-- after a lost answer, the statement finds the parts that it inserted.
+INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, plan, result, error,
+                      who, origin, reason, undo_of_id, part_of_id, cursor_version, created_at, requested_at, finished_at)
+SELECT a.kind, 'applied', t.id, s.id, t.name, a.subscription_name, a.parameters - 'partitions', p.plan, p.result, '', a.who,
+       a.origin, a.reason, p.undo_of, a.id, p.cursor_version, a.created_at, a.requested_at, now()
+FROM unnest(%(topics)s::text[], %(plans)s::jsonb[], %(results)s::jsonb[], %(cursor_versions)s::bigint[],
+            %(undo_of)s::bigint[]) AS p(topic, plan, result, cursor_version, undo_of)
+JOIN vela_act a ON a.id = %(act_id)s JOIN vela_topic t ON t.name = p.topic
+LEFT JOIN vela_subscription s ON s.topic_id = t.id AND s.name = a.subscription_name
+ON CONFLICT (part_of_id, topic_id) WHERE part_of_id IS NOT NULL DO UPDATE SET result = EXCLUDED.result
+RETURNING topic_name, id
+
+-- name: finish_whole
+-- The act on several partitions itself, in the transaction that stores its parts.
+UPDATE vela_act SET state = %(state)s, result = %(result)s, error = %(error)s, error_code = %(error_code)s,
+       undo_until = CASE WHEN %(undo_window_s)s > 0 THEN now() + make_interval(secs => %(undo_window_s)s) END,
+       finished_at = now()
+WHERE id = %(act_id)s AND state = 'apply_requested'
+
+-- name: parts
+SELECT p.id, p.topic_name FROM vela_act p WHERE p.part_of_id = %s AND p.state = 'applied' ORDER BY p.id
 
 -- name: record_client_act
 -- A client's own seek or unsubscribe is written to the log too. Its state is not "requested", so that no other process

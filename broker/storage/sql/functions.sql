@@ -1,6 +1,27 @@
 -- Loaded by a migration. A function's name carries its version, so that an old broker keeps working beside a newer schema.
 
 -- name: functions
+-- Whether the acts on a namespace (tenant/namespace) or on a topic (its full name) need a reason: the policy `protected`.
+CREATE OR REPLACE FUNCTION vela_needs_reason_v1(subject text) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (
+        SELECT FROM string_to_array(regexp_replace(subject, '^[a-z-]+://', ''), '/') AS part
+        JOIN vela_tenant t ON t.name = part[1]
+        JOIN vela_namespace n ON n.tenant_id = t.id AND n.name = part[2]
+        WHERE n.policies @> '{"protected": true}')
+$$;
+
+-- When the first entry at or after a position was stored. NULL if its segment has been dropped.
+CREATE OR REPLACE FUNCTION vela_append_ms_v1(segment bigint, ledger bigint, entry bigint) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    found bigint;
+BEGIN
+    EXECUTE format('SELECT append_ms FROM vela_entry_%s WHERE ledger_id = $1 AND entry_id >= $2 ORDER BY entry_id LIMIT 1',
+                   segment) INTO found USING ledger, entry;
+    RETURN found;
+EXCEPTION WHEN undefined_table THEN RETURN NULL;
+END $$;
+
 -- Views over the live segments. A reader's open transaction may hold them, so the caller sets lock_timeout and repeats;
 -- appends go to the segment's own table and never wait for this.
 CREATE OR REPLACE FUNCTION vela_refresh_entry_views_v1() RETURNS void LANGUAGE plpgsql AS $$
@@ -71,16 +92,20 @@ END $$;
 ALTER TABLE vela_pending_ack SET UNLOGGED;
 ALTER TABLE vela_producer_session SET UNLOGGED;
 ALTER TABLE vela_consumer_session SET UNLOGGED;
+ALTER TABLE vela_parked_pulls SET UNLOGGED;
 ALTER TABLE vela_subscription_obstacles SET UNLOGGED;
 ALTER TABLE vela_cursor SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE vela_cursor_chunk SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE vela_cursor_chunk ALTER COLUMN bits SET STORAGE MAIN;
+ALTER TABLE vela_compacted_entry ALTER COLUMN data SET STORAGE EXTERNAL;
 ALTER TABLE vela_topic_summary SET (fillfactor = 50);
 ALTER TABLE vela_subscription_summary SET (fillfactor = 50);
--- Points are written once and expire soon: vacuum often and little.
+-- Points and delivery stories are written once and expire soon: vacuum often and little.
 ALTER TABLE vela_stats_point_10s SET (autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE vela_stats_point_60s SET (autovacuum_vacuum_scale_factor = 0.05);
+ALTER TABLE vela_delivery_story SET (autovacuum_vacuum_scale_factor = 0.05);
 CREATE SEQUENCE vela_delivery_id;
+CREATE SEQUENCE vela_delivery_story_id;
 CREATE SCHEMA IF NOT EXISTS vela_read_v1;
 CREATE VIEW vela_read_v1.topics AS
     SELECT id AS topic_id, name, partitions, parent_id, partition, created_at FROM vela_topic;
@@ -94,6 +119,11 @@ CREATE VIEW vela_read_v1.subscriptions AS
     FROM vela_subscription s JOIN vela_cursor c ON c.subscription_id = s.id;
 CREATE VIEW vela_read_v1.schemas AS
     SELECT topic_name, version, type, name, data, created_at FROM vela_schema;
+CREATE VIEW vela_read_v1.hours AS
+    SELECT at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered
+    FROM vela_stats_point_3600s;
+CREATE VIEW vela_read_v1.pending AS
+    SELECT topic_id, subscription_id, ledger_id, first_entry, last_entry, messages, redelivery_count FROM vela_pending_ack;
 SELECT vela_open_segment_v1((extract(epoch FROM now()) * 1000)::bigint);
 SELECT vela_refresh_entry_views_v1();
 
@@ -101,6 +131,7 @@ SELECT vela_refresh_entry_views_v1();
 DROP VIEW IF EXISTS vela_entry;
 DROP SCHEMA IF EXISTS vela_read_v1 CASCADE;
 DROP SEQUENCE IF EXISTS vela_delivery_id;
+DROP SEQUENCE IF EXISTS vela_delivery_story_id;
 DO $$ DECLARE segment bigint; BEGIN
     FOR segment IN SELECT id FROM vela_segment LOOP EXECUTE format('DROP TABLE IF EXISTS vela_entry_%s', segment); END LOOP;
 END $$;

@@ -3,25 +3,32 @@
 -- name: upsert_consumers
 INSERT INTO vela_consumer_session (key, owner_epoch, topic_id, subscription_id, subscription_name, subscription_type, name,
     address, client_version, face, priority, connected_ms, permits, unacked_messages, blocked, writable, messages_out,
-    bytes_out, messages_acked, messages_redelivered, last_flow_ms, last_delivery_ms, last_ack_ms, updated_ms, properties)
+    bytes_out, messages_acked, messages_redelivered, message_rate_out, message_rate_acked, message_rate_redelivered,
+    last_flow_ms, last_delivery_ms, last_ack_ms, oldest_delivered_ms, updated_ms, properties, protocol_version)
 SELECT * FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::text[],
     %b::text[], %b::text[], %b::text[], %b::integer[], %b::bigint[], %b::bigint[], %b::bigint[], %b::boolean[],
-    %b::boolean[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[],
-    %b::bigint[], %t::jsonb[])
+    %b::boolean[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::float8[], %b::float8[], %b::float8[],
+    %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %t::jsonb[], %b::integer[])
 ON CONFLICT (key) DO UPDATE SET owner_epoch = EXCLUDED.owner_epoch, permits = EXCLUDED.permits,
     unacked_messages = EXCLUDED.unacked_messages, blocked = EXCLUDED.blocked, writable = EXCLUDED.writable,
     messages_out = EXCLUDED.messages_out, bytes_out = EXCLUDED.bytes_out, messages_acked = EXCLUDED.messages_acked,
-    messages_redelivered = EXCLUDED.messages_redelivered, last_flow_ms = EXCLUDED.last_flow_ms,
-    last_delivery_ms = EXCLUDED.last_delivery_ms, last_ack_ms = EXCLUDED.last_ack_ms, updated_ms = EXCLUDED.updated_ms
+    messages_redelivered = EXCLUDED.messages_redelivered, message_rate_out = EXCLUDED.message_rate_out,
+    message_rate_acked = EXCLUDED.message_rate_acked, message_rate_redelivered = EXCLUDED.message_rate_redelivered,
+    last_flow_ms = EXCLUDED.last_flow_ms, last_delivery_ms = EXCLUDED.last_delivery_ms,
+    last_ack_ms = EXCLUDED.last_ack_ms, oldest_delivered_ms = EXCLUDED.oldest_delivered_ms,
+    updated_ms = EXCLUDED.updated_ms
 
 -- name: upsert_producers
 INSERT INTO vela_producer_session (key, owner_epoch, topic_id, name, address, client_version, face, connected_ms,
-    messages_in, bytes_in, last_sequence_id, last_send_ms, updated_ms, properties)
+    messages_in, bytes_in, message_rate_in, byte_rate_in, last_sequence_id, last_send_ms, updated_ms, properties,
+    protocol_version, access_mode, deduplicated, last_error)
 SELECT * FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[],
-    %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %t::jsonb[])
+    %b::bigint[], %b::bigint[], %b::bigint[], %b::float8[], %b::float8[], %b::bigint[], %b::bigint[], %b::bigint[],
+    %t::jsonb[], %b::integer[], %b::text[], %b::boolean[], %b::text[])
 ON CONFLICT (key) DO UPDATE SET owner_epoch = EXCLUDED.owner_epoch, messages_in = EXCLUDED.messages_in,
-    bytes_in = EXCLUDED.bytes_in, last_sequence_id = EXCLUDED.last_sequence_id, last_send_ms = EXCLUDED.last_send_ms,
-    updated_ms = EXCLUDED.updated_ms
+    bytes_in = EXCLUDED.bytes_in, message_rate_in = EXCLUDED.message_rate_in, byte_rate_in = EXCLUDED.byte_rate_in,
+    last_sequence_id = EXCLUDED.last_sequence_id, last_send_ms = EXCLUDED.last_send_ms,
+    updated_ms = EXCLUDED.updated_ms, deduplicated = EXCLUDED.deduplicated, last_error = EXCLUDED.last_error
 
 -- name: delete_consumers
 DELETE FROM vela_consumer_session WHERE key = ANY(%b::bigint[])

@@ -34,11 +34,11 @@ WITH RECURSIVE mine AS (
 SELECT pg_notify('vela_tick', payload), places FROM notifications, mine WHERE mine.taken
 
 -- name: policies
--- The owner checks quotas and expiry from memory. This only tells it that it is time.
+-- The owner checks quotas and expiry from memory. This only notifies it that it is time.
 SELECT pg_notify('vela_policies', '')
 
 -- name: lifetime
--- Tells the owner to look for data to trim, expire or drop. Without an owner this has no effect.
+-- Notifies the owner to look for data to trim, expire or drop. Without an owner this has no effect.
 SELECT pg_notify('vela_lifetime', '')
 
 -- name: dead_sessions
@@ -72,19 +72,21 @@ SELECT extract(epoch FROM now() - at)::float8 FROM vela_heartbeat WHERE name = %
 -- A plan that was not applied in time does not describe the present any more.
 WITH expired AS (
     UPDATE vela_act SET state = 'expired', error = 'the plan was not applied in time; plan again', error_code = 'ActExpired',
-           finished_at = now()
+           message = NULL, finished_at = now()
     WHERE state = 'planned' AND coalesce(finished_at, requested_at) < now() - make_interval(secs => %(plan_expiry_s)s)
     RETURNING id
 )
 SELECT count(*) FROM expired
 
 -- name: trim_acts
--- The oldest finished acts, some at a time: none that waits, is running, or can be undone.
-WITH doomed AS MATERIALIZED (
+-- The oldest finished acts, some at a time: none that waits, is running, or can be undone. Parts go with their act.
+WITH whole AS MATERIALIZED (
     SELECT id FROM vela_act
-    WHERE coalesce(finished_at, requested_at) < now() - make_interval(days => %(keep_days)s)
+    WHERE coalesce(finished_at, requested_at) < now() - make_interval(days => %(keep_days)s) AND part_of_id IS NULL
       AND state IN ('applied', 'refused', 'failed', 'expired') AND (undo_until IS NULL OR undo_until < now())
     ORDER BY id LIMIT 1000
+), doomed AS MATERIALIZED (
+    SELECT id FROM whole UNION ALL SELECT p.id FROM vela_act p JOIN whole w ON w.id = p.part_of_id
 ), orphans AS (
     UPDATE vela_act a SET undo_of_id = NULL FROM doomed d WHERE a.undo_of_id = d.id AND a.id NOT IN (SELECT id FROM doomed)
 ), gone AS (

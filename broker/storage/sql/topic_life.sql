@@ -49,6 +49,10 @@ WITH held AS MATERIALIZED (
     DELETE FROM vela_consumer_session c USING o WHERE c.topic_id = o.topic_id
 ), producers AS (
     DELETE FROM vela_producer_session p USING o WHERE p.topic_id = o.topic_id
+), parked_pulls AS (
+    DELETE FROM vela_parked_pulls p USING o WHERE p.topic_id = o.topic_id
+), insights AS (
+    DELETE FROM vela_insight_hour i USING o WHERE i.topic_id = o.topic_id
 ), bookmarks AS (
     DELETE FROM vela_bookmark b USING o WHERE b.topic_id = o.topic_id
 ), deduplicated AS (
@@ -57,10 +61,16 @@ WITH held AS MATERIALIZED (
     DELETE FROM vela_deduplication d USING o WHERE d.topic_id = o.topic_id
 ), schemas AS (
     DELETE FROM vela_schema m USING vela_topic t, o WHERE t.id = o.topic_id AND m.topic_name = t.name
+), schedules AS (
+    DELETE FROM vela_pipeline_schedule p USING vela_topic t, o WHERE t.id = o.topic_id AND p.topic_name = t.name
 ), topic_summaries AS (
     DELETE FROM vela_topic_summary y USING o WHERE y.topic_id = o.topic_id
 ), delayed AS (
     DELETE FROM vela_delayed_entry d USING o WHERE d.topic_id = o.topic_id
+), compacted AS (
+    DELETE FROM vela_compacted_entry e USING o WHERE e.topic_id = o.topic_id
+), compactions AS (
+    DELETE FROM vela_compaction c USING o WHERE c.topic_id = o.topic_id
 ), acts AS (
     UPDATE vela_act a SET topic_id = NULL, subscription_id = NULL FROM o WHERE a.topic_id = o.topic_id
 ), subscriptions AS (

@@ -50,6 +50,12 @@ UPDATE vela_topic_owner o SET owner_epoch = known.advanced, owner_token = %(toke
 FROM known WHERE o.topic_id = known.topic_id
 RETURNING o.topic_id, o.owner_epoch
 
+-- name: owned
+-- Of these topics, those that still have these epochs. The rest of the transaction keeps them from being advanced.
+SELECT topic_id FROM vela_topic_owner
+WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%(topic_ids)s::bigint[], %(epochs)s::bigint[]))
+ORDER BY topic_id FOR SHARE
+
 -- name: set_producer_epoch
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE

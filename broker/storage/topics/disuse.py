@@ -1,4 +1,4 @@
-"""Find topics in PostgreSQL that may have something to expire by disuse."""
+"""Find topics in PostgreSQL that may have subscriptions to expire, or may be deleted, because nobody uses them."""
 
 from __future__ import annotations
 

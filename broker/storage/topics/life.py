@@ -15,7 +15,7 @@ _DELETE_ATTEMPTS = 5
 
 
 async def terminate(connection: Connection, *, topic_id: int, owner_epoch: int) -> bool | None:
-    """Terminate a topic, so that its log has an end. None if the topic is fenced. Safe to repeat."""
+    """Terminate a topic, so that its log has an end. Return None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("topic_life", "terminate"), {"topic_id": topic_id, "owner_epoch": owner_epoch}
     )
@@ -44,7 +44,7 @@ async def stored_bytes(connection: Connection, topic_ids: Sequence[int]) -> int:
 async def delete(connection: Connection, epochs: Mapping[int, int], *, parent_id: int | None) -> bool:
     """Delete topics (id → owner epoch), and the partitioned parent if one is given, with all their rows.
 
-    All or none. False if one of them has another owner now, or if they are deleted already.
+    Deletes all or none. Returns False if one of them has another owner now, or if they are already deleted.
     """
     parameters = {
         "topic_ids": list(epochs.keys()),
@@ -57,7 +57,7 @@ async def delete(connection: Connection, epochs: Mapping[int, int], *, parent_id
             row = await cursor.fetchone()
             return row is not None and row[0] > 0
         except psycopg.errors.ForeignKeyViolation:
-            # A summary or act that refers to it was inserted while the statement ran. The next try deletes that too.
+            # A summary or act that refers to a topic was inserted while the statement ran. The next try deletes it too.
             if attempt == _DELETE_ATTEMPTS - 1:
                 raise
     return False

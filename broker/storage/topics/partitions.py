@@ -1,4 +1,4 @@
-"""Partitioned topics in PostgreSQL: growing them, and the statistics of all partitions."""
+"""Partitioned topics in PostgreSQL: add partitions, and read the statistics of all of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Growth:
 
 
 async def grow(connection: Connection, name: TopicName, partitions: int) -> Growth | None:
-    """Add partitions up to a count, with the subscriptions of the present ones. None if there is no such topic.
+    """Add partitions up to a count, with the subscriptions of the present ones. Return None without such a topic.
 
     Never removes partitions. Safe to repeat.
     """

@@ -19,7 +19,7 @@ class StoredPolicies:
 
     row_id: int  # of the namespace or the topic
     document: Mapping[str, object]
-    above: Mapping[str, object]  # of a topic: its namespace's document
+    above: Mapping[str, object]  # for a topic: its namespace's document
 
 
 async def of_namespace(connection: Connection, tenant: str, namespace: str) -> StoredPolicies | None:
@@ -46,7 +46,7 @@ async def change(
     before: Mapping[str, object],
     after: Mapping[str, object],
 ) -> bool:
-    """Replace a document. False, without a change, if it is not `before` any more."""
+    """Replace a document. Return False, without a change, if the document is not `before` any more."""
     cursor = await connection.execute(
         query("policies", "set_topic" if is_topic else "set_namespace"),
         {"id": row_id, "before": json.dumps(dict(before)), "after": json.dumps(dict(after))},

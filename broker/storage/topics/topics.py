@@ -28,6 +28,7 @@ __all__ = [
     "names_in_namespace",
     "newest_segment",
     "open_segment",
+    "owned",
     "refresh_entry_views",
     "roll_ledgers",
     "segment_size_bytes",
@@ -149,7 +150,7 @@ async def names_in_namespace(connection: Connection, tenant: str, namespace: str
 
 
 async def take_topic(connection: Connection, topic_id: int, *, token: int) -> int:
-    """Take ownership and return the new epoch. Waits until the last append of an earlier owner has ended."""
+    """Take ownership of a topic and return its new epoch. Waits until the earlier owner's last append has ended."""
     cursor = await connection.execute(query("topics", "take"), (topic_id, token))
     row = await cursor.fetchone()
     if row is None:
@@ -158,7 +159,7 @@ async def take_topic(connection: Connection, topic_id: int, *, token: int) -> in
 
 
 async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, token: int) -> dict[int, int]:
-    """Advance each topic's epoch from the value known. Returns topic → new epoch; a missing topic has a new owner.
+    """Advance each topic's epoch from the known value. Return topic → new epoch; a missing topic has a new owner.
 
     Safe to repeat with the same token when the answer was lost. Waits until older statements of the topics have ended.
     """
@@ -169,10 +170,18 @@ async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, t
     return {row[0]: row[1] for row in await cursor.fetchall()}
 
 
+async def owned(connection: Connection, epochs: Mapping[int, int]) -> set[int]:
+    """Return the topics that still have these epochs. Inside a transaction, nobody advances them until it ends."""
+    cursor = await connection.execute(
+        query("topics", "owned"), {"topic_ids": list(epochs.keys()), "epochs": list(epochs.values())}
+    )
+    return {row[0] for row in await cursor.fetchall()}
+
+
 async def set_producer_epoch(
     connection: Connection, *, topic_id: int, owner_epoch: int, producer_epoch: int
 ) -> bool | None:
-    """Store the epoch of the topic's exclusive producer. None if the topic is fenced. Safe to repeat."""
+    """Store the epoch of the topic's exclusive producer. Return None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("topics", "set_producer_epoch"),
         {"topic_id": topic_id, "owner_epoch": owner_epoch, "producer_epoch": producer_epoch},
@@ -265,7 +274,7 @@ async def close_older_segments(connection: Connection, open_id: int, now_ms: int
 
 
 async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, read_role: str) -> bool:
-    """Create the views over all live segments again. False if a reader locked them too long; repeat later."""
+    """Create the views over all live segments again. Return False if a reader locked them too long; repeat later."""
     try:
         async with connection.transaction():
             await connection.execute(

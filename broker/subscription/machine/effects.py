@@ -31,6 +31,7 @@ __all__ = [
     "LoadCounts",
     "ReadAhead",
     "ReadChosen",
+    "ReadCompacted",
     "Say",
     "SendLater",
     "Settle",
@@ -85,8 +86,14 @@ class ReadChosen(NamedTuple):
     positions: Sequence[Position]
 
 
+class ReadCompacted(NamedTuple):
+    """Read what stayed of a compacted topic from a position on, then report it."""
+
+    first: Position
+
+
 class LoadCounts(NamedTuple):
-    """Load the counts of these entries, then send again: without counts an entry that was found cannot be acked."""
+    """Load the counts of these entries, then send again: without its counts, an entry cannot be acked."""
 
     ranges: Sequence[Range]
 
@@ -155,6 +162,7 @@ Effect: TypeAlias = (
     Wish
     | ReadAhead
     | ReadChosen
+    | ReadCompacted
     | LoadCounts
     | SendLater
     | Settle

@@ -1,6 +1,6 @@
 """One subscription without I/O: commands and facts come in, effects go out. No loop, no clock, no log file.
 
-`state` is all it knows. `acks`, `sending` and `redelivery` are its parts, and callers call their methods directly. A
+`state` is all that the machine knows. `acks`, `sending` and `redelivery` are its parts, whose methods callers call. A
 method returns effects (effects.py), and its caller carries them out in order before it calls the next method. The one
 exception is while the writes of a batch are under way: a consumer may then ack, ask for more or leave.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from broker.core.subscription.story_rows import StoryEvent
 from broker.subscription.machine.acks import Acks
 from broker.subscription.machine.effects import SEND, Effect, Effects, Say, Wish
 from broker.subscription.machine.redelivery import Redelivery
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from broker.plugins import EntryFilter
     from broker.subscription.machine.rates import DispatchLimit
     from broker.subscription.machine.screening import Delayed
-    from broker.subscription.machine.state import Member, State
+    from broker.subscription.machine.state import Compacted, Member, State
 
 __all__ = ["SubscriptionMachine"]
 
@@ -44,6 +45,7 @@ class SubscriptionMachine:
         ledgers: LedgerMap,
         cached: Mapping[int, Mapping[int, StoredEntry]],
         delayed: Delayed,
+        compacted: Compacted,
         read_entries: int,
         filters: Sequence[EntryFilter],
         filter_delay_ms: int,
@@ -53,25 +55,33 @@ class SubscriptionMachine:
         screening = Screening(state, delayed, filters, topic_name=topic_name, delay_ms=filter_delay_ms)
         self.acks = Acks(state, ledgers, batch_index_acks=batch_index_acks)
         self.sending = Sending(
-            state, screening, ledgers=ledgers, cached=cached, delayed=delayed, read_entries=read_entries
+            state,
+            screening,
+            compacted,
+            ledgers=ledgers,
+            cached=cached,
+            delayed=delayed,
+            read_entries=read_entries,
         )
         self.redelivery = Redelivery(state)
 
     # -- consumers -----------------------------------------------------------------------------------------------
 
     def use_type(self, type_: SubscriptionType, dispatcher: Dispatcher) -> None:
-        """Dispatch by another type from now on. Call it only while nobody is connected."""
+        """Dispatch by another type from now on. Call this only while no consumer is connected."""
         self.state.type = type_
         self.state.dispatcher = dispatcher
+        self.state.story.use_type(keeps_order=type_.single_active)
         if type_.single_active:
             self.state.counts.clear()  # these types do not count redeliveries, and acks would not reduce the counts
 
     def attach(self, member: Member, now_ms: int) -> Effects:
         """Attach a consumer. Raises NotAllowed, SubscriptionBusy, ConsumerBusy, ConsumerAssignFailed."""
         state = self.state
-        if state.dispatcher.attach(member.dispatch, member.request.type, now_ms):
-            state.read_position = state.cursor.read_from()
+        rewinds = state.dispatcher.attach(member.dispatch, member.request.type, now_ms)
         state.members[member.key] = member
+        if rewinds:
+            state.read_position = state.read_start()
         effects: list[Effect] = [*self.redelivery.joined(member, now_ms)]
         for warning in member.request.warnings:
             known = state.counters.option_warnings
@@ -87,9 +97,12 @@ class SubscriptionMachine:
         if state.members.pop(member.key, None) is None:
             return ()
         state.last_used_ms = now_ms
+        self.redelivery.record_return(member, None, StoryEvent.CONSUMER_LEFT, now_ms)
         state.forget_deadlines(state.dispatcher.detach(member.dispatch, now_ms))
         effects: list[Effect] = [*self.redelivery.watch_switch(now_ms)]
         if not state.members:
+            if state.story.is_on:
+                state.story.rewound(StoryEvent.CONSUMER_LEFT, state.cursor, now_ms)
             state.rewind()
             if not state.is_durable and not state.is_moving:  # a reader that seeks comes back
                 effects.append(Wish.FORGET)
@@ -118,14 +131,14 @@ class SubscriptionMachine:
         self.state.stored_mark_delete = mark_delete
 
     def loaded(self, *, last_used_ms: int, is_paused: bool) -> None:
-        """Take over what was stored beside the cursor; `last_used_ms` 0 = unknown."""
+        """Take over the columns stored beside the cursor; `last_used_ms` 0 = unknown."""
         self.state.last_used_ms = last_used_ms or self.state.last_used_ms
         self.state.is_paused = is_paused
 
     # -- decisions made elsewhere --------------------------------------------------------------------------------
 
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> Effects:
-        """Apply new limits, in messages, 0 = none; what they let through is sent at once."""
+        """Apply new limits, in messages, 0 = none. Messages that they allow are sent at once."""
         self.state.dispatcher.limit_unacked(per_subscription=per_subscription, per_consumer=per_consumer)
         return SEND
 
@@ -153,7 +166,7 @@ class SubscriptionMachine:
         return self.state.end_of_topic()
 
     def deleted(self) -> None:
-        """Note that its rows are being deleted: nothing of it is stored any more."""
+        """Note that the subscription's rows are being deleted: nothing is stored in them any more."""
         self.state.is_deleted = True
 
     # -- moves of the cursor -------------------------------------------------------------------------------------
@@ -172,11 +185,12 @@ class SubscriptionMachine:
         self.state.is_moving = self.state.ignores_acks = False
 
     def moved(self) -> Effects:
-        """After a move, forget what was pending at the old place and read from the new one."""
+        """After a move, forget the entries pending at the old place and read from the new one."""
         state = self.state
         state.dispatcher.moved(state.cursor.mark_delete)
+        state.story.moved(state.cursor.mark_delete)
         state.gap = ""  # an act may have moved past the gap; if not, the next read finds it again
-        start = state.cursor.read_from()
+        start = state.read_start()
         # Skip and clear keep consumers, whose pending entries beyond the new mark-delete must not be read again. A
         # reset keeps only Failover's standby consumers, which have nothing pending.
         stays = bool(state.members) and not state.ignores_acks
@@ -196,6 +210,7 @@ class SubscriptionMachine:
         if not left:
             dispatcher.discard(position)
             self.state.deadlines.cancel(position)
+            self.state.story.passed(position)
 
     def record_for_undo(self, act_id: int, until_ms: int, recorded: AckOverlay) -> None:
         """Remember acks of messages that an act passed, until the act can no longer be undone."""

@@ -1,6 +1,6 @@
 """Dispatch rates: one for a topic, which its subscriptions share, and one for each subscription.
 
-Pulsar looks again after 1000 ms; Vela goes on as soon as the next message may leave.
+Pulsar looks again after 1000 ms; Vela continues as soon as the next message may leave.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def rates_of(policies: Policies) -> tuple[int, ...]:
 
 
 class DispatchLimit:
-    """What one subscription may send now."""
+    """Limits how much one subscription may send now."""
 
     def __init__(self, rates: Sequence[RatePair], *, times: int = 0) -> None:
         self._messages = [each.messages for each in rates if each.messages is not None]
         self._bytes = [each.bytes for each in rates if each.bytes is not None]
         self._waits_until_ms = 0
-        self.times = times  # how often it had to wait
+        self.times = times  # how often delivery had to wait
 
     @classmethod
     def of(
@@ -80,7 +80,7 @@ class DispatchLimit:
         return wait_ms
 
     def is_waiting(self, now_ms: int) -> bool:
-        """Whether delivery waits for the rate, as far as the last look showed. Counts nothing."""
+        """Return whether delivery waits for the rate, as far as the last look showed. Counts nothing."""
         return now_ms < self._waits_until_ms
 
     def entries(self, now_ms: int) -> int:

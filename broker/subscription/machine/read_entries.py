@@ -1,4 +1,4 @@
-"""Turns stored entries into what dispatchers see: their cost, their key, and which chunks belong together."""
+"""Convert stored entries for dispatchers: their cost, their key, and which chunks belong together."""
 
 from __future__ import annotations
 

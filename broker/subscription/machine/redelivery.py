@@ -1,10 +1,12 @@
-"""Decides what is redelivered and when: requests, deadlines, entries that a filter rescheduled, Failover."""
+"""Decide which entries are redelivered, and when: requests, deadlines, entries that a filter rescheduled, Failover."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from broker.core.subscription.story import PendingRun
+from broker.core.subscription.story_rows import StoryEvent
 from broker.core.subscription.types import SubscriptionType
 from broker.subscription.machine.effects import (
     SEND,
@@ -33,11 +35,14 @@ class Redelivery:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def redeliver(self, member: Member, positions: Sequence[Position] | None) -> Effects:
+    def redeliver(
+        self, member: Member, positions: Sequence[Position] | None, reason: StoryEvent, now_ms: int
+    ) -> Effects:
         """Redeliver for a client's request, a due negative ack or an ack timeout; None = everything pending at it."""
         if positions is not None and not positions:
             return ()
         state = self._state
+        self.record_return(member, positions, reason, now_ms)
         if len(state.deadlines) and not state.type.single_active:
             # Only entries pending at this consumer: the deadlines of other consumers stay.
             asked = member.dispatch.pending if positions is None else positions
@@ -48,12 +53,39 @@ class Redelivery:
             state.rewind()
         return _AGAIN
 
+    def record_return(
+        self, member: Member, positions: Sequence[Position] | None, reason: StoryEvent, now_ms: int
+    ) -> None:
+        """Record for the delivery story what is about to be taken back from a consumer; None = everything."""
+        state = self._state
+        if not state.story.is_on:
+            return
+        if state.type.single_active:
+            # While a Failover switch is due, nobody is served: the switch records the return.
+            if member.dispatch is state.dispatcher.active and state.dispatcher.due_ms is None:
+                state.story.rewound(reason, state.cursor, now_ms)
+            return
+        pending, counts = member.dispatch.pending, state.counts
+        if positions is None and not len(counts):  # a consumer that leaves may have tens of thousands
+            runs = [PendingRun(*run, 0) for run in pending.deliveries()]
+            state.story.returned(reason, member, runs, now_ms)
+            return
+        taken = pending if positions is None else sorted({each for each in positions if each in pending})
+        runs = []
+        for each in taken:
+            found = (pending.delivered_ms(each), counts.get(each))
+            if runs and runs[-1][3:] == found and (runs[-1].ledger_id, runs[-1].last + 1) == each:
+                runs[-1] = PendingRun(each.ledger_id, runs[-1].first, each.entry_id, *found)
+            else:
+                runs.append(PendingRun(each.ledger_id, each.entry_id, each.entry_id, *found))
+        state.story.returned(reason, member, runs, now_ms)
+
     def redeliver_at(
         self, member: Member, positions: Iterable[Position], due_ms: int, now_ms: int
     ) -> Effects:
-        """Take negative acks from a door whose client has no tracker of its own."""
+        """Take negative acks from a door whose clients have no tracker themselves."""
         if due_ms <= now_ms:
-            return self.redeliver(member, list(positions))
+            return self.redeliver(member, list(positions), StoryEvent.NEGATIVELY_ACKED, now_ms)
         for position in positions:
             # Ignore entries not pending at this consumer: a client must not fill the wheel with made-up positions.
             if self.has_pending(member, position):
@@ -104,6 +136,8 @@ class Redelivery:
         active = state.dispatcher.active
         if active is not None:
             effects.append(Say(_INFO, "%s is active", (active.name,)))
+        if state.story.is_on:
+            state.story.rewound(StoryEvent.CONSUMER_SWITCHED, state.cursor, now_ms)
         state.rewind()
         effects += (TellActive(key, waits=False) for key in state.members)
         effects += _AGAIN

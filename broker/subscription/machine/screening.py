@@ -1,7 +1,7 @@
-"""Sorts out entries that are read but not sent: the step between a subscription's read and its dispatcher.
+"""Sort out entries that are read but not sent: the step between a subscription's read and its dispatcher.
 
 Only reads with a flagged entry come here, or all if filters are configured; other reads cost one `|=` an entry.
-The broker itself acks an entry that nobody is to get: it spends no permit, makes no pending ack, and is counted.
+The broker itself acks an entry that no consumer may get: the entry spends no permit, is never pending, and is counted.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from broker.core.entry import FLAG_CORRUPT, FLAG_DELAYED, FLAG_MARKER
 from broker.core.ledgers.message_index import IndexMissing
 from broker.core.position import Position
+from broker.core.subscription.story_rows import StoryEvent
 from broker.plugins import FilteredEntry, Verdict
 from broker.subscription.machine.effects import Effect, Effects, KeepBack, LoadCounts, Say, Watch, Wish
 from broker.subscription.machine.state import Discard, State, is_worth_a_line
@@ -28,6 +29,11 @@ __all__ = ["SCREENED_FLAGS", "Delayed", "Screening"]
 
 SCREENED_FLAGS: Final = FLAG_CORRUPT | FLAG_DELAYED | FLAG_MARKER
 MAX_RESCHEDULED: Final = 10_000  # entries waiting for a filter; beyond it the subscription waits too
+_STORY_EVENTS: Final = {
+    Discard.CORRUPT: StoryEvent.CORRUPT,
+    Discard.MARKER: StoryEvent.MARKER,
+    Discard.FILTER: StoryEvent.FILTERED,
+}
 _ERROR: Final = 40  # as in Python's logging
 
 
@@ -90,7 +96,7 @@ class Screening:
                 later.append(entry)
                 if self._stops_everything(len(later)):
                     break
-        missing = self._ack(discarded, found[0], plan, effects)
+        missing = self._ack(discarded, found[0], plan, now_ms, effects)
         if missing is not None:
             effects.append(LoadCounts(missing.ranges))
             return None, effects
@@ -149,9 +155,10 @@ class Screening:
         discarded: Sequence[tuple[StoredEntry, Discard]],
         first: StoredEntry,
         plan: ReadPlan,
+        now_ms: int,
         effects: list[Effect],
     ) -> IndexMissing | None:
-        """Ack the entries that nobody is to get; return what is missing if that needs counts not in memory."""
+        """Ack the entries that no consumer may get. If that needs counts not in memory, return which are missing."""
         state = self._state
         for entry, reason in discarded:
             position = Position(entry.ledger_id, entry.entry_id)
@@ -166,6 +173,8 @@ class Screening:
             state.dispatcher.discard(position)
             state.forget_deadlines([position])
             state.counters.discarded[reason] += result.messages
+            if state.story.is_on:
+                state.story.discarded(_STORY_EVENTS[reason], position, now_ms)
             if reason is Discard.CORRUPT:
                 self._report_damage(position, effects)
         if discarded and state.is_durable:

@@ -1,4 +1,4 @@
-"""Decides what to send next: plans, finds the entries in memory, screens them and assigns them to consumers.
+"""Decide which entries to send next: plan, find them in memory, screen them and assign them to consumers.
 
 While consumers keep up, an append is delivered from memory in the callback that answers its commit. An entry that is
 not in memory is read first and sent after that.
@@ -6,9 +6,10 @@ not in memory is read first and sent after that.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.core.dispatchers.base import Assignment, ReadEntry, ReadKind, ReadPlan
 from broker.core.position import Position
@@ -19,10 +20,11 @@ from broker.subscription.machine.effects import (
     Effects,
     ReadAhead,
     ReadChosen,
+    ReadCompacted,
     SendLater,
     Watch,
 )
-from broker.subscription.machine.read_entries import read_entries
+from broker.subscription.machine.read_entries import read_entries, whole_entries
 from broker.subscription.machine.screening import SCREENED_FLAGS
 from broker.subscription.requests import Delivery
 
@@ -30,12 +32,23 @@ if TYPE_CHECKING:
     from broker.core.entry import StoredEntry
     from broker.core.ledgers.ledger import LedgerMap
     from broker.subscription.machine.screening import Delayed, Screening
-    from broker.subscription.machine.state import Member, State
+    from broker.subscription.machine.state import Compacted, Member, State
 
 __all__ = ["WRITE_BYTES", "Sending"]
 
-# The size of one write to one consumer. After it the transport is asked whether the peer takes more.
+# The size of one write to one consumer. After each write the transport is asked whether the peer takes more.
 WRITE_BYTES: Final = 1024 * 1024
+
+
+class CompactedPage(Protocol):
+    """Everything that stayed of a compacted topic from `first` up to but not including `end`."""
+
+    @property
+    def first(self) -> Position: ...
+    @property
+    def entries(self) -> Sequence[StoredEntry]: ...
+    @property
+    def end(self) -> Position: ...
 
 
 class Sending:
@@ -48,6 +61,7 @@ class Sending:
         self,
         state: State,
         screening: Screening,
+        compacted: Compacted,
         *,
         ledgers: LedgerMap,
         cached: Mapping[int, Mapping[int, StoredEntry]],
@@ -57,12 +71,19 @@ class Sending:
         self._read_entries = read_entries
         self._state = state
         self._screening = screening
+        self._compacted = compacted
+        self._page: CompactedPage | None = None  # read from a compacted topic and not sent to its end yet
         self._ledgers = ledgers
         self._cached = cached
         self._delayed = delayed
         self._just_read: dict[Position, StoredEntry] = {}
         self._found_bytes = 0  # of the entries found for the plan under way
         self._found_flags = 0
+        self._found_trimmed = False  # they are copies of entries that the log does not have any more
+
+    def compacted_read(self, page: CompactedPage) -> None:
+        """Keep what was read of a compacted topic until it is sent."""
+        self._page = page
 
     def entries_read(self, entries: Sequence[StoredEntry]) -> None:
         """Keep the entries of a read until `forget_read`: the cache may be too small for them."""
@@ -73,7 +94,7 @@ class Sending:
         self._just_read = {}
 
     def next_batch(self, now_ms: int) -> Batch | None:
-        """Return what to write next; None when there is nothing to do. Call it only while `State.may_send`."""
+        """Return the next batch to write; None when there is none. Call this only while `State.may_send`."""
         state = self._state
         most: int | None = None
         if state.limit is not None:
@@ -84,6 +105,7 @@ class Sending:
         if plan is None:
             return None
         found: list[StoredEntry] = []
+        self._found_trimmed = False
         wanted = (
             self._replay(plan, found, most) if plan.kind is ReadKind.REPLAY else self._read(plan, found, most)
         )
@@ -95,6 +117,10 @@ class Sending:
 
     def _read(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
         """Add to `found` the entries in memory from the read position on; return what to do when there are none."""
+        if self._compacted.horizon is not None and self._state.reads_compacted:
+            wanted = self._read_compacted(self._compacted.horizon, plan, found, most)
+            if found or wanted is not None:
+                return wanted
         state, ledgers, cached = self._state, self._ledgers, self._cached
         passes_over = self._delayed.passes_over(state.type)
         next_wanted = (
@@ -127,6 +153,45 @@ class Sending:
         if found:
             return None
         return (ReadAhead(position),) if ledgers.contains(position) else state.end_of_topic()
+
+    def _read_compacted(
+        self, horizon: Position, plan: ReadPlan, found: list[StoredEntry], most: int | None
+    ) -> Effects | None:
+        """Add to `found` what stayed up to the horizon of a compacted topic; return what to read when nothing is here.
+
+        Adds nothing and returns None if reading goes on above the horizon. Entries that were trimmed from the log and
+        others are never found together: the cursor knows acks of the others only.
+        """
+        state, ledgers = self._state, self._ledgers
+        most = plan.max_entries if most is None else min(plan.max_entries, most)
+        size_bytes = flags = 0
+        position = state.read_position
+        page, self._page = self._page, None
+        if position > horizon:
+            return None
+        if page is None or not page.first <= position < page.end:
+            return (ReadCompacted(position),)
+        for entry in page.entries[bisect_left(page.entries, position, key=_position_of) :]:
+            position = _position_of(entry)
+            is_trimmed = not ledgers.contains(position)
+            if (
+                len(found) >= most
+                or size_bytes >= WRITE_BYTES
+                or (found and is_trimmed != self._found_trimmed)
+            ):
+                break
+            if is_trimmed or not state.cursor.is_acked(position):
+                found.append(entry)
+                size_bytes += len(entry.data)
+                flags |= entry.flags
+                self._found_trimmed = is_trimmed
+        else:
+            position = page.end
+        if position < page.end:
+            self._page = page
+        state.read_position = position
+        self._found_bytes, self._found_flags = size_bytes, flags
+        return None if found or position > horizon else (ReadCompacted(position),)
 
     def _replay(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
         """Add to `found` the plan's entries that are in memory; return what to read when the first one is not."""
@@ -165,9 +230,14 @@ class Sending:
             if kept is None:
                 return _stop(effects)
             entries = kept
-        cursor, dispatcher = state.cursor, state.dispatcher
-        has_partial_acks = cursor.has_partial_acks
-        assignments, unassigned = dispatcher.assign(read_entries(entries, cursor, state.type), plan, now_ms)
+        cursor, dispatcher, story = state.cursor, state.dispatcher, state.story
+        has_partial_acks = cursor.has_partial_acks and not self._found_trimmed
+        costs = (
+            read_entries(entries, cursor, state.type)
+            if has_partial_acks
+            else whole_entries(entries, state.type)
+        )
+        assignments, unassigned = dispatcher.assign(costs, plan, now_ms)
         if unassigned and not dispatcher.replays_unassigned:
             state.read_position = unassigned[0].position
         by_position = {Position(entry.ledger_id, entry.entry_id): entry for entry in entries}
@@ -176,6 +246,8 @@ class Sending:
             member = state.members[assignment.consumer.key]
             if member.request.ack_timeout_ms:
                 effects += self._time_out(member, assignment, now_ms)
+            if story.watches_deliveries:
+                story.delivered(member, assignment.entries, state.counts, cursor, now_ms)
             deliveries.append(
                 Deliver(
                     member.key,
@@ -213,6 +285,10 @@ class Sending:
             state.deadlines.time_out(each.position, due_ms)
             dues.append(due_ms)
         return (Watch(min(dues)),) if dues else ()
+
+
+def _position_of(entry: StoredEntry) -> Position:
+    return Position(entry.ledger_id, entry.entry_id)
 
 
 def _stop(effects: Effects) -> Batch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.core.position import Position
 from broker.core.subscription.delivery_deadlines import DeliveryDeadlines
@@ -16,11 +16,12 @@ from vela.wire.timing_wheel import TimingWheel
 if TYPE_CHECKING:
     from broker.core.cursor.cursor import Cursor
     from broker.core.dispatchers.base import DispatchConsumer, Dispatcher
+    from broker.core.subscription.story import DeliveryStory
     from broker.core.subscription.types import SubscriptionType
     from broker.subscription.machine.rates import DispatchLimit
     from broker.subscription.requests import SubscribeRequest
 
-__all__ = ["Counters", "Discard", "Member", "State", "is_worth_a_line"]
+__all__ = ["Compacted", "Counters", "Discard", "Member", "State", "is_worth_a_line"]
 
 _RESCHEDULE_TICK_MS: Final = 32
 
@@ -53,16 +54,27 @@ class Counters:
     reschedules: int = 0  # verdicts of filters
 
 
-class Member:
-    """What a subscription knows and counts of one attached consumer."""
+class Compacted(Protocol):
+    """What was compacted of the topic."""
 
-    def __init__(self, dispatch: DispatchConsumer, request: SubscribeRequest, now_ms: int) -> None:
+    @property
+    def horizon(self) -> Position | None:
+        """The last entry that readers of the compacted topic do not read from the log; None = there is none."""
+
+
+class Member:
+    """A subscription's state and counts for one attached consumer."""
+
+    def __init__(
+        self, dispatch: DispatchConsumer, request: SubscribeRequest, now_ms: int, *, address: str = ""
+    ) -> None:
         self.key = dispatch.key
         self.name = dispatch.name
+        self.address = address  # "ip:port" of its client
         self.dispatch = dispatch
         self.request = request
         self.connected_ms = now_ms
-        self.was_told_end = False  # that the terminated topic has ended
+        self.was_told_end = False  # whether the client was told that the terminated topic has ended
         self.messages_out = 0
         self.bytes_out = 0
         self.messages_acked = 0
@@ -84,6 +96,8 @@ class State:
         cursor: Cursor,
         dispatcher: Dispatcher,
         counts: RedeliveryCounts,
+        story: DeliveryStory,
+        compacted: Compacted,
         is_terminated: bool,
         now_ms: int,
     ) -> None:
@@ -92,11 +106,17 @@ class State:
         self.type = type_
         self.cursor = cursor
         self.dispatcher = dispatcher
-        self.counts = counts  # of redeliveries; kept when consumers come and go
+        self.counts = counts  # redelivery counts, kept when consumers come and go
+        self.story = story
+        story.use_type(keeps_order=type_.single_active)
         self.members: dict[int, Member] = {}
+        self._compacted = compacted
+        self._unstored_place: tuple[Position, Position] | None = None  # see `begin_at`
         self.read_position = cursor.read_from()
         self.deadlines = DeliveryDeadlines()
-        self.rescheduled: TimingWheel[Position] = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)  # by a filter
+        self.rescheduled: TimingWheel[Position] = TimingWheel(
+            tick_ms=_RESCHEDULE_TICK_MS
+        )  # after a filter's verdict
         self.waits_for_filter_until_ms = 0  # an entry, and all behind it, wait for a filter; 0 = none does
         self.limit: DispatchLimit | None = None  # dispatch rates
         self.counters = Counters()
@@ -106,7 +126,7 @@ class State:
         self.is_deleted = False
         self.is_moving = False  # nothing is dispatched meanwhile, and acks wait
         self.ignores_acks = False  # the move under way forgets their entries
-        self.stored_mark_delete = cursor.mark_delete  # to which a crash would return the cursor
+        self.stored_mark_delete = cursor.mark_delete  # where a crash would return the cursor
         self.undo_act_id = 0
         self.undo_until_ms = 0  # until then acks at or below mark-delete are recorded for an undo of that act
         self.last_used_ms = now_ms  # when the last consumer left
@@ -122,10 +142,40 @@ class State:
             and not self.gap
         )
 
+    @property
+    def reads_compacted(self) -> bool:
+        """Whether the consumer that gets the messages asked for a compacted topic, and the topic is compacted."""
+        if self._compacted.horizon is None:
+            return False
+        active = self.dispatcher.active
+        member = None if active is None else self.members.get(active.key)
+        return member is not None and member.request.read_compacted
+
+    def begin_at(self, position: Position) -> None:
+        """Note that the cursor is to begin at a position that need not be stored any more.
+
+        The cursor can only say that it is before the first stored entry; a compacted topic may have earlier ones.
+        """
+        self._unstored_place = (self.cursor.mark_delete, position)
+
+    def place(self) -> Position:
+        """Return the first position that is not acked, in trimmed ledgers too."""
+        mark_delete = self.cursor.mark_delete
+        if self._unstored_place is not None and self._unstored_place[0] == mark_delete:
+            return self._unstored_place[1]
+        if mark_delete.entry_id < 0:
+            return Position(0, 0)
+        return Position(mark_delete.ledger_id, mark_delete.entry_id + 1)
+
+    def read_start(self) -> Position:
+        """Return where reading begins when everything that is not acked is to come again."""
+        start = self.cursor.read_from()
+        return max(Position(0, 0), min(start, self.place())) if self.reads_compacted else start
+
     def rewind(self) -> None:
-        """Read on from the entry after mark-delete: every unacked entry comes again, with a new deadline."""
+        """Continue from the entry after mark-delete: every unacked entry comes again, with a new deadline."""
         self.forget_all_deadlines()
-        self.read_position = self.cursor.read_from()
+        self.read_position = self.read_start()
 
     def forget_deadlines(self, positions: Iterable[Position]) -> None:
         """Cancel the deadlines of deliveries that are over."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from broker.core.dispatchers.base import Dispatcher
     from broker.core.entry import StoredEntry
     from broker.core.policies import Policies
+    from broker.core.subscription.story_rows import StoryEvent
     from broker.core.topic_name import TopicName
     from broker.subscription.requests import AckRequest, ConsumerSink, DurableCallback, SubscribeRequest
 
@@ -34,7 +35,7 @@ _BATCHES_REMEMBERED = 1000
 
 
 class PassingTopic(Protocol):
-    """What a subscription needs of its non-persistent topic."""
+    """The members of its non-persistent topic that a subscription uses."""
 
     @property
     def name(self) -> TopicName: ...
@@ -57,7 +58,7 @@ class NonPersistentSubscription:
         clock: Clock,
         next_key: Callable[[], int],
     ) -> None:
-        """`dispatcher` is of that type and has no consumers; `next_key` numbers consumers in this process."""
+        """Take a `dispatcher` of that type without consumers. `next_key` numbers the consumers of this process."""
         self.topic = topic
         self.name = name
         self.type = type_
@@ -189,7 +190,7 @@ class NonPersistentSubscription:
     # -- what consumers ask for ----------------------------------------------------------------------------------
 
     def flow(self, consumer: Consumer, permits: int) -> None:
-        """Take permits from a client, for messages to come."""
+        """Take permits from a client for future messages."""
         self._dispatcher.flow(consumer.dispatch, permits)
         consumer.last_flow_ms = self._clock.now_ms()
 
@@ -219,13 +220,13 @@ class NonPersistentSubscription:
             on_durable(None)
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
-        """Nothing can come again."""
+        """Do nothing: no message can be delivered again."""
 
     def redeliver_at(self, consumer: Consumer, positions: Sequence[Position], due_ms: int) -> None:
         """Nothing can come again."""
 
     def redelivery_count(self, position: Position) -> int:
-        """Always 0."""
+        """Return 0: no message is redelivered."""
         return 0
 
     def has_pending(self, consumer: Consumer, position: Position) -> bool:
@@ -233,30 +234,33 @@ class NonPersistentSubscription:
         return False
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
-        """Raises NotAllowed."""
+        """Raise NotAllowed: nothing is stored."""
         raise NotAllowed(f"{self.topic.name} keeps no messages")
 
     def acker(self, consumer: Consumer) -> Callable[[Sequence[AckRequest]], None]:
         """Return a function that does nothing: there is nothing to ack."""
         return lambda acks: None
 
+    def letter_written(self, consumer: Consumer, position: Position, event: StoryEvent, topic: str) -> None:
+        """Do nothing: no message is stored whose story could be told."""
+
     async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
-        """Raises NotAllowed."""
+        """Raise NotAllowed: nothing is stored."""
         raise self._nowhere_to_seek()
 
     async def seek_time(self, consumer: Consumer, time_ms: int) -> None:
-        """Raises NotAllowed."""
+        """Raise NotAllowed: nothing is stored."""
         raise self._nowhere_to_seek()
 
     def _nowhere_to_seek(self) -> NotAllowed:
         return NotAllowed(f"{self.topic.name} keeps no messages, so there is nowhere to seek to")
 
-    async def last_message(self) -> LastMessage:
+    async def last_message(self, consumer: Consumer) -> LastMessage:
         """Return an answer that says there is no message."""
         return LastMessage(position=Position(-1, -1), batch_size=0, mark_delete=EARLIEST)
 
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
-        """Close the consumers, and with them the subscription. Raises MetadataInvalid."""
+        """Close the consumers, and with them the subscription. MetadataInvalid: others are attached."""
         if len(self.consumers) > 1 and not force:
             raise MetadataInvalid(
                 f"{len(self.consumers) - 1} other consumers use subscription {self.name}; close them or use force"

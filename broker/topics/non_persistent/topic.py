@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NonPersistentTopic"]
 
-# For message ids: no stored ledger id comes this far, and each topic has its own, so that caches keep them apart.
+# For message ids: no stored ledger id is this large, and each topic has its own, so that caches keep topics apart.
 _FIRST_LEDGER: Final = 1 << 62
 
 
@@ -80,7 +80,7 @@ class NonPersistentTopic:
         )
         self.producers = self.access.producers
         self._on_empty = on_empty
-        self._attaching = 0  # clients on their way in
+        self._attaching = 0  # clients that are being attached
         self._ledger_id = _FIRST_LEDGER + next_key()
         self._next_entry_id = 0
         self._queue: list[tuple[Producer, SendRequest]] = []
@@ -94,7 +94,7 @@ class NonPersistentTopic:
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
-        """Attach a producer. Raises as `Topic.open_producer`; an initial subscription has no effect."""
+        """Attach a producer. Raises the errors of `Topic.open_producer`. An initial subscription has no effect."""
         producer = Producer(
             key=self._next_key(),
             topic=self,
@@ -123,6 +123,9 @@ class NonPersistentTopic:
         """Remove a producer that is gone."""
         self.access.remove(producer)
         self._leave_if_empty()
+
+    def producer_refused(self) -> None:
+        """Do nothing: the console does not show the topic."""
 
     def append(self, producer: Producer, request: SendRequest) -> None:
         """Pass an entry on in this turn of the loop."""
@@ -174,7 +177,7 @@ class NonPersistentTopic:
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Attach a consumer; it gets messages from now on. Raises as `Topic.subscribe`."""
+        """Attach a consumer, which gets messages from now on. Raises the errors of `Topic.subscribe`."""
         self._attaching += 1
         try:
             if request.schema is not None:
@@ -204,7 +207,7 @@ class NonPersistentTopic:
         )
 
     def forget_subscription(self, subscription: NonPersistentSubscription) -> None:
-        """Forget a subscription whose last consumer left: no message waits in it for another."""
+        """Forget a subscription whose last consumer left: it has no messages that another consumer could get."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
         self._leave_if_empty()

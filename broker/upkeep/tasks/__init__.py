@@ -1,5 +1,5 @@
-"""Celery's tasks. Importing this module registers them all: autodiscovery looks at no other."""
+"""Celery's tasks. Importing this module registers them all: autodiscovery imports only this one."""
 
-from broker.upkeep.tasks import heartbeat, history, lifetime, policies, sweep, tick
+from broker.upkeep.tasks import alerts, heartbeat, history, lifetime, pipeline, policies, sweep, tick
 
-__all__ = ["heartbeat", "history", "lifetime", "policies", "sweep", "tick"]
+__all__ = ["alerts", "heartbeat", "history", "lifetime", "pipeline", "policies", "sweep", "tick"]

@@ -1,4 +1,4 @@
-"""The points of charts: roll them up, and remove old ones."""
+"""The points of charts, rolled up and removed when they are old, and old delivery stories."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from celery import shared_task
 
 from broker.conf import broker_settings
 from broker.storage.history import roll_up as store
+from broker.storage.history import stories
 
-__all__ = ["roll_up_history"]
+__all__ = ["expire_stories", "roll_up_history"]
 
 logger = logging.getLogger(__name__)
 
@@ -28,3 +29,16 @@ def roll_up_history() -> None:
     expired = store.expire(now_ms, kept_ms=broker_settings().history_kept_ms, budget_s=_BUDGET_S)
     if expired:
         logger.debug("%s old points removed", expired)
+
+
+@shared_task(name="broker.upkeep.tasks.expire_stories")
+def expire_stories() -> None:
+    """Remove the rows of delivery stories whose time is over, and the oldest beyond VELA_DELIVERY_STORY_ROWS.
+
+    Safe to run twice or late.
+    """
+    now_ms = time.time_ns() // 1_000_000
+    most_rows = broker_settings().delivery_story_rows
+    gone = stories.expire(now_ms, most_rows=most_rows, budget_s=_BUDGET_S)
+    if gone:
+        logger.debug("%s old rows of delivery stories removed", gone)

@@ -1,4 +1,4 @@
-"""Trimming, expiry and dropped segments: beat says when, the owner decides what goes."""
+"""Trimming, expiry and dropped segments: beat says when, and the owner decides which data goes."""
 
 from __future__ import annotations
 

@@ -12,12 +12,17 @@ _SWEEP_S = 5.0
 _POLICIES_S = 5.0
 _ACTS_S = 60.0
 _HISTORY_S = 10.0
+_STORIES_S = 10.0
+_PIPELINE_S = 2.0
+_CHECK_PIPELINE_S = 10.0
+_ALERTS_S = 10.0
+_SEND_ALERTS_S = 5.0
 
 
 def beat_schedule() -> dict[str, dict[str, Any]]:
-    """Return what beat sends and when.
+    """Return the tasks that beat sends, and when.
 
-    The tick has a queue of its own. A task that waited for two of its periods is dropped, because the next is due.
+    The tick has a separate queue. A task that waited for two of its periods is dropped, because the next is due.
     """
     period_s = broker_settings().tick_ms / 1000
     lifetime_s = broker_settings().lifetime_check_ms / 1000
@@ -51,5 +56,30 @@ def beat_schedule() -> dict[str, dict[str, Any]]:
             "task": "broker.upkeep.tasks.roll_up_history",
             "schedule": _HISTORY_S,
             "options": {"queue": "work", "expires": 2 * _HISTORY_S},
+        },
+        "expire delivery stories": {
+            "task": "broker.upkeep.tasks.expire_stories",
+            "schedule": _STORIES_S,
+            "options": {"queue": "work", "expires": 2 * _STORIES_S},
+        },
+        "run pipeline": {
+            "task": "broker.upkeep.tasks.run_pipeline",
+            "schedule": _PIPELINE_S,
+            "options": {"queue": "pipeline", "expires": 2 * _PIPELINE_S},
+        },
+        "check pipeline": {
+            "task": "broker.upkeep.tasks.check_pipeline",
+            "schedule": _CHECK_PIPELINE_S,
+            "options": {"queue": "work", "expires": 2 * _CHECK_PIPELINE_S},
+        },
+        "check alerts": {
+            "task": "broker.upkeep.tasks.check_alerts",
+            "schedule": _ALERTS_S,
+            "options": {"queue": "work", "expires": 2 * _ALERTS_S},
+        },
+        "send alerts": {
+            "task": "broker.upkeep.tasks.send_alerts",
+            "schedule": _SEND_ALERTS_S,
+            "options": {"queue": "work", "expires": 2 * _SEND_ALERTS_S},
         },
     }

@@ -1,4 +1,4 @@
-"""Rows to remove: those of a broker that died without cleaning up, and old acts."""
+"""Remove rows that a broker left when it died, and old acts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tick: find what is due in PostgreSQL and name it to the owner."""
+"""The tick: find due work in PostgreSQL and notify the owner."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["tick"]
 
 @shared_task(name="broker.upkeep.tasks.tick")
 def tick() -> int:
-    """Name subscriptions with overdue deliveries and topics with due delayed messages; return how many.
+    """Notify the owner of subscriptions with overdue deliveries and topics with due messages; return how many.
 
     The owner redelivers and releases: `broker.upkeep.tick` takes the notification, `broker.deadlines` runs what is due.
     Running this twice, late or never costs at most a tick of delay.

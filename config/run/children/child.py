@@ -29,7 +29,7 @@ class Backoff:
     _next_s: float = 0.0
 
     def after(self, lived_s: float) -> float:
-        """How long to wait after a process that lived for `lived_s`."""
+        """Return how long to wait after a process that lived for `lived_s`."""
         if lived_s >= self.healthy_s or self._next_s == 0.0:
             self._next_s = self.first_s
         wait_s = self._next_s
@@ -67,7 +67,7 @@ class Child:
         self.started_s = time.monotonic()
 
     def died(self) -> int | None:
-        """The exit code of a process that ended and was not yet noticed, else None."""
+        """Return the exit code of a process that ended and was not yet noticed, else None."""
         return None if self.process is None else self.process.poll()
 
     def bury(self) -> None:
@@ -83,7 +83,7 @@ class Child:
             self.process.terminate()
 
     def is_running(self) -> bool:
-        """Whether its process was started and has not ended."""
+        """Return whether its process was started and has not ended."""
         return self.process is not None and self.process.poll() is None
 
     def kill(self) -> None:

@@ -14,7 +14,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def dies_with_parent(number: signal.Signals) -> Callable[[], None] | None:
-    """A `preexec_fn` after which the child gets this signal when the thread that started it ends.
+    """Return a `preexec_fn` after which the child gets this signal when the thread that started it ends.
 
     Call it, and Popen, in the main thread: the kernel watches the thread, not the process. None where there is no
     such thing (not Linux): there a killed supervisor leaves its children, of which the next start ends PostgreSQL only.

@@ -10,7 +10,7 @@ __all__ = ["answers_ready", "file_exists"]
 
 
 def answers_ready(host: str, port: int) -> Callable[[], bool]:
-    """A probe that is true once GET /readyz answers 200."""
+    """Return a probe that is true once GET /readyz answers 200."""
 
     def probe() -> bool:
         connection = http.client.HTTPConnection(host.strip("[]"), port, timeout=2)
@@ -26,5 +26,5 @@ def answers_ready(host: str, port: int) -> Callable[[], bool]:
 
 
 def file_exists(path: Path) -> Callable[[], bool]:
-    """A probe that is true once the child has made this file (config.celery does when it is up)."""
+    """Return a probe that is true once the child has made this file (config.celery does when it is up)."""
     return path.exists

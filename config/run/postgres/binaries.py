@@ -18,7 +18,7 @@ _INSTALLS = {16: "pginstall", 18: "pginstall18"}  # the package carries two vers
 
 
 def packaged_binaries(major: int = EMBEDDED_MAJOR) -> Path:
-    """The folder with `initdb` and `postgres`; the package is located, never imported (importing it has effects)."""
+    """Return the folder with `initdb` and `postgres`. The package is not imported, since importing it has effects."""
     spec = find_spec(PACKAGE)
     if spec is None or spec.origin is None:
         raise StartRefused(
@@ -29,7 +29,7 @@ def packaged_binaries(major: int = EMBEDDED_MAJOR) -> Path:
 
 
 def reachable_binaries(user: SystemUser, beside: Path, major: int = EMBEDDED_MAJOR) -> Path:
-    """The packaged programs if the user can run them, else a copy in `beside` (a checkout under a private home).
+    """Return the packaged programs if the user can run them, else a copy in `beside` (a checkout under a private home).
 
     The programs find their libraries by a path relative to themselves, so the copy keeps the package's shape.
     """

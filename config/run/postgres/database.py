@@ -19,7 +19,7 @@ OLDEST_MAJOR = 15
 
 
 def embedded_server(data_dir: Path, port: int) -> PostgresServer:
-    """The server in a data folder, not started; its programs are copied there if its user cannot reach them."""
+    """Return the server in a data folder, not started; its programs are copied there if its user cannot reach them."""
     user = postgres_user()
     return PostgresServer(
         binaries=reachable_binaries(user, data_dir / "binaries"),

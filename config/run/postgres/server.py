@@ -99,6 +99,8 @@ class PostgresServer:
                 [
                     *(self.binaries / "postgres", "-D", self.data, "-p", str(self.port)),
                     *("-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="),
+                    # A server that replays archived WAL is ready when it can be written to, and not before.
+                    *("-c", "hot_standby=off"),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -110,7 +112,7 @@ class PostgresServer:
             )
 
     def is_ready(self) -> bool:
-        """Whether the server takes connections: it says so in its own pid file."""
+        """Return whether the server takes connections: it says so in its own pid file."""
         if self.process is None or self.process.poll() is not None:
             return False
         lines = self._pid_file()
@@ -164,7 +166,7 @@ class PostgresServer:
             time.sleep(0.02)
 
     def leftover_pid(self) -> int | None:
-        """The process id of a PostgreSQL that runs on this data folder, whoever started it."""
+        """Return the process id of a PostgreSQL that runs on this data folder, whoever started it."""
         lines = self._pid_file()
         if not lines or not lines[0].strip().isdigit():
             return None
@@ -172,7 +174,7 @@ class PostgresServer:
         return pid if f"{self.data}" in _command_line(pid) else None
 
     def last_words(self) -> str:
-        """The last complaint in the server's log."""
+        """Return the last complaint in the server's log."""
         try:
             lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
@@ -228,7 +230,7 @@ def _plain_environment() -> dict[str, str]:
 
 
 def _command_line(pid: int) -> str:
-    """How a process was started; empty if there is none. Linux has /proc, others ps."""
+    """Return how a process was started; empty if there is none. Linux has /proc, others ps."""
     proc = Path(f"/proc/{pid}/cmdline")
     if Path("/proc/self").exists():
         try:

@@ -26,7 +26,7 @@ class SystemUser:
     gid: int | None
 
     def popen_arguments(self) -> dict[str, Any]:
-        """What subprocess needs to run something as this user, from a folder the user may be in."""
+        """Return the arguments with which subprocess runs a program as this user, in a folder open to the user."""
         if self.uid is None:
             return {"cwd": "/"}
         return {"cwd": "/", "user": self.uid, "group": self.gid, "extra_groups": []}
@@ -37,7 +37,7 @@ class SystemUser:
             os.chown(path, self.uid, self.gid)
 
     def may_run(self, program: Path) -> bool:
-        """Whether this user reaches the program and its libraries: found out by running `program --version`."""
+        """Return whether this user reaches the program and its libraries: found out by running `program --version`."""
         try:
             done = subprocess.run(
                 [program, "--version"], capture_output=True, check=False, **self.popen_arguments()
@@ -47,7 +47,7 @@ class SystemUser:
         return done.returncode == 0
 
     def may_enter(self, folder: Path) -> bool:
-        """Whether this user may go into a folder and look around."""
+        """Return whether this user may go into a folder and look around."""
         try:
             done = subprocess.run(
                 ["ls", str(folder)],

@@ -1,4 +1,4 @@
-"""Bookmarks: named places of a topic. A bookmark pins the messages after it until its time is over."""
+"""Bookmarks: named places in a topic. A bookmark pins the messages after it until it expires."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from broker.acts.kinds.base import ActConflict, ActContext, Scope
-from broker.acts.kinds.cursors.cursor_kind import Target
+from broker.acts.kinds.cursors.change import Target
 from broker.acts.kinds.cursors.reset import Place, find_place
 from broker.acts.kinds.direct import DirectKind, Effect
-from broker.acts.kinds.parameters import ActInvalid, NothingToActOn, Rule
+from broker.acts.kinds.parameters import ActInvalid, AlreadySo, NothingToActOn, Rule
 from broker.core.errors import BrokerError, TopicFenced
 from broker.core.subscription.types import check_storable
 from broker.storage.acts import bookmarks as store
@@ -43,22 +43,27 @@ class NewBookmark(Place):
 
 
 class CreateBookmark(DirectKind[NewBookmark]):
-    """Create a bookmark of a position. It does not remember which messages after it were acked."""
+    """Create a bookmark at a position. It does not remember which messages after it were acked."""
 
     name = "create_bookmark"
-    summary = "Name a place of a topic, so that cursors can be reset to it. The bookmark pins the messages after it."
+    summary = "Name a place in a topic, so that cursors can be reset to it. The bookmark pins the messages after it."
     scope = Scope.TOPIC
     no_undo = "to undo it, delete the bookmark"
+    takes_partitions = True
+    leaves_out = (AlreadySo,)
     parameters = NewBookmark
+
+    def why_one_partition(self, given: NewBookmark) -> str:
+        return "" if given.to != "id" else "a message id names a place in one partition"
 
     async def measure(self, context: ActContext, given: NewBookmark) -> Effect:
         topic = await context.topic()
         if not context.act.is_apply and await _find(context, given.name) is not None:
-            raise ActInvalid(f"{topic.name} already has a bookmark {given.name}")
+            raise AlreadySo(f"{topic.name} already has a bookmark {given.name}")
         target = await _target(context, given)
         notes = target.notes
         if target.remaining is not None:
-            notes = (*notes, "it is inside a batch: the bookmark is at the batch's first message")
+            notes = (*notes, "the place is inside a batch: the bookmark is at the batch's first message")
         kept = "until it is deleted" if not given.keep_ms else f"for {given.keep_ms / 3_600_000:g} h"
         return Effect(
             words=(
@@ -105,6 +110,8 @@ class DeleteBookmark(DirectKind[BookmarkName]):
     summary = "Delete a bookmark. The topic's retention applies again to the messages that it pinned."
     scope = Scope.TOPIC
     no_undo = "it cannot be undone: the messages that it pinned may be trimmed at once"
+    takes_partitions = True
+    leaves_out = (NothingToActOn,)
     parameters = BookmarkName
 
     async def measure(self, context: ActContext, given: BookmarkName) -> Effect:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from broker.acts.kinds.base import ActContext
-from broker.acts.kinds.cursors.cursor_kind import Change, CursorKind, Target
+from broker.acts.kinds.cursors.change import Change, Target
+from broker.acts.kinds.cursors.cursor_kind import CursorKind
 from broker.acts.kinds.cursors.message_place import find_message
 from broker.acts.kinds.parameters import ActInvalid, NothingToActOn, Rule
 from broker.core.position import EARLIEST
@@ -57,6 +58,9 @@ class Expire(CursorKind[ExpireTo]):
         "Count every message before a time, or up to a message, as acked, whether it was delivered or not."
     )
     parameters = ExpireTo
+
+    def message_id(self, given: ExpireTo) -> str | None:
+        return given.id
 
     async def find(self, context: ActContext, subscription: Subscription, given: ExpireTo) -> Change:
         topic = await context.topic()

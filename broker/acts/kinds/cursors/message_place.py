@@ -1,4 +1,4 @@
-"""Find the message in a topic's log whose id an operator has typed."""
+"""Find a message in a topic's log by the id that an operator typed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from broker.acts.kinds.cursors.cursor_kind import with_index
+from broker.acts.kinds.cursors.change import with_index
 from broker.acts.kinds.parameters import ActInvalid, NothingToActOn
 from broker.core.counted import counted
 from broker.core.position import Position
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from broker.storage.pool import ConnectionPool
     from broker.topics.topic import Topic
 
-__all__ = ["MessagePlace", "find_message"]
+__all__ = ["MessagePlace", "find_message", "read_message_id"]
 
 # An id of the right shape, whatever the size of its numbers.
 _SHAPE: Final = re.compile(r"(0|[1-9][0-9]*):(0|[1-9][0-9]*)(:(-1|0|[1-9][0-9]*)){0,2}")
@@ -32,7 +32,7 @@ class MessagePlace:
 
     position: Position
     index: int | None  # in its batch; None = the whole entry
-    messages: int  # of the entry; 0 if it is not stored
+    messages: int  # in the entry; 0 if it is not stored
     is_stored: bool
 
     @property
@@ -42,11 +42,12 @@ class MessagePlace:
 
 
 async def find_message(pool: ConnectionPool, topic: Topic, text: str) -> MessagePlace:
-    """Find a message by `ledger:entry[:partition[:index]]`, as clients and the console print it; -1: no partition.
+    """Find a message by `ledger:entry[:partition[:index]]`, as clients and the console print it.
 
-    For an entry that was trimmed, or not written yet in a ledger of the topic, `is_stored` is False. Raises ActInvalid
-    if the text is not an id or names another partition, and NothingToActOn if it names another topic's message, a
-    ledger that never existed, or an index beyond the batch.
+    Partition -1 means that the topic is not partitioned. For an entry that was trimmed, or not written yet in a ledger
+    of the topic, `is_stored` is False. Raises ActInvalid if the text is not an id or names another partition, and
+    NothingToActOn if it names another topic's message, a ledger that cannot have been this topic's, or an index beyond
+    the batch.
     """
     position, index = _read(topic, text)
     ledgers = topic.log.ledgers
@@ -63,9 +64,10 @@ async def find_message(pool: ConnectionPool, topic: Topic, text: str) -> Message
     )
 
 
-def _read(topic: Topic, text: str) -> tuple[Position, int | None]:
+def read_message_id(text: str) -> MessageId:
+    """Read an id as an operator types it. Raises ActInvalid if the text is not one, or a number in it is too large."""
     try:
-        message_id = MessageId.parse(text.strip())
+        return MessageId.parse(text.strip())
     except InvalidMessageId as error:
         if _SHAPE.fullmatch(text.strip()):
             raise ActInvalid(
@@ -74,17 +76,21 @@ def _read(topic: Topic, text: str) -> tuple[Position, int | None]:
             ) from error
         raise ActInvalid(
             f"message id {text!r}: write it as ledger:entry, or ledger:entry:partition:index for one message of a"
-            " batch, with -1 where there are no partitions"
+            " batch, with -1 as the partition if the topic is not partitioned"
         ) from error
+
+
+def _read(topic: Topic, text: str) -> tuple[Position, int | None]:
+    message_id = read_message_id(text)
     partition = topic.name.partition
     if message_id.partition >= 0 and message_id.partition != partition:
         whose = (
             f"partition {partition}"
             if partition is not None
-            else "not partitioned: one message of a batch is ledger:entry:-1:index"
+            else "not partitioned: write one message of a batch as ledger:entry:-1:index"
         )
         raise ActInvalid(
-            f"message id {text!r} is of partition {message_id.partition}; {topic.name} is {whose}"
+            f"message id {text!r} names partition {message_id.partition}; {topic.name} is {whose}"
         )
     position = Position(message_id.ledger_id, message_id.entry_id)
     if min(position) < 0:
@@ -93,15 +99,16 @@ def _read(topic: Topic, text: str) -> tuple[Position, int | None]:
 
 
 async def _require_own(pool: ConnectionPool, topic: Topic, text: str, ledger_id: int) -> None:
-    """Raise NothingToActOn if the topic never had this ledger. If it did, the ledger was trimmed."""
+    """Raise NothingToActOn if this ledger cannot have been the topic's. Any other counts as trimmed."""
     owner = await repeat_until_done(
         pool,
         lambda c: topic_store.topic_of_ledger(c, ledger_id),
         what="looking for a ledger",
     )
     if owner is not None and owner != topic.name.full:
-        raise NothingToActOn(f"message id {text!r} is of {owner}, not of {topic.name}")
+        raise NothingToActOn(f"message id {text!r} belongs to {owner}, not to {topic.name}")
     first = next(iter(topic.log.ledgers), None)
-    # Nothing remembers the ledgers of deleted topics. A topic that still has its first entry has lost no ledger.
+    # Trimmed ledgers leave no row, so an older id without a row may have been this topic's, unless the topic still
+    # has its first entry.
     if first is None or ledger_id > first.ledger_id or not first.entries_before:
         raise NothingToActOn(f"message id {text!r}: {topic.name} has no ledger {ledger_id}")

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from broker.acts.kinds.base import ActContext
-from broker.acts.kinds.cursors.cursor_kind import Change, CursorKind, Target, with_index
+from broker.acts.kinds.cursors.change import Change, Target, with_index
+from broker.acts.kinds.cursors.cursor_kind import CursorKind
 from broker.acts.kinds.cursors.message_place import find_message
 from broker.acts.kinds.parameters import ActInvalid, NothingToActOn, Rule
 from broker.core.counted import counted, lasting
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Place", "Reset", "find_place"]
 
-# The last ms of the year 9999: PostgreSQL could keep later times, Python and the console cannot show them.
+# The last ms of the year 9999: PostgreSQL could store later times, but Python and the console cannot show them.
 _MOST_MS: Final = 253_402_300_799_999
 _NEEDS = {
     "time": "time_ms",
@@ -85,12 +86,22 @@ class Reset(CursorKind[Place]):
     forgets_acks = True
     parameters = Place
 
+    def why_one_partition(self, given: Place) -> str:
+        if given.to != "shift":
+            return ""
+        return (
+            "shift counts messages in their order, and messages of different partitions have no common order"
+        )
+
+    def message_id(self, given: Place) -> str | None:
+        return given.id
+
     async def find(self, context: ActContext, subscription: Subscription, given: Place) -> Change:
         return (await find_place(context, await context.topic(), given, subscription.cursor)).as_change()
 
 
 async def find_place(context: ActContext, topic: Topic, given: Place, cursor: Cursor | None) -> Target:
-    """Turn an operator's request into a position. `shift` counts from `cursor`. Raises ActInvalid."""
+    """Return the place that an operator asks for. `shift` counts from `cursor`. Raises ActInvalid if there is none."""
     ledgers = topic.log.ledgers
     match given.to:
         case "earliest":
@@ -188,7 +199,7 @@ async def _shifted(topic: Topic, messages: int, cursor: Cursor | None) -> Target
     if cursor.remaining_of(at) is not None:
         notes += (
             (
-                f"it counts from the mark-delete position, {cursor.mark_delete}, so the acknowledged messages of the"
+                f"shift counts from the mark-delete position, {cursor.mark_delete}, so the acknowledged messages of the"
                 f" next batch, {at}, count too"
             ),
         )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from broker.acts.kinds.base import ActContext
+from broker.acts.kinds.cursors.change import Change, Target, with_index
 from broker.acts.kinds.cursors.chunked import chunk_at, end_of_message
-from broker.acts.kinds.cursors.cursor_kind import Change, CursorKind, Target, with_index
+from broker.acts.kinds.cursors.cursor_kind import CursorKind
 from broker.acts.kinds.cursors.message_place import find_message
 from broker.acts.kinds.parameters import ActInvalid, NoParameters, NothingToActOn, Rule
 from broker.core.counted import counted
@@ -15,7 +16,7 @@ from broker.core.counted import counted
 if TYPE_CHECKING:
     from broker.subscription.subscription import Subscription
 
-__all__ = ["Clear", "Skip", "SkipMessages", "SkipOne", "TheMessage"]
+__all__ = ["Clear", "Skip", "SkipMessages", "SkipOne", "TheMessage", "find_one"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,11 @@ class Skip(CursorKind[SkipMessages]):
     name = "skip"
     summary = "Skip the next messages: they count as acked and are not delivered."
     parameters = SkipMessages
+
+    def why_one_partition(self, given: SkipMessages) -> str:
+        return (
+            "skip counts messages in their order, and messages of different partitions have no common order"
+        )
 
     async def find(self, context: ActContext, subscription: Subscription, given: SkipMessages) -> Change:
         found = await with_index(
@@ -71,23 +77,30 @@ class SkipOne(CursorKind[TheMessage]):
     summary = "Skip one message, for example one that always fails: it counts as acked and is not delivered."
     parameters = TheMessage
 
+    def message_id(self, given: TheMessage) -> str:
+        return given.id
+
     async def find(self, context: ActContext, subscription: Subscription, given: TheMessage) -> Change:
-        cursor = subscription.cursor
-        topic = await context.topic()
-        place = await find_message(context.pool, topic, given.id)
-        if not place.is_stored:
-            raise NothingToActOn(f"{given.id} is not stored: there is nothing to skip")
-        remaining = None if place.index is None else place.everything & ~(1 << place.index)
-        left = cursor.remaining_of(place.position)
-        if left == 0 or (left is not None and place.index is not None and not left >> place.index & 1):
-            raise ActInvalid(f"{given.id} is already acknowledged")
-        chunk = await chunk_at(topic, place.position)
+        target = await find_one(context, subscription, given.id)
+        chunk = await chunk_at(await context.topic(), target.position)
         notes = (
             ()
             if chunk is None
-            else (f"{chunk}: applications cannot use the others without it, so skip them too",)
+            else (f"{chunk}: applications cannot use the other chunks without it, so skip those too",)
         )
-        return Target(how="one", position=place.position, remaining=remaining, notes=notes).as_change()
+        return replace(target, notes=notes).as_change()
+
+
+async def find_one(context: ActContext, subscription: Subscription, message_id: str) -> Target:
+    """Return the target that acks one message, or an entry. Raises ActInvalid if it is acked or is not stored."""
+    place = await find_message(context.pool, await context.topic(), message_id)
+    if not place.is_stored:
+        raise NothingToActOn(f"{message_id} is not stored: there is nothing to skip or copy")
+    remaining = None if place.index is None else place.everything & ~(1 << place.index)
+    left = subscription.cursor.remaining_of(place.position)
+    if left == 0 or (left is not None and place.index is not None and not left >> place.index & 1):
+        raise ActInvalid(f"{message_id} is already acknowledged")
+    return Target(how="one", position=place.position, remaining=remaining)
 
 
 class Clear(CursorKind[NoParameters]):

@@ -1,7 +1,7 @@
 """Undo: restore the snapshot taken before an act, and keep everything acked since.
 
-Until when an act can be undone is decided when it is applied (`CursorKind.apply`, VELA_UNDO_WINDOW_S) and checked here
-by PostgreSQL's clock (storage/sql/acts.sql, undo_source).
+How long an act can be undone is decided when it is applied (`CursorKind.apply`, VELA_UNDO_WINDOW_S) and checked here by
+PostgreSQL's clock (storage/sql/acts.sql, undo_source).
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.acts.kinds.base import ActContext
-from broker.acts.kinds.cursors.cursor_kind import Change, CursorKind
+from broker.acts.kinds.cursors.change import Change
+from broker.acts.kinds.cursors.cursor_kind import CursorKind
 from broker.acts.kinds.parameters import ActInvalid, NoParameters
 from broker.core.position import Position
 from broker.storage.acts import acts as store
@@ -27,7 +28,8 @@ class Undo(CursorKind[NoParameters]):
     name = "undo"
     summary = "Undo the latest act on a cursor. Messages acked since then stay acked."
     closes_consumers = True
-    can_be_requested = False  # `plan_undo` makes it and names the act
+    leaves_out = ()  # an undo covers all partitions or none
+    can_be_requested = False  # `plan_undo` requests it and names the act to undo
     parameters = NoParameters
 
     async def find(self, context: ActContext, subscription: Subscription, given: NoParameters) -> Change:
@@ -51,4 +53,6 @@ class Undo(CursorKind[NoParameters]):
         before = source.before
         after = Position.parse(str(source.result["after"]))
         overlay = subscription.cursor.undo_overlay() or source.acked_since
-        return Change(run=lambda cursor: cursor.undo(before, after, overlay))
+        letter_topic = source.result.get("letter_topic")
+        notes = (f"the letter in {letter_topic} stays there",) if letter_topic else ()
+        return Change(run=lambda cursor: cursor.undo(before, after, overlay), notes=notes)

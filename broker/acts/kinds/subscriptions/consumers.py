@@ -9,11 +9,12 @@ from broker.acts.kinds.base import ActContext
 from broker.acts.kinds.direct import DirectKind, Effect
 from broker.acts.kinds.parameters import ActInvalid, NothingToActOn, Rule
 from broker.core.counted import counted
+from broker.core.subscription.story_rows import StoryEvent
 
 if TYPE_CHECKING:
     from broker.subscription.consumer import Consumer
 
-__all__ = ["Disconnect", "DisconnectWhom", "Redeliver", "WhichConsumer"]
+__all__ = ["Disconnect", "Disconnection", "Redeliver", "WhichConsumer"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,38 +23,42 @@ class WhichConsumer:
 
     consumer: Annotated[str | None, Rule("name; the act applies to every consumer with this name")] = None
     consumer_key: Annotated[
-        int | None, Rule("the consumer's number in `vela subscriptions show`, instead of a name", least=1)
+        int | None, Rule("the consumer's number in `vela consumers`, instead of a name", least=1)
     ] = None
 
     def __post_init__(self) -> None:
         if (self.consumer is None) is (self.consumer_key is None):
-            raise ActInvalid("name the consumer, with either consumer or consumer_key")
+            raise ActInvalid("give exactly one of consumer and consumer_key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DisconnectWhom(WhichConsumer):
+class Disconnection(WhichConsumer):
     """The consumer to close, and why."""
 
     reason: Annotated[str, Rule("reason that the broker gives the client")] = "an operator disconnected it"
 
 
-class Disconnect(DirectKind[DisconnectWhom]):
-    """Close a consumer. A client that reconnects by itself comes back."""
+class Disconnect(DirectKind[Disconnection]):
+    """Close a consumer. Clients that reconnect by themselves will subscribe again."""
 
     name = "disconnect"
-    summary = "Close a consumer. Its unacked messages go to the others. Most clients reconnect by themselves."
-    parameters = DisconnectWhom
+    summary = (
+        "Close a consumer. Its unacked messages go to other consumers. Most clients reconnect by themselves."
+    )
+    takes_partitions = True
+    leaves_out = (NothingToActOn,)
+    parameters = Disconnection
 
-    async def measure(self, context: ActContext, given: DisconnectWhom) -> Effect:
+    async def measure(self, context: ActContext, given: Disconnection) -> Effect:
         found = await _found(context, given)
-        are, it = ("is", "it has") if len(found) == 1 else ("are", "they have")
+        are, they_have = ("is", "it has") if len(found) == 1 else ("are", "they have")
         return Effect(
-            words=(f"{_named(found)} {are} closed; {_delivered_again(found, it)}",),
+            words=(f"{_named(found)} {are} closed; {_delivered_again(found, they_have)}",),
             consumers_closed=len(found),
             consumers_kept=len((await context.subscription()).consumers) - len(found),
         )
 
-    async def carry_out(self, context: ActContext, given: DisconnectWhom) -> None:
+    async def carry_out(self, context: ActContext, given: Disconnection) -> None:
         subscription = await context.subscription()
         for consumer in await _found(context, given):
             consumer.closed_by_broker(given.reason)
@@ -61,10 +66,12 @@ class Disconnect(DirectKind[DisconnectWhom]):
 
 
 class Redeliver(DirectKind[WhichConsumer]):
-    """Redeliver as if the client had asked for it."""
+    """Redeliver a consumer's unacked messages, as if its client had asked for redelivery."""
 
     name = "redeliver"
     summary = "Take back the messages that a consumer has not acked and deliver them again now."
+    takes_partitions = True
+    leaves_out = (NothingToActOn,)
     parameters = WhichConsumer
 
     async def measure(self, context: ActContext, given: WhichConsumer) -> Effect:
@@ -77,7 +84,7 @@ class Redeliver(DirectKind[WhichConsumer]):
     async def carry_out(self, context: ActContext, given: WhichConsumer) -> None:
         subscription = await context.subscription()
         for consumer in await _found(context, given):
-            subscription.redeliver(consumer, None)
+            subscription.redeliver(consumer, None, StoryEvent.TAKEN_BACK)
 
 
 async def _found(context: ActContext, given: WhichConsumer) -> list[Consumer]:
@@ -93,10 +100,10 @@ async def _found(context: ActContext, given: WhichConsumer) -> list[Consumer]:
     return found
 
 
-def _delivered_again(consumers: list[Consumer], who_has: str) -> str:
+def _delivered_again(consumers: list[Consumer], they_have: str) -> str:
     unacked = sum(each.dispatch.unacked_messages for each in consumers)
     are = "is" if unacked == 1 else "are"
-    return f"{counted(unacked, 'message', 'messages')} that {who_has} not acked {are} delivered again"
+    return f"{counted(unacked, 'message', 'messages')} that {they_have} not acked {are} delivered again"
 
 
 def _named(consumers: list[Consumer]) -> str:

@@ -1,4 +1,7 @@
-"""Pause and resume: a paused subscription dispatches nothing; acks, flow and connections go on. It is stored."""
+"""Pause and resume. A paused subscription delivers nothing, but consumers stay connected, ack and grant permits.
+
+The pause is stored, so it survives a restart of the broker.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from broker.acts.kinds.base import ActContext
 from broker.acts.kinds.direct import DirectKind, Effect
-from broker.acts.kinds.parameters import ActInvalid, NoParameters
+from broker.acts.kinds.parameters import AlreadySo, NoParameters, NothingToActOn
 from broker.core.counted import counted
 from broker.core.errors import TopicFenced
 from broker.storage.cursors import cursors as cursor_store
@@ -20,13 +23,15 @@ __all__ = ["Pause", "Resume"]
 
 class _Switch(DirectKind[NoParameters]):
     pauses: ClassVar[bool]
+    takes_partitions = True
+    leaves_out = (AlreadySo, NothingToActOn)
     parameters = NoParameters
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         subscription = await context.subscription()
-        # An apply may find the change made: a broker died before it stored the result.
+        # At apply the change may be made already, if a broker died before it stored the result.
         if subscription.is_paused is self.pauses and not context.act.is_apply:
-            raise ActInvalid(
+            raise AlreadySo(
                 f"{subscription.name} is already paused"
                 if self.pauses
                 else f"{subscription.name} is not paused: there is nothing to resume"
@@ -75,6 +80,7 @@ class Resume(_Switch):
 async def _stored(
     connection: Connection, subscription: Subscription, owner_epoch: int, is_paused: bool
 ) -> bool | None:
+    """Store the change. Return None if another broker owns the topic, as `Topic.write` expects."""
     done = await cursor_store.set_paused(
         connection,
         topic_id=subscription.log.topic_id,

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 from broker.acts.kinds.base import ActContext, ActKind, Plan
+from broker.acts.kinds.cursors.message_place import find_message
 from broker.acts.kinds.parameters import ActInvalid, NothingToActOn, Rule
 from broker.acts.kinds.subscriptions.redrive_scan import REDRIVES, Found, Selection, Tally, scan
 from broker.core.counted import counted
@@ -40,6 +41,7 @@ class RedriveWhat:
         str | None,
         Rule("target topic; by default each message goes to the topic in its property REAL_TOPIC"),
     ] = None
+    id: Annotated[str | None, Rule("only this message: a message id of the dead-letter topic")] = None
     key: Annotated[str | None, Rule("only messages with this key")] = None
     property_name: Annotated[str | None, Rule("only messages that have this property")] = None
     property_value: Annotated[str | None, Rule("only messages whose property has this value")] = None
@@ -54,7 +56,7 @@ class RedriveWhat:
     max_redrives: Annotated[
         int,
         Rule(
-            f"skip messages that were already redriven this many times (property {REDRIVES})",
+            f"skip messages that were already redriven this many times or more (property {REDRIVES})",
             least=1,
             most=1000,
         ),
@@ -80,15 +82,22 @@ class Redrive(ActKind[RedriveWhat]):
     is_long = True
     parameters = RedriveWhat
 
+    def other_topics(self, given: RedriveWhat) -> tuple[str, ...]:
+        return () if given.to_topic is None else (TopicName.parse(given.to_topic).full,)
+
+    def other_topics_of_plan(self, planned: Mapping[str, Any]) -> tuple[str, ...]:
+        return tuple(planned.get("targets", {}))
+
     async def plan(self, context: ActContext, given: RedriveWhat) -> Plan:
         subscription = await context.subscription()
         if given.to_topic is not None and not await _exists(context, given.to_topic):
             raise NothingToActOn(
                 f"{given.to_topic} does not exist, and a redrive does not create topics: create it first"
             )
+        selection = await _selection(given, context)
         through = subscription.log.ledgers.last_position()
         tally = Tally()
-        async for _ in scan(subscription, _selection(given, context), through, tally, entries=_PLAN_ENTRIES):
+        async for _ in scan(subscription, selection, through, tally, entries=_PLAN_ENTRIES):
             if tally.matched >= given.most:
                 break
         notes = ["a redrive cannot be undone: consumers of the target topics get the messages as new ones"]
@@ -145,7 +154,8 @@ class _Work:
         tally = Tally()
         piece: list[Found] = []
         size = PIECE_MESSAGES if not given.rate else min(PIECE_MESSAGES, max(1, given.rate // 10))
-        async for found in scan(subscription, _selection(given, context), through, tally):
+        selection = replace(await _selection(given, context), namespaces=_planned_namespaces(context, given))
+        async for found in scan(subscription, selection, through, tally):
             piece.append(found)
             if len(piece) >= size or self._redriven.total() + len(piece) >= given.most:
                 await self._send(piece)
@@ -234,6 +244,18 @@ class _Work:
         )
 
 
+def _planned_namespaces(context: ActContext, given: RedriveWhat) -> frozenset[str]:
+    """Return the namespaces that the redrive may publish to.
+
+    A producer decides what a letter says about its origin, and the operator's rights were checked only for the
+    namespaces in the plan. So a letter that the plan did not read cannot add a namespace.
+    """
+    named = [context.act.topic_name, *(context.act.plan or {}).get("targets", ())]
+    if given.to_topic is not None:
+        named.append(given.to_topic)
+    return frozenset(TopicName.parse(name).namespace_name for name in named)
+
+
 def _acked_meanwhile(planned: Mapping[str, Any], redriven: int, tally: Tally) -> int:
     """Return how many planned messages were acked before their turn.
 
@@ -252,8 +274,13 @@ async def _exists(context: ActContext, topic: str) -> bool:
     return True
 
 
-def _selection(given: RedriveWhat, context: ActContext) -> Selection:
+async def _selection(given: RedriveWhat, context: ActContext) -> Selection:
+    place = None if given.id is None else await find_message(context.pool, await context.topic(), given.id)
+    if place is not None and not place.is_stored:
+        raise NothingToActOn(f"{given.id} is not stored: there is nothing to redrive")
     return Selection(
+        position=None if place is None else place.position,
+        index=None if place is None else place.index,
         to_topic=None if given.to_topic is None else TopicName.parse(given.to_topic).full,
         own_topic=context.act.topic_name,
         key=given.key,

@@ -1,4 +1,4 @@
-"""Which messages of a dead-letter topic a redrive publishes, and to which topics."""
+"""Find the messages of a dead-letter topic that a redrive publishes, and their target topics."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ _NOTHING_LEFT: Final = {
     "redriven_enough": "redriven too often already",
     "unreadable": "corrupt, or encrypted by the producer",
     "to_itself": "the target is this topic itself",
+    "unplanned": "the target is in a namespace that the plan did not name, so plan again to redrive them",
 }
 
 
@@ -37,6 +38,8 @@ _NOTHING_LEFT: Final = {
 class Selection:
     """Which messages to redrive; None = any."""
 
+    position: Position | None  # of the only entry to look at
+    index: int | None  # of the only message in that entry
     to_topic: str | None
     own_topic: str
     key: str | None
@@ -46,6 +49,7 @@ class Selection:
     before_ms: int | None
     max_redrives: int
     max_message_bytes: int
+    namespaces: frozenset[str] | None = None  # of the targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +94,8 @@ async def scan(
     """Yield the matching messages up to `through`, in order, from at most `entries` entries. Raises GapInLog."""
     log, reader = subscription.log, subscription.reader
     position = subscription.cursor.read_from()
+    if selection.position is not None:
+        position, through = selection.position, min(selection.position, through)
     while position <= through and log.ledgers.contains(position):
         for entry in await reader.read_ahead(position):
             position = Position(entry.ledger_id, entry.entry_id)
@@ -123,7 +129,7 @@ def _of_entry(
     for message in messages:
         if message.batch_index >= 0 and left is not None and not left >> message.batch_index & 1:
             continue
-        if not _is_wanted(selection, message):
+        if selection.index not in (None, message.batch_index) or not _is_wanted(selection, message):
             continue
         target, redrives, reason = _target(selection, message)
         if reason:
@@ -137,7 +143,7 @@ def _of_entry(
             message=message,
             target=target,
             redrives=redrives,
-            key_hash=message_slot(message),  # the entry's is that of one member of a batch
+            key_hash=message_slot(message),  # the entry's hash is that of one member of a batch
         )
 
 
@@ -168,4 +174,8 @@ def _target(selection: Selection, message: Message) -> tuple[str, int, str]:
             target = TopicName.parse(message.properties.get(_ORIGIN, "")).full
         except InvalidTopicName:
             return "", count, "no_origin"
-    return target, count, "to_itself" if target == selection.own_topic else ""
+    if target == selection.own_topic:
+        return target, count, "to_itself"
+    namespaces = selection.namespaces
+    is_planned = namespaces is None or TopicName.parse(target).namespace_name in namespaces
+    return target, count, "" if is_planned else "unplanned"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from broker.acts.kinds.base import ActContext, Scope
-from broker.acts.kinds.cursors.cursor_kind import Target
+from broker.acts.kinds.cursors.change import Target
 from broker.acts.kinds.cursors.reset import Place, find_place
 from broker.acts.kinds.direct import DirectKind, Effect
 from broker.acts.kinds.drift import Standing
-from broker.acts.kinds.parameters import ActInvalid, Rule
+from broker.acts.kinds.parameters import ActInvalid, AlreadySo, NothingToActOn, Rule
 from broker.core.counted import counted
 from broker.core.errors import BrokerError
 from broker.core.subscription.types import SubscriptionType, check_name
@@ -52,13 +52,18 @@ class CreateSubscription(DirectKind[NewSubscription]):
     summary = "Create a subscription that begins at a chosen place."
     scope = Scope.TOPIC
     no_undo = "to undo it, delete the subscription"
+    takes_partitions = True
+    leaves_out = (AlreadySo,)
     parameters = NewSubscription
+
+    def why_one_partition(self, given: NewSubscription) -> str:
+        return "" if given.to != "id" else "a message id names a place in one partition"
 
     async def measure(self, context: ActContext, given: NewSubscription) -> Effect:
         topic = await context.topic()
-        # An apply may find the subscription created: a broker died before it stored the result.
+        # At apply the subscription may exist: a broker died before it stored the result.
         if given.name in topic.subscriptions and not context.act.is_apply:
-            raise ActInvalid(f"{topic.name} already has a subscription {given.name}")
+            raise AlreadySo(f"{topic.name} already has a subscription {given.name}")
         target = await _target(context, given)
         state = await topic.subscriptions.cursor_starting_at(target.position, target.remaining)
         waiting = topic.log.ledgers.total_messages - state.acked_messages
@@ -100,6 +105,8 @@ class DeleteSubscription(DirectKind[Force]):
     name = "delete_subscription"
     summary = "Delete a subscription with its cursor. Messages that it has not acked are not delivered."
     closes_consumers = True
+    takes_partitions = True
+    leaves_out = (NothingToActOn,)
     parameters = Force
 
     async def measure(self, context: ActContext, given: Force) -> Effect:
@@ -107,7 +114,7 @@ class DeleteSubscription(DirectKind[Force]):
         connected = len(subscription.consumers)
         if connected and not given.force:
             users = counted(connected, "consumer uses", "consumers use")
-            raise ActInvalid(f"{users} {subscription.name}: disconnect the consumers, or use force")
+            raise ActInvalid(f"{users} {subscription.name}: disconnect the consumers, or set force to true")
         standing = Standing.of([subscription])
         backlog = standing.unacked_messages
         topic = await context.topic()
@@ -122,12 +129,13 @@ class DeleteSubscription(DirectKind[Force]):
             published_per_s=context.reports.rates.published_per_s(topic),
         )
 
-    async def apply(self, context: ActContext, given: Force) -> Mapping[str, Any]:
+    async def already_done(self, context: ActContext) -> Effect | None:
         topic = await context.topic()
         if context.act.subscription_id is None and context.act.subscription_name not in topic.subscriptions:
-            gone = Effect(words=("a broker deleted it and died before it stored the counts",))
-            return gone.to_json()
-        return await super().apply(context, given)
+            return Effect(
+                words=("an earlier broker deleted the subscription and died before it stored the counts",)
+            )
+        return None
 
     async def carry_out(self, context: ActContext, given: Force) -> None:
         subscription = await context.subscription()
@@ -135,7 +143,7 @@ class DeleteSubscription(DirectKind[Force]):
 
 
 def _what_consumers_do(topic: Topic, connected: int) -> tuple[str, ...]:
-    """Say what the closed consumers find when they reconnect. Empty if there are none."""
+    """Return a note about what the closed consumers find when they reconnect. Empty if there are none."""
     if not connected:
         return ()
     after = (

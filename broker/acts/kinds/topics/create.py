@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from broker.acts.kinds.base import ActContext, Scope
 from broker.acts.kinds.direct import DirectKind, Effect
 from broker.acts.kinds.parameters import ActInvalid, Rule
 from broker.core.counted import counted
+from broker.core.policies import PolicyInvalid, PolicyLevel
 from broker.core.topic_name import TopicName
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import topics as store
+from broker.topics import policies
 from broker.topics.partitions import MOST_PARTITIONS
+from broker.topics.policies import Holder
 
 if TYPE_CHECKING:
     from broker.storage.topics.topics import TopicRow
@@ -22,16 +26,25 @@ __all__ = ["CreateTopic", "NewTopic"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """The new topic's name and number of partitions."""
+    """The new topic's name, its number of partitions and its first policies."""
 
     name: Annotated[str, Rule("name of the new topic, without tenant and namespace")]
     partitions: Annotated[
         int, Rule("number of partitions; 0: not partitioned", least=0, most=MOST_PARTITIONS)
     ] = 0
+    policies: Annotated[
+        Mapping[str, str], Rule("policies to set on the new topic, by name; values are text")
+    ] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        try:
+            policies.parsed(self.policies, PolicyLevel.TOPIC)
+        except PolicyInvalid as error:
+            raise ActInvalid(str(error)) from error
 
 
 class CreateTopic(DirectKind[NewTopic]):
-    """Create a topic in a namespace that exists. A topic that exists is never changed."""
+    """Create a topic in an existing namespace. The act is refused if the topic exists."""
 
     name = "create_topic"
     summary = "Create a topic, partitioned or not, in a namespace."
@@ -42,22 +55,33 @@ class CreateTopic(DirectKind[NewTopic]):
     async def measure(self, context: ActContext, given: NewTopic) -> Effect:
         name = _full_name(context, given)
         found = await _find(context, name)
-        # An apply may find the topic created: a broker died before it stored the result, or a client was quicker.
+        # At apply the topic may exist already: a broker died before it stored the result, or a client created it.
         if found is not None and not (context.act.is_apply and found.partitions == given.partitions):
             raise ActInvalid(f"{name} already exists, {_shape(found.partitions)}; choose another name")
-        return Effect(words=(f"{name} is created, {_shape(given.partitions)}",))
+        policy_words = [f"its policy {each} is {value}" for each, value in sorted(given.policies.items())]
+        return Effect(words=(f"{name} is created, {_shape(given.partitions)}", *policy_words))
 
     async def carry_out(self, context: ActContext, given: NewTopic) -> None:
-        await context.tools.creation.make(_full_name(context, given), given.partitions)
+        name = _full_name(context, given)
+        await context.tools.creation.make(name, given.partitions)
+        after = policies.parsed(given.policies, PolicyLevel.TOPIC)
+        if not after:
+            return
+        holder = Holder.of_topic(name)
+        before = (await context.tools.policies.documents.read(holder)).document
+        if before != after:
+            await context.tools.policies.change(holder, before=before, after=after)
 
 
 def _full_name(context: ActContext, given: NewTopic) -> TopicName:
     if "/" in given.name:
-        raise ActInvalid(f"name is {given.name!r}: give only what comes after {context.act.topic_name}/")
+        raise ActInvalid(
+            f"the parameter name is {given.name!r}: give only what comes after {context.act.topic_name}/"
+        )
     name = TopicName.parse(f"persistent://{context.act.topic_name}/{given.name}")
     if name.partition is not None:
         raise ActInvalid(
-            f"{given.name} would be a partition: leave out -partition-{name.partition} and set partitions"
+            f"{given.name} would be a partition: leave out -partition-{name.partition} and set the parameter partitions"
         )
     return name
 

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Final
 
 from broker.acts.kinds.base import ActContext, ActKind, Plan, Scope
 from broker.acts.kinds.direct import Effect
 from broker.acts.kinds.parameters import ActInvalid, Rule
+from broker.acts.kinds.topics.policy_losses import losses
 from broker.core.counted import counted
-from broker.core.ledgers.retention import Retention
-from broker.core.policies import Policies, PolicyInvalid, PolicyLevel
+from broker.core.policies import FIELDS, Policies, PolicyInvalid, PolicyLevel, PolicyValue
 from broker.core.topic_name import TopicName
+from broker.storage.pool import repeat_until_done
+from broker.storage.topics import life as store
 from broker.topics import policies
 from broker.topics.policies import Holder
 
-if TYPE_CHECKING:
-    from broker.topics.topic import Topic
-    from broker.topics.trimming import Trimmer
-
 __all__ = ["NamespacePolicies", "SetNamespacePolicies", "SetTopicPolicies", "TopicPolicies"]
+
+_MOST_LOADED: Final = 50  # partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    set: Annotated[Mapping[str, str], Rule("policies to set, by name; values are text")] = field(
-        default_factory=dict
-    )
+    set: Annotated[
+        Mapping[str, str], Rule("policies to set, by name; values are text such as 1h, 10GB or 60000")
+    ] = field(default_factory=dict)
     unset: Annotated[str, Rule("policies to remove, separated by commas; the level above applies again")] = ""
 
     @property
@@ -36,7 +36,7 @@ class _Change:
         return tuple(each.strip() for each in self.unset.split(",") if each.strip())
 
     def check(self, level: PolicyLevel) -> None:
-        """Raise ActInvalid if a policy is wrong. Names the first wrong one and the values it takes."""
+        """Raise ActInvalid if a policy is wrong. The error names the first wrong one and the values that it takes."""
         try:
             policies.parsed(self.set, level)
             policies.check_names(self.to_unset, level)
@@ -77,6 +77,7 @@ class _SetPolicies(ActKind[Any]):
         )
         in_force = documents.in_force_with(holder, after, state.above)
         names = sorted({*given.set, *given.to_unset})
+        await self._load(context, holder)
         loaded = [topic for topic in context.topics.all() if holder.covers(topic.name)]
         notes = []
         if holder.topic is None:
@@ -86,16 +87,34 @@ class _SetPolicies(ActKind[Any]):
                 for name, count in overridden.items()
             ]
         notes.append(f"it takes effect at once, on {counted(len(loaded), 'topic', 'topics')} in memory now")
-        if (freed := _freed_bytes(context.tools.trimmer, loaded, state.in_force, in_force)) > 0:
-            notes.append(
-                f"{counted(freed, 'byte', 'bytes')} of these topics can be trimmed at once under the new retention"
-            )
+        would_have = await documents.of_topics_with(holder, after, [topic.name for topic in loaded])
+        lost = await losses(context.tools.trimmer, loaded, would_have, context.clock.now_ms())
         effect = Effect(
             words=_differences(state.in_force, in_force) or ("the policies in force do not change",),
-            notes=(*notes, *_warnings(state.in_force, in_force)),
+            notes=(*notes, *lost.notes(), *_warnings(state.in_force, in_force)),
             pinned={"before": dict(state.document), "after": after},
         )
-        return Plan(shown=effect.to_json())
+        return Plan(
+            shown={
+                **effect.to_json(),
+                "freed_messages": lost.freed_messages,
+                "freed_bytes": lost.freed_bytes,
+                "lost_messages": lost.lost_messages,
+            }
+        )
+
+    async def _load(self, context: ActContext, holder: Holder) -> None:
+        """Load a single topic, so that the plan can count what it loses. A namespace may have too many.
+
+        Do not wait for a load under way: it may be slow, and the acts behind this one would wait too.
+        """
+        if holder.topic is not None and holder.topic.domain == "persistent":
+            members = await repeat_until_done(
+                context.pool, lambda c: store.members(c, holder.name), what="finding partitions"
+            )
+            for name in [*members.values()][:_MOST_LOADED]:
+                if not context.topics.is_loading(name):
+                    await context.topics.open_named(name)
 
     async def apply(self, context: ActContext, given: _Change) -> Mapping[str, Any]:
         planned = context.act.plan or {}
@@ -132,28 +151,13 @@ class SetTopicPolicies(_SetPolicies):
 
 def _differences(before: Policies, after: Policies) -> tuple[str, ...]:
     return tuple(
-        f"{each.name}: {_shown(each.before)} becomes {_shown(each.after)}"
+        f"policy {each.name} changes from {_shown(each.name, each.before)} to {_shown(each.name, each.after)}"
         for each in policies.differences(before, after)
     )
 
 
-def _shown(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _freed_bytes(trimmer: Trimmer, topics: Sequence[Topic], before: Policies, after: Policies) -> int:
-    """Return how many more bytes could be trimmed from topics that do not set their own retention."""
-    old, new = _retention(before), _retention(after)
-    if old == new:
-        return 0
-    followers = [topic for topic in topics if _retention(topic.policies) == old]
-    return sum(
-        trimmer.trimmable_bytes(topic, new) - trimmer.trimmable_bytes(topic, old) for topic in followers
-    )
-
-
-def _retention(policies_: Policies) -> Retention:
-    return Retention(time_ms=policies_.retention_ms, size_bytes=policies_.retention_bytes)
+def _shown(name: str, value: PolicyValue) -> str:
+    return FIELDS[name].words(value)
 
 
 def _shorter(before: int, after: int) -> bool:
@@ -162,7 +166,7 @@ def _shorter(before: int, after: int) -> bool:
 
 
 def _warnings(before: Policies, after: Policies) -> list[str]:
-    """Warn of what a change of policies loses."""
+    """Return warnings about what a change of policies loses."""
     notes = []
     if _shorter(before.retention_ms, after.retention_ms) or _shorter(
         before.retention_bytes, after.retention_bytes

@@ -10,11 +10,11 @@ from broker.acts.kinds.base import ActConflict, ActContext, Scope
 from broker.acts.kinds.direct import DirectKind, Effect
 from broker.acts.kinds.drift import Standing
 from broker.acts.kinds.parameters import NoParameters, Rule
+from broker.acts.kinds.topics.members import members
 from broker.core.counted import counted
 from broker.core.position import Position
 from broker.core.topic_name import TopicName
 from broker.storage.pool import repeat_until_done
-from broker.storage.topics import life as store
 from broker.storage.topics import topics as topic_store
 
 if TYPE_CHECKING:
@@ -25,16 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["Delete", "DeleteTopic", "TerminateTopic", "TruncateTopic", "UnloadTopic"]
 
 
-async def _members(context: ActContext) -> list[TopicName]:
-    """Return the topics that have the messages: the topic itself, or its partitions."""
-    found = await repeat_until_done(
-        context.pool,
-        lambda c: store.members(c, context.act.topic_name),
-        what="finding partitions",
-    )
-    return [TopicName.parse(each) for each in found.values()]
-
-
 async def _durable(context: ActContext, figures: DeleteFigures) -> list[tuple[Topic, Subscription]]:
     """Return the durable subscriptions in memory, because their stored cursors may be out of date."""
     topics = [await context.topics.open_named(each) for each in figures.topics]
@@ -42,7 +32,7 @@ async def _durable(context: ActContext, figures: DeleteFigures) -> list[tuple[To
 
 
 async def _what_clients_do(context: ActContext, name: TopicName, figures: DeleteFigures) -> tuple[str, ...]:
-    """Say what the closed clients find when they reconnect. Empty if there are none."""
+    """Return a note about what the closed clients find when they reconnect. Empty if there are none."""
     if not figures.producers and not figures.consumers:
         return ()
     if not await context.tools.creation.makes_topics(name):
@@ -61,7 +51,7 @@ class TerminateTopic(DirectKind[NoParameters]):
 
     name = "terminate"
     summary = (
-        "End a topic: it takes no more messages, and consumers are told once they have acked everything."
+        "End a topic: it takes no more messages, and consumers are notified once they have acked everything."
     )
     scope = Scope.TOPIC
     no_undo = "it cannot be undone: a terminated topic never takes messages again"
@@ -69,7 +59,7 @@ class TerminateTopic(DirectKind[NoParameters]):
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         words = []
-        for name in await _members(context):
+        for name in await members(context):
             topic = await context.topics.open(name, create=False)
             last = topic.log.ledgers.last_position()
             producers = counted(len(topic.producers), "producer is", "producers are")
@@ -81,7 +71,7 @@ class TerminateTopic(DirectKind[NoParameters]):
         return Effect(words=tuple(words))
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:
-        for name in await _members(context):
+        for name in await members(context):
             await context.tools.endings.terminate(await context.topics.open(name, create=False))
 
 
@@ -99,7 +89,7 @@ class TruncateTopic(DirectKind[NoParameters]):
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         pinned = _pinned(context)
         words, skipped, through = [], 0, {}
-        for name in await _members(context):
+        for name in await members(context):
             topic = await context.topics.open(name, create=False)
             found = await context.tools.truncator.measure(topic, pinned.get(name.full))
             through[name.full] = str(found.through)
@@ -139,7 +129,7 @@ class UnloadTopic(DirectKind[NoParameters]):
     parameters = NoParameters
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
-        names = await _members(context)
+        names = await members(context)
         loaded = [topic for each in names if (topic := context.topics.loaded.get(each.full)) is not None]
         producers = sum(len(topic.producers) for topic in loaded)
         consumers = sum(len(each.consumers) for topic in loaded for each in topic.subscriptions.values())
@@ -152,7 +142,7 @@ class UnloadTopic(DirectKind[NoParameters]):
         )
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:
-        await context.tools.endings.unload(await _members(context))
+        await context.tools.endings.unload(await members(context))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +195,9 @@ class DeleteTopic(DirectKind[Delete]):
         planned = context.act.plan or {}
         topic_id = await self._topic_id(context)
         if topic_id is None:
-            return Effect(words=("a broker deleted it and died before it stored the counts",)).to_json()
+            return Effect(
+                words=("an earlier broker deleted the topic and died before it stored the counts",)
+            ).to_json()
         if topic_id != planned["pinned"]["topic_id"]:
             raise ActConflict("the topic was deleted and created again after this plan; plan again")
         return await super().apply(context, given)

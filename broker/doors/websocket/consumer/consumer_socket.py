@@ -115,6 +115,7 @@ class ConsumerSocket(PushSocket):
             ack_timeout_backoff=backoff.delay_ms if backoff is not None else None,
             warnings=() if self._is_retry_topic(topic) else self._warnings,
             receiver_queue=options.receiver_queue_size,
+            dead_letter_topic=None if self._letters is None else self._letters.dead_letter_topic(topic),
         )
 
     def _is_retry_topic(self, topic: TopicName) -> bool:
@@ -207,5 +208,5 @@ class MultiTopicConsumerSocket(ConsumerSocket):
 
 
 def _warning_headers(warnings: Sequence[str]) -> list[tuple[bytes, bytes]]:
-    """Say in the handshake's answer which options have no effect."""
+    """Return the header of the handshake's answer that names options without effect."""
     return [(b"X-Vela-Warning", "; ".join(warnings).encode())] if warnings else []

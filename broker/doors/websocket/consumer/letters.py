@@ -114,6 +114,11 @@ class Letters:
                     owner, given, dead_letter_topic, legacy
                 )
 
+    def dead_letter_topic(self, topic: TopicName) -> str | None:
+        """Return the full name of the topic that takes this topic's dead letters. None if it has none."""
+        chosen = self._dead_letter_topics.get(topic.base)
+        return None if chosen is None else chosen.full
+
     async def _choose(
         self, base: TopicName, given: str | None, default: Callable[[str, str], str], legacy: str
     ) -> TopicName:
@@ -270,6 +275,10 @@ class Letters:
             for message, answer in zip(wanted, answers, strict=True)
             if not isinstance(answer, BaseException)
         ]
+        if written:
+            topic = next(each for each in answers if isinstance(each, TopicName))
+            is_retry = topic == self.retry_topic
+            letter.consumer.letter_written(letter.position, topic.full, is_retry=is_retry)
         if len(written) == len(left):
             letter.ack([AckRequest(letter.position)])
         elif written:
@@ -280,7 +289,8 @@ class Letters:
             if isinstance(answer, BaseException):
                 raise answer
 
-    async def _write(self, letter: _Letter, message: Message) -> None:
+    async def _write(self, letter: _Letter, message: Message) -> TopicName:
+        """Publish the copy of one message, wait until it is durable, and return its topic."""
         consumer, now_ms = letter.consumer, self._clock.now_ms()
         topic = consumer.topic_name
         target, suffix, deliver_at_ms, initial = self.retry_topic, "RETRY", 0, None
@@ -320,6 +330,7 @@ class Letters:
         await producer.publish(
             copy, publish_time_ms=now_ms, key_hash=message_slot(message), deliver_at_ms=deliver_at_ms
         )
+        return target
 
     def _id(self, letter: _Letter, message: Message) -> MessageId:
         return MessageId(*letter.position, letter.source.partition, message.batch_index, message.batch_size)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from broker.core.entry import FLAG_BATCH
+from broker.core.errors import MessageTooLarge
 from broker.core.hash_slots import slot_of_key
 from broker.doors.websocket.json.errors import WebSocketError
 from broker.doors.websocket.json.producer import ArrayAcks, ProducerMessage, SendError, ack_frame
@@ -115,7 +116,10 @@ class PublishLane:
         limit_bytes = min(self._max_message_bytes, policy_bytes or self._max_message_bytes)
         if size_bytes > limit_bytes:
             source = "policy max_message_bytes" if limit_bytes == policy_bytes else "VELA_MAX_MESSAGE_BYTES"
-            self._refuse((reply,), f"payload of {size_bytes} bytes, the limit is {limit_bytes} ({source})")
+            text = f"payload of {size_bytes} bytes, the limit is {limit_bytes} ({source})"
+            if self._producer is not None:
+                self._producer.refused(MessageTooLarge(text))
+            self._refuse((reply,), text)
             return
         if options.max_pending_messages and self._pending_messages >= options.max_pending_messages:
             self._refuse(

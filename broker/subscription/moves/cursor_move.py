@@ -1,11 +1,11 @@
-"""Moves a cursor, for an operator's act or a client's seek. A subscription makes one move at a time.
+"""Move a cursor, for an operator's act or a client's seek. A subscription makes one move at a time.
 
-Where the cursor goes is decided by the act's kind (`broker.acts.kinds.cursors`) or by the client. What becomes of acks
-during a move is decided in machine/acks.py: they are put off, or refused after `forget_acks`.
+The act's kind (`broker.acts.kinds.cursors`) or the client decides where the cursor goes. machine/acks.py decides about
+acks during a move: they are put off, or refused after `forget_acks`.
 
-One statement under the owner's epoch stores change, snapshot and result. Memory moves first, while dispatch is stopped,
-and moves back when the database refuses. If the database is away, the move waits for it: the statement sets the whole
-state, so it may be repeated.
+One statement under the owner's epoch stores change, snapshot and result. The cursor in memory moves first, while
+dispatch is stopped, and moves back if the database refuses. If the database is away, the move waits for it: the
+statement sets the whole state, so it may be repeated.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from broker.storage.acts import acts as store
 from broker.storage.connection import Connection
 from broker.storage.cursors import cursors as cursor_store
 from broker.storage.pool import first_line, repeat_until_done
+from broker.subscription.moves.staged import StagedMove
 
 if TYPE_CHECKING:
     from broker.subscription.collaborators import Storing
@@ -60,7 +61,12 @@ class CursorMove:
         self._storing = storing
         self._forget = forget
         self._gate = asyncio.Lock()
-        self._resets = 0  # those under way and those waiting their turn
+        self._resets = 0  # resets under way and those waiting their turn
+
+    @property
+    def storing(self) -> Storing:
+        """Return the objects that store moves; all subscriptions of a broker share them."""
+        return self._storing
 
     @property
     def is_busy(self) -> bool:
@@ -110,10 +116,10 @@ class CursorMove:
             self.forget_acks()
             runner.close_consumers("the subscription was moved by a seek", standby=False)
             if consumer.is_open:  # a standby one: its client also drops its queue and subscribes again
-                consumer.closed_by_broker("the subscription was moved by a seek of its own")
+                consumer.closed_by_broker("the subscription was moved by its own seek")
                 runner.remove_consumer(consumer)
             if not self._state.is_durable:
-                await self.with_index(lambda: cursor.reset_to(position, remaining))
+                await self.with_index(lambda: self._reset(position, remaining))
                 self.done()
                 asyncio.get_running_loop().call_later(_RETURN_S, self._forget_unused)
                 return
@@ -121,7 +127,7 @@ class CursorMove:
             before = cursor.mark_delete
             try:
                 await self.commit(
-                    lambda: cursor.reset_to(position, remaining),
+                    lambda: self._reset(position, remaining),
                     act_id=act_id,
                     undo_window_s=0,
                     result=lambda: {"before": str(before), "after": str(cursor.mark_delete)},
@@ -131,13 +137,17 @@ class CursorMove:
                 raise
             cursor.stop_undo_overlay()  # an earlier act is no longer the latest one
 
+    def _reset(self, position: Position, remaining: int | None) -> None:
+        self._state.cursor.reset_to(position, remaining)
+        self._state.begin_at(position)
+
     def _forget_unused(self) -> None:
         """Forget a reader's cursor if its last consumer has not come back from its seek."""
         if not self._state.members:
             self._forget()
 
     def done(self) -> None:
-        """After a move, forget what was pending at the old place and read from the new one."""
+        """After a move, forget the entries pending at the old place and read from the new one."""
         self._runner.carry_out(self._machine.moved())
 
     async def commit(
@@ -148,45 +158,48 @@ class CursorMove:
         undo_window_s: int,
         result: Callable[[], Mapping[str, object]],
     ) -> AckOverlay:
-        """Change the cursor; store change, snapshot and result together. Return the overlay on which an undo records.
+        """Change the cursor; store change, snapshot and result together. Return the overlay for an undo's acks.
 
         Call it inside `moving`, so that no ack changes the cursor meanwhile. Raises TopicFenced if another broker has
         taken the topic, PersistenceFailed if the database refuses; the cursor is then back where it was.
         """
-        cursor, log = self._state.cursor, self._runner.log
         async with self._storing.flusher.paused():
-            before = cursor.snapshot()
-            await self.with_index(change)
-            after = cursor.snapshot()
+            staged = await self.stage(change)
             outcome = json.dumps(dict(result()))
-            recorded = cursor.overlay_since(before)
 
             async def store_move(connection: Connection, owner_epoch: int) -> bool | None:
-                done = await store.apply_to_cursor(
-                    connection,
-                    topic_id=log.topic_id,
-                    owner_epoch=owner_epoch,
-                    subscription_id=self._runner.subscription_id,
-                    state=after,
-                    before=before,
-                    act_id=act_id,
-                    result=outcome,
-                    undo_window_s=undo_window_s,
-                    passed=recorded,
+                done = await staged.store(
+                    connection, owner_epoch, act_id=act_id, result=outcome, undo_window_s=undo_window_s
                 )
                 return done or None
 
             try:
-                stored = await self._storing.epochs.write(log, store_move, what="moving a cursor")
+                stored = await self._storing.epochs.write(
+                    self._runner.log, store_move, what="moving a cursor"
+                )
             except psycopg.Error as error:
-                cursor.restore(before)
+                staged.take_back()
                 raise PersistenceFailed(f"the database refused the move: {first_line(error)}") from error
+            except asyncio.CancelledError:
+                staged.abandon()
+                raise
             if not stored:
-                cursor.restore(before)
+                staged.take_back()
                 raise TopicFenced(_MOVED)
-        self._machine.stored(after.mark_delete)
+        return self.stored(staged)
+
+    async def stage(self, change: Callable[[], None]) -> StagedMove:
+        """Change the cursor in memory only. Call it inside `moving`, while the flusher is paused."""
+        cursor = self._state.cursor
+        before = cursor.snapshot()
+        await self.with_index(change)
+        return StagedMove(self._runner, cursor, before)
+
+    def stored(self, staged: StagedMove) -> AckOverlay:
+        """Continue from the new place after the move is stored. Return the overlay that records acks for an undo."""
+        self._machine.stored(staged.after.mark_delete)
         self.done()
-        return recorded
+        return staged.recorded
 
     async def delete(self, consumer: Consumer) -> None:
         """Carry out a client's unsubscribe: delete the subscription and its cursor, and write an act."""
@@ -215,7 +228,7 @@ class CursorMove:
             self._forget()
 
     async def delete_rows(self) -> bool:
-        """Delete the rows; return False if another broker took the topic. Call inside `moving`. Not safe to cancel."""
+        """Delete the rows. False if another broker took the topic. Call this inside `moving`. Not safe to cancel."""
         log, subscription_id = self._runner.log, self._runner.subscription_id
 
         async def delete(connection: Connection, owner_epoch: int) -> bool | None:

@@ -1,0 +1,137 @@
+"""How an act changes one cursor, and how many messages that affects."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from broker.core.cursor.cursor import Cursor
+from broker.core.ledgers.message_index import IndexMissing
+from broker.core.position import Position
+
+if TYPE_CHECKING:
+    from broker.log.reader import TopicReader
+    from broker.subscription.subscription import Subscription
+
+__all__ = ["Change", "PlannedMove", "Target", "preview", "with_index"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The place to which a cursor moves. Absolute, so that the plan means the same when it is applied."""
+
+    how: Literal["reset", "move", "one"]
+    # reset: the next to deliver; move: the new mark-delete position; one: the entry to ack
+    position: Position
+    # If the target is inside a batch, the members that stay unacked; None = between entries.
+    remaining: int | None = None
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Return the target as a plan stores it."""
+        return {
+            "how": self.how,
+            "position": str(self.position),
+            "remaining": None if self.remaining is None else f"{self.remaining:x}",
+        }
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Target:
+        """Return the target that `to_json` has written."""
+        remaining = raw["remaining"]
+        return cls(
+            how=raw["how"],
+            position=Position.parse(raw["position"]),
+            remaining=None if remaining is None else int(remaining, 16),
+        )
+
+    def as_change(self) -> Change:
+        """Return the change that moves a cursor to this target."""
+        return Change(
+            run=self.change,
+            pinned=self.to_json(),
+            notes=self.notes,
+            one=self.position if self.how == "one" else None,
+            is_whole=self.how == "one" and self.remaining is None,
+        )
+
+    def change(self, cursor: Cursor) -> None:
+        """Move the cursor. Raises IndexMissing if message counts are not loaded; then nothing has changed."""
+        if self.how == "reset":
+            cursor.reset_to(self.position, self.remaining)
+        elif self.how == "one":
+            cursor.skip_one(self.position, self.remaining)
+        else:
+            cursor.move_mark_delete(self.position, self.remaining)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What an act does to a cursor, and what its plan stores about it."""
+
+    run: Callable[[Cursor], None]  # if this raises IndexMissing, nothing has changed
+    pinned: Mapping[str, object] | None = None  # absolute target; None: found again when the act is applied
+    notes: tuple[str, ...] = ()
+    one: Position | None = None  # the change acks this entry beyond mark-delete
+    is_whole: bool = False  # the change acks all of that entry
+
+    def inside(self, cursor: Cursor) -> tuple[Position, int] | None:
+        """Return the entry that the change acked or skipped in part, and the ack set of what is left of the entry.
+
+        Call it right after the change. None if there is no such entry.
+        """
+        if self.one is None:
+            return cursor.partly_acked_next()
+        return self.one, cursor.remaining_of(self.one) or 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedMove:
+    """The counts of a move, in messages."""
+
+    acked_before: int  # since the topic began
+    mark_delete_before: Position
+    mark_delete_after: Position
+    backlog_before: int
+    backlog_after: int
+    replayed: int  # acked now, will be delivered again
+    skipped: int  # not acked now, will not be delivered
+    partly_acked_forgotten: int  # batches whose acked members are delivered again
+    inside: tuple[Position, int] | None  # the batch in which the cursor will stand, and its ack set
+
+
+def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> PlannedMove:
+    """Return the counts of a change, run on a copy of the cursor. Raises IndexMissing if counts are not loaded."""
+    cursor, log = subscription.cursor, subscription.log
+    before = cursor.snapshot()
+    moved = Cursor(log.ledgers, log.index, before)
+    change(moved)
+    replayed = cursor.acked_only_here(moved).messages
+    return PlannedMove(
+        acked_before=cursor.totals.messages,
+        mark_delete_before=cursor.mark_delete,
+        mark_delete_after=moved.mark_delete,
+        backlog_before=cursor.backlog_messages,
+        backlog_after=moved.backlog_messages,
+        replayed=replayed,
+        skipped=moved.totals.messages - cursor.totals.messages + replayed,
+        partly_acked_forgotten=sum(
+            1
+            for ledger_id, entry_id, _ in cursor.partly_acked(limit=sys.maxsize)
+            if moved.remaining_of(Position(ledger_id, entry_id)) is None
+        ),
+        inside=moved.partly_acked_next(),
+    )
+
+
+async def with_index(reader: TopicReader, count: Callable[[], T]) -> T:
+    """Return what `count` returns, after loading the message counts for which it raises IndexMissing."""
+    while True:
+        try:
+            return count()
+        except IndexMissing as missing:
+            await reader.load_index(missing.ranges)

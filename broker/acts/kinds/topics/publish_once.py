@@ -1,0 +1,139 @@
+"""Store the message of a `publish` act at most once, even if the broker dies.
+
+The producer's name contains the act's id, and the act notes the end of the log before it sends. If the broker dies or
+a receipt is lost, the entries after that place show whether the message is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.acts.kinds.parameters import ActInvalid
+from broker.acts.kinds.topics.message import MOST_PAYLOAD_BYTES
+from broker.core.errors import SendOutcomeUnknown
+from broker.core.position import Position
+from broker.producers.internal_producer import InternalProducer
+from broker.producers.key_hash import message_slot
+from vela.wire.entry import OutgoingMessage, decode_messages, parse_header
+from vela.wire.errors import EntryCorrupt
+
+if TYPE_CHECKING:
+    from broker.acts.kinds.base import ActContext
+    from broker.acts.kinds.topics.message import NewMessage
+    from broker.core.schemas.schema import SchemaDefinition
+    from broker.topics.topic import Topic
+    from vela.wire.entry import Message
+
+__all__ = ["message_in", "note_end", "producer_name", "send", "stored"]
+
+_PATIENCE_S: Final = 2.0  # for a topic that changes owner or finishes sends; other acts wait meanwhile
+_LOOK_EVERY_S: Final = 0.002
+
+
+async def note_end(context: ActContext, topic: Topic) -> Mapping[str, Any]:
+    """Before sending, store in the act where the log ends. Pass what this returns to `stored`."""
+    ledgers = topic.log.ledgers
+    noted = {
+        "topic": topic.name.full,
+        "after": str(ledgers.last_position()),
+        "entries": ledgers.total_entries,
+    }
+    await context.report(noted)
+    return noted
+
+
+async def send(
+    context: ActContext, given: NewMessage, topic: Topic, schema: SchemaDefinition | None, version: bytes
+) -> Position:
+    """Publish the message and return its place. Raises SendOutcomeUnknown if it is unknown whether it was stored."""
+    producer = await InternalProducer.open(
+        context.opener,
+        topic.name,
+        name=producer_name(context),
+        create_topic=False,
+        schema=schema,
+        reopen_s=_PATIENCE_S,
+    )
+    message, now_ms = message_in(context), context.clock.now_ms()
+    later_ms = 0 if given.deliver_after_ms is None else now_ms + given.deliver_after_ms
+    try:
+        receipt = await producer.publish(
+            OutgoingMessage(
+                payload=message.payload,
+                properties=message.properties,
+                key=message.key,
+                key_b64=message.key_b64,
+                event_time_ms=message.event_time_ms,
+                ordering_key=message.ordering_key,
+            ),
+            publish_time_ms=now_ms,
+            key_hash=message_slot(message),
+            deliver_at_ms=given.deliver_at_ms or later_ms,
+            schema_version=version,
+        )
+    finally:
+        producer.detach()
+    return Position(receipt.ledger_id, receipt.entry_id)
+
+
+async def stored(context: ActContext, noted: Mapping[str, Any]) -> Position | None:
+    """Return where an earlier attempt stored the message, None if it did not.
+
+    Raises SendOutcomeUnknown if the topic has trimmed entries that may have included it, or still has sends under way.
+    """
+    topic = await context.topics.open_named(noted["topic"])
+    await _until_settled(topic)
+    ledgers = topic.log.ledgers
+    looked_at = noted["entries"]  # entries since the topic began, trimmed ones included
+    position = ledgers.next_after(Position.parse(noted["after"]))
+    while True:
+        entries = await topic.reader.read_ahead(position)
+        if ledgers.entries_through(position) - ledgers.contains(position) > looked_at:
+            raise SendOutcomeUnknown(
+                f"{topic.name} has trimmed entries that may have included the message: it may or may not be stored"
+            )
+        if not entries:
+            return None
+        for entry in entries:
+            position = Position(entry.ledger_id, entry.entry_id)
+            if _producer_of(entry.data) == producer_name(context):
+                return position
+        looked_at += len(entries)
+        position = ledgers.next_after(position)
+
+
+async def _until_settled(topic: Topic) -> None:
+    """Wait until no send is under way: a producer may have been closed before its send was stored.
+
+    Raises SendOutcomeUnknown if a send is still under way after _PATIENCE_S.
+    """
+    log = topic.log
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            while log.is_open and (log.has_sends() or log.is_taken or log.in_flight is not None):  # noqa: ASYNC110
+                # Poll: an act has time, and an event would cost the append path.
+                await asyncio.sleep(_LOOK_EVERY_S)
+    except TimeoutError:
+        raise SendOutcomeUnknown(f"{topic.name} still has sends under way after {_PATIENCE_S:g} s") from None
+
+
+def message_in(context: ActContext) -> Message:
+    """Return the message of the act. Raises ActInvalid if the act's row no longer has it."""
+    if context.act.message is None:
+        raise ActInvalid("the act no longer has its message: plan it again")
+    (message,) = decode_messages(context.act.message, max_message_bytes=MOST_PAYLOAD_BYTES)
+    return message
+
+
+def producer_name(context: ActContext) -> str:
+    """Return the name under which the act publishes."""
+    return f"vela-act-{context.act.act_id}"
+
+
+def _producer_of(data: bytes) -> str:
+    try:
+        return parse_header(data).producer_name
+    except EntryCorrupt:
+        return ""

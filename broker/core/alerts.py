@@ -1,0 +1,168 @@
+"""Alert rules: what a rule measures, and when an alert fires and clears. No I/O, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+__all__ = [
+    "ATTEMPTS_MOST",
+    "SUBJECTS_MOST",
+    "Alert",
+    "Match",
+    "Measure",
+    "Severity",
+    "Subject",
+    "may_notify",
+    "next_alert",
+    "next_alerts",
+    "retry_after_s",
+]
+
+SUBJECTS_MOST: Final = 200  # subscriptions or topics that one rule watches at a time, the worst first
+ATTEMPTS_MOST: Final = 8  # over about half an hour
+_LONGEST_GAP_MS: Final = 60_000  # between two rounds; what happened in a longer gap is unknown
+_NOTIFY_EVERY_MS: Final = 15_000
+_FIRST_RETRY_S: Final = 15
+_LONGEST_RETRY_S: Final = 3600
+
+
+class Measure(StrEnum):
+    """The value that a rule compares with its limit."""
+
+    BACKLOG = "backlog"
+    AGE = "age"
+    STUCK = "stuck"
+    BEHIND = "behind"
+    NO_CONSUMER = "no_consumer"
+    DEAD_LETTERS = "dead_letters"
+    REDELIVERIES = "redeliveries"
+    STORED = "stored"
+    BROKER = "broker"
+
+    @property
+    def unit(self) -> str:
+        """The unit of the limit: messages, ms, bytes or per second; "" = the measure has no limit."""
+        return _UNITS.get(self, "")
+
+    @property
+    def subject(self) -> str:
+        """What the rule watches: subscriptions, topics or the broker."""
+        if self is Measure.BROKER:
+            return "broker"
+        return "topic" if self in (Measure.DEAD_LETTERS, Measure.STORED) else "subscription"
+
+
+_UNITS: Final = {
+    Measure.BACKLOG: "messages",
+    Measure.AGE: "ms",
+    Measure.DEAD_LETTERS: "messages",
+    Measure.REDELIVERIES: "per second",
+    Measure.STORED: "bytes",
+}
+
+
+class Severity(StrEnum):
+    """How bad an alert is, for people who sort by it."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    NOTICE = "notice"
+
+
+class Subject(NamedTuple):
+    """A subscription, a topic (subscription 0) or the broker (both 0)."""
+
+    topic_id: int
+    subscription_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A subject whose value is over the limit now."""
+
+    subject: Subject
+    value: int
+    since_ms: int  # when this began, as far as the tables know
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """One subject of one rule: it waits for the rule's time, it fires, or it has cleared."""
+
+    subject: Subject
+    value: int  # the last one that was over the limit
+    over_since_ms: int
+    fired_ms: int | None = None
+    below_since_ms: int | None = None
+    cleared_ms: int | None = None
+    is_told: bool = False  # a notification names it as firing
+    id: int | None = None  # None = not stored yet
+
+
+def next_alerts(
+    alerts: Collection[Alert],
+    matches: Mapping[Subject, Match],
+    *,
+    for_ms: int,
+    now_ms: int,
+    last_round_ms: int | None,
+) -> list[tuple[Alert | None, Alert | None]]:
+    """Return each alert of a rule before and after this round. `after` is None if it never fired and has ended.
+
+    A rule with SUBJECTS_MOST matches may have more, so its alerts do not clear only because they are not among them.
+    """
+    is_full = len(matches) >= SUBJECTS_MOST
+    was_away = last_round_ms is None or now_ms - last_round_ms > _LONGEST_GAP_MS
+    changes: list[tuple[Alert | None, Alert | None]] = []
+    for alert in alerts:
+        match = matches.get(alert.subject)
+        if match is None and is_full:
+            continue
+        changes.append((alert, next_alert(alert, match, for_ms=for_ms, now_ms=now_ms, was_away=was_away)))
+    known = {alert.subject for alert in alerts}
+    changes.extend(
+        (None, next_alert(None, match, for_ms=for_ms, now_ms=now_ms))
+        for match in matches.values()
+        if match.subject not in known
+    )
+    return changes
+
+
+def next_alert(
+    alert: Alert | None, match: Match | None, *, for_ms: int, now_ms: int, was_away: bool = False
+) -> Alert | None:
+    """Return the alert after this round: it fires after `for_ms` over the limit and clears after as long below it.
+
+    None: there is no alert any more. After a round that came much too late (`was_away`) the time begins anew, unless
+    the tables know when it began.
+    """
+    if match is None:
+        if alert is None or alert.fired_ms is None:
+            return None
+        below_since_ms = now_ms if alert.below_since_ms is None or was_away else alert.below_since_ms
+        cleared_ms = now_ms if now_ms - below_since_ms >= for_ms else None
+        return replace(alert, below_since_ms=below_since_ms, cleared_ms=cleared_ms)
+    since_ms = min(match.since_ms, now_ms)
+    if alert is None:
+        alert = Alert(subject=match.subject, value=match.value, over_since_ms=since_ms)
+    elif not (was_away and alert.fired_ms is None):
+        since_ms = min(since_ms, alert.over_since_ms)
+    fired_ms = alert.fired_ms
+    if fired_ms is None and now_ms - since_ms >= for_ms:
+        fired_ms = now_ms
+    return replace(alert, value=match.value, over_since_ms=since_ms, fired_ms=fired_ms, below_since_ms=None)
+
+
+def may_notify(*, now_ms: int, silent_until_ms: int | None, notified_ms: int | None) -> bool:
+    """Return whether a rule may send now: it is not silenced, and it sends at most four notifications a minute."""
+    if silent_until_ms is not None and now_ms < silent_until_ms:
+        return False
+    return notified_ms is None or now_ms - notified_ms >= _NOTIFY_EVERY_MS
+
+
+def retry_after_s(attempts: int) -> int:
+    """Return how long to wait after this many failed attempts: each time twice as long, at most an hour."""
+    return int(min(_FIRST_RETRY_S * 2 ** max(attempts - 1, 0), _LONGEST_RETRY_S))

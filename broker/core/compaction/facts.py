@@ -1,0 +1,29 @@
+"""What compaction needs to know of an entry: the keys inside it, and which messages delete theirs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from broker.core.position import Position
+
+__all__ = ["CompactionEntry", "CompactionMessage", "Key"]
+
+Key: TypeAlias = str | bytes  # a text key, or the bytes of a binary one; the two are never equal
+
+
+class CompactionMessage(NamedTuple):
+    """One message of an entry."""
+
+    key: Key | None
+    is_empty: bool  # it has no payload, and so deletes its key
+
+
+class CompactionEntry(NamedTuple):
+    """One entry. Without `messages` nothing in it can be read, and it is kept as it is."""
+
+    position: Position
+    messages: tuple[
+        CompactionMessage | None, ...
+    ]  # in batch order; None = an earlier compaction removed this one
+    chunk_uuid: str | None = None  # of the large message that this entry is a part of
+    is_last_chunk: bool = False

@@ -1,0 +1,83 @@
+"""The rule of compaction: of each key the latest message stays, at its own position; an empty message deletes its key.
+
+Two passes over the same entries, in the order of the log: `see` finds the latest message of each key, `kept` says what
+stays of an entry. The entries may be the result of an earlier compaction followed by the entries after it; the result
+is the same as if all entries had been compacted at once.
+
+The chunks of a large message stay or go together. Those of a message whose last chunk has not come stay, because it may
+come after the horizon.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker.core.compaction.facts import CompactionEntry, Key
+from broker.core.position import Position
+
+__all__ = ["WHOLE", "LatestByKey"]
+
+WHOLE: Final = None  # what `kept` returns for an entry that stays as it is
+_LEDGER_SHIFT: Final = 88
+_ENTRY_SHIFT: Final = 24  # a batch has fewer than 2**24 messages
+
+
+class LatestByKey:
+    """The latest message of each key. `retain_keyless`: messages without a key stay; otherwise they go."""
+
+    def __init__(self, *, retain_keyless: bool) -> None:
+        self._retain_keyless = retain_keyless
+        # Key → its message: a place as one integer, which takes half the memory of a tuple, or the uuid of its chunks.
+        self._latest: dict[Key, int | str] = {}
+        self._unfinished: set[str] = set()  # uuids of large messages whose last chunk has not come
+
+    def __len__(self) -> int:
+        """Return the number of keys that have a value."""
+        return len(self._latest)
+
+    def see(self, entry: CompactionEntry) -> None:
+        """Take an entry in the first pass."""
+        if entry.chunk_uuid is not None:
+            self._see_chunk(entry, entry.chunk_uuid)
+            return
+        latest = self._latest
+        for index, message in enumerate(entry.messages):
+            if message is None or message.key is None:
+                continue
+            if message.is_empty:
+                latest.pop(message.key, None)
+            else:
+                latest[message.key] = _place(entry.position, index)
+
+    def _see_chunk(self, entry: CompactionEntry, uuid: str) -> None:
+        if not entry.is_last_chunk:
+            self._unfinished.add(uuid)
+            return
+        self._unfinished.discard(uuid)
+        for message in entry.messages:
+            if message is not None and message.key is not None:
+                self._latest[message.key] = uuid
+
+    def kept(self, entry: CompactionEntry) -> tuple[int, ...] | None:
+        """Return the indexes of the messages that stay, in the second pass. WHOLE = the entry stays as it is."""
+        if not entry.messages or entry.chunk_uuid in self._unfinished:
+            return WHOLE
+        present = 0
+        kept: list[int] = []
+        for index, message in enumerate(entry.messages):
+            if message is None:
+                continue
+            present += 1
+            if message.key is None:
+                stays = self._retain_keyless
+            elif entry.chunk_uuid is not None:
+                stays = self._latest.get(message.key) == entry.chunk_uuid
+            else:
+                stays = self._latest.get(message.key) == _place(entry.position, index)
+            if stays:
+                kept.append(index)
+        return WHOLE if kept and len(kept) == present else tuple(kept)
+
+
+def _place(position: Position, index: int) -> int:
+    return position.ledger_id << _LEDGER_SHIFT | position.entry_id << _ENTRY_SHIFT | index

@@ -1,0 +1,44 @@
+"""The policies that an operator may set on a namespace or a topic, their values and what they mean in words."""
+
+from __future__ import annotations
+
+from broker.core.policies.fields import (
+    MOST,
+    PolicyField,
+    PolicyInvalid,
+    PolicyLevel,
+    PolicyUnit,
+    PolicyValue,
+)
+from broker.core.policies.policies import (
+    FIELDS,
+    BacklogQuotaPolicy,
+    DeliveryStoryMode,
+    InactiveTopicMode,
+    Policies,
+    SchemaCompatibility,
+    checked,
+    merged,
+    valid_part,
+)
+from broker.core.policies.words import in_words, kept
+
+__all__ = [
+    "FIELDS",
+    "MOST",
+    "BacklogQuotaPolicy",
+    "DeliveryStoryMode",
+    "InactiveTopicMode",
+    "Policies",
+    "PolicyField",
+    "PolicyInvalid",
+    "PolicyLevel",
+    "PolicyUnit",
+    "PolicyValue",
+    "SchemaCompatibility",
+    "checked",
+    "in_words",
+    "kept",
+    "merged",
+    "valid_part",
+]

@@ -1,0 +1,127 @@
+"""One policy: which values it takes, how people write them, and where it may be set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from broker.core.errors import BrokerError
+from vela.wire.errors import InvalidQuantity
+from vela.wire.quantities import read_length_ms, read_size_bytes, write_length, write_size
+
+__all__ = ["MOST", "PolicyField", "PolicyInvalid", "PolicyLevel", "PolicyUnit", "PolicyValue"]
+
+PolicyValue = bool | int | str
+
+MOST: Final = 2**53 - 1  # the largest whole number that every JSON reader keeps exact
+_NO_LIMIT: Final = ("infinite", "no limit", "never")  # words for a number that is no limit
+_NARROW_SPACE: Final = "\u202f"  # the console writes it between thousands
+_WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
+
+
+class PolicyInvalid(BrokerError):
+    """A policy has an unknown name or a bad value. The message names the policy and says which values it takes."""
+
+    code = "MetadataError"
+
+
+class PolicyLevel(StrEnum):
+    """What a policy document belongs to."""
+
+    NAMESPACE = "namespace"
+    TOPIC = "topic"
+
+
+class PolicyUnit(StrEnum):
+    """What the number of a policy counts."""
+
+    LENGTH = "milliseconds"
+    SIZE = "bytes"
+    COUNT = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyField:
+    """Which values one policy takes, and where it may be set."""
+
+    name: str
+    kind: type[bool | int | StrEnum]
+    says: str  # what it does, for people
+    unit: PolicyUnit  # of a number policy
+    least: int  # lowest value of a number policy; the highest is MOST
+    named: Mapping[int, str]  # numbers that mean something else than their amount: 0 is never
+    levels: frozenset[PolicyLevel]  # where it may be set
+
+    @property
+    def takes(self) -> str:
+        """The values that the policy takes, in words, for error messages and help texts."""
+        if self.kind is bool:
+            return "true or false"
+        if issubclass(self.kind, StrEnum):
+            return "one of " + ", ".join(self.kind)
+        what = {
+            PolicyUnit.LENGTH: "a length of time such as 90s, 1h or 7d, or a whole number of milliseconds",
+            PolicyUnit.SIZE: "a size such as 512MiB or 10GB, or a whole number of bytes",
+            PolicyUnit.COUNT: "a whole number",
+        }[self.unit]
+        words = "".join(f"; {value} means {word}" for value, word in self.named.items())
+        return f"{what} from {self.least} to {MOST}{words}"
+
+    def check(self, value: object) -> PolicyValue:
+        """Return the value as it is stored. Raises PolicyInvalid if the policy does not take it."""
+        if self.kind is bool:
+            if isinstance(value, bool):
+                return value
+        elif issubclass(self.kind, StrEnum):
+            if isinstance(value, str) and value in list(self.kind):
+                return str(value)
+        elif isinstance(value, int) and not isinstance(value, bool) and self.least <= value <= MOST:
+            return value
+        raise PolicyInvalid(f"policy {self.name} is {value!r}: it takes {self.takes}")
+
+    def parse(self, text: str) -> PolicyValue:
+        """Return the value for a text that a person wrote. Raises PolicyInvalid if the policy does not take it."""
+        text = text.strip()
+        if self.kind is bool:
+            return self.check({"true": True, "false": False}.get(text.lower(), text))
+        if issubclass(self.kind, StrEnum):
+            return self.check(text)
+        return self.check(self._number(text))
+
+    def words(self, value: PolicyValue) -> str:
+        """Write a value for people. `parse` reads it back."""
+        if isinstance(value, bool):
+            return str(value).lower()
+        if not isinstance(value, int):
+            return str(value)
+        if value in self.named:
+            return self.named[value]
+        match self.unit:
+            case PolicyUnit.LENGTH:
+                return write_length(value)
+            case PolicyUnit.SIZE:
+                return write_size(value)
+        return str(value)
+
+    def _number(self, text: str) -> int | str:
+        """Return the number that a text means, or the text itself if it means none."""
+        text = text.replace(_NARROW_SPACE, "")
+        named = {word: value for value, word in self.named.items()}
+        if (value := named.get(text.lower())) is not None:
+            return value
+        if text.lower() == "infinite":
+            return next((value for word, value in named.items() if word in _NO_LIMIT), text)
+        if _WHOLE.fullmatch(text):
+            return int(text)
+        try:
+            match self.unit:
+                case PolicyUnit.LENGTH:
+                    return read_length_ms(text)
+                case PolicyUnit.SIZE:
+                    return read_size_bytes(text)
+        except InvalidQuantity:
+            return text
+        return text

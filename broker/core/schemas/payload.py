@@ -1,0 +1,192 @@
+"""Whether a message's bytes are a value of a schema, as far as the broker can read them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from broker.core.errors import IncompatibleSchema
+from broker.core.schemas.schema import SchemaDefinition, SchemaType
+
+__all__ = ["check_payload", "is_readable"]
+
+_SIZES: Final = {
+    SchemaType.BOOL: 1,
+    SchemaType.INT8: 1,
+    SchemaType.INT16: 2,
+    SchemaType.INT32: 4,
+    SchemaType.INT64: 8,
+    SchemaType.FLOAT: 4,
+    SchemaType.DOUBLE: 8,
+    SchemaType.DATE: 8,
+    SchemaType.TIME: 8,
+    SchemaType.TIMESTAMP: 8,
+}
+_MOST_DEPTH: Final = 100
+_INT_BITS: Final = {"int": 31, "long": 63}
+
+
+def is_readable(schema: SchemaDefinition) -> bool:
+    """Return whether `check_payload` looks at the bytes of such a message."""
+    return schema.type in _SIZES or schema.type in (SchemaType.STRING, SchemaType.JSON)
+
+
+def check_payload(schema: SchemaDefinition, data: bytes) -> None:
+    """Check a message's bytes. Raises IncompatibleSchema, which says what is wrong and where, but shows no values.
+
+    Bytes of a schema that is not readable pass.
+    """
+    if schema.type is SchemaType.STRING:
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            raise IncompatibleSchema(f"it is not UTF-8 at byte {error.start}") from None
+    elif (size := _SIZES.get(schema.type)) is not None:
+        if len(data) != size:
+            raise IncompatibleSchema(f"it has {len(data)} bytes, and a value has {size}")
+    elif schema.type is SchemaType.JSON:
+        _check_json(schema.data, data)
+
+
+def _check_json(definition: bytes, data: bytes) -> None:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise IncompatibleSchema(f"it is not JSON: {error}") from None
+    try:
+        schema = json.loads(definition)
+    except ValueError:
+        return  # an old client's schema may be no Avro definition
+    if isinstance(schema, dict | list | str):
+        names: dict[str, Any] = {}
+        _collect(schema, names, 0)
+        _check(schema, value, names, "", 0)
+
+
+def _collect(schema: Any, names: dict[str, Any], depth: int) -> None:
+    """Find the named types of a schema."""
+    if depth > _MOST_DEPTH:
+        return
+    if isinstance(schema, list):
+        for each in schema:
+            _collect(each, names, depth + 1)
+    elif isinstance(schema, dict):
+        name = schema.get("name")
+        if isinstance(name, str):
+            names[name] = schema
+            if isinstance(schema.get("namespace"), str):
+                names[f"{schema['namespace']}.{name}"] = schema
+        for field in _fields(schema):
+            _collect(field.get("type"), names, depth + 1)
+        for part in ("items", "values", "type"):
+            if isinstance(schema.get(part), dict | list):
+                _collect(schema[part], names, depth + 1)
+
+
+def _check(schema: Any, value: Any, names: Mapping[str, Any], where: str, depth: int) -> None:
+    if depth > _MOST_DEPTH:
+        return
+    if isinstance(schema, list):
+        if not any(_fits(each, value, names, depth) for each in schema):
+            raise _wrong(where, value, " or ".join(_kind_of(each) for each in schema))
+        return
+    if isinstance(schema, str) and schema in names:
+        schema = names[schema]
+    kind = _kind_of(schema)
+    match kind:
+        case "record":
+            _check_record(schema, value, names, where, depth)
+        case "array":
+            if not isinstance(value, list):
+                raise _wrong(where, value, "an array")
+            for number, item in enumerate(value):
+                _check(schema.get("items"), item, names, f"{where}[{number}]", depth + 1)
+        case "map":
+            if not isinstance(value, dict):
+                raise _wrong(where, value, "an object")
+            for item in value.values():
+                _check(schema.get("values"), item, names, f"{where}[*]", depth + 1)
+        case "enum":
+            symbols = schema.get("symbols") or []
+            if value not in symbols:
+                raise _wrong(where, value, " or ".join(str(each) for each in symbols))
+        case _ if not _is_primitive(kind, value):
+            raise _wrong(where, value, kind)
+
+
+def _check_record(
+    schema: Mapping[str, Any], value: Any, names: Mapping[str, Any], where: str, depth: int
+) -> None:
+    if not isinstance(value, dict):
+        raise _wrong(where, value, "an object")
+    for field in _fields(schema):
+        name, type_ = field.get("name"), field.get("type")
+        if name in value:
+            _check(type_, value[name], names, _inside(where, name), depth + 1)
+        elif "default" not in field and not _fits(type_, None, names, depth):
+            raise IncompatibleSchema(f"{_inside(where, name)} is missing")
+
+
+def _fields(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    fields = schema.get("fields")
+    return [each for each in fields if isinstance(each, dict)] if isinstance(fields, list) else []
+
+
+def _fits(schema: Any, value: Any, names: Mapping[str, Any], depth: int) -> bool:
+    try:
+        _check(schema, value, names, "", depth + 1)
+    except IncompatibleSchema:
+        return False
+    return True
+
+
+def _kind_of(schema: Any) -> str:
+    if isinstance(schema, dict):
+        inside = schema.get("type")
+        return inside if isinstance(inside, str) else _kind_of(inside)
+    return schema if isinstance(schema, str) else "a value of the schema"
+
+
+def _is_primitive(kind: str, value: Any) -> bool:
+    """Return whether a value is of this kind. A kind that Avro does not know takes anything."""
+    match kind:
+        case "null":
+            return value is None
+        case "boolean":
+            return isinstance(value, bool)
+        case "int" | "long":
+            is_whole = isinstance(value, int) and not isinstance(value, bool)
+            return is_whole and -(1 << _INT_BITS[kind]) <= value < 1 << _INT_BITS[kind]
+        case "float" | "double":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "string" | "bytes" | "fixed":
+            return isinstance(value, str)
+    return True
+
+
+def _inside(where: str, name: object) -> str:
+    return f"{where}.{name}" if where else str(name)
+
+
+def _wrong(where: str, value: Any, wanted: str) -> IncompatibleSchema:
+    return IncompatibleSchema(f"{where or 'the value'} is {_described(value)}, and the schema takes {wanted}")
+
+
+def _described(value: Any) -> str:
+    """Return a value's type, and nothing of its content: more people read the logs than the messages."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int():
+            bits = value.bit_length()
+            return "a whole number" if bits <= _INT_BITS["int"] else f"a whole number of {bits + 1} bits"
+        case float():
+            return "a number"
+        case str():
+            return "a text"
+        case list():
+            return "an array"
+    return "an object"

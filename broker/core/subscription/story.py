@@ -1,0 +1,424 @@
+"""Records the delivery story of one subscription: who got an entry, when, why again, and who acked it.
+
+What happens to neighbouring entries becomes one row, so 1,000 messages that one consumer gets and acks in order are two
+rows. A row that grows has the times of its first and its last entry. In the order of `at_ms`, but of `until_ms` for
+acks, the rows of one entry tell what happened in the right order: a return ends all rows that could still grow.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from broker.core.cursor.position_set import PositionSet
+from broker.core.policies.policies import DeliveryStoryMode
+from broker.core.position import Position
+from broker.core.subscription.story_rows import MOST_ENTRIES, StoryBuffer, StoryEvent, StoryRow
+
+if TYPE_CHECKING:
+    from broker.core.cursor.cursor import Cursor
+    from broker.core.ledgers.message_index import Range
+    from broker.core.subscription.redelivery import RedeliveryCounts
+
+__all__ = ["DeliveryStory", "PendingRun", "StoryConsumer", "StoryEntry", "without_acked"]
+
+MOST_ROWS: Final = 2_000  # of one subscription in one round, so that it leaves room to the others
+_MOST_SENT: Final = 1_000  # runs of deliveries remembered where order is kept
+_GROWS_MS: Final = 1_000  # how long such a run grows
+
+
+class StoryConsumer(Protocol):
+    """A consumer as stories name it."""
+
+    @property
+    def key(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def address(self) -> str: ...
+
+
+class StoryEntry(Protocol):
+    """An entry that is sent."""
+
+    @property
+    def position(self) -> Position: ...
+
+
+class PendingRun(NamedTuple):
+    """Neighbouring entries of one delivery that ends without an ack."""
+
+    ledger_id: int
+    first: int
+    last: int
+    delivered_ms: int
+    redelivery_count: int
+
+
+class _Broker:
+    """Stands for a consumer where the broker itself acts."""
+
+    key, name, address = 0, "", ""
+
+
+class _Sent:
+    """A run of entries sent to one consumer of an order-keeping subscription. Its dispatcher keeps no pending acks."""
+
+    __slots__ = ("at_ms", "consumer", "first", "last", "ledger_id", "until_ms")
+
+    def __init__(self, consumer: StoryConsumer, ledger_id: int, first: int, last: int, now_ms: int) -> None:
+        self.consumer = consumer
+        self.ledger_id, self.first, self.last = ledger_id, first, last
+        self.at_ms = self.until_ms = now_ms
+
+
+_BROKER: Final = _Broker()
+
+
+class DeliveryStory:
+    """The recorder. `subscription_id` is None for a reader's cursor, of which nothing is recorded.
+
+    With `redelivered` it records entries from the moment they come back. Until then a delivery or an ack costs one look
+    at `watches_deliveries` or `watches_acks`; only where order is kept, each write to a consumer is remembered too.
+    """
+
+    __slots__ = (
+        "_again",
+        "_buffer",
+        "_growing",
+        "_id",
+        "_keep_ms",
+        "_keeps_order",
+        "_left_out",
+        "_records_all",
+        "_round",
+        "_rows",
+        "_sent",
+        "is_on",
+        "watches_acks",
+        "watches_deliveries",
+    )
+
+    def __init__(self, buffer: StoryBuffer, subscription_id: int | None) -> None:
+        self._buffer = buffer
+        self._id = subscription_id
+        self._keep_ms = 0
+        self._records_all = False
+        self._keeps_order = False
+        self._again = PositionSet()  # came back and is not acked yet
+        self._sent: list[_Sent] = []  # a deque would take 0.7 KiB in each idle subscription
+        self._round = -1
+        self._rows = 0  # appended in this round
+        self._growing: dict[tuple[StoryEvent, int, int, str], StoryRow] = {}
+        self._left_out: dict[int, StoryRow] = {}  # by ledger, in this round
+        self.is_on = False
+        self.watches_deliveries = False
+        self.watches_acks = False
+
+    def use_policy(self, mode: DeliveryStoryMode, keep_ms: int) -> None:
+        """Record what `mode` says from now on; a row expires after `keep_ms`."""
+        self._keep_ms = keep_ms
+        self.is_on = self._id is not None and mode is not DeliveryStoryMode.OFF
+        self._records_all = self.is_on and mode is DeliveryStoryMode.ALL
+        if not self.is_on:
+            self._again.clear()
+            self._sent.clear()
+        self._watch()
+
+    def use_type(self, *, keeps_order: bool) -> None:
+        """Note which kind of dispatcher the subscription has. Call it only while nothing is delivered."""
+        self._keeps_order = keeps_order
+        self._sent.clear()
+        self._watch()
+
+    # -- deliveries ----------------------------------------------------------------------------------------------
+
+    def delivered(
+        self,
+        consumer: StoryConsumer,
+        entries: Sequence[StoryEntry],
+        counts: RedeliveryCounts,
+        cursor: Cursor,
+        now_ms: int,
+    ) -> None:
+        """Note one write of at least one entry to a consumer, in order."""
+        if self._keeps_order:
+            run = self._sent[-1] if self._sent else None
+            ledger_id, first = entries[0].position
+            if (
+                run is not None
+                and first == run.last + 1
+                and run.consumer is consumer
+                and ledger_id == run.ledger_id
+                and now_ms < run.at_ms + _GROWS_MS
+                and (len(entries) == 1 or _has_no_gap(entries))
+            ):  # nearly always; this is all that a message costs that does not come back
+                run.last, run.until_ms = first + len(entries) - 1, now_ms
+            else:
+                self._remember(consumer, [each.position for each in entries], cursor.mark_delete, now_ms)
+        if not self.watches_acks:
+            return
+        again = self._again
+        positions = [each.position for each in entries if self._records_all or each.position in again]
+        for count, ledger_id, first, last in _runs(positions, counts.get if len(counts) else None):
+            self._note(StoryEvent.DELIVERED, consumer, ledger_id, first, last, now_ms, count=count)
+
+    def returned(
+        self, event: StoryEvent, consumer: StoryConsumer, pending: Sequence[PendingRun], now_ms: int
+    ) -> None:
+        """Note that deliveries to a consumer ended without an ack. Their entries are delivered again."""
+        self._growing.clear()
+        if not self._records_all:
+            for ledger_id, first, last, delivered_ms, count in pending:
+                for span in self._first_returns(ledger_id, first, last):
+                    self._note(StoryEvent.DELIVERED, consumer, *span, delivered_ms, count=count)
+            self._growing.clear()
+        for ledger_id, first, last, _, count in pending:
+            self._note(event, consumer, ledger_id, first, last, now_ms, count=count)
+            self._again.add_run(ledger_id, first, last)
+        self._watch()
+
+    def rewound(self, event: StoryEvent, cursor: Cursor, now_ms: int) -> None:
+        """Note that everything delivered and not acked is delivered again. Only where order is kept."""
+        sent = self._sent
+        self._growing.clear()
+        returned = list(_of_consumers(sent, cursor))
+        if not self._records_all:
+            for run, *unacked in returned:
+                for span in self._first_returns(*unacked):
+                    self._note(StoryEvent.DELIVERED, run.consumer, *span, run.at_ms, until_ms=run.until_ms)
+        sent.clear()
+        self._growing.clear()
+        for run, ledger_id, first, last in returned:
+            self._note(event, run.consumer, ledger_id, first, last, now_ms)
+            self._again.add_run(ledger_id, first, last)
+        self._watch()
+
+    def _first_returns(self, ledger_id: int, first: int, last: int) -> Iterator[Range]:
+        """Yield the parts of a run that come back for the first time: their delivery is not recorded yet."""
+        again = self._again
+        if not len(again):
+            yield ledger_id, first, last
+            return
+        new = [each for each in _positions(ledger_id, first, last) if each not in again]
+        for _, _, since, until in _runs(new, None):
+            yield ledger_id, since, until
+
+    # -- ends ----------------------------------------------------------------------------------------------------
+
+    def acked(self, consumer: StoryConsumer | None, position: Position, completed: bool, now_ms: int) -> None:
+        """Note an ack of an entry, or of some of its messages. `consumer` None: the broker acked for itself."""
+        if self._records_all or position in self._again:
+            event = StoryEvent.ACKED if completed else StoryEvent.PARTLY_ACKED
+            self._note(event, consumer or _BROKER, *_span(position), now_ms)
+            if completed and self._again.discard(position):
+                self._watch()
+
+    def acked_through(
+        self, event: StoryEvent, consumer: StoryConsumer | None, newly: Sequence[Range], now_ms: int
+    ) -> None:
+        """Note a cumulative ack, or with EXPIRED the end of a time to live, of runs of entries not acked before."""
+        again = self._again
+        for ledger_id, first, last in newly:
+            runs: Iterable[tuple[int, int, int, int]] = ((0, ledger_id, first, last),)
+            if not self._records_all and event is StoryEvent.ACKED:
+                runs = _runs([p for p in _positions(ledger_id, first, last) if p in again], None)
+            for _, _, since, until in runs:
+                self._note(event, consumer or _BROKER, ledger_id, since, until, now_ms)
+        if newly:
+            ledger_id, _, last = newly[-1]
+            again.discard_before(Position(ledger_id, last + 1))
+            self._watch()
+
+    def discarded(self, event: StoryEvent, position: Position, now_ms: int) -> None:
+        """Note that the broker acked an entry that nobody is to get. Only `all` records what filters reject."""
+        if self._records_all or event is StoryEvent.CORRUPT or position in self._again:
+            self._note(event, _BROKER, *_span(position), now_ms)
+        if self._again.discard(position):
+            self._watch()
+
+    def lettered(
+        self, event: StoryEvent, consumer: StoryConsumer, position: Position, topic: str, now_ms: int
+    ) -> None:
+        """Note that the broker wrote a letter of an entry for a consumer, to this topic."""
+        self._note(event, consumer, *_span(position), now_ms, detail=topic)
+
+    def moved(self, mark_delete: Position) -> None:
+        """Note that an act or a seek moved the cursor. The act log says more about it."""
+        self._growing.clear()
+        self._again.discard_before(Position(mark_delete.ledger_id, mark_delete.entry_id + 1))
+        self._forget_sent_through(mark_delete)
+        self._watch()
+
+    def passed(self, position: Position) -> None:
+        """Note that an act acked one entry beyond mark-delete."""
+        self._again.discard(position)
+        self._watch()
+
+    # -- rows ----------------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        self.watches_acks = self._records_all or len(self._again) > 0
+        self.watches_deliveries = self.watches_acks or (self.is_on and self._keeps_order)
+
+    def _remember(
+        self, consumer: StoryConsumer, positions: Sequence[Position], mark_delete: Position, now_ms: int
+    ) -> None:
+        sent = self._sent
+        self._forget_sent_through(mark_delete)
+        for _, ledger_id, first, last in _runs(positions, None):
+            if len(sent) >= _MOST_SENT:
+                del sent[0]
+            sent.append(_Sent(consumer, ledger_id, first, last, now_ms))
+
+    def _forget_sent_through(self, mark_delete: Position) -> None:
+        sent, passed = self._sent, 0
+        while passed < len(sent) and (sent[passed].ledger_id, sent[passed].last) <= mark_delete:
+            passed += 1
+        if passed:
+            del sent[:passed]
+
+    def _note(
+        self,
+        event: StoryEvent,
+        consumer: StoryConsumer,
+        ledger_id: int,
+        first: int,
+        last: int,
+        at_ms: int,
+        *,
+        until_ms: int = 0,
+        count: int = 0,
+        detail: str = "",
+    ) -> None:
+        """Let a row grow by these entries, or append one."""
+        buffer = self._buffer
+        if self._round != buffer.round:
+            self._round, self._rows = buffer.round, 0
+            self._growing.clear()
+            self._left_out.clear()
+        key = (event, consumer.key, count, detail)
+        row = self._growing.get(key)
+        until_ms = until_ms or at_ms
+        if row is not None and row.ledger_id == ledger_id:
+            if row.last_entry + 1 == first and last - row.first_entry < MOST_ENTRIES:
+                row.last_entry, row.until_ms = last, until_ms
+                row.events += last - first + 1
+                return
+            if event is StoryEvent.PARTLY_ACKED and row.first_entry == row.last_entry == first:
+                row.until_ms = until_ms
+                row.events += 1
+                return
+        for since in range(first, last + 1, MOST_ENTRIES):
+            if self._rows >= MOST_ROWS or not buffer.has_room:
+                self._leave_out(ledger_id, since, last, at_ms, until_ms)
+                return
+            row = self._row(event, ledger_id, since, min(last, since + MOST_ENTRIES - 1), at_ms, until_ms)
+            row.redelivery_count, row.detail = count, detail
+            row.consumer_name, row.consumer_address = consumer.name, consumer.address
+            self._growing[key] = row
+            self._rows += 1
+
+    def _leave_out(self, ledger_id: int, first: int, last: int, at_ms: int, until_ms: int) -> None:
+        """Count events for which there is no room, in one row for each ledger and round."""
+        row = self._left_out.get(ledger_id)
+        if row is None:
+            self._left_out[ledger_id] = self._row(
+                StoryEvent.UNRECORDED, ledger_id, first, last, at_ms, until_ms
+            )
+            return
+        row.first_entry, row.last_entry = min(row.first_entry, first), max(row.last_entry, last)
+        row.at_ms, row.until_ms = min(row.at_ms, at_ms), max(row.until_ms, until_ms)
+        row.events += last - first + 1
+
+    def _row(
+        self, event: StoryEvent, ledger_id: int, first: int, last: int, at_ms: int, until_ms: int
+    ) -> StoryRow:
+        row = StoryRow(
+            subscription_id=self._id or 0,
+            event=event,
+            ledger_id=ledger_id,
+            first_entry=first,
+            last_entry=last,
+            at_ms=at_ms,
+            until_ms=until_ms,
+            events=last - first + 1,
+            redelivery_count=0,
+            consumer_name="",
+            consumer_address="",
+            detail="",
+            expires_ms=until_ms + self._keep_ms,
+        )
+        self._buffer.append(row)
+        return row
+
+
+def _of_consumers(sent: Iterable[_Sent], cursor: Cursor) -> Iterator[tuple[_Sent, int, int, int]]:
+    """Yield the unacked parts (ledger_id, first, last) of what was sent, each with the run that it is a part of."""
+    runs = list(sent)
+    at = 0
+    for ledger_id, first, last in without_acked(cursor, ((r.ledger_id, r.first, r.last) for r in runs)):
+        while (runs[at].ledger_id, runs[at].last) < (ledger_id, first):
+            at += 1
+        yield runs[at], ledger_id, first, last
+
+
+def without_acked(cursor: Cursor, runs: Iterable[Range]) -> Iterator[Range]:
+    """Yield the parts of these runs of entries, ascending, that are not wholly acked."""
+    mark_delete = cursor.mark_delete
+    holes = cursor.holes(sys.maxsize) if cursor.has_holes else iter(())
+    hole = next(holes, None)
+    for ledger_id, first, last in runs:
+        if (ledger_id, last) <= mark_delete:
+            continue
+        if ledger_id == mark_delete.ledger_id:
+            first = max(first, mark_delete.entry_id + 1)
+        while hole is not None and (hole[0], hole[2]) < (ledger_id, first):
+            hole = next(holes, None)
+        while hole is not None and hole[0] == ledger_id and hole[1] <= last:
+            if first < hole[1]:
+                yield ledger_id, first, hole[1] - 1
+            first = hole[2] + 1
+            if first > last:
+                break  # the hole may reach into the next run
+            hole = next(holes, None)
+        if first <= last:
+            yield ledger_id, first, last
+
+
+def _has_no_gap(entries: Sequence[StoryEntry]) -> bool:
+    """Return whether these entries, ascending, are neighbours in one ledger."""
+    ledger_id, first = entries[0].position
+    return entries[-1].position == (ledger_id, first + len(entries) - 1)
+
+
+def _positions(ledger_id: int, first: int, last: int) -> Iterator[Position]:
+    return (Position(ledger_id, entry_id) for entry_id in range(first, last + 1))
+
+
+def _span(position: Position) -> tuple[int, int, int]:
+    return position.ledger_id, position.entry_id, position.entry_id
+
+
+def _runs(
+    positions: Sequence[Position], count_of: Callable[[Position], int] | None
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield (redelivery count, ledger_id, first, last) of neighbouring entries with the same count, in order."""
+    if not positions:
+        return
+    ledger_id, first = positions[0]
+    last_ledger, last = positions[-1]
+    if count_of is None and last_ledger == ledger_id and last - first == len(positions) - 1:
+        yield 0, ledger_id, first, last  # ascending and each once, so there is no gap
+        return
+    count = 0 if count_of is None else count_of(positions[0])
+    last = first
+    for position in positions[1:]:
+        each_count = 0 if count_of is None else count_of(position)
+        if position == (ledger_id, last + 1) and each_count == count:
+            last += 1
+            continue
+        yield count, ledger_id, first, last
+        count, (ledger_id, first), last = each_count, position, position.entry_id
+    yield count, ledger_id, first, last

@@ -1,0 +1,80 @@
+"""The rows of delivery stories: what happened to a run of neighbouring entries on one subscription, and when.
+
+The recorder of each subscription (story.py) appends to one shared buffer, and a writer takes all rows once a second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+__all__ = ["MOST_ENTRIES", "MOST_ROWS", "StoryBuffer", "StoryEvent", "StoryRow"]
+
+# Entries in one row, except UNRECORDED: the rows of an entry are among those that begin this close before it.
+MOST_ENTRIES: Final = 1024
+MOST_ROWS: Final = 5_000  # of all subscriptions that wait to be written; about 50 ms of PostgreSQL's time
+
+
+class StoryEvent(IntEnum):
+    """What happened. The table stores the values."""
+
+    UNRECORDED = 0  # more than the buffer takes; `events` counts it
+    DELIVERED = 1
+    ACKED = 2
+    PARTLY_ACKED = 3  # some messages of a batch
+    ASKED_AGAIN = 4  # the client asked for redelivery: a negative ack, or an ack timeout that it keeps itself
+    NEGATIVELY_ACKED = 5  # the delay after a negative ack is over; the broker keeps the time
+    TIMED_OUT = 6  # the ack timeout is over; the broker keeps the time
+    CONSUMER_LEFT = 7
+    CONSUMER_SWITCHED = 8  # on Failover, another consumer became active
+    TAKEN_BACK = 9  # an operator asked for redelivery
+    DEAD_LETTERED = 10  # the broker wrote the letter; `detail` is its topic
+    RETRY_LETTERED = 11
+    EXPIRED = 12  # the time to live is over
+    CORRUPT = 13  # this and the next two: the broker acked it and delivered it to nobody
+    MARKER = 14
+    FILTERED = 15
+
+
+@dataclass(slots=True, kw_only=True)
+class StoryRow:
+    """One event of the entries `first_entry` to `last_entry`. It grows until the writer takes it."""
+
+    subscription_id: int
+    event: StoryEvent
+    ledger_id: int
+    first_entry: int
+    last_entry: int
+    at_ms: int  # of the first of these entries
+    until_ms: int  # of the last one
+    events: int
+    redelivery_count: int
+    consumer_name: str  # "" = the broker itself
+    consumer_address: str
+    detail: str
+    expires_ms: int
+
+
+class StoryBuffer:
+    """The rows that wait to be written. Bounded: a recorder that finds no room counts what it leaves out."""
+
+    def __init__(self, *, most_rows: int = MOST_ROWS) -> None:
+        self._most_rows = most_rows
+        self._rows: list[StoryRow] = []
+        self.round = 0  # rises when the rows are taken: they must not grow any more
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a recorder may append another row."""
+        return len(self._rows) < self._most_rows
+
+    def append(self, row: StoryRow) -> None:
+        """Add a row."""
+        self._rows.append(row)
+
+    def take(self) -> list[StoryRow]:
+        """Return all rows and begin a new round."""
+        rows, self._rows = self._rows, []
+        self.round += 1
+        return rows

@@ -1,0 +1,95 @@
+"""What readers of a compacted topic get of it: the entries that stayed, up to the horizon, and above it the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.core.position import Position
+from broker.log.compaction.entries import last_kept_index
+from broker.log.entry_check import verified
+from broker.storage.log import compaction as store
+from broker.storage.pool import repeat_until_done
+
+if TYPE_CHECKING:
+    from broker.core.entry import StoredEntry
+    from broker.storage.log.compaction import StoredCompaction
+    from broker.storage.pool import ConnectionPool
+
+__all__ = ["CompactedView", "ReadPage"]
+
+_PAGE_ENTRIES: Final = 500
+_PAGE_BYTES: Final = 1024 * 1024
+
+
+class ReadPage(NamedTuple):
+    """Everything that stayed from `first` up to but not including `end`."""
+
+    first: Position
+    entries: Sequence[StoredEntry]
+    end: Position
+
+
+class CompactedView:
+    """The compaction of one topic, as it is stored. `stored` None = it was never compacted.
+
+    Only the compactor changes it, after the statement that stored the change.
+    """
+
+    def __init__(
+        self, topic_id: int, stored: StoredCompaction | None, pool: ConnectionPool, *, max_message_bytes: int
+    ) -> None:
+        self._topic_id = topic_id
+        self._pool = pool
+        self._max_message_bytes = max_message_bytes
+        self.stored = stored
+        self.is_running = False  # the compactor works on it, or it waits for the compactor
+
+    @property
+    def horizon(self) -> Position | None:
+        """The last entry that readers get from here; None = they read the log alone."""
+        stored = self.stored
+        return None if stored is None or not stored.generation else stored.horizon.position
+
+    @property
+    def trim_limit(self) -> Position | None:
+        """The position above which nothing may be trimmed, because it is not compacted yet; None = no limit."""
+        return None if self.stored is None else self.stored.horizon.position
+
+    async def read(self, first: Position) -> ReadPage:
+        """Read the next entries that stayed. Safe to cancel."""
+        found = await repeat_until_done(
+            self._pool,
+            lambda c: store.read(c, self._topic_id, first=first, most=_PAGE_ENTRIES, more_bytes=_PAGE_BYTES),
+            what="reading a compacted topic",
+        )
+        if found is None:
+            return ReadPage(first, (), first)  # deleted since: the log is read instead
+        if not found.entries:
+            return ReadPage(first, (), _after(found.horizon))
+        last = found.entries[-1]
+        end = Position(last.ledger_id, last.entry_id + 1)
+        return ReadPage(first, verified(found.entries), end)
+
+    async def last_message(self) -> tuple[StoredEntry, int] | None:
+        """Return the last entry that stayed, with the index of its last message that did; None if nothing stayed."""
+        entry = await repeat_until_done(
+            self._pool,
+            lambda c: store.last(c, self._topic_id),
+            what="reading the last entry of a compacted topic",
+        )
+        if entry is None:
+            return None
+        return entry, last_kept_index(entry, max_message_bytes=self._max_message_bytes)
+
+    async def first_since(self, time_ms: int) -> Position | None:
+        """Return the first entry that stayed and was stored at or after a time; None if there is none."""
+        return await repeat_until_done(
+            self._pool,
+            lambda c: store.first_since(c, self._topic_id, time_ms),
+            what="searching a compacted topic by time",
+        )
+
+
+def _after(position: Position) -> Position:
+    return Position(position.ledger_id, position.entry_id + 1)

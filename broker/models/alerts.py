@@ -1,0 +1,106 @@
+"""Alert rules, the alerts that they found, and the notifications about them."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models.functions import Now
+
+from broker.core.alerts import Measure, Severity
+
+__all__ = ["AlertFiring", "AlertNotification", "AlertRule", "Measure", "Severity"]
+
+
+class AlertRule(models.Model):
+    """A condition, and the addresses to notify of it. Operators write rules in the console."""
+
+    name = models.TextField(unique=True)
+    measure = models.CharField(max_length=16, choices=[(each.value, each.value) for each in Measure])
+    threshold = models.BigIntegerField(null=True)  # in the measure's unit; NULL = it has none
+    within_ms = models.BigIntegerField(null=True)  # dead letters: they grew by this many in this time
+    for_ms = models.BigIntegerField()  # over the limit before it fires, below it before it clears
+    namespaces = models.TextField()  # *, tenant/* or tenant/namespace
+    topics = models.TextField(default="*")  # local names; * stands for anything
+    subscriptions = models.TextField(default="*")
+    severity = models.CharField(max_length=16, choices=[(each.value, each.value) for each in Severity])
+    webhook_url = models.TextField(default="")  # may contain a secret, so no page shows all of it
+    email = models.TextField(default="")
+    silent_until = models.DateTimeField(null=True)
+    who = models.TextField()
+    created_at = models.DateTimeField(db_default=Now())
+    evaluated_ms = models.BigIntegerField(null=True)  # when Celery last looked
+    notified_ms = models.BigIntegerField(null=True)  # when the last notification was stored
+
+    class Meta:
+        db_table = "vela_alert_rule"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class AlertFiring(models.Model):
+    """An alert: a subscription or topic that a rule found. It waits to fire, fires, or has cleared."""
+
+    rule = models.ForeignKey(AlertRule, models.SET_NULL, null=True)  # the history outlives its rule
+    rule_name = models.TextField()
+    severity = models.CharField(max_length=16)
+    measure = models.CharField(max_length=16)
+    # No foreign keys: the history outlives its subjects. 0 = none.
+    topic_id = models.BigIntegerField()
+    subscription_id = models.BigIntegerField()
+    namespace_id = models.BigIntegerField(null=True)
+    topic_name = models.TextField()
+    subscription_name = models.TextField()
+    value = models.BigIntegerField()
+    over_since_ms = models.BigIntegerField()
+    fired_ms = models.BigIntegerField(null=True)
+    below_since_ms = models.BigIntegerField(null=True)
+    cleared_ms = models.BigIntegerField(null=True)
+    is_told = models.BooleanField(default=False)  # a notification names it as firing
+    is_clear_told = models.BooleanField(default=False)  # a notification names it as cleared, or none has to
+
+    class Meta:
+        db_table = "vela_alert_firing"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["rule", "topic_id", "subscription_id"],
+                name="vela_alert_firing_open",
+                condition=models.Q(cleared_ms__isnull=True),
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["cleared_ms"],
+                name="vela_alert_firing_over",
+                condition=models.Q(cleared_ms__isnull=False),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.rule_name}: {self.subscription_name or self.topic_name}"
+
+
+class AlertNotification(models.Model):
+    """One notification to one address. It is stored with its text and sent later, so it arrives at least once."""
+
+    rule = models.ForeignKey(AlertRule, models.CASCADE)
+    channel = models.CharField(max_length=16, choices=[("webhook", "webhook"), ("email", "e-mail")])
+    body = models.JSONField()
+    created_at = models.DateTimeField(db_default=Now())
+    next_at = models.DateTimeField(null=True, db_default=Now())  # NULL = sent, or given up
+    attempts = models.IntegerField(db_default=0)
+    sent_at = models.DateTimeField(null=True)
+    error = models.TextField(db_default="")  # error of the last failed attempt
+
+    class Meta:
+        db_table = "vela_alert_notification"
+        indexes = [
+            models.Index(
+                fields=["next_at"],
+                name="vela_alert_notification_due",
+                condition=models.Q(next_at__isnull=False),
+            ),
+            models.Index(fields=["rule", "id"], name="vela_alert_notification_rule"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.channel} of {self.rule_id}"

@@ -1,0 +1,66 @@
+"""Compacted topics: how far one is compacted, and the entries that stayed."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from broker.models.topics import Topic
+
+__all__ = ["CompactedEntry", "Compaction"]
+
+
+class Compaction(models.Model):
+    """The compaction of one topic. Ledgers above its horizon are not trimmed before they are compacted."""
+
+    class State(models.TextChoices):
+        RUNNING = "RUNNING"
+        SUCCESS = "SUCCESS"
+        ERROR = "ERROR"
+
+    topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
+    horizon_ledger = models.BigIntegerField()  # the last entry that was compacted
+    horizon_entry = models.BigIntegerField()  # -1 = before the ledger's first entry
+    horizon_messages = models.BigIntegerField()  # of the topic, up to the horizon
+    horizon_bytes = models.BigIntegerField()
+    generation = models.BigIntegerField(default=0)  # of the entries that readers get; 0 = none yet
+    attempt = models.BigIntegerField(default=0)  # the latest run: its entries have this generation
+    state = models.CharField(max_length=16, choices=State)  # of the latest run
+    last_error = models.TextField(default="")
+    kept_entries = models.BigIntegerField(default=0)  # of the generation
+    kept_messages = models.BigIntegerField(default=0)
+    kept_bytes = models.BigIntegerField(default=0)
+    removed_messages = models.BigIntegerField(default=0)  # by the latest run that succeeded
+    duration_ms = models.BigIntegerField(default=0)  # of the latest run that succeeded
+    started_at = models.DateTimeField()
+    succeeded_at = models.DateTimeField(null=True, blank=True)
+    failed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "vela_compaction"
+
+    def __str__(self) -> str:
+        return f"{self.topic_id} up to {self.horizon_ledger}:{self.horizon_entry} ({self.state})"
+
+
+class CompactedEntry(models.Model):
+    """A copy of an entry with the messages that stayed. The log may be trimmed below it."""
+
+    pk = models.CompositePrimaryKey("topic_id", "generation", "ledger_id", "entry_id")
+    topic_id = models.BigIntegerField()
+    generation = models.BigIntegerField()
+    ledger_id = models.BigIntegerField()
+    entry_id = models.BigIntegerField()
+    messages = models.IntegerField()  # removed ones too, so that batch indexes stay
+    flags = models.SmallIntegerField()
+    key_hash = models.IntegerField(null=True)
+    append_ms = models.BigIntegerField()
+    deliver_at_ms = models.BigIntegerField()
+    cumulative_messages = models.BigIntegerField()
+    cumulative_bytes = models.BigIntegerField()
+    data = models.BinaryField()
+
+    class Meta:
+        db_table = "vela_compacted_entry"
+
+    def __str__(self) -> str:
+        return f"{self.ledger_id}:{self.entry_id} of {self.topic_id}"

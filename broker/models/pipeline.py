@@ -1,0 +1,113 @@
+"""Runs of the pipeline's jobs, their schedules, and the results of the job insights."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models.functions import Now
+
+__all__ = ["InsightHour", "PipelineRun", "PipelineSchedule"]
+
+
+class PipelineSchedule(models.Model):
+    """A job that runs again and again."""
+
+    job = models.CharField(max_length=32)
+    subject = models.TextField()  # as in PipelineRun
+    topic_name = models.TextField()
+    options = models.JSONField()
+    every_minutes = models.IntegerField()
+    next_at = models.DateTimeField()
+    who = models.TextField()
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "vela_pipeline_schedule"
+        constraints = [
+            models.UniqueConstraint(fields=["job", "subject"], name="vela_pipeline_schedule_subject")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job} {self.subject} every {self.every_minutes} min"
+
+
+class PipelineRun(models.Model):
+    """One run of a job, from its request to its end. A worker writes everything after the request."""
+
+    class State(models.TextChoices):
+        WAITING = "waiting"  # for a worker
+        RUNNING = "running"
+        DONE = "done"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+
+    job = models.CharField(max_length=32)
+    subject = models.TextField()  # at most one run of a job and subject waits or runs
+    topic_name = models.TextField()  # kept after the topic is deleted
+    options = models.JSONField()
+    write_id = models.TextField(default="")  # names its producers; a run that continues another has the same
+    pinned = models.JSONField(default=dict)  # what a run that continues this one must know
+    state = models.CharField(max_length=16, choices=State)
+    stages = models.JSONField(default=list)  # [{"name", "done", "of", "began_ms"}]
+    result = models.JSONField(null=True)
+    error = models.TextField(default="")
+    log = models.TextField(default="")  # the end of what Spark and the job printed
+    worker = models.TextField(default="")  # host and process
+    who = models.TextField()
+    reason = models.TextField(default="")
+    # No foreign keys: a run is kept when its act or its schedule is deleted.
+    act_id = models.BigIntegerField(null=True, unique=True)
+    schedule_id = models.BigIntegerField(null=True)
+    resumes_id = models.BigIntegerField(null=True)  # the run that this one continues
+    cancelled_by = models.TextField(default="")  # who asked to cancel it
+    created_at = models.DateTimeField(db_default=Now())
+    started_at = models.DateTimeField(null=True)
+    heartbeat_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "vela_pipeline_run"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["job", "subject"],
+                name="vela_pipeline_run_alone",
+                condition=models.Q(state__in=["waiting", "running"]),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job} {self.subject} ({self.state})"
+
+
+class InsightHour(models.Model):
+    """Statistics of the messages that were stored in a topic in one hour. The job insights writes them."""
+
+    pk = models.CompositePrimaryKey("topic_id", "hour_ms")
+    topic_id = models.BigIntegerField()  # for a partitioned topic, this covers all its partitions
+    hour_ms = models.BigIntegerField()  # when the hour begins
+    messages = models.BigIntegerField()
+    size_bytes = models.BigIntegerField()  # of payloads, uncompressed
+    size_p50 = models.BigIntegerField(null=True)
+    size_p95 = models.BigIntegerField(null=True)
+    size_p99 = models.BigIntegerField(null=True)
+    size_most = models.BigIntegerField(null=True)
+    delay_p50_ms = models.BigIntegerField(null=True)  # from publish time to append time, by two clocks
+    delay_p95_ms = models.BigIntegerField(null=True)
+    delay_p99_ms = models.BigIntegerField(null=True)
+    keyed_messages = models.BigIntegerField()  # messages that have a key
+    keys = models.BigIntegerField()  # approximate number of different keys
+    top_keys = models.JSONField()  # [{"key", "messages", "bytes"}], at most 10
+    letters = models.JSONField()  # dead letters: [{"topic", "subscription", "messages"}], at most 10
+    subscriptions = models.JSONField()  # [{"name", "acked", "redelivered", "out"}]
+    poison = (
+        models.JSONField()
+    )  # delivered often and not acked when it was computed: [{"subscription", "id", "count"}]
+    computed_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "vela_insight_hour"
+        indexes = [
+            models.Index(fields=["hour_ms"], name="vela_insight_hour_old")
+        ]  # for the deletion of old hours
+
+    def __str__(self) -> str:
+        return f"{self.topic_id} at {self.hour_ms}"

@@ -1,0 +1,54 @@
+"""Writes the rows of delivery stories that the recorders collected, once a second."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from broker.storage.away import is_away
+from broker.storage.history.stories import ROWS_AT_ONCE, add_rows, new_ids
+from broker.storage.pool import ConnectionPool, first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from broker.core.subscription.story_rows import StoryBuffer, StoryRow
+
+__all__ = ["Stories"]
+
+logger = logging.getLogger(__name__)
+
+
+class Stories:
+    """Stores each row once. While the database is away the rows wait, and recorders count what finds no room.
+
+    Only the reporter's task calls it. A crash loses the rows that were not stored.
+    """
+
+    def __init__(self, pool: ConnectionPool, buffer: StoryBuffer) -> None:
+        self._pool = pool
+        self._buffer = buffer
+        self._rows: Sequence[StoryRow] = ()  # taken and not stored
+        self._ids: Sequence[int] = ()  # of the first of them; they make it safe to repeat the statement
+
+    async def write(self) -> None:
+        """Store all rows that wait. Raises psycopg.Error while the database is away; the next call repeats it."""
+        if not self._rows:
+            self._rows = self._buffer.take()
+        while self._rows:
+            some = self._rows[:ROWS_AT_ONCE]
+            try:
+                async with self._pool.use() as connection:
+                    if not self._ids:
+                        self._ids = await new_ids(connection, len(some))
+                    await add_rows(connection, self._ids, some)
+            except Exception as error:
+                if is_away(error):
+                    raise
+                # Do not retry: what fails once is likely to fail for ever, and the report comes after this.
+                logger.error(
+                    "%s rows of delivery stories could not be stored and are lost: %s",
+                    len(some),
+                    first_line(error),
+                )
+            self._rows, self._ids = self._rows[len(some) :], ()

@@ -1,0 +1,31 @@
+"""Tells systemd, or another service manager that speaks its protocol, when a process is ready and when it stops."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Final
+
+__all__ = ["READY", "SOCKET_VARIABLE", "STOPPING", "tell"]
+
+SOCKET_VARIABLE: Final = "NOTIFY_SOCKET"
+READY: Final = "READY=1"
+STOPPING: Final = "STOPPING=1"
+
+
+def tell(state: str) -> None:
+    """Send the state to the socket that the service manager named; do nothing if it named none.
+
+    A manager that does not listen is none of a server's business: it notices by itself that it heard nothing.
+    """
+    address = os.environ.get(SOCKET_VARIABLE, "")
+    if not address:
+        return
+    if address.startswith("@"):
+        address = f"\0{address[1:]}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.setblocking(False)
+        try:
+            manager.sendto(state.encode(), address)
+        except OSError:
+            return

@@ -1,0 +1,231 @@
+"""Alerts as Celery's tasks see them: synchronous, with a short connection for each round, like other tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.rows import class_row
+
+from broker.core.alerts import SUBJECTS_MOST, Alert, Match, Subject
+from broker.storage.connection import keep_alive
+from broker.storage.conninfo import conninfo
+from broker.storage.queries import query
+
+__all__ = [
+    "AlertRound",
+    "Found",
+    "Notification",
+    "OpenAlert",
+    "StoredRule",
+    "alert_round",
+    "claim",
+    "failed",
+    "match_parameters",
+    "sent",
+    "trim",
+]
+
+_LOOKED_AT = (
+    2000  # cursors whose oldest message one rule looks up in a round, those with the largest backlogs first
+)
+_STATEMENT_TIMEOUT_MS = 5000
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRule:
+    """One rule, without the addresses that it notifies."""
+
+    id: int
+    name: str
+    measure: str
+    threshold: int | None
+    within_ms: int | None
+    for_ms: int
+    namespaces: str
+    topics: str
+    subscriptions: str
+    severity: str
+    has_webhook: bool
+    has_email: bool
+    silent_until_ms: int | None
+    evaluated_ms: int | None
+    notified_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A subject over the limit, with its names."""
+
+    rule_id: int
+    topic_id: int
+    subscription_id: int
+    namespace_id: int | None
+    topic_name: str
+    subscription_name: str
+    value: int
+    since_ms: int
+
+    @property
+    def match(self) -> Match:
+        """The match without names."""
+        return Match(
+            subject=Subject(self.topic_id, self.subscription_id), value=self.value, since_ms=self.since_ms
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenAlert:
+    """A stored alert that has not cleared, or whose clearing nobody has been notified of."""
+
+    rule_id: int
+    topic_name: str
+    subscription_name: str
+    alert: Alert
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notification:
+    """A notification that this process has to send now."""
+
+    id: int
+    channel: str
+    body: Mapping[str, Any]
+    attempts: int  # this one included
+    webhook_url: str
+    email: str
+
+
+def match_parameters(rules: Iterable[Mapping[str, object]], now_ms: int) -> dict[str, Any]:
+    """Return the parameters of the statement `matches`. A rule has the columns that the statement names."""
+    return {
+        "rules": json.dumps([dict(rule) for rule in rules]),
+        "now_ms": now_ms,
+        "limit": SUBJECTS_MOST,
+        "looked_at": _LOOKED_AT,
+    }
+
+
+def _connect() -> Connection:
+    where = conninfo()
+    return psycopg.connect(where, autocommit=True, application_name="vela alerts", **keep_alive(where))
+
+
+class AlertRound:
+    """The statements of one round, in one transaction. Each method runs one statement."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def rules(self) -> list[StoredRule]:
+        """Return all rules."""
+        with self._connection.cursor(row_factory=class_row(StoredRule)) as cursor:
+            return cursor.execute(query("alerts", "rules")).fetchall()
+
+    def found(self, rules: Iterable[Mapping[str, object]], now_ms: int) -> list[Found]:
+        """Return the subjects that are over the limits of these rules."""
+        with self._connection.cursor(row_factory=class_row(Found)) as cursor:
+            return cursor.execute(query("alerts", "matches"), match_parameters(rules, now_ms)).fetchall()
+
+    def open(self, now_ms: int) -> list[OpenAlert]:
+        """Return the alerts that wait or fire, and the cleared ones that no notification has named as cleared."""
+        rows = self._connection.execute(query("alerts", "open"), {"now_ms": now_ms}).fetchall()
+        return [
+            OpenAlert(
+                rule_id=rule_id,
+                topic_name=topic_name,
+                subscription_name=subscription_name,
+                alert=Alert(
+                    id=id_,
+                    subject=Subject(topic_id, subscription_id),
+                    value=value,
+                    over_since_ms=over,
+                    fired_ms=fired,
+                    below_since_ms=below,
+                    cleared_ms=cleared,
+                    is_told=is_told,
+                ),
+            )
+            for (
+                id_,
+                rule_id,
+                topic_id,
+                subscription_id,
+                topic_name,
+                subscription_name,
+                value,
+                over,
+                fired,
+                below,
+                cleared,
+                is_told,
+            ) in rows
+        ]
+
+    def insert(self, rows: list[dict[str, object]]) -> None:
+        """Store new alerts."""
+        self._connection.execute(query("alerts", "insert"), {"rows": json.dumps(rows)})
+
+    def update(self, rows: list[dict[str, object]]) -> None:
+        """Store changed alerts."""
+        self._connection.execute(query("alerts", "update"), {"rows": json.dumps(rows)})
+
+    def delete(self, ids: list[int]) -> None:
+        """Forget alerts that never fired."""
+        self._connection.execute(query("alerts", "delete"), {"ids": ids})
+
+    def notify(self, rows: list[dict[str, object]]) -> None:
+        """Store notifications, to be sent after the commit."""
+        self._connection.execute(query("alerts", "notify"), {"rows": json.dumps(rows)})
+
+    def evaluated(self, ids: list[int], *, notified: list[int], now_ms: int) -> None:
+        """Record that these rules were evaluated, and which of them stored notifications."""
+        self._connection.execute(
+            query("alerts", "evaluated"), {"ids": ids, "notified": notified, "now_ms": now_ms}
+        )
+
+
+@contextmanager
+def alert_round() -> Iterator[AlertRound | None]:
+    """Open the transaction of a round; None if another process is in one."""
+    with _connect() as connection:
+        connection.execute(f"SET statement_timeout = {_STATEMENT_TIMEOUT_MS}".encode())
+        with connection.transaction():
+            row = connection.execute(query("alerts", "lock")).fetchone()
+            yield AlertRound(connection) if row and row[0] else None
+
+
+def claim(*, lease_s: int) -> Notification | None:
+    """Take a notification that is due. Unless `sent` or `failed` follows, it is due again after `lease_s` seconds."""
+    with _connect() as connection, connection.cursor(row_factory=class_row(Notification)) as cursor:
+        return cursor.execute(query("alerts", "claim"), {"lease_s": lease_s}).fetchone()
+
+
+def sent(notification_id: int) -> None:
+    """Record that a notification has arrived."""
+    with _connect() as connection:
+        connection.execute(query("alerts", "sent"), {"id": notification_id})
+
+
+def failed(notification_id: int, error: str, *, retry_s: int | None) -> None:
+    """Record a failed attempt and when the next one follows; None gives the notification up."""
+    with _connect() as connection:
+        parameters = {"id": notification_id, "error": error.replace("\0", "\ufffd")[:500], "retry_s": retry_s}
+        connection.execute(query("alerts", "failed"), parameters)
+
+
+def trim(before_ms: int) -> int:
+    """Delete alerts that cleared and notifications that were stored before a time. Return how many. Safe to repeat."""
+    with _connect() as connection:
+        names = ("trim_firings", "trim_notifications")
+        return sum(
+            connection.execute(query("alerts", name), {"before_ms": before_ms}).rowcount for name in names
+        )

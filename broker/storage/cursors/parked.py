@@ -1,0 +1,39 @@
+"""The table of pulls that wait for a message, for the console."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from broker.storage.connection import Connection
+from broker.storage.queries import query
+
+__all__ = ["ParkedRow", "delete", "forget_all", "upsert"]
+
+
+class ParkedRow(NamedTuple):
+    """Columns of vela_parked_pulls, in their order."""
+
+    topic_id: int
+    pulls: int
+    oldest: str  # JSON
+    updated_ms: int
+
+
+async def upsert(connection: Connection, rows: Sequence[ParkedRow]) -> None:
+    """Store these queues."""
+    if rows:
+        await connection.execute(
+            query("parked", "upsert"), [list(column) for column in zip(*rows, strict=True)]
+        )
+
+
+async def delete(connection: Connection, topic_ids: Sequence[int]) -> None:
+    """Delete the queues of these topics, where no pull waits any more."""
+    if topic_ids:
+        await connection.execute(query("parked", "delete"), (list(topic_ids),))
+
+
+async def forget_all(connection: Connection) -> None:
+    """Delete what an earlier broker left behind."""
+    await connection.execute(query("parked", "forget_all"))

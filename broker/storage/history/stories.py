@@ -1,0 +1,70 @@
+"""Rows of delivery stories: the broker appends them, and Celery removes old ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+import psycopg
+
+from broker.core.subscription.story_rows import StoryRow
+from broker.storage.connection import Connection, keep_alive
+from broker.storage.conninfo import conninfo
+from broker.storage.queries import query
+
+__all__ = ["ROWS_AT_ONCE", "add_rows", "expire", "new_ids"]
+
+ROWS_AT_ONCE: Final = 1_000  # binding them takes about 3 ms, during which the broker serves nobody
+_EXPIRED_AT_ONCE: Final = 10_000
+
+
+async def new_ids(connection: Connection, number: int) -> list[int]:
+    """Return ids for new rows, ascending."""
+    cursor = await connection.execute(query("stories", "new_ids"), (number,))
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def add_rows(connection: Connection, ids: Sequence[int], rows: Sequence[StoryRow]) -> None:
+    """Store at most ROWS_AT_ONCE rows with these ids. Safe to repeat."""
+    await connection.execute(
+        query("stories", "add"),
+        (
+            list(ids),
+            [each.subscription_id for each in rows],
+            [int(each.event) for each in rows],
+            [each.ledger_id for each in rows],
+            [each.first_entry for each in rows],
+            [each.last_entry for each in rows],
+            [each.at_ms for each in rows],
+            [each.until_ms for each in rows],
+            [each.events for each in rows],
+            [each.redelivery_count for each in rows],
+            [each.consumer_name for each in rows],
+            [each.consumer_address for each in rows],
+            [each.detail for each in rows],
+            [each.expires_ms for each in rows],
+        ),
+    )
+
+
+def expire(now_ms: int, *, most_rows: int, budget_s: float) -> int:
+    """Remove rows whose time is over, and the oldest beyond about `most_rows`, for about `budget_s`. Safe to repeat.
+
+    Return how many. Celery calls it, so it is synchronous. Every piece is a transaction of its own.
+    """
+    where = conninfo()
+    ends_s = time.monotonic() + budget_s
+    gone = 0
+    with psycopg.connect(
+        where, autocommit=True, application_name="vela task", **keep_alive(where)
+    ) as connection:
+        for name, limits in (("expire", {"now_ms": now_ms}), ("remove_beyond", {"most_rows": most_rows})):
+            while True:
+                removed = connection.execute(
+                    query("stories", name), {**limits, "limit": _EXPIRED_AT_ONCE}
+                ).rowcount
+                gone += removed
+                if removed < _EXPIRED_AT_ONCE or time.monotonic() >= ends_s:
+                    break
+    return gone

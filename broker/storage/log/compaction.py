@@ -1,0 +1,252 @@
+"""Compacted topics in PostgreSQL. Each call is one statement; there is no state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from broker.core.entry import StoredEntry
+from broker.core.position import Position
+from broker.storage.connection import Connection
+from broker.storage.queries import query
+
+__all__ = [
+    "CompactedPage",
+    "CompactionResult",
+    "Horizon",
+    "Kept",
+    "StoredCompaction",
+    "add",
+    "begin",
+    "empty",
+    "fail",
+    "first_since",
+    "forget",
+    "last",
+    "load",
+    "publish",
+    "read",
+    "sweep",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Horizon:
+    """The last entry that was compacted, and the topic's totals up to it, trimmed entries included."""
+
+    position: Position
+    messages: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What stays of a compacted topic, of everything up to its horizon."""
+
+    entries: int = 0
+    messages: int = 0
+    size_bytes: int = 0
+
+    def __add__(self, other: Kept) -> Kept:
+        return Kept(
+            entries=self.entries + other.entries,
+            messages=self.messages + other.messages,
+            size_bytes=self.size_bytes + other.size_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCompaction:
+    """How far a topic is compacted."""
+
+    horizon: Horizon
+    generation: int  # of the entries that stayed; 0 = the first run has not ended yet
+    attempt: int
+    kept: Kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionResult:
+    """What a run did."""
+
+    kept: Kept
+    removed_messages: int  # that the run before had kept, or that were published since
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedPage:
+    """Entries in order, and the horizon of their generation."""
+
+    horizon: Position
+    entries: list[StoredEntry]
+
+
+async def load(connection: Connection, topic_id: int) -> StoredCompaction | None:
+    """Return the compaction of a topic, None if it was never compacted. Ends the run of a broker that stopped."""
+    cursor = await connection.execute(query("compaction", "load"), {"topic_id": topic_id})
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    return StoredCompaction(
+        horizon=Horizon(position=Position(row[0], row[1]), messages=row[2], size_bytes=row[3]),
+        generation=row[4],
+        attempt=row[5],
+        kept=Kept(entries=row[6], messages=row[7], size_bytes=row[8]),
+    )
+
+
+async def begin(connection: Connection, *, topic_id: int, owner_epoch: int, horizon: Horizon) -> int | None:
+    """Begin a run; return its number. `horizon` is stored if this is the first one. None if the topic is fenced."""
+    cursor = await connection.execute(
+        query("compaction", "begin"), {**_guard(topic_id, owner_epoch), **_place(horizon)}
+    )
+    row = await cursor.fetchone()
+    return None if row is None else int(row[0])
+
+
+async def add(
+    connection: Connection, *, topic_id: int, owner_epoch: int, attempt: int, entries: Sequence[StoredEntry]
+) -> bool | None:
+    """Store entries of the run `attempt`. None if the topic is fenced. Safe to repeat."""
+    cursor = await connection.execute(
+        query("compaction", "add"),
+        (
+            topic_id,
+            owner_epoch,
+            attempt,
+            [entry.ledger_id for entry in entries],
+            [entry.entry_id for entry in entries],
+            [entry.messages for entry in entries],
+            [entry.flags for entry in entries],
+            [entry.key_hash for entry in entries],
+            [entry.append_ms for entry in entries],
+            [entry.deliver_at_ms for entry in entries],
+            [entry.cumulative_messages for entry in entries],
+            [entry.cumulative_bytes for entry in entries],
+            [entry.data for entry in entries],
+        ),
+    )
+    return await cursor.fetchone() is not None or None
+
+
+async def publish(
+    connection: Connection,
+    *,
+    topic_id: int,
+    owner_epoch: int,
+    attempt: int,
+    horizon: Horizon,
+    result: CompactionResult,
+) -> bool | None:
+    """Make the run's entries the ones that readers get.
+
+    False if the topic was emptied or its compaction deleted during the run, None if it is fenced. Safe to repeat.
+    """
+    cursor = await connection.execute(
+        query("compaction", "publish"),
+        {
+            **_guard(topic_id, owner_epoch),
+            **_place(horizon),
+            "attempt": attempt,
+            "kept_entries": result.kept.entries,
+            "kept_messages": result.kept.messages,
+            "kept_bytes": result.kept.size_bytes,
+            "removed_messages": result.removed_messages,
+            "duration_ms": result.duration_ms,
+        },
+    )
+    row = await cursor.fetchone()
+    return None if row is None else bool(row[0])
+
+
+async def fail(
+    connection: Connection, *, topic_id: int, owner_epoch: int, attempt: int, error: str
+) -> bool | None:
+    """Store why a run ended. None if the topic is fenced. Safe to repeat."""
+    cursor = await connection.execute(
+        query("compaction", "fail"),
+        {**_guard(topic_id, owner_epoch), "attempt": attempt, "error": error},
+    )
+    return await cursor.fetchone() is not None or None
+
+
+async def empty(
+    connection: Connection, *, topic_id: int, owner_epoch: int, attempt: int, horizon: Horizon
+) -> bool | None:
+    """Move the horizon of a compacted topic without keeping anything. None if the topic is fenced. Safe to repeat."""
+    cursor = await connection.execute(
+        query("compaction", "empty"),
+        {**_guard(topic_id, owner_epoch), **_place(horizon), "attempt": attempt},
+    )
+    return await cursor.fetchone() is not None or None
+
+
+async def forget(connection: Connection, *, topic_id: int, owner_epoch: int) -> bool | None:
+    """Delete a topic's compaction; `sweep` deletes its entries. None if the topic is fenced. Safe to repeat."""
+    cursor = await connection.execute(query("compaction", "forget"), _guard(topic_id, owner_epoch))
+    return await cursor.fetchone() is not None or None
+
+
+async def sweep(
+    connection: Connection, *, topic_id: int, owner_epoch: int, generation: int, limit: int
+) -> int | None:
+    """Delete entries of all generations but one; return how many, at most `limit`. None if the topic is fenced."""
+    cursor = await connection.execute(
+        query("compaction", "sweep"),
+        {**_guard(topic_id, owner_epoch), "generation": generation, "limit": limit},
+    )
+    row = await cursor.fetchone()
+    return None if row is None else int(row[0])
+
+
+async def read(
+    connection: Connection, topic_id: int, *, first: Position, most: int, more_bytes: int
+) -> CompactedPage | None:
+    """Return the entries that stayed from `first` on, at most `most` and `more_bytes` after the first.
+
+    None if the topic has no compaction. Safe to repeat and to cancel.
+    """
+    cursor = connection.cursor(binary=True)
+    await cursor.execute(query("compaction", "read"), (*first, most, more_bytes, topic_id))
+    rows = await cursor.fetchall()
+    if not rows:
+        return None
+    return CompactedPage(
+        horizon=Position(rows[0][0], rows[0][1]),
+        entries=[_entry(row[2:]) for row in rows if row[2] is not None],
+    )
+
+
+async def last(connection: Connection, topic_id: int) -> StoredEntry | None:
+    """Return the last entry that stayed, None if there is none."""
+    cursor = connection.cursor(binary=True)
+    await cursor.execute(query("compaction", "last"), (topic_id,))
+    row = await cursor.fetchone()
+    return None if row is None else _entry(row)
+
+
+async def first_since(connection: Connection, topic_id: int, time_ms: int) -> Position | None:
+    """Return the first entry that stayed and was stored at or after a time, None if there is none."""
+    cursor = await connection.execute(query("compaction", "first_since"), (topic_id, time_ms))
+    row = await cursor.fetchone()
+    return None if row is None else Position(row[0], row[1])
+
+
+def _guard(topic_id: int, owner_epoch: int) -> dict[str, int]:
+    return {"topic_id": topic_id, "owner_epoch": owner_epoch}
+
+
+def _place(horizon: Horizon) -> dict[str, int]:
+    return {
+        "ledger_id": horizon.position.ledger_id,
+        "entry_id": horizon.position.entry_id,
+        "messages": horizon.messages,
+        "size_bytes": horizon.size_bytes,
+    }
+
+
+def _entry(
+    row: tuple[int, int, int, int, int | None, int, int, int, int, bytes],
+) -> StoredEntry:
+    return StoredEntry(*row)

@@ -1,0 +1,147 @@
+"""Runs as a worker and beat see them: synchronous, with a short connection per call, like other tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+
+from broker.storage.connection import keep_alive
+from broker.storage.conninfo import conninfo
+from broker.storage.queries import query
+
+__all__ = [
+    "ClaimedRun",
+    "Report",
+    "beat",
+    "claim",
+    "end",
+    "end_silent",
+    "request_due",
+    "trim",
+    "trim_insights",
+]
+
+
+_STATEMENT_TIMEOUT_MS: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedRun:
+    """A run that this worker has to do."""
+
+    id: int
+    job: str
+    topic_name: str
+    options: Mapping[str, str]
+    write_id: str
+    pinned: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The progress of a run."""
+
+    stages: Sequence[Mapping[str, Any]]
+    pinned: Mapping[str, Any]
+    log: str
+
+    def to_sql(self) -> dict[str, str]:
+        """Return the report as a statement's parameters. PostgreSQL stores no NUL."""
+        return {
+            "stages": _json([dict(stage) for stage in self.stages]),
+            "pinned": _json(dict(self.pinned)),
+            "log": self.log.replace("\0", "\ufffd"),
+        }
+
+
+def _connect() -> psycopg.Connection[tuple[Any, ...]]:
+    where = conninfo()
+    given = keep_alive(where)
+    # A worker that waits for a lock cannot end its job.
+    given["options"] = f"{given['options']} -c statement_timeout={_STATEMENT_TIMEOUT_MS}"
+    return psycopg.connect(where, autocommit=True, application_name="vela pipeline", **given)
+
+
+def claim(worker: str, *, most: int) -> ClaimedRun | None:
+    """Take the run that has waited longest, unless `most` runs are under way in all workers."""
+    with _connect() as connection:
+        connection.execute(query("pipeline", "look"))
+        row = _claim(connection, worker, most)
+    if row is None:
+        return None
+    return ClaimedRun(
+        id=row[0], job=row[1], topic_name=row[2], options=row[3], write_id=row[4], pinned=row[5]
+    )
+
+
+def _claim(connection: psycopg.Connection[tuple[Any, ...]], worker: str, most: int) -> tuple[Any, ...] | None:
+    with connection.transaction():
+        connection.execute(query("pipeline", "lock"))  # two workers must not both count the same runs
+        parameters = {"worker": worker, "most": most}
+        return connection.execute(query("pipeline", "claim"), parameters).fetchone()
+
+
+def beat(run_id: int, worker: str, report: Report) -> str | None:
+    """Store a run's progress. Return who cancelled it, or ""; None if the run is no longer this worker's."""
+    with _connect() as connection:
+        row = connection.execute(
+            query("pipeline", "beat"), {"id": run_id, "worker": worker, **report.to_sql()}
+        ).fetchone()
+    return None if row is None else str(row[0])
+
+
+def end(
+    run_id: int,
+    worker: str,
+    report: Report,
+    *,
+    state: str,
+    result: Mapping[str, Any] | None = None,
+    error: str = "",
+) -> None:
+    """Store the end of a run, unless the run was ended because this worker was silent."""
+    with _connect() as connection:
+        connection.execute(
+            query("pipeline", "end"),
+            {
+                "id": run_id,
+                "worker": worker,
+                "state": state,
+                "result": None if result is None else _json(dict(result)),
+                "error": error.replace("\0", "\ufffd"),
+                **report.to_sql(),
+            },
+        )
+
+
+def end_silent(silent_s: int) -> int:
+    """Let runs fail whose worker has not reported for `silent_s` seconds. Return how many."""
+    with _connect() as connection:
+        return connection.execute(query("pipeline", "end_silent"), {"silent_s": silent_s}).rowcount
+
+
+def request_due() -> int:
+    """Let the jobs of schedules that are due wait for a worker. Return how many."""
+    with _connect() as connection:
+        return connection.execute(query("pipeline", "request_due")).rowcount
+
+
+def trim(keep_days: int) -> int:
+    """Delete runs that ended more than `keep_days` days ago. Return how many."""
+    with _connect() as connection:
+        return connection.execute(query("pipeline", "trim"), {"keep_days": keep_days}).rowcount
+
+
+def trim_insights(before_ms: int) -> int:
+    """Delete the insights of hours that began before a time. Return how many hours."""
+    with _connect() as connection:
+        return connection.execute(query("pipeline", "trim_insights"), (before_ms,)).rowcount
+
+
+def _json(value: object) -> str:
+    """Return JSON without NUL, which PostgreSQL does not store. Samples of messages may contain one."""
+    return json.dumps(value).replace("\\u0000", "\\ufffd")

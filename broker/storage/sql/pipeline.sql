@@ -1,0 +1,94 @@
+-- Runs of the pipeline's jobs. Acts insert them, a worker runs them, beat ends those of dead workers.
+--
+-- The index vela_pipeline_run_alone lets one run of a job and subject wait or run at a time.
+
+-- name: unended
+-- The run of a job and subject that has not ended, and whether it belongs to this act.
+SELECT id, state, act_id IS NOT DISTINCT FROM %(act_id)s FROM vela_pipeline_run
+WHERE job = %(job)s AND subject = %(subject)s AND state IN ('waiting', 'running')
+
+-- name: request
+-- A repeated act finds the run that it inserted.
+INSERT INTO vela_pipeline_run (job, subject, topic_name, options, write_id, pinned, state, stages, error, log, worker, who,
+                               reason, act_id, resumes_id, cancelled_by, created_at)
+VALUES (%(job)s, %(subject)s, %(topic)s, %(options)s, %(write_id)s, %(pinned)s, 'waiting', '[]', '', '', '', %(who)s, '',
+        %(act_id)s, %(resumes_id)s, '', now())
+ON CONFLICT (act_id) DO NOTHING
+
+-- name: of_act
+SELECT id FROM vela_pipeline_run WHERE act_id = %s
+
+-- name: find
+SELECT id, job, subject, topic_name, options, write_id, pinned, state, cancelled_by FROM vela_pipeline_run WHERE id = %s
+
+-- name: cancel
+-- A run that waits ends at once. The worker ends one that runs.
+UPDATE vela_pipeline_run SET cancelled_by = %(who)s, error = 'cancelled by ' || %(who)s,
+       state = CASE state WHEN 'waiting' THEN 'cancelled' ELSE state END,
+       ended_at = CASE state WHEN 'waiting' THEN now() END
+WHERE id = %(id)s AND state IN ('waiting', 'running') AND cancelled_by = ''
+
+-- name: schedule
+-- One that is to run more often does so from now on, not only after its next time.
+INSERT INTO vela_pipeline_schedule (job, subject, topic_name, options, every_minutes, next_at, who, created_at)
+VALUES (%(job)s, %(subject)s, %(topic)s, %(options)s, %(every_minutes)s, now(), %(who)s, now())
+ON CONFLICT (job, subject) DO UPDATE
+SET options = EXCLUDED.options, every_minutes = EXCLUDED.every_minutes, who = EXCLUDED.who,
+    next_at = least(vela_pipeline_schedule.next_at, now() + make_interval(mins => EXCLUDED.every_minutes))
+
+-- name: find_schedule
+SELECT id, job, subject, topic_name, every_minutes FROM vela_pipeline_schedule WHERE id = %s
+
+-- name: unschedule
+DELETE FROM vela_pipeline_schedule WHERE id = %s
+
+-- name: request_due
+-- A schedule that was late runs once, not once for each time that it missed. One whose last run has not ended waits for
+-- its next time.
+WITH due AS (
+    UPDATE vela_pipeline_schedule
+    SET next_at = next_at + make_interval(mins => every_minutes)
+                  * (1 + floor(extract(epoch FROM now() - next_at) / (60 * every_minutes)))::integer
+    WHERE next_at <= now()
+    RETURNING id, job, subject, topic_name, options, who
+)
+INSERT INTO vela_pipeline_run (job, subject, topic_name, options, write_id, pinned, state, stages, error, log, worker, who,
+                               reason, schedule_id, cancelled_by, created_at)
+SELECT job, subject, topic_name, options, '', '{}', 'waiting', '[]', '', '', '', who, 'schedule', id, '', now() FROM due
+ON CONFLICT DO NOTHING RETURNING id
+
+-- name: lock
+LOCK TABLE vela_pipeline_run IN SHARE ROW EXCLUSIVE MODE
+
+-- name: look
+-- The sign of life of a worker that looks for runs.
+INSERT INTO vela_heartbeat (name, at) VALUES ('pipeline', now()) ON CONFLICT (name) DO UPDATE SET at = EXCLUDED.at
+
+-- name: claim
+UPDATE vela_pipeline_run r SET state = 'running', worker = %(worker)s, started_at = now(), heartbeat_at = now(),
+       write_id = CASE r.write_id WHEN '' THEN 'run-' || r.id ELSE r.write_id END
+WHERE r.id = (SELECT min(id) FROM vela_pipeline_run WHERE state = 'waiting')
+  AND (SELECT count(*) FROM vela_pipeline_run WHERE state = 'running') < %(most)s
+RETURNING id, job, topic_name, options, write_id, pinned
+
+-- name: beat
+-- No row if the run was ended meanwhile: its worker was silent for too long.
+UPDATE vela_pipeline_run SET heartbeat_at = now(), stages = %(stages)s, pinned = %(pinned)s, log = %(log)s
+WHERE id = %(id)s AND state = 'running' AND worker = %(worker)s
+RETURNING cancelled_by
+
+-- name: end
+UPDATE vela_pipeline_run SET state = %(state)s, result = %(result)s, error = %(error)s, stages = %(stages)s,
+       pinned = %(pinned)s, log = %(log)s, ended_at = now()
+WHERE id = %(id)s AND state = 'running' AND worker = %(worker)s
+
+-- name: end_silent
+UPDATE vela_pipeline_run SET state = 'failed', ended_at = now(),
+       error = 'its worker ' || worker || ' stopped while the job ran: start the job again, or continue it'
+WHERE state = 'running' AND heartbeat_at < now() - make_interval(secs => %(silent_s)s)
+
+-- name: trim_insights
+DELETE FROM vela_insight_hour WHERE hour_ms < %s
+
+-- name: trim
+DELETE FROM vela_pipeline_run WHERE ended_at < now() - make_interval(days => %(keep_days)s)

@@ -1,0 +1,60 @@
+"""A move of a cursor that has been made in memory and is not stored yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.core.cursor.state import CursorState
+from broker.storage.acts import acts as store
+
+if TYPE_CHECKING:
+    from broker.core.cursor.cursor import Cursor
+    from broker.log.topic_log import TopicLog
+    from broker.storage.connection import Connection
+    from broker.subscription.runner import SubscriptionRunner
+
+__all__ = ["StagedMove"]
+
+
+class StagedMove:
+    """A move that has changed the cursor in memory and is not stored yet."""
+
+    def __init__(self, runner: SubscriptionRunner, cursor: Cursor, before: CursorState) -> None:
+        self._runner = runner
+        self._cursor = cursor
+        self._before = before
+        self.after = cursor.snapshot()
+        self.recorded = cursor.overlay_since(before)
+
+    @property
+    def log(self) -> TopicLog:
+        """Return the log of the cursor's topic."""
+        return self._runner.log
+
+    async def store(
+        self, connection: Connection, owner_epoch: int, *, act_id: int, result: str, undo_window_s: int
+    ) -> bool:
+        """Store the cursor's state, its snapshot for an undo and the act's result. Return False if fenced."""
+        return await store.apply_to_cursor(
+            connection,
+            topic_id=self._runner.log.topic_id,
+            owner_epoch=owner_epoch,
+            subscription_id=self._runner.subscription_id,
+            state=self.after,
+            before=self._before,
+            act_id=act_id,
+            result=result,
+            undo_window_s=undo_window_s,
+            passed=self.recorded,
+        )
+
+    def take_back(self) -> None:
+        """Put the cursor in memory back where it was."""
+        self._cursor.restore(self._before)
+
+    def abandon(self) -> None:
+        """Store nothing more of this topic: the move was cancelled, and it is unknown whether it is stored.
+
+        A flush would otherwise store the moved cursor without the act that explains it.
+        """
+        self._runner.log.fence("the broker stopped while a cursor was being moved")

@@ -1,0 +1,279 @@
+"""Compacts topics: of each key the latest message stays for the readers that ask for a compacted topic.
+
+A run reads twice what stayed before and what was published since: first it finds the latest message of each key, then
+it copies the messages that stay. Nobody sees the copies before one statement makes them the current generation, so a
+run that stops at any step leaves everything as it was. The log itself does not change.
+
+Runs read in small pieces at a limited rate, decode in a thread, and come one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import psycopg
+
+from broker.core.errors import BrokerError, NotAllowed, TopicFenced
+from broker.core.position import Position
+from broker.storage.log import compaction as store
+from broker.storage.log.compaction import CompactionResult, Horizon, Kept, StoredCompaction
+from broker.storage.pool import first_line
+from broker.topics.compaction.pace import Pace
+from broker.topics.compaction.passes import Passes, pieces
+
+if TYPE_CHECKING:
+    from broker.clock import Clock
+    from broker.conf import BrokerSettings
+    from broker.storage.connection import Connection
+    from broker.topics.compaction.pace import Report
+    from broker.topics.topic import Topic
+
+__all__ = ["CompactionBusy", "Compactor", "Measured"]
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+_SWEEP_ENTRIES: Final = 1000
+_MEASURED_ENTRIES: Final = 10_000
+_MEASURED_BYTES: Final = 16 * 1024 * 1024
+
+
+class CompactionBusy(BrokerError):
+    """A compaction of the topic is under way, or was overtaken by another act."""
+
+    code = "ServiceNotReady"
+    retriable = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a compaction would keep and remove, as far as it was read."""
+
+    kept: Kept
+    removed_messages: int
+    removed_bytes: int
+    entries: int  # read
+    is_complete: bool  # everything was read
+
+
+async def _no_report(percent: int) -> None:
+    """Report to nobody."""
+
+
+class Compactor:
+    """Compacts any topic of this process, one at a time."""
+
+    def __init__(self, clock: Clock, settings: BrokerSettings) -> None:
+        self._clock = clock
+        self._settings = settings
+        self._one = asyncio.Lock()
+
+    def backlog_bytes(self, topic: Topic) -> int:
+        """Return the bytes that were published after the horizon, or the stored ones of a topic without a horizon."""
+        stored = topic.compacted.stored
+        horizon = _before_log(topic) if stored is None else stored.horizon
+        return topic.log.ledgers.total_bytes - horizon.size_bytes
+
+    async def measure(self, topic: Topic) -> Measured:
+        """Return what `compact` would do now, from the first entries that it would read. Changes nothing."""
+        through = topic.log.ledgers.last_position()
+        passes = self._passes()
+        seen_pieces = seen_entries = seen_bytes = 0
+        is_complete = True
+        async for piece in pieces(topic, through):
+            if seen_entries >= _MEASURED_ENTRIES or seen_bytes >= _MEASURED_BYTES:
+                is_complete = False
+                break
+            await passes.see(piece)
+            seen_pieces += 1
+            seen_entries += len(piece)
+            seen_bytes += sum(len(entry.data) for entry in piece)
+        kept, removed = Kept(), 0
+        async for piece in pieces(topic, through):
+            if not seen_pieces:
+                break
+            seen_pieces -= 1
+            stayed = await passes.stays(piece)
+            kept, removed = kept + stayed.kept, removed + stayed.removed_messages
+        return Measured(
+            kept=kept,
+            removed_messages=removed,
+            removed_bytes=seen_bytes - kept.size_bytes,
+            entries=seen_entries,
+            is_complete=is_complete,
+        )
+
+    async def compact(self, topic: Topic, *, report: Report = _no_report) -> CompactionResult:
+        """Compact a topic up to its last entry, after the run of another topic that is under way.
+
+        Raises CompactionBusy if this topic is being compacted, NotAllowed if it has too many keys, TopicFenced,
+        psycopg.Error. Cancelling it leaves everything as it was.
+        """
+        if topic.compacted.is_running:
+            raise CompactionBusy(f"{topic.name} is being compacted already")
+        topic.compacted.is_running = True
+        try:
+            async with self._one:
+                return await self._compact(topic, report)
+        finally:
+            topic.compacted.is_running = False
+
+    async def _compact(self, topic: Topic, report: Report) -> CompactionResult:
+        ledgers, stored = topic.log.ledgers, topic.compacted.stored
+        if stored is not None and stored.generation and stored.horizon.messages == ledgers.total_messages:
+            await self._sweep_quietly(topic)  # of a run that published and then stopped
+            return CompactionResult(kept=stored.kept, removed_messages=0, duration_ms=0)
+        horizon = Horizon(
+            position=ledgers.last_position(),
+            messages=ledgers.total_messages,
+            size_bytes=ledgers.total_bytes,
+        )
+        attempt = await self._begin(topic)
+        try:
+            result = await self._run(topic, attempt, horizon, report)
+        except Exception as error:
+            is_known = isinstance(error, (BrokerError, psycopg.Error))
+            await self._failed(topic, attempt, first_line(error) if is_known else repr(error))
+            raise
+        await self._sweep_quietly(topic)
+        return result
+
+    async def _begin(self, topic: Topic) -> int:
+        """Store that a run begins. From the first run on nothing is trimmed that is not compacted."""
+        view = topic.compacted
+        known, first = view.stored, _before_log(topic)
+        if known is None:
+            view.stored = StoredCompaction(horizon=first, generation=0, attempt=0, kept=Kept())
+        try:
+            attempt = await _write(topic, partial(store.begin, horizon=first), what="beginning a compaction")
+        except BaseException:
+            view.stored = known
+            raise
+        assert view.stored is not None
+        view.stored = replace(view.stored, attempt=attempt)
+        return attempt
+
+    async def _run(self, topic: Topic, attempt: int, horizon: Horizon, report: Report) -> CompactionResult:
+        began_ms = self._clock.now_ms()
+        await self._sweep(topic)
+        stored = topic.compacted.stored
+        once_bytes = self.backlog_bytes(topic) + (0 if stored is None else stored.kept.size_bytes)
+        pace = Pace(self._settings.compaction_rate_bytes, 2 * once_bytes, report)
+        passes = self._passes()
+        async for piece in pieces(topic, horizon.position):
+            await passes.see(piece)
+            self._require_room(topic, passes.keys)
+            await pace.read(piece)
+        kept, removed = Kept(), 0
+        async for piece in pieces(topic, horizon.position):
+            stayed = await passes.stays(piece)
+            kept, removed = kept + stayed.kept, removed + stayed.removed_messages
+            if stayed.entries:
+                add = partial(store.add, attempt=attempt, entries=stayed.entries)
+                await _write(topic, add, what="storing compacted entries")
+            await pace.read(piece)
+        duration_ms = self._clock.now_ms() - began_ms
+        result = CompactionResult(kept=kept, removed_messages=removed, duration_ms=duration_ms)
+        publish = partial(store.publish, attempt=attempt, horizon=horizon, result=result)
+        if not await _write(topic, publish, what="publishing compacted entries"):
+            raise CompactionBusy(f"{topic.name} was emptied during the compaction; compact it again")
+        topic.compacted.stored = StoredCompaction(
+            horizon=horizon, generation=attempt, attempt=attempt, kept=kept
+        )
+        logger.info(
+            "%s is compacted up to %s: %s messages stay, %s were removed",
+            topic.name,
+            horizon.position,
+            kept.messages,
+            removed,
+        )
+        return result
+
+    async def _failed(self, topic: Topic, attempt: int, error: str) -> None:
+        logger.warning("%s was not compacted: %s", topic.name, error)
+        try:
+            await _write(topic, partial(store.fail, attempt=attempt, error=error), what="ending a compaction")
+        except (BrokerError, psycopg.Error) as fault:  # the next load of the topic ends it
+            logger.warning("%s: the end of its compaction is not stored: %s", topic.name, first_line(fault))
+
+    async def empty(self, topic: Topic, through: Position) -> None:
+        """Keep nothing of a compacted topic up to `through`, because the topic is truncated. Safe to repeat."""
+        stored = topic.compacted.stored
+        if stored is None:
+            return
+        index = topic.log.index
+        while (totals := index.through(through)) is None:
+            await topic.reader.load_index(index.unknown(through))
+        horizon = stored.horizon
+        if through > horizon.position:
+            horizon = Horizon(position=through, messages=totals[0], size_bytes=totals[1])
+        attempt = stored.attempt + 1
+        await _write(
+            topic, partial(store.empty, attempt=attempt, horizon=horizon), what="emptying a compacted topic"
+        )
+        topic.compacted.stored = StoredCompaction(
+            horizon=horizon, generation=attempt, attempt=attempt, kept=Kept()
+        )
+        await self._sweep_quietly(topic)
+
+    async def forget(self, topic: Topic) -> None:
+        """Delete what is kept of a topic: its readers get the log, and retention alone decides. Safe to repeat."""
+        if topic.compacted.stored is None:
+            return
+        await _write(topic, store.forget, what="deleting a compaction")
+        topic.compacted.stored = None
+        await self._sweep_quietly(topic)
+
+    async def _sweep_quietly(self, topic: Topic) -> None:
+        try:
+            await self._sweep(topic)
+        except (BrokerError, psycopg.Error) as error:  # the next run deletes them
+            logger.warning("%s: old compacted entries stay for now: %s", topic.name, first_line(error))
+
+    async def _sweep(self, topic: Topic) -> None:
+        """Delete the entries of other generations than the current one."""
+        stored = topic.compacted.stored
+        generation = 0 if stored is None else stored.generation
+        sweep = partial(store.sweep, generation=generation, limit=_SWEEP_ENTRIES)
+        while await _write(topic, sweep, what="deleting old compacted entries") == _SWEEP_ENTRIES:
+            pass
+
+    def _passes(self) -> Passes:
+        return Passes(
+            retain_keyless=self._settings.compaction_retain_keyless,
+            max_message_bytes=self._settings.max_uncompressed_bytes,
+        )
+
+    def _require_room(self, topic: Topic, keys: int) -> None:
+        most = self._settings.compaction_max_keys
+        if keys > most:
+            raise NotAllowed(
+                f"{topic.name} has more than {most} keys (VELA_COMPACTION_MAX_KEYS), too many to compact"
+            )
+
+
+def _before_log(topic: Topic) -> Horizon:
+    """Return the place before the first stored entry."""
+    first = next(iter(topic.log.ledgers))
+    return Horizon(
+        position=Position(first.ledger_id, -1),
+        messages=first.messages_before,
+        size_bytes=first.bytes_before,
+    )
+
+
+async def _write(topic: Topic, call: Callable[..., Awaitable[T | None]], *, what: str) -> T:
+    """Run a write guarded by the topic's epoch. Raises TopicFenced."""
+
+    async def guarded(connection: Connection, owner_epoch: int) -> T | None:
+        return await call(connection, topic_id=topic.topic_id, owner_epoch=owner_epoch)
+
+    done = await topic.write(guarded, what=what)
+    if done is None:
+        raise TopicFenced(f"{topic.name} moved to another broker; compact it there")
+    return done

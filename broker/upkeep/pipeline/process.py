@@ -1,0 +1,121 @@
+"""The process of one job, because Spark never runs inside a worker. It reports lines of JSON and prints its log."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import IO, Any, Final
+
+__all__ = ["JobProcess"]
+
+_LOG_CHARACTERS: Final = 64 * 1024
+_MOST_LINE_BYTES: Final = 1 << 20
+_GRACE_S: Final = 5.0
+
+
+class JobProcess:
+    """Starts the job in a separate process group, with Java and Python's workers, and ends all of them.
+
+    The request goes through standard input, not through arguments or the environment, because it has the password of
+    the database. Standard input then stays open: if this process dies, the job ends itself.
+    """
+
+    def __init__(self, request: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+        """Start the process. Raises OSError if that fails."""
+        self._reports: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._log: list[str] = []
+        self._log_characters = 0
+        self._lock = threading.Lock()
+        self._process = subprocess.Popen(  # our own module with our own interpreter
+            [sys.executable, "-m", "pipeline", "--supervised"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environment),
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._readers = [
+            threading.Thread(target=self._read_reports, args=(self._process.stdout,), daemon=True),
+            threading.Thread(target=self._read_log, args=(self._process.stderr,), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+        with suppress(BrokenPipeError):  # the process ended at once: its exit code and log say why
+            self._process.stdin.write(json.dumps(dict(request)).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def reports(self, wait_s: float) -> list[dict[str, Any]]:
+        """Wait for reports, at most `wait_s` seconds, and return those that came."""
+        found = []
+        with suppress(queue.Empty):
+            found.append(self._reports.get(timeout=wait_s))
+            while True:
+                found.append(self._reports.get_nowait())
+        return found
+
+    def confirm(self) -> None:
+        """Confirm to the job that its pinned values are stored."""
+        assert self._process.stdin is not None
+        with suppress(OSError):  # the process has ended
+            self._process.stdin.write(b"\n")
+            self._process.stdin.flush()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended."""
+        return self._process.poll() is not None
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code; negative if a signal ended the process."""
+        return self._process.returncode
+
+    @property
+    def log(self) -> str:
+        """The end of the process's output."""
+        with self._lock:
+            return "".join(self._log)[-_LOG_CHARACTERS:]
+
+    def end(self) -> None:
+        """Ask the job to stop, so that it removes unfinished files, then kill the rest of its group. Safe to repeat."""
+        with suppress(ProcessLookupError):
+            self._process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_GRACE_S)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for reader in self._readers:
+            reader.join(1.0)
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+
+    def _read_reports(self, pipe: IO[bytes]) -> None:
+        with pipe:
+            while line := pipe.readline(_MOST_LINE_BYTES):
+                with suppress(ValueError):
+                    report = json.loads(line)
+                    if isinstance(report, dict):
+                        self._reports.put(report)
+
+    def _read_log(self, pipe: IO[bytes]) -> None:
+        with pipe:
+            while line := pipe.readline(4096):
+                text = line.decode(errors="replace")
+                with self._lock:
+                    self._log.append(text)
+                    self._log_characters += len(text)
+                    if self._log_characters > 2 * _LOG_CHARACTERS:
+                        self._log = ["".join(self._log)[-_LOG_CHARACTERS:]]
+                        self._log_characters = len(self._log[0])

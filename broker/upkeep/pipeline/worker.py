@@ -1,0 +1,207 @@
+"""A worker's side of the pipeline: take a run, run its job in a process, and keep the run's row up to date."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+from urllib.parse import quote
+
+import psycopg
+from django.conf import settings as django_settings
+
+from broker.conf import BrokerSettings, broker_settings
+from broker.core.topic_name import TopicName
+from broker.storage.away import is_away
+from broker.storage.conninfo import conninfo
+from broker.storage.pipeline import runs
+from broker.storage.pipeline.runs import ClaimedRun, Report
+from broker.storage.pool import first_line
+from broker.upkeep.pipeline.process import JobProcess
+
+__all__ = ["SILENT_S", "folder_of", "run_waiting", "stop_running"]
+
+logger = logging.getLogger(__name__)
+
+SILENT_S: Final = 60  # after this silence, a run's worker counts as dead
+_BEAT_S: Final = 1.0
+_STOP_S: Final = 3.0  # time for a run to end when its worker is asked to stop
+_GIVE_UP_S: Final = SILENT_S / 2  # the job has ended before beat lets another run of its subject begin
+_STAGES: Final = 100
+_stopping = threading.Event()
+
+
+def stop_running() -> None:
+    """End the jobs of this process, because it was asked to stop."""
+    _stopping.set()
+
+
+def run_waiting() -> int | None:
+    """Do the run that has waited longest, and return its number. None if no run waits, or the most that may run do.
+
+    Blocks until the run has ended. If this process is killed, the job ends itself and its run fails after SILENT_S.
+    """
+    settings = broker_settings()
+    worker = f"{socket.gethostname()} process {os.getpid()}"
+    if _stopping.is_set():
+        return None
+    run = runs.claim(worker, most=settings.pipeline_runs)
+    if run is None:
+        return None
+    logger.info("pipeline run %s begins: %s of %s", run.id, run.job, run.topic_name)
+    # Java removes nothing when it is killed, and the files that Spark spills contain messages.
+    with TemporaryDirectory(prefix="vela-pipeline-", ignore_cleanup_errors=True) as scratch:
+        environment = {**os.environ, "TMPDIR": scratch, "SPARK_LOCAL_DIRS": scratch}
+        try:
+            process = JobProcess(_request(run, settings), environment)
+        except OSError as error:
+            why = f"the job cannot be started: {error.strerror}"
+            runs.end(run.id, worker, _NOTHING, state="failed", error=why)
+            return run.id
+        try:
+            _Watch(run, worker, process).until_it_ends()
+        finally:
+            process.end()
+    return run.id
+
+
+_NOTHING: Final = Report(stages=(), pinned={}, log="")
+
+
+def _request(run: ClaimedRun, settings: BrokerSettings) -> dict[str, Any]:
+    base = settings.pipeline_folder or getattr(django_settings, "DATA_DIR", Path.cwd()) / "pipeline"
+    return {
+        "job": run.job,
+        "topic": run.topic_name,
+        "options": dict(run.options),
+        "url": conninfo(),
+        "service_url": settings.advertised_url,
+        "folder": str(folder_of(Path(base), run.topic_name)),
+        "write_id": run.write_id,
+        "pinned": dict(run.pinned),
+        "cores": settings.pipeline_cores,
+        "memory": f"{settings.pipeline_memory_mb}m",
+        "read_bytes_per_s": settings.pipeline_read_bytes_per_s,
+        "statement_timeout_ms": settings.pipeline_statement_timeout_ms,
+    }
+
+
+def folder_of(base: Path, topic_name: str) -> Path:
+    """Return the folder of a topic's namespace. Each has its own, so that no user imports another's exports."""
+    name = TopicName.parse(topic_name)
+    # Hadoop reads the text before a colon as a scheme.
+    return base / quote(name.tenant, safe="") / quote(name.namespace, safe="")
+
+
+class _Watch:
+    """Follows one process and writes its reports into the run's row once a second."""
+
+    def __init__(self, run: ClaimedRun, worker: str, process: JobProcess) -> None:
+        self._run = run
+        self._worker = worker
+        self._process = process
+        self._stages: list[dict[str, Any]] = []
+        self._pinned: dict[str, Any] = dict(run.pinned)
+        self._has_new_pin = False
+        self._result: Mapping[str, Any] | None = None
+        self._error = ""
+        self._heard_s = time.monotonic()  # when PostgreSQL last answered
+
+    def until_it_ends(self) -> None:
+        while not self._process.has_ended:
+            self._take(self._process.reports(_BEAT_S))
+            if _stopping.is_set():
+                self._end("failed", "the run's worker was stopped: start the job again, or continue the run")
+                return
+            cancelled_by = self._beat()
+            if cancelled_by is None:
+                logger.warning("pipeline run %s was ended elsewhere; its job is stopped", self._run.id)
+                self._process.end()
+                return
+            if cancelled_by:
+                self._end("cancelled", f"cancelled by {cancelled_by}")
+                return
+        self._process.end()  # waits until all its reports were read
+        self._take(self._process.reports(0.0))
+        if self._result is not None and self._process.exit_code == 0:
+            self._store("done")
+        else:
+            self._store("failed", self._error or _how_it_ended(self._process.exit_code))
+
+    def _take(self, reports: list[dict[str, Any]]) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        for report in reports:
+            match report:
+                case {"stage": str(name)} if len(self._stages) < _STAGES:
+                    self._stages.append(
+                        {"name": name, "done": None, "of": report.get("of"), "began_ms": now_ms}
+                    )
+                case {"done": int(done)} if self._stages:
+                    self._stages[-1]["done"] = done
+                    if report.get("of") is not None:
+                        self._stages[-1]["of"] = report["of"]
+                case {"pinned": dict(pinned)}:
+                    self._pinned.update(pinned)
+                    self._has_new_pin = True
+                case {"result": dict(result)}:
+                    self._result = result
+                case {"error": str(error)}:
+                    self._error = error
+
+    def _beat(self) -> str | None:
+        """Report, and return who cancelled the run. A job does not end at once when PostgreSQL is away."""
+        try:
+            cancelled_by = runs.beat(self._run.id, self._worker, self._report())
+        except psycopg.Error as error:
+            if time.monotonic() - self._heard_s > _GIVE_UP_S:
+                return None
+            logger.warning("pipeline run %s cannot report: %s", self._run.id, first_line(error))
+            return ""
+        self._heard_s = time.monotonic()
+        if self._has_new_pin:
+            self._process.confirm()
+            self._has_new_pin = False
+        return cancelled_by
+
+    def _end(self, state: str, error: str) -> None:
+        self._process.end()
+        self._take(self._process.reports(0.0))
+        self._store(state, error)
+
+    def _store(self, state: str, error: str = "") -> None:
+        """Store the end, and try again while PostgreSQL is away: otherwise a run that is done would count as failed."""
+        until_s = time.monotonic() + (_STOP_S if _stopping.is_set() else SILENT_S)
+        while True:
+            try:
+                runs.end(
+                    self._run.id, self._worker, self._report(), state=state, result=self._result, error=error
+                )
+                break
+            except psycopg.Error as failure:
+                if not is_away(failure) or time.monotonic() > until_s:
+                    raise
+                logger.warning("pipeline run %s cannot report its end: %s", self._run.id, first_line(failure))
+                time.sleep(_BEAT_S)
+        logger.info("pipeline run %s is %s%s", self._run.id, state, f": {error}" if error else "")
+
+    def _report(self) -> Report:
+        return Report(stages=self._stages, pinned=self._pinned, log=self._process.log)
+
+
+def _how_it_ended(exit_code: int | None) -> str:
+    if exit_code is not None and exit_code < 0:
+        name = signal.Signals(-exit_code).name
+        return (
+            f"the job's process was ended by {name}: perhaps the system had too little memory; lower"
+            " VELA_PIPELINE_MEMORY_MB, or give the machine more"
+            if name == "SIGKILL"
+            else f"the job's process was ended by {name}"
+        )
+    return f"the job's process ended with status {exit_code} without a reason; the end of the log may have it"

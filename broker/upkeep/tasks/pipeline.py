@@ -1,0 +1,41 @@
+"""Jobs of the pipeline: beat says when to look for them, and a worker of the queue `pipeline` runs them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from celery import shared_task
+from celery.signals import worker_shutting_down
+
+from broker.conf import broker_settings
+from broker.storage.pipeline import runs
+from broker.upkeep.pipeline.worker import SILENT_S, run_waiting, stop_running
+
+__all__ = ["check_pipeline", "run_pipeline"]
+
+logger = logging.getLogger(__name__)
+
+
+@shared_task(name="broker.upkeep.tasks.run_pipeline")
+def run_pipeline() -> int | None:
+    """Do the run that has waited longest. Running it twice starts at most VELA_PIPELINE_RUNS runs."""
+    return run_waiting()
+
+
+@shared_task(name="broker.upkeep.tasks.check_pipeline")
+def check_pipeline() -> None:
+    """Request the runs of due schedules, fail runs of dead workers, delete old rows. Safe to run twice or late."""
+    if ended := runs.end_silent(SILENT_S):
+        logger.warning("%s pipeline runs failed: their workers are gone", ended)
+    runs.request_due()
+    settings = broker_settings()
+    if settings.pipeline_log_days:
+        runs.trim(settings.pipeline_log_days)
+    runs.trim_insights(time.time_ns() // 1_000_000 - settings.history_kept_ms[3600])
+
+
+@worker_shutting_down.connect
+def _stop(**_: Any) -> None:
+    stop_running()
