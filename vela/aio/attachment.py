@@ -1,4 +1,4 @@
-"""What keeps a consumer or a producer attached to whichever broker serves its topic."""
+"""Keep a consumer or producer attached to the broker that serves its topic."""
 
 from __future__ import annotations
 
@@ -46,16 +46,17 @@ _FATAL_LATER: Final = (
     TopicTerminated,
     UnsupportedVersionError,
 )
-"""What ends an attachment that was once made. Everything else is tried again: ConsumerBusy and ProducerBusy may be
-this client's own former connection, of which the broker has not yet heard that it is dead; tokens are renewed."""
+"""Errors that end an attachment after its first success. After any other error it tries again. ConsumerBusy and
+ProducerBusy may come from this client's previous connection, whose loss the broker has not noticed; tokens are renewed.
+"""
 
 
 class Attachment:
-    """One topic's.
+    """The attachment of one consumer or producer.
 
-    `attach` makes the consumer or producer known on a connection: it registers a sink, sends SUBSCRIBE or
-    PRODUCER and awaits the answer. It runs again after each loss and may be cancelled. `on_failed` is told the
-    error that ends an attachment which had been made before; `open` raises the ones before that.
+    `attach` registers the consumer or producer on a connection: it adds a sink, sends SUBSCRIBE or PRODUCER and awaits
+    the answer. It runs again after each lost connection and may be cancelled. Before the first success `open` raises
+    errors; after it `on_failed` gets the error that ends the attachment.
     """
 
     def __init__(
@@ -67,27 +68,27 @@ class Attachment:
         on_failed: Callable[[VelaError], None],
     ) -> None:
         self.connection: Connection | None = None
-        """The one attached to, None between two."""
+        """The current connection; None while reconnecting."""
         self._client = client
         self._topic = topic
         self._attach = attach
         self._on_failed = on_failed
         self._attaching: Connection | None = None
-        self._lost_meanwhile: VelaError | None = None  # the connection being attached to
+        self._lost_meanwhile: VelaError | None = None  # set if the connection is lost during `attach`
         self._task: asyncio.Task[None] | None = None
         self._deadline: asyncio.Timeout | None = None  # of `open`
         self._is_closed = False
 
     @property
     def topic(self) -> str:
-        """Full name."""
+        """Return the topic's full name."""
         return self._topic
 
     async def open(self) -> None:
-        """Look up, connect, attach; tried again with back-off until the operation timeout.
+        """Look up the broker, connect and attach. Tries again with back-off until the operation timeout.
 
-        Raises what another attempt would not mend at once, else Timeout. If it raises or is cancelled nothing
-        stays attached that `attach` itself does not leave behind. Not to be called twice.
+        Raises an error at once if another attempt cannot help, else Timeout. After an error or cancellation nothing
+        stays attached, if `attach` cleans up after itself. Call it once.
         """
         settings = self._client.settings
         self._deadline = asyncio.timeout(settings.operation_timeout_s)
@@ -102,7 +103,7 @@ class Attachment:
             await asyncio.wait((task,))
             raise
         finally:
-            if self._task is task:  # else it was attached and lost, and comes again already
+            if self._task is task:  # else it was attached, lost, and is reconnecting
                 self._task = None
             self._deadline = None
         if task.cancelled():
@@ -110,14 +111,14 @@ class Attachment:
         task.result()
 
     def wait_without_limit(self) -> None:
-        """`attach` was told that its turn will come: `open` does not time out any more."""
+        """Disable the timeout of `open`. For `attach`, when the broker has said that its turn will come."""
         if self._deadline is not None and not self._deadline.expired():
             self._deadline.reschedule(None)
 
     def lost(self, connection: Connection, error: VelaError | None = None) -> None:
-        """The sink was told that `connection` is lost or that the broker closed it there: come again.
+        """Attach again after `connection` was lost, or after the broker closed the consumer or producer there.
 
-        May be called more than once, and for a connection that was given up long ago.
+        Safe to repeat, and for an earlier connection.
         """
         if connection is self._attaching:
             self._lost_meanwhile = error or ReadError(f"the broker closed {self._topic} on {connection.name}")
@@ -164,7 +165,7 @@ class Attachment:
         self.connection = connection
 
     async def close(self) -> None:
-        """Stays away. The caller detaches itself (CLOSE_CONSUMER, CLOSE_PRODUCER) before. May be called twice."""
+        """Stop reconnecting and release the connection. Close the consumer or producer before. Safe to repeat."""
         self._is_closed = True
         task, connection = self._task, self.connection
         self.connection = None

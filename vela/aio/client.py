@@ -378,7 +378,7 @@ class Client:
         priority_level: consumers at 0 get messages first.
         start_paused: begin as if `pause()` was called.
         subscription_properties: stored with the subscription if this call creates it.
-        consumer_event_listener: on Failover, is told which consumer is active.
+        consumer_event_listener: on Failover, called when this consumer becomes active or inactive.
         expire_time_of_incomplete_chunked_message_ms: chunks that wait this long for others are acknowledged, 0 = never.
         ack_group_time_ms, ack_group_size: send acknowledgements when either is reached; time 0 = each at once.
         ack_receipt_enabled: an acknowledgement is done only when the broker has stored it.
@@ -578,25 +578,25 @@ class Client:
         )
 
     async def get_or_create_schema(self, topic: str, schema: WireSchema) -> bytes:
-        """The version of a schema of a topic, which is stored when it is new. Raises IncompatibleSchema."""
+        """Return the version of a topic's schema, and store the schema if it is new. Raises IncompatibleSchema."""
         self.require_open()
         return await self._lookups.schema_version(full_name(topic), schema)
 
     def new_consumer_id(self) -> int:
-        """A number no other consumer of this client has."""
+        """Return a number that no other consumer of this client has."""
         return next(self._consumer_ids)
 
     def new_producer_id(self) -> int:
-        """A number no other producer of this client has."""
+        """Return a number that no other producer of this client has."""
         return next(self._producer_ids)
 
     def keep(self, made: Closes) -> None:
-        """`close` will close it."""
+        """Remember `made`, so that `close` closes it."""
         self._made[made] = None
         self._statistics.start()
 
     def forget(self, made: Closes) -> None:
-        """It is closed."""
+        """Forget `made`, which is closed."""
         self._made.pop(made, None)
 
     def _require_own_loop(self) -> None:
@@ -604,7 +604,7 @@ class Client:
             require_loop(self._loop)
 
     def require_open(self) -> None:
-        """Raises AlreadyClosed after `close`, InvalidConfiguration on another event loop than the first."""
+        """Raise AlreadyClosed after `close`, and InvalidConfiguration on another event loop than the first."""
         if self._is_closed:
             raise AlreadyClosed("the client is closed")
         if self._loop is None:

@@ -1,4 +1,4 @@
-"""What consumers, producers and readers need of the client that made them."""
+"""What consumers, producers and readers need from their client."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ __all__ = ["ClientPorts", "Closes"]
 
 
 class Closes(Protocol):
-    """A consumer, producer or reader, as the client closes it."""
+    """A consumer, producer or reader that the client can close."""
 
     async def close(self) -> None:
-        """Close; must not raise when it is closed already."""
+        """Close it. Must be safe to repeat."""
 
 
 class ClientPorts(Protocol):
-    """`vela.aio.Client`, seen from below."""
+    """`vela.aio.Client`, as far as its consumers, producers and readers need it."""
 
     settings: ConnectionSettings
     pool: ConnectionPool
-    memory: MemoryLimit  # what the queues of all consumers hold
+    memory: MemoryLimit  # limit for the queues of all consumers
     max_uncompressed_bytes: int  # of one message or batch
     listener_threads: ListenerThreads  # for listeners that are not coroutine functions
 
     @property
     def make_timers(self) -> Callable[[], Timers]:
-        """The clock of each consumer: of its acks, deadlines and chunks."""
+        """Return the clock and timers for a consumer's acks, deadlines and chunks."""
 
     async def connection_for(self, topic: str) -> Connection:
-        """Connect to the broker that serves a topic (its full name), in one attempt; `release` it after use."""
+        """Return a connection to the broker that serves a topic (full name). One attempt. `release` it after use."""
 
     def release(self, connection: Connection) -> None:
-        """Give a connection back."""
+        """Return a connection to the pool."""
 
     async def partitions(self, topic: str, *, create: bool = True) -> int:
         """Return how many partitions a topic (its full name) has, 0 if it is not partitioned."""
@@ -57,7 +57,7 @@ class ClientPorts(Protocol):
         pattern: str | None = None,
         known_hash: str | None = None,
     ) -> replies.TopicsOfNamespace:
-        """Return the topics of "tenant/namespace", partitions one by one."""
+        """Return the topics of "tenant/namespace", with each partition."""
 
     async def get_schema(self, topic: str, version: bytes | None = None) -> replies.SchemaFound:
         """Return a version of a topic's schema, None = the latest."""
@@ -69,7 +69,7 @@ class ClientPorts(Protocol):
         """Return a number that no other producer of this client has."""
 
     def keep(self, made: Closes) -> None:
-        """Have `made` closed with the client."""
+        """Remember `made`, so that the client closes it."""
 
     def forget(self, made: Closes) -> None:
-        """Note that `made` is closed."""
+        """Forget `made`, which is closed."""

@@ -1,4 +1,4 @@
-"""Threads on which an application's functions run, so that they may wait for the client."""
+"""Threads for callbacks of the application, which may therefore call methods that wait."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ logger = logging.getLogger(__name__)
 
 
 class DaemonThread:
-    """Calls functions one after the other. It is started with the first.
+    """A thread that calls functions one after the other. It starts with the first function.
 
-    A daemon, unlike those of `concurrent.futures`: a function that never returns does not keep the program from ending.
+    It is a daemon, unlike threads of `concurrent.futures`, so a program can end although a function never returns.
     """
 
     def __init__(self, name: str) -> None:
@@ -25,7 +25,7 @@ class DaemonThread:
         self._thread: threading.Thread | None = None
 
     def submit(self, function: Callable[[], object]) -> None:
-        """Call it soon. What it raises is logged."""
+        """Queue a function. Errors are logged."""
         self._queue.put(function)
         if self._thread is None:
             self._start()
@@ -37,7 +37,7 @@ class DaemonThread:
                 self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
-        """End after what was submitted, and wait for it so long; not when called on the thread itself."""
+        """End the thread after the queued functions. Wait at most `timeout_s`; on the thread itself, do not wait."""
         self._queue.put(None)
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -47,24 +47,24 @@ class DaemonThread:
         while (function := self._queue.get()) is not None:
             try:
                 function()
-            except BaseException:  # SystemExit too: others are called on this thread
+            except BaseException:  # SystemExit too: the thread must go on
                 logger.exception("a callback of the application failed")
 
 
 class ListenerThreads:
-    """The threads that all listeners of a client share: each listener is on one of them, always the same."""
+    """The threads that all listeners of a client share. Each listener always runs on the same one."""
 
     def __init__(self, count: int) -> None:
         self._threads = [DaemonThread(f"vela-listener-{number}") for number in range(count)]
         self._given = 0
 
     def next(self) -> DaemonThread:
-        """The thread of another listener."""
+        """Return the thread for one more listener."""
         thread = self._threads[self._given % len(self._threads)]
         self._given += 1
         return thread
 
     def stop(self) -> None:
-        """They end when their functions return. Does not wait for it."""
+        """End the threads after their queued functions, without waiting."""
         for thread in self._threads:
             thread.stop(0)

@@ -1,4 +1,4 @@
-"""The time that a call of several steps may take in all."""
+"""A time limit for all steps of a call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Deadline"]
 
 
 class Deadline:
-    """So many seconds from now on."""
+    """A point in time, `seconds` after its creation."""
 
     __slots__ = ("_at_s", "_loop")
 
@@ -18,5 +18,5 @@ class Deadline:
 
     @property
     def left_s(self) -> float:
-        """What is left of them; 0 = they are over."""
+        """Return the seconds left; 0 = the deadline has passed."""
         return max(0.0, self._at_s - self._loop.time())

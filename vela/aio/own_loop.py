@@ -1,4 +1,4 @@
-"""What is made on one event loop works on that one alone."""
+"""Objects are bound to the event loop that created them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["require_loop"]
 
 
 def require_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Raises InvalidConfiguration when another event loop runs than this one, or none.
+    """Raise InvalidConfiguration if another event loop is running, or none.
 
-    For calls that wait, and where a call has failed: what an application does for every message has no time for it.
+    Use it in calls that wait, and after a call has failed. It is too slow for calls that are made for every message.
     """
     try:
         running: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
@@ -20,6 +20,6 @@ def require_loop(loop: asyncio.AbstractEventLoop) -> None:
         running = None
     if running is not loop:
         raise InvalidConfiguration(
-            "this was made on another event loop, and works on that one alone: make a client of vela.aio for each loop "
-            "(each asyncio.run), or use vela.Client, which has one of its own"
+            "this object belongs to another event loop: create a vela.aio client for each loop (each asyncio.run), or "
+            "use vela.Client, which has its own loop"
         )

@@ -1,7 +1,7 @@
-"""Holds deliveries back until the schema version that they were written with is known.
+"""Keep deliveries back until the client has fetched the schema version that they were written with.
 
-Only consumers whose schema reads other versions have one (Avro). What is held has not been looked at: it is as if it
-were still on its way, and a connection that is lost meanwhile takes it along.
+Only consumers whose schema can read other versions (Avro) have a gate. To the consumer these deliveries have not
+arrived yet. If their connection is lost meanwhile, they are dropped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PAUSE_AFTER_ERROR_S: Final = 1.0
 
 
 class SchemaGate:
-    """Of one consumer."""
+    """The gate of one consumer."""
 
     def __init__(
         self,
@@ -38,33 +38,33 @@ class SchemaGate:
         schema: Schema[Any],
         deliver: Callable[[Connection, replies.Message], None],
     ) -> None:
-        """`deliver` is called with what was held, in order; it asks `holds` again."""
+        """`deliver` gets each delivery, in order, when its schema is known. It must ask `keeps_back` again."""
         self._client = client
         self._topic = topic
         self._schema = schema
         self._deliver = deliver
-        self._held: list[tuple[Connection, replies.Message]] = []
+        self._waiting: list[tuple[Connection, replies.Message]] = []
         self._fetching: asyncio.Task[None] | None = None
 
-    def holds(self, connection: Connection, reply: replies.Message) -> bool:
-        """Whether it keeps this delivery for later."""
-        if self._held:
-            self._held.append((connection, reply))
+    def keeps_back(self, connection: Connection, reply: replies.Message) -> bool:
+        """Return whether the gate keeps this delivery for later."""
+        if self._waiting:
+            self._waiting.append((connection, reply))
             return True
         try:
             version = parse_metadata(reply.entry_block)[0].schema_version
         except MetadataCorrupt:
-            return False  # whoever opens it says what is wrong with it
+            return False  # the intake reports the damage
         if not self._schema.wants_version(self._topic, version):
             return False
-        self._held.append((connection, reply))
+        self._waiting.append((connection, reply))
         self._fetching = asyncio.get_running_loop().create_task(self._fetch(version))
         return True
 
     async def _fetch(self, version: bytes) -> None:
         self._schema.add_version(self._topic, version, await self._found(version))
-        held, self._held = self._held, []
-        for connection, reply in held:
+        waiting, self._waiting = self._waiting, []
+        for connection, reply in waiting:
             self._deliver(connection, reply)
 
     async def _found(self, version: bytes) -> SchemaInfo | None:
@@ -72,20 +72,20 @@ class SchemaGate:
             try:
                 return SchemaInfo.from_wire((await self._client.get_schema(self._topic, version)).schema)
             except ValueError as error:
-                logger.warning("%s: its schema cannot be used here: %s", self._topic, error)
+                logger.warning("%s: cannot use its schema: %s", self._topic, error)
                 return None
             except VelaError as error:
                 if not error.retriable:
-                    logger.warning("%s: its schema could not be had: %s", self._topic, error)
+                    logger.warning("%s: cannot fetch its schema: %s", self._topic, error)
                     return None
                 logger.warning(
-                    "%s: its schema could not be had, once more in a second: %s", self._topic, error
+                    "%s: cannot fetch its schema, will try again in a second: %s", self._topic, error
                 )
             await asyncio.sleep(_PAUSE_AFTER_ERROR_S)
 
     def close(self) -> None:
-        """Forget what is held."""
-        self._held.clear()
+        """Drop waiting deliveries."""
+        self._waiting.clear()
         if self._fetching is not None:
             self._fetching.cancel()
             self._fetching = None

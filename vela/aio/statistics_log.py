@@ -1,4 +1,4 @@
-"""Every so often a line in the log for each consumer and producer, as Apache's clients write them."""
+"""Log a line of statistics for each consumer and producer regularly, as Apache's clients do."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ __all__ = ["StatisticsLog"]
 
 
 class StatisticsLog:
-    """Of one client. The rates are those since the line before."""
+    """The statistics log of one client. Rates are averages since the previous line."""
 
     def __init__(
         self, made: Callable[[], Iterable[object]], logger: logging.Logger, interval_s: float
     ) -> None:
-        """`made` gives what the client has open."""
+        """`made` returns the client's open consumers and producers."""
         self._made = made
         self._logger = logger
         self._interval_s = interval_s
-        self._before: dict[object, tuple[int, int]] = {}  # messages and bytes at the last line
+        self._before: dict[object, tuple[int, int]] = {}  # messages and bytes at the previous line
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, if it has not; an interval of 0 never does."""
+        """Start logging, unless it runs already or the interval is 0."""
         if self._task is None and self._interval_s > 0:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def close(self) -> None:
-        """No more lines."""
+        """Stop logging."""
         if self._task is not None:
             self._task.cancel()
 
@@ -43,7 +43,7 @@ class StatisticsLog:
             self.write(self._interval_s)
 
     def write(self, elapsed_s: float) -> None:
-        """The lines, now, so long after the ones before."""
+        """Log the lines now, `elapsed_s` after the previous ones."""
         before, self._before = self._before, {}
         for each in self._made():
             if isinstance(each, Consumer):

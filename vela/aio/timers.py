@@ -1,4 +1,4 @@
-"""Time for those that wait for it: the event loop's, or a test's."""
+"""The clock and timers of the client, which tests replace."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ __all__ = ["LoopTimers", "Timer", "Timers"]
 
 
 class Timer(Protocol):
-    """One call that is to be made."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
-        """It is not made. Safe to repeat, and too late without harm."""
+        """Cancel the call. Safe to repeat, and after the call."""
 
 
 class Timers(Protocol):
-    """A clock and an alarm. Milliseconds, from any beginning, never backwards."""
+    """A clock and timers. Time is in milliseconds from an arbitrary start, and never goes back."""
 
     def now_ms(self) -> int:
-        """The time."""
+        """Return the current time."""
 
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
-        """Call it once, on the event loop, not before so many milliseconds have passed."""
+        """Call `callback` once, on the event loop, after `delay_ms`."""
 
 
 class LoopTimers:
-    """The running event loop's."""
+    """The clock and timers of the running event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

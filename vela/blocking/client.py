@@ -44,7 +44,7 @@ _running: set[asyncio.Task[None]] = set()
 def _same_arguments(
     method: Callable[Concatenate[AioClient, P], object],
 ) -> Callable[[Callable[[Client, Given], R]], Callable[Concatenate[Client, P], R]]:
-    """A method whose arguments, and what they mean, are those of one of `vela.aio.Client`; it gets them by name."""
+    """Decorate a method that takes the same arguments as `method`. It receives them as a dict from name to value."""
     signature = inspect.signature(method)
 
     def decorate(make: Callable[[Client, Given], R]) -> Callable[Concatenate[Client, P], R]:
@@ -65,8 +65,8 @@ class Client(Facade[AioClient]):
     A `vela.aio` client does the work on an event loop in a separate thread; callbacks run on other threads. `close` the
     client, or use it in `with`. A program that does not close it still ends, but unsent messages may be lost, and
     messages whose acknowledgement was not sent are delivered again. In a forked process, create a new client: there,
-    every call of the old one raises AlreadyClosed, except that `close` and `shutdown` do nothing and `is_connected` is
-    false.
+    every call on the old client raises AlreadyClosed, except that `close` and `shutdown` do nothing and `is_connected`
+    is false.
     """
 
     @_same_arguments(AioClient.__init__)
@@ -80,15 +80,15 @@ class Client(Facade[AioClient]):
         self._callbacks = DaemonThread("vela-callbacks")
         thread.at_the_end(close=self.aio.close, drop=self.aio.pool.close)
         self._abandoned = weakref.finalize(self, _abandon, thread, self._callbacks)
-        self._abandoned.atexit = False  # the thread itself sees to that
+        self._abandoned.atexit = False  # LoopThread closes the client when the interpreter exits
 
     @_same_arguments(AioClient.create_producer)
     def create_producer(self, given: Given) -> Producer:
         """Create a producer. Arguments and errors are those of `vela.aio.Client.create_producer`."""
-        room = given["max_pending_messages"] if given["block_if_queue_full"] else None
+        most_pending = given["max_pending_messages"] if given["block_if_queue_full"] else 0
         return self._made(
             lambda: self.aio.create_producer(**given),
-            lambda aio: Producer(aio, self._thread, self._callbacks, room=room or None, client=self),
+            lambda aio: Producer(aio, self._thread, self._callbacks, most_pending=most_pending, client=self),
         )
 
     @_same_arguments(AioClient.subscribe)
@@ -96,31 +96,28 @@ class Client(Facade[AioClient]):
         """Subscribe a consumer. Arguments and errors are those of `vela.aio.Client.subscribe`."""
         made: Future[Consumer] = Future()
         given["message_listener"] = _listening("message_listener", given["message_listener"], made)
-        consumer = self._made(
+        return self._made(
             lambda: self.aio.subscribe(**given),
             lambda aio: Consumer(
                 aio,
                 self._thread,
                 self._callbacks,
                 receipts=given["ack_receipt_enabled"],
-                ahead=_at_a_time(given),
+                take_at_a_time=_take_at_a_time(given),
                 letters=given["dead_letter_policy"] is not None or given["retry_enable"],
                 client=self,
             ),
+            made,
         )
-        made.set_result(consumer)
-        return consumer
 
     @_same_arguments(AioClient.create_reader)
     def create_reader(self, given: Given) -> Reader:
         """Create a reader. Arguments and errors are those of `vela.aio.Client.create_reader`."""
         made: Future[Reader] = Future()
         given["reader_listener"] = _listening("reader_listener", given["reader_listener"], made)
-        reader = self._made(
-            lambda: self.aio.create_reader(**given), lambda aio: Reader(aio, self._thread, client=self)
+        return self._made(
+            lambda: self.aio.create_reader(**given), lambda aio: Reader(aio, self._thread, client=self), made
         )
-        made.set_result(reader)
-        return reader
 
     @_same_arguments(AioClient.create_table_view)
     def create_table_view(self, given: Given) -> TableView:
@@ -138,13 +135,30 @@ class Client(Facade[AioClient]):
         """Return whether `close` or `shutdown` was called."""
         return self.aio.is_closed
 
-    def _made(self, make: Callable[[], Coroutine[Any, Any, A]], wrap: Callable[[A], R]) -> R:
-        """Wrap what `make` creates. If the call is interrupted after that, close what was created."""
+    def _made(
+        self,
+        make: Callable[[], Coroutine[Any, Any, A]],
+        wrap: Callable[[A], R],
+        made: Future[R] | None = None,
+    ) -> R:
+        """Create an object of `vela.aio` with `make`, wrap it, and hand the result to listeners that wait for `made`.
+
+        If the call is interrupted, close the created object and cancel `made`: a listener that waited for ever would
+        block all listeners on its thread.
+        """
 
         def close(aio: A) -> None:
             self._thread.post_if_open(lambda: _keep_running(aio.close()))
 
-        return wrap(self._thread.run(make, close))
+        try:
+            wrapped = wrap(self._thread.run(make, close))
+        except BaseException:
+            if made is not None:
+                made.cancel()
+            raise
+        if made is not None:
+            made.set_result(wrapped)
+        return wrapped
 
     def close(self) -> None:
         """Close all producers, consumers and connections. Threads that wait for them get AlreadyClosed.
@@ -178,7 +192,10 @@ class Client(Facade[AioClient]):
 def _listening(
     name: str, listener: Callable[[Any, Message], object] | None, made: Future[R]
 ) -> Listener | None:
-    """Calls the application's listener with what it was made for, once there is such a thing."""
+    """Return a listener that waits for `made` and calls the application's listener with it.
+
+    The first message can arrive before `subscribe` or `create_reader` has its result.
+    """
     if listener is None:
         return None
     require_plain_function(name, listener)
@@ -189,10 +206,11 @@ def _listening(
     return listen
 
 
-def _at_a_time(given: Given) -> int:
-    """Messages that a receive takes from the queue, to hand over at later calls: what it saves is the way to the loop.
+def _take_at_a_time(given: Given) -> int:
+    """Return how many messages `receive` takes from the queue at a time.
 
-    One, where it can be told when a message was taken: by its ack timeout, or by a queue that is short on purpose.
+    Later calls return the rest without waking the event loop. It takes one at a time if the application could notice
+    the difference: with an ack timeout, which starts when a message is taken, or with a queue of 0 messages.
     """
     if given["unacked_messages_timeout_ms"] or given["enable_zero_queue_consumer"]:
         return 1
@@ -207,6 +225,6 @@ def _keep_running(coroutine: Coroutine[Any, Any, None]) -> None:
 
 
 def _abandon(thread: LoopThread, callbacks: DaemonThread) -> None:
-    """Nobody holds the client any more. Called wherever the collector happens to run: it must not wait."""
+    """Stop the threads of a client that was garbage-collected. It may run on any thread, so it must not wait."""
     thread.stop("the client is gone", wait_s=0)
     callbacks.stop(0)

@@ -28,10 +28,9 @@ Acked = Message | MessageId | Sequence[Message | MessageId]
 
 
 class Consumer(Facade[AioConsumer]):
-    """Made by `Client.subscribe`. May be used from any number of threads.
+    """A consumer, created by `Client.subscribe`. Any number of threads may use it; each message goes to one of them.
 
-    Every message is handed to one of them. A call that is broken off by KeyboardInterrupt loses none: what was about to
-    be handed over is what the next call returns.
+    A call that KeyboardInterrupt interrupts loses no message: the next call returns it.
     """
 
     def __init__(
@@ -41,63 +40,63 @@ class Consumer(Facade[AioConsumer]):
         callbacks: DaemonThread,
         *,
         receipts: bool,
-        ahead: int,
+        take_at_a_time: int,
         letters: bool,
         client: object,
     ) -> None:
-        """`receipts`: acknowledging waits for the broker. `ahead`: messages taken from the queue at a time, 1 on.
-        `letters`: messages may become letters."""
+        """`receipts`: acknowledging waits for the broker. `take_at_a_time`: messages to take from the queue at once, at
+        least 1. `letters`: a dead-letter or retry-letter topic is configured."""
         super().__init__(aio, thread, client=client)
         self._callbacks = callbacks
         self._receipts = receipts
-        self._at_a_time = ahead
+        self._take_at_a_time = take_at_a_time
         self._has_letters = letters
         self._ahead = TakenAhead()
 
     # --- names and numbers
 
     def topic(self) -> str:
-        """The full name of the topic it consumes."""
+        """Return the full name of the topic."""
         return self.aio.topic()
 
     def subscription_name(self) -> str:
-        """The subscription."""
+        """Return the subscription's name."""
         return self.aio.subscription_name()
 
     def consumer_name(self) -> str:
-        """The name it was given, or five random hexadecimal digits; the same for its whole life."""
+        """Return the name given to `subscribe`, or five random hexadecimal digits. It never changes."""
         return self.aio.consumer_name()
 
     @property
     def state(self) -> ConsumerState:
-        """Where it stands."""
+        """Return the consumer's state. In a forked process it is CLOSED."""
         return ConsumerState.CLOSED if self._thread.is_forked else self.aio.state
 
     @property
     def available_permits(self) -> int:
-        """Messages that there is room for: 0 (or less) = the queue is full and nobody receives."""
+        """Return for how many messages there is room. 0 or less: the queue is full and nobody receives."""
         return self.aio.available_permits
 
     def is_connected(self) -> bool:
-        """Whether it is subscribed over a connection now. If not, it is coming again by itself, or it is closed."""
+        """Return whether the consumer is subscribed now. If not, it is reconnecting by itself or closed."""
         return not self._thread.is_forked and self.aio.is_connected()
 
     def has_reached_end_of_topic(self) -> bool:
-        """Whether the topic is terminated and everything on it acknowledged: nothing will come any more."""
+        """Return whether the topic is terminated and all its messages are acknowledged, so that no more will come."""
         return self.aio.has_reached_end_of_topic()
 
     def statistics(self) -> ConsumerStatistics:
-        """What it has done so far. Cheap, and allowed at any time."""
+        """Return the consumer's statistics. Cheap, and allowed at any time."""
         return self._thread.call(self.aio.statistics)
 
     # --- taking messages
 
     def receive(self, timeout_millis: float | None = None) -> Message:
-        """The next message.
+        """Wait for the next message and return it.
 
-        Waits for one as long as it takes, or for `timeout_millis`. Raises Timeout when none comes in time,
-        AlreadyClosed when the consumer is or gets closed, NotConnected when it has failed, InvalidConfiguration with a
-        listener.
+        Without `timeout_millis` it waits until a message arrives. Raises Timeout if none arrives in time, AlreadyClosed
+        if the consumer is closed or closes meanwhile, NotConnected if it has failed, and InvalidConfiguration if it has
+        a listener. Keeps waiting while the consumer reconnects.
         """
         self._thread.require_own_process()
         if timeout_millis is not None:
@@ -118,7 +117,7 @@ class Consumer(Facade[AioConsumer]):
             raise
 
     def receive_nowait(self) -> Message | None:
-        """The next message if it is there already, else None. Raises as `receive`; not for a queue of 0."""
+        """Return the next message if it is in the queue, else None. Raises the errors of `receive`. Needs a queue."""
         return self._thread.run(
             self._nowait, lambda message: None if message is None else self._put_back(message)
         )
@@ -130,8 +129,8 @@ class Consumer(Facade[AioConsumer]):
     def _begin(
         self, waiter: Waiter[Message], timeout_millis: float | None, receives: list[asyncio.Task[Message]]
     ) -> None:
-        """On the loop: what is there already, else a task that waits for it."""
-        if self._at_a_time > 1:
+        """Give the waiter a message from the queue, or start a task that waits for one. Runs on the event loop."""
+        if self._take_at_a_time > 1:
             try:
                 message = self._ahead.next() or self.aio.receive_nowait()
             except VelaError as error:
@@ -146,29 +145,29 @@ class Consumer(Facade[AioConsumer]):
 
     def _more(self) -> Iterator[Message]:
         waiting = self.aio.queue.messages
-        for _ in range(self._at_a_time - 1):
+        for _ in range(self._take_at_a_time - 1):
             if self._has_letters and waiting and waiting[0].entry.receiver.letters.may_end(waiting[0]):
-                return  # taken, it would count as given to the application
+                return  # taking it counts as a delivery, which may make it a dead letter
             message = self.aio.receive_nowait()
             if message is None:
                 return
             yield message
 
     def _put_back(self, message: Message) -> None:
-        """A call was broken off that had taken it: it is the next one in line."""
+        """Put back a message that an interrupted call has taken. The next call returns it."""
         self._thread.do(lambda: self._return([message]))
 
     def _return(self, messages: list[Message]) -> None:
-        """On the loop: messages that were taken and not handed over are in the queue again, untaken."""
+        """Put back messages that no call has returned, and stop counting them as taken. Runs on the event loop."""
         for message in messages:
             message.entry.receiver.untaken(message)
         self.aio.queue.put_back(messages)
 
     def receive_async(self, callback: Callable[[Result, Message | None], object]) -> None:
-        """Has `callback(result, message)` called with the next message; calls are served in their order.
+        """Call `callback(result, message)` with the next message. Callbacks get messages in the order of these calls.
 
-        The callback runs on a thread of the client's, one at a time, and may wait for the client. With another result
-        than Result.Ok the message is None. Raises AlreadyClosed for a closed client.
+        Returns at once. The client has one thread for callbacks, so they run one at a time; they may call methods that
+        wait. If the result is not Result.Ok, the message is None. Raises AlreadyClosed if the client is closed.
         """
         require_callable("callback", callback)
 
@@ -191,9 +190,9 @@ class Consumer(Facade[AioConsumer]):
         self._thread.post(begin)
 
     def batch_receive(self) -> list[Message]:
-        """Messages as the batch receive policy says: as soon as there are enough, or when its time is up.
+        """Return messages as soon as there are enough for the batch receive policy, or when its time is up.
 
-        May be empty. Raises as `receive`.
+        The list may be empty. A full queue is always enough. Raises the errors of `receive`.
         """
         return self._thread.run(self._batch, lambda batch: self._thread.do(lambda: self._return(batch)))
 
@@ -202,7 +201,7 @@ class Consumer(Facade[AioConsumer]):
         return await self.aio.batch_receive()
 
     def __iter__(self) -> Iterator[Message]:
-        """Messages as they come, until the consumer is closed."""
+        """Yield messages until the consumer is closed."""
         while True:
             try:
                 message = self.receive()
@@ -214,15 +213,16 @@ class Consumer(Facade[AioConsumer]):
     # --- acknowledging
 
     def acknowledge(self, message: Acked, properties: Mapping[str, int] | None = None) -> None:
-        """Acknowledge one message, or each of a list: it is not delivered again.
+        """Acknowledge one message, or each of a list, so that the broker does not deliver it again.
 
-        Returns at once, and acknowledgements are gathered (`ack_group_time_ms`); with `ack_receipt_enabled` it returns
-        when the broker has stored them. An empty list acknowledges nothing. Raises AlreadyClosed, and
-        OperationNotSupported for an id that no message has, such as MessageId.earliest and MessageId.latest.
+        Returns at once; the client collects acknowledgements for `ack_group_time_ms` and sends them together. With
+        `ack_receipt_enabled` it returns when the broker has stored them. An empty list acknowledges nothing. Safe to
+        repeat. Raises AlreadyClosed, and OperationNotSupported for an id that no message has, such as
+        MessageId.earliest and MessageId.latest.
         """
         if type(message) is Message and properties is None and not self._receipts:
             if self.aio.state.is_over:
-                raise AlreadyClosed("the consumer is closed: its messages are delivered to others")
+                raise AlreadyClosed("the consumer is closed: its unacked messages are delivered again")
             self._thread.post(lambda: self.aio.acknowledge(message))
         else:
             self._acknowledge(lambda: self.aio.acknowledge(message, properties))
@@ -230,14 +230,15 @@ class Consumer(Facade[AioConsumer]):
     def acknowledge_cumulative(
         self, message: Message | MessageId, properties: Mapping[str, int] | None = None
     ) -> None:
-        """Acknowledge everything up to this message, itself included.
+        """Acknowledge every message of the topic up to and including this one.
 
-        Raises CumulativeAcknowledgementNotAllowedError on Shared and Key_Shared subscriptions, else as `acknowledge`.
+        Raises CumulativeAcknowledgementNotAllowedError on Shared and Key_Shared subscriptions, and the errors of
+        `acknowledge`.
         """
         self._acknowledge(lambda: self.aio.acknowledge_cumulative(message, properties))
 
     def negative_acknowledge(self, message: Message | MessageId) -> None:
-        """Have a message delivered again, after `negative_ack_redelivery_delay_ms`.
+        """Have a message delivered again after `negative_ack_redelivery_delay_ms`. Returns at once.
 
         Raises AlreadyClosed, and OperationNotSupported for an id that no message has.
         """
@@ -252,7 +253,7 @@ class Consumer(Facade[AioConsumer]):
             self._thread.call(function)
 
     def redeliver_unacknowledged_messages(self) -> None:
-        """Have everything delivered again that is not acknowledged. Safe to repeat."""
+        """Have all unacknowledged messages delivered again. Returns at once; safe to repeat."""
         self._thread.call(self._redeliver)
 
     def _redeliver(self) -> None:
@@ -262,19 +263,19 @@ class Consumer(Facade[AioConsumer]):
     # --- pausing
 
     def pause(self) -> None:
-        """Ask the broker for no more messages; what is on its way still comes. Safe to repeat."""
+        """Ask for no more messages. Those on their way still arrive. Safe to repeat."""
         self._thread.call(self.aio.pause)
 
     def resume(self) -> None:
-        """Ask for messages again. Safe to repeat."""
+        """Ask the broker for messages again. Safe to repeat."""
         self._thread.call(self.aio.resume)
 
     def pause_message_listener(self) -> None:
-        """Begin no further call of the listener; the one that runs goes on. Safe to repeat."""
+        """Stop calling the listener. A running call continues. Safe to repeat."""
         self._thread.call(self.aio.pause_message_listener)
 
     def resume_message_listener(self) -> None:
-        """Go on calling the listener. Safe to repeat."""
+        """Call the listener again. Safe to repeat."""
         self._thread.call(self.aio.resume_message_listener)
 
     # --- asking the broker
@@ -283,7 +284,11 @@ class Consumer(Facade[AioConsumer]):
     unsubscribe = waits(AioConsumer.unsubscribe)
 
     def has_message_available(self) -> bool:
-        """See `vela.aio.Consumer.has_message_available`."""
+        """Return whether there is a message to receive. Asks the broker if the queue is empty.
+
+        On Exclusive and Failover it waits until the message has arrived, at most the operation timeout. On Shared and
+        Key_Shared another consumer may get the message first. Raises the errors of `get_last_message_id`.
+        """
         return self._thread.run(self._has_message_available)
 
     async def _has_message_available(self) -> bool:
@@ -291,10 +296,12 @@ class Consumer(Facade[AioConsumer]):
         return await self.aio.has_message_available()
 
     def seek(self, messageid: MessageId | int | Callable[[str], MessageId | int]) -> None:
-        """Move the whole subscription: to a message, to a time (milliseconds since 1970), or to what a function says.
+        """Move the whole subscription to a message, to a time (milliseconds since 1970), or to what a function returns.
 
-        The next message is the one after the given one, or with `start_message_id_inclusive` that one itself; for a
-        time the first published at or after it. Raises NotConnected, Timeout and what the broker refuses with.
+        The next message is the one after the given one, or with `start_message_id_inclusive` that one itself. For a
+        time it is the first message published at or after it. Raises InvalidConfiguration if the argument is neither a
+        time nor an id of this topic, NotConnected, Timeout and the broker's refusals. After an error the subscription
+        may have been moved or not. Safe to repeat.
         """
         self._thread.run(lambda: self.aio.seek(messageid))
         self._ahead.clear()
@@ -302,10 +309,10 @@ class Consumer(Facade[AioConsumer]):
     # --- closing
 
     def close(self) -> None:
-        """Send what acks are gathered, leave the subscription, drop what waits. May be called twice.
+        """Send the collected acks, leave the subscription and drop the queue. Safe to repeat.
 
-        What is not acknowledged goes to other consumers, or comes again. Threads that wait get AlreadyClosed. In a
-        forked process nothing happens.
+        Unacknowledged messages go to other consumers, or are delivered again later. Threads that wait get
+        AlreadyClosed. Does nothing in a forked process.
         """
         if not self._thread.is_forked:
             self._thread.run_unless_stopped(self.aio.close)

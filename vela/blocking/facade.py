@@ -1,4 +1,4 @@
-"""How a class of `vela.aio` becomes one for threads: each coroutine method, run on the loop's thread and waited for."""
+"""The base of the classes for threads. Each wraps a class of `vela.aio` and runs its coroutines on a loop's thread."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ R = TypeVar("R")
 
 
 class Facade(Generic[A]):
-    """Something of `vela.aio`, and the loop that it lives on."""
+    """An object of `vela.aio`, and the thread that runs its event loop."""
 
     def __init__(self, aio: A, thread: LoopThread, *, client: object = None) -> None:
-        """`client`: what must not be collected while this is in use."""
+        """`client` is kept so that it is not garbage-collected while this object is in use."""
         self.aio = aio
-        """The same for asyncio. Touch it on the client's event loop only."""
+        """The wrapped object. Use it on the client's event loop only."""
         self._thread = thread
         self._client = client
 
     def wait_for(self, make: Callable[[], Coroutine[Any, Any, R]]) -> R:
-        """Runs a coroutine on the client's event loop to its end."""
+        """Run a coroutine on the client's event loop and return its result."""
         return self._thread.run(make)
 
 
 def waits(
     method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[Facade[A], P], R]:
-    """The method of the same name and arguments, that returns when the coroutine is done."""
+    """Return a method with the same name and arguments, which waits until the coroutine is done."""
     name = method.__name__
 
     @functools.wraps(method)

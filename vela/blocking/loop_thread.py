@@ -23,28 +23,28 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 _EXIT_S: Final = 2.0
-"""How long the end of the interpreter waits for clients that nobody closed."""
+"""How long the interpreter waits at exit for each client that was not closed."""
 _STOP_S: Final = 2.0
-"""How long who stops a loop waits for its tasks to notice."""
-_FORKED: Final = "a client does not work in a forked process: make another one there"
+"""How long `stop` waits for the thread to end."""
+_FORKED: Final = "a client does not work in a forked process: create a new one there"
 
 
 class LoopThread:
-    """Runs calls from any thread on its loop, in the order in which they were made.
+    """An event loop on its own thread. It runs calls from any thread in the order in which they were made.
 
-    The thread is a daemon: a program that ends without closing its client ends all the same. Calls are queued and the
-    loop is woken once for as many as there are: waking it costs more than most calls.
+    The thread is a daemon, so a program can end without closing its client. Calls are queued, and the loop is woken
+    once for all queued calls, because waking it costs more than most calls.
     """
 
     def __init__(self, name: str) -> None:
         self._guard = threading.Lock()
         self._queue: deque[Callable[[], object]] = deque()
         self._is_woken = False
-        self._refusal: str | None = None  # why calls are no longer taken
+        self._refusal: str | None = None  # why `post` refuses calls, once stopped
         self._close: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._drop: Callable[[], Coroutine[Any, Any, None]] | None = None
         self.is_forked = False
-        """This is a child of the process whose thread it is: nothing runs here, and locks may be held for ever."""
+        """True in a child process after a fork: the thread does not exist here, and locks may be locked for ever."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
@@ -53,34 +53,36 @@ class LoopThread:
     # --- from any thread
 
     def post(self, function: Callable[[], object]) -> None:
-        """Call `function` on the loop and do not wait. What it raises is logged. Raises AlreadyClosed."""
+        """Call `function` on the loop without waiting. An error of the function is logged. Raises AlreadyClosed."""
         with self._guard:
             if self._refusal is not None:
                 raise AlreadyClosed(self._refusal)
             self._queue.append(function)
             if not self._is_woken:
                 self._loop.call_soon_threadsafe(self._drain)
-                self._is_woken = True  # after the call: an interrupt in between wakes it twice, not never
+                self._is_woken = (
+                    True  # set after the call: an interrupt in between then wakes the loop twice, not never
+                )
 
     def require_own_process(self) -> None:
-        """Raises AlreadyClosed in a forked process."""
+        """Raise AlreadyClosed in a forked process."""
         if self.is_forked:
             raise AlreadyClosed(_FORKED)
 
     def do(self, function: Callable[[], object]) -> None:
-        """Call `function` on the loop: now when this is its thread, else as `post_if_open`."""
+        """Call `function` at once if this is the loop's thread, else as `post_if_open` does."""
         if threading.current_thread() is self._thread:
             function()
         else:
             self.post_if_open(function)
 
     def post_if_open(self, function: Callable[[], object]) -> None:
-        """As `post`; nothing happens when the loop is stopped."""
+        """Do the same as `post`, or nothing if the loop is stopped."""
         with contextlib.suppress(AlreadyClosed):
             self.post(function)
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call `function` on the loop; what it returned. Raises what it raises, and AlreadyClosed."""
+        """Call `function` on the loop and return its result. Raises its error, or AlreadyClosed."""
         waiter: Waiter[T] = Waiter()
         self._require_other_thread()
         self.post(lambda: _settle(waiter, function))
@@ -89,9 +91,10 @@ class LoopThread:
     def run(
         self, make: Callable[[], Coroutine[Any, Any, T]], unclaimed: Callable[[T], None] | None = None
     ) -> T:
-        """Run a coroutine on the loop to its end; its value. Raises what it raises, and AlreadyClosed.
+        """Run a coroutine on the loop and return its result. Raises its error, or AlreadyClosed.
 
-        A wait that is broken off cancels it. A value that came all the same goes to `unclaimed`, on either thread.
+        If the wait is interrupted, the coroutine is cancelled. If it returns a value all the same, `unclaimed` gets the
+        value, on either thread.
         """
         self._require_other_thread()
         waiter: Waiter[T] = Waiter(unclaimed)
@@ -100,7 +103,7 @@ class LoopThread:
         def begin() -> None:
             try:
                 coroutine = make()
-            except BaseException as error:  # an argument that the method does not take
+            except BaseException as error:  # such as an unexpected argument
                 waiter.fail(error)
             else:
                 tasks.append(self.start(coroutine, waiter))
@@ -114,7 +117,7 @@ class LoopThread:
             raise
 
     def run_unless_stopped(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """As `run`; nothing happens when the loop is stopped. For closing things, which is allowed twice."""
+        """Do the same as `run`, or nothing if the loop is stopped. For `close`, which must be safe to repeat."""
         if self._refusal is None:
             try:
                 self.run(make)
@@ -125,7 +128,7 @@ class LoopThread:
                     raise  # else another thread stopped the loop meanwhile
 
     def stop(self, refusal: str, *, wait_s: float = _STOP_S) -> None:
-        """Ends the loop once what was posted is done; tasks that remain are cancelled. May be called twice."""
+        """Stop the loop after the posted calls, and cancel remaining tasks. Wait for that `wait_s`. Safe to repeat."""
         with self._guard:
             if self._refusal is not None:
                 return
@@ -140,7 +143,7 @@ class LoopThread:
         close: Callable[[], Coroutine[Any, Any, None]],
         drop: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
-        """What to run when the interpreter ends and nobody has stopped the loop, and what whenever it is stopped."""
+        """Set what to run whenever the loop stops (`drop`), and before that if the interpreter exits (`close`)."""
         self._close, self._drop = close, drop
 
     def _require_other_thread(self) -> None:
@@ -158,7 +161,7 @@ class LoopThread:
             self._loop.run_forever()
             if self._drop is not None:
                 self._loop.run_until_complete(self._drop())
-            _cancel_all(self._loop)  # also what began to connect anew
+            _cancel_all(self._loop)  # also those that have begun to reconnect
         finally:
             self._loop.close()
 
@@ -166,8 +169,8 @@ class LoopThread:
         with self._guard:
             queue, self._queue = self._queue, deque()
             self._is_woken = False
-        # After what is due by now: a listener's thread announces each message that it takes by other means, and must be
-        # heard before what it does with the message.
+        # Queue these calls behind callbacks that are already due. A listener's thread announces each message it takes
+        # by such a callback, which must run before the calls that the listener makes about the message.
         self._loop.call_soon(self._make, queue)
 
     def _make(self, queue: deque[Callable[[], object]]) -> None:
@@ -182,7 +185,7 @@ class LoopThread:
         self._loop.call_soon(self._loop.stop)
 
     def start(self, coroutine: Coroutine[Any, Any, T], waiter: Waiter[T]) -> asyncio.Task[T]:
-        """On the loop: a task whose outcome is the waiter's."""
+        """Start a task and pass its outcome to the waiter. Call it on the loop."""
         task = self._loop.create_task(coroutine)
         task.add_done_callback(lambda done: _settle(waiter, done.result))
         return task
@@ -190,13 +193,13 @@ class LoopThread:
     # --- when the process forks or ends
 
     def forked(self) -> None:
-        """In the child: the thread is not here, and the parent goes on using the connections."""
+        """Refuse calls in the child process. The thread is not here, and the parent still uses the connections."""
         self._guard = threading.Lock()
         self.is_forked = True
         self._refusal = _FORKED
 
     def ended(self) -> None:
-        """The interpreter ends."""
+        """Close the client at the interpreter's exit, then stop the loop."""
         close = self._close
         if self._refusal is None and close is not None:
             done = threading.Event()

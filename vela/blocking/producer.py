@@ -25,9 +25,9 @@ SendCallback = Callable[[Result, MessageId], object]
 
 
 class Producer(Facade[AioProducer]):
-    """Made by `Client.create_producer`. May be used from any number of threads.
+    """A producer, created by `Client.create_producer`. Any number of threads may use it.
 
-    The messages of one thread leave in the order of its calls.
+    The messages of one thread are sent in the order of its calls.
     """
 
     def __init__(
@@ -36,33 +36,33 @@ class Producer(Facade[AioProducer]):
         thread: LoopThread,
         callbacks: DaemonThread,
         *,
-        room: int | None,
+        most_pending: int,
         client: object,
     ) -> None:
-        """`room`: messages without a receipt beyond which `send_async` waits; None = it never does."""
+        """`most_pending`: messages without a receipt at which `send_async` waits; 0 = it never waits."""
         super().__init__(aio, thread, client=client)
         self._callbacks = callbacks
-        self._room = None if room is None else threading.BoundedSemaphore(room)
+        self._room = threading.BoundedSemaphore(most_pending) if most_pending else None
         self._answered: list[Callable[[], object]] = []
 
     def topic(self) -> str:
-        """The topic's full name."""
+        """Return the topic's full name."""
         return self.aio.topic()
 
     def producer_name(self) -> str:
-        """Its name: the one given, or the one that the broker made."""
+        """Return the producer's name: the one given, or one from the broker, which it keeps over reconnects."""
         return self.aio.producer_name()
 
     def last_sequence_id(self) -> int:
-        """The highest sequence id with a receipt, also of an earlier producer of this name; -1 = none."""
+        """Return the highest sequence id with a receipt, also of an earlier producer of this name; -1 = none."""
         return self.aio.last_sequence_id()
 
     def is_connected(self) -> bool:
-        """Whether what is sent now leaves at once; otherwise it waits for the connection to come back."""
+        """Return whether the producer is connected. If not, messages wait until it has reconnected."""
         return not self._thread.is_forked and self.aio.is_connected()
 
     def statistics(self) -> ProducerStatistics:
-        """What it has done so far. Cheap, and allowed at any time."""
+        """Return the producer's statistics. Cheap, and allowed at any time."""
         return self._thread.call(self.aio.statistics)
 
     send = waits(AioProducer.send)
@@ -81,20 +81,22 @@ class Producer(Facade[AioProducer]):
         deliver_at: int | None = None,
         deliver_after: timedelta | None = None,
     ) -> None:
-        """Publishes a message and has `callback(result, message_id)` called once it is stored, or has failed.
-        With None nobody is told; `flush` raises what went wrong with what was sent before it.
+        """Publish a message and call `callback(result, message_id)` when it is stored or has failed.
 
-        Callbacks run on a thread of the client's, one at a time, and may wait for the client. They come in the order of
-        the sends (of a partition; with key-based batches, of a key), but for what is refused before it is sent: that is
-        told at once. When as many messages as `max_pending_messages` wait for their receipt the result is
-        ProducerQueueIsFull, or with `block_if_queue_full` this call waits. After a failure the id is `MessageId()`.
+        Returns at once. The arguments are those of `send`. Without a callback, call `flush` to learn whether an earlier
+        message has failed. After a failure the id is `MessageId()`.
 
-        Raises AlreadyClosed for a closed client, InvalidConfiguration for a wrong argument or a callback that is none,
-        and what the schema raises for content that it does not take. Arguments are those of `send`.
+        The client has one thread for callbacks, so they run one at a time; they may call methods that wait. Callbacks
+        come in the order of the sends to a partition (with key-based batches, of a key). Only a message that is refused
+        before it is sent is answered at once. If `max_pending_messages` wait for their receipts, the result is
+        ProducerQueueIsFull; with `block_if_queue_full`, this call waits for room instead.
+
+        Raises AlreadyClosed if the client is closed, InvalidConfiguration for a wrong argument, and the schema's
+        TypeError or ValueError for content that the schema does not take.
         """
         if callback is not None and not callable(callback):
             raise InvalidConfiguration(
-                f"callback is called with result and message id, {callback!r} cannot be"
+                f"callback must be a function of result and message id, not {callback!r}"
             )
         self._thread.require_own_process()
         message = self.aio.prepare(
@@ -124,7 +126,10 @@ class Producer(Facade[AioProducer]):
             raise
 
     def _answer(self, callback: SendCallback | None, future: asyncio.Future[MessageId]) -> None:
-        """On the loop: the receipts that come together are handed to the callbacks' thread together."""
+        """Queue the callback of a message that has its answer. Runs on the event loop.
+
+        Answers that arrive together go to the callbacks' thread together, in their order.
+        """
         self._release()
         error = None if future.cancelled() else future.exception()
         if callback is None:
@@ -151,7 +156,10 @@ class Producer(Facade[AioProducer]):
     flush = waits(AioProducer.flush)
 
     def close(self) -> None:
-        """Waits for what was sent, no longer than the operation timeout, then closes. May be called twice."""
+        """Wait for the answers to sent messages, at most the operation timeout, and close. Safe to repeat.
+
+        Messages without an answer fail with AlreadyClosed.
+        """
         self._thread.run_unless_stopped(self.aio.close)
 
     def __enter__(self) -> Self:

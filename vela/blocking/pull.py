@@ -48,24 +48,24 @@ class PullOptions(TypedDict, total=False):
 
 
 class BlockingOffsetStore(Protocol):
-    """`vela.aio.OffsetStore` with plain methods, which are called in a thread and may wait."""
+    """`vela.aio.OffsetStore` with plain methods, which run on a thread and may wait."""
 
     def load(self, topic: str, queue: int) -> int | None:
-        """What was saved last; None = nothing yet."""
+        """Return the offset saved last for a queue; None = nothing was saved yet."""
 
     def save(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Keep these, by queue; when this returns they are durable."""
+        """Store offsets by queue. They must be durable when this returns."""
 
 
 class PullConsumer(Facade[AioPullConsumer]):
-    """Pulls one topic over HTTP. May be used from any number of threads; it has an event loop on one of its own.
+    """A consumer that pulls one topic over HTTP. Any number of threads may use it. Its event loop has its own thread.
 
         with PullConsumer("http://localhost:8080", "orders", "billing") as consumer:
             for message in consumer:
                 ...
                 consumer.acknowledge(message)
 
-    A call that is broken off by KeyboardInterrupt loses no message: the next call returns it.
+    A call that KeyboardInterrupt interrupts loses no message: the next call returns it.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class PullConsumer(Facade[AioPullConsumer]):
         message_listener: Callable[[PullConsumer, PulledMessage], object] | None = None,
         **options: Unpack[PullOptions],
     ) -> None:
-        """The arguments of `vela.aio.PullConsumer`; a listener is a plain function, called in a thread."""
+        """Take the arguments of `vela.aio.PullConsumer`. A listener is a plain function, which runs on a thread."""
         require_plain_function("message_listener", message_listener)
-        self._returned: deque[PulledMessage] = deque()  # taken by calls that were broken off
+        self._returned: deque[PulledMessage] = deque()  # taken by interrupted calls
         self._listening = threading.local()
 
         def listen(_: AioPullConsumer, message: PulledMessage) -> None:
@@ -101,7 +101,7 @@ class PullConsumer(Facade[AioPullConsumer]):
                 )
             )
         except BaseException:
-            thread.stop("the consumer could not be made")
+            thread.stop("the consumer could not be created")
             raise
         super().__init__(aio, thread)
         thread.at_the_end(close=aio.close, drop=aio.close)
@@ -122,7 +122,7 @@ class PullConsumer(Facade[AioPullConsumer]):
         return self._thread.run(lambda: self.aio.receive(timeout_millis), self._returned.appendleft)
 
     def __iter__(self) -> Iterator[PulledMessage]:
-        """Messages until the close."""
+        """Yield messages until the consumer is closed."""
         while True:
             try:
                 yield self.receive()
@@ -151,10 +151,13 @@ class PullConsumer(Facade[AioPullConsumer]):
         return self._thread.call(self.aio.positions)
 
     def close(self) -> None:
-        """Stop pulling, wait for running listeners, and save the offsets. Safe to repeat; not for the listener."""
+        """Stop pulling, wait for running listeners, and save the offsets. Safe to repeat.
+
+        Raises InvalidConfiguration if the listener calls it, because it waits for the listener, and the store's errors.
+        """
         if getattr(self._listening, "now", False):
             raise InvalidConfiguration(
-                "close the consumer from another thread than its listener's, which it waits for"
+                "close the consumer from another thread: it waits for its listener, which runs on this one"
             )
         try:
             self._thread.run_unless_stopped(self.aio.close)
@@ -176,7 +179,7 @@ class PullConsumer(Facade[AioPullConsumer]):
 
 
 class _InThread:
-    """An `OffsetStore` of plain methods."""
+    """An `OffsetStore` that runs the methods of a blocking store on threads."""
 
     def __init__(self, store: BlockingOffsetStore) -> None:
         self._store = store

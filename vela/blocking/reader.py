@@ -20,24 +20,25 @@ __all__ = ["Reader"]
 
 
 class Reader(Facade[AioReader]):
-    """Made by `Client.create_reader`. May be used from any number of threads; each message goes to one of them."""
+    """A reader, created by `Client.create_reader`. Several threads may use it; each message goes to one of them."""
 
     def __init__(self, aio: AioReader, thread: LoopThread, *, client: object) -> None:
         super().__init__(aio, thread, client=client)
-        self._returned: deque[Message] = deque()  # taken by calls that were broken off
+        self._returned: deque[Message] = deque()  # taken by interrupted calls
 
     def topic(self) -> str:
-        """The topic's full name."""
+        """Return the topic's full name."""
         return self.aio.topic()
 
     def is_connected(self) -> bool:
-        """Whether it is attached to the broker now."""
+        """Return whether the reader is connected to the broker now."""
         return not self._thread.is_forked and self.aio.is_connected()
 
     def read_next(self, timeout_millis: int | None = None) -> Message:
-        """The next message, waiting for one as long as it takes or for `timeout_millis`.
+        """Return the next message. Wait for it without limit, or at most `timeout_millis`.
 
-        Raises Timeout, AlreadyClosed, InvalidConfiguration (it has a listener). Broken off, it loses no message.
+        Raises Timeout, AlreadyClosed, and InvalidConfiguration if the reader has a listener. If KeyboardInterrupt
+        interrupts the call, the next call returns the message.
         """
         self._thread.require_own_process()
         if timeout_millis is not None:
@@ -52,15 +53,15 @@ class Reader(Facade[AioReader]):
     has_message_available = waits(AioReader.has_message_available)
 
     def seek(self, messageid: MessageId | int) -> None:
-        """Go on with this message id, or with what was published at this time (milliseconds since 1970 UTC) or later.
+        """Continue at a message id, or at the first message published at a time (milliseconds since 1970 UTC) or later.
 
-        Of an id, whether the message itself comes is `start_message_id_inclusive`'s to say, as at the start.
+        `start_message_id_inclusive` says whether the message with the id itself comes, or the one after it.
         """
         self._thread.run(lambda: self.aio.seek(messageid))
         self._returned.clear()
 
     def __iter__(self) -> Iterator[Message]:
-        """Messages as they come, until the reader is closed."""
+        """Yield messages until the reader is closed."""
         while True:
             try:
                 message = self.read_next()
@@ -70,7 +71,7 @@ class Reader(Facade[AioReader]):
             yield message
 
     def close(self) -> None:
-        """Its subscription ends. May be called twice."""
+        """Close the reader and delete its subscription. Safe to repeat."""
         self._thread.run_unless_stopped(self.aio.close)
 
     def __enter__(self) -> Self:

@@ -18,7 +18,10 @@ __all__ = ["TableView"]
 
 
 class TableView(Facade[AioTableView]):
-    """Made by `Client.create_table_view`: the newest value of each key of a topic. May be used from any thread."""
+    """A table with the newest value of each key of a topic, created by `Client.create_table_view`.
+
+    Any number of threads may use it.
+    """
 
     def __init__(
         self, aio: AioTableView, thread: LoopThread, callbacks: DaemonThread, *, client: object
@@ -27,23 +30,23 @@ class TableView(Facade[AioTableView]):
         self._callbacks = callbacks
 
     def topic(self) -> str:
-        """The topic's full name."""
+        """Return the topic's full name."""
         return self.aio.topic()
 
     def get(self, key: str) -> Any | None:
-        """The newest value of a key, as the schema reads it; None when there is none."""
+        """Return the newest value of a key, decoded by the schema; None if there is none."""
         return self.aio.get(key)
 
     def for_each(self, callback: Callable[[str, Any], None]) -> None:
-        """Calls `callback(key, value)` for all there are now, on this thread."""
+        """Call `callback(key, value)` for each current key, on this thread."""
         require_callable("callback", callback)
         for key, value in self._thread.call(self._items):
             callback(key, value)
 
     def for_each_and_listen(self, callback: Callable[[str, Any], None]) -> None:
-        """As `for_each`, and again for every change from now on; value None = the key was taken out.
+        """Do the same as `for_each`, and call it again for every later change; value None = the key was removed.
 
-        Everything is called on a thread of the client's, one at a time.
+        All calls are made on the client's thread for callbacks, one at a time.
         """
         require_callable("callback", callback)
         submit = self._callbacks.submit
@@ -61,14 +64,14 @@ class TableView(Facade[AioTableView]):
         return key in self.aio
 
     def __iter__(self) -> Iterator[str]:
-        """The keys there are now."""
+        """Return the current keys. The table may change while you iterate."""
         return iter([key for key, _ in self._thread.call(self._items)])
 
     def __len__(self) -> int:
         return len(self.aio)
 
     def close(self) -> None:
-        """Stop following; the table stays readable as it is. May be called twice."""
+        """Stop following the topic. The table stays readable as it is. Safe to repeat."""
         self._thread.run_unless_stopped(self.aio.close)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Messages taken from a consumer's queue a few at a time: waking the loop for each would cost more than the rest."""
+"""Messages taken from a consumer's queue several at a time, because waking the event loop for each one is expensive."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["TakenAhead"]
 
 
 class TakenAhead:
-    """What was taken and is not handed to the application yet, first in first out. May be used from any thread.
+    """Messages that were taken from the queue and not yet returned, in order. Any thread may use it.
 
-    Those of a lost connection are passed over: they come again.
+    It skips messages of a lost connection, because the broker delivers them again.
     """
 
     def __init__(self) -> None:
@@ -25,10 +25,10 @@ class TakenAhead:
         return bool(self._messages)
 
     def next(self) -> Message | None:
-        """The first message, None when there is none.
+        """Remove and return the first message, or return None if there is none.
 
-        Broken off by an exception thrown into the thread (KeyboardInterrupt) it leaves the message here: Python throws
-        it between a call and what follows, and after the last call inside the `try` there is only the `return`.
+        If an exception such as KeyboardInterrupt is thrown into the thread, the message stays here. Python throws it
+        after a call, and after the last call inside the `try` only the `return` follows.
         """
         message: Message | None = None
         try:
@@ -46,11 +46,11 @@ class TakenAhead:
             raise
 
     def add(self, messages: Iterable[Message]) -> None:
-        """More, behind the others."""
+        """Add messages at the end."""
         self._messages.extend(messages)
 
     def clear(self) -> list[Message]:
-        """Empties it; what was there."""
+        """Remove and return all messages."""
         with self._guard:
             found = list(self._messages)
             self._messages.clear()

@@ -1,4 +1,4 @@
-"""How a thread waits for what happens on the event loop's thread."""
+"""Wait on one thread for the outcome of a call on the event loop's thread."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ T = TypeVar("T")
 class Waiter(Generic[T]):
     """One outcome, given on one thread and taken on another, exactly once.
 
-    A wait may be broken off by KeyboardInterrupt, or by any exception thrown into the waiting thread. What is given
-    then, before or after, goes to `unclaimed` instead of being lost.
+    KeyboardInterrupt, or any exception thrown into the waiting thread, may interrupt the wait. A value given before or
+    after that is not lost: `unclaimed` gets it.
     """
 
     __slots__ = ("_error", "_guard", "_is_abandoned", "_is_given", "_ready", "_unclaimed", "_value")
 
     def __init__(self, unclaimed: Callable[[T], None] | None = None) -> None:
-        self._ready = threading.Lock()  # held until there is an outcome; half the price of an Event
+        self._ready = threading.Lock()  # locked until there is an outcome; twice as fast as an Event
         self._ready.acquire()
         self._guard = threading.Lock()
         self._unclaimed = unclaimed
@@ -31,7 +31,7 @@ class Waiter(Generic[T]):
         self._error: BaseException | None = None
 
     def give(self, value: T) -> None:
-        """The call returned."""
+        """Set the value that the call returned."""
         with self._guard:
             is_abandoned = self._is_abandoned
             self._is_given, self._value = True, value
@@ -41,15 +41,15 @@ class Waiter(Generic[T]):
             self._unclaimed(value)
 
     def fail(self, error: BaseException) -> None:
-        """The call raised."""
+        """Set the error that the call raised."""
         self._error = error
         self._ready.release()
 
     def wait(self) -> T:
-        """The value given. Raises the error given.
+        """Wait for the outcome. Return the value or raise the error.
 
-        Between the end of the wait and the return there is no point at which Python delivers a signal: whatever breaks
-        the wait off does so inside the `try`.
+        Python delivers no signal between the end of the wait and the return, so an interrupt is always raised inside
+        the `try`.
         """
         try:
             self._ready.acquire()
@@ -61,7 +61,7 @@ class Waiter(Generic[T]):
         raise self._error
 
     def abandon(self) -> None:
-        """Nobody waits any more."""
+        """Give up the wait: pass a value that is given already, or later, to `unclaimed`. Safe to repeat."""
         with self._guard:
             if self._is_abandoned:
                 return

@@ -27,7 +27,7 @@ LEAST_BYTES: Final = _STAMP.size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What is published and consumed."""
+    """The messages that a measurement publishes and consumes."""
 
     topic: str
     messages: int
@@ -36,7 +36,7 @@ class Load:
     compression: CompressionType
     is_batched: bool
     rate: int  # messages a second while latency is measured
-    latency_s: float  # how long that is; 0 = not at all
+    latency_s: float  # how long latency is measured; 0 = not at all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class Latency:
 
 
 async def measure_throughput(client: Client, load: Load) -> Throughput:
-    """Publish and consume all messages. Raises VelaError."""
+    """Publish and consume all messages. Raises VelaError if the client fails."""
     payload = bytes(load.size_bytes)
     async with (
         await _consumer(client, load, "throughput") as consumer,
@@ -83,7 +83,7 @@ async def measure_throughput(client: Client, load: Load) -> Throughput:
 
 
 async def measure_latency(client: Client, load: Load) -> Latency:
-    """Publish at the load's rate and time each message. Raises VelaError."""
+    """Publish at the load's rate and time each message. Raises VelaError if the client fails."""
     count = max(1, int(load.rate * load.latency_s))
     padding = bytes(load.size_bytes - LEAST_BYTES)
     published: list[float] = []

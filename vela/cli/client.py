@@ -33,7 +33,7 @@ _WEBSOCKETS: Final = {"http": "ws", "https": "wss"}  # VELA_URL may be the one t
 
 
 def run_with_client(topic: str, work: Callable[[Client], Awaitable[R]]) -> R:
-    """Run `work` with a client that reaches the broker. Raises CliError.
+    """Run `work` with a client that reaches the broker, and return its result. Raises CliError if the client fails.
 
     Look up the topic once before that, so that a wrong address fails at once and not after all retries.
     """

@@ -1,4 +1,4 @@
-"""Names for the shell to complete, read from the console. After any error it completes nothing, quickly."""
+"""Names for the shell to complete, read from the console. After any error, completes nothing and ends quickly."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def topics_like(context: click.Context, incomplete: str) -> list[CompletionItem]
 
 
 def subscriptions_like(context: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Return the subscriptions that begin with `incomplete`, of the topic before it on the line."""
+    """Return the subscriptions that begin with `incomplete`, on the topic that precedes it on the line."""
     try:
         topic = full_name(str(context.params.get("topic") or ""))
     except ValueError:

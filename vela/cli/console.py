@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import SplitResult, urlsplit
@@ -79,9 +80,27 @@ class ConsoleApi:
         headers = {"If-None-Match": etag} if etag else {}
         return self._send("GET", path, params=asked, headers=headers)
 
+    def download(self, path: str, /, **query: str | int | None) -> Iterator[bytes]:
+        """Yield the pieces of a file while it comes."""
+        asked = {name: value for name, value in query.items() if value not in (None, "")}
+        with self._reached(), self._client.stream("GET", path, params=asked) as response:
+            if response.status_code >= 400 or "Content-Disposition" not in response.headers:
+                response.read()
+                self._read(response)
+                raise self._not_the_console(response)
+            yield from response.iter_bytes()
+
     def post(self, path: str, body: Mapping[str, Any]) -> Answer:
-        """Request a change."""
+        """Request a change, and return the answer."""
         return self._send("POST", path, json=dict(body))
+
+    def patch(self, path: str, body: Mapping[str, Any]) -> Answer:
+        """Change what the path names."""
+        return self._send("PATCH", path, json=dict(body))
+
+    def delete(self, path: str) -> Answer:
+        """Delete what the path names."""
+        return self._send("DELETE", path, json={})
 
     def rows(
         self, path: str, member: str, *, most: int, **query: str | int | bool | None
@@ -128,10 +147,17 @@ class ConsoleApi:
         return act
 
     def _send(self, method: str, path: str, **what: Any) -> Answer:
+        with self._reached():
+            response = self._client.request(method, path, **what)
+        return self._read(response)
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        """Raise CliError instead of httpx's errors."""
         import httpx
 
         try:
-            response = self._client.request(method, path, **what)
+            yield
         except httpx.ConnectError as error:
             raise CliError(
                 f"no console answers at {self._shown_url} ({_reason(error)}): start it, or set VELA_CONSOLE_URL or"
@@ -155,7 +181,6 @@ class ConsoleApi:
                 f"the request to the console at {self._shown_url} failed: {_reason(error)}{self._about_tls()}",
                 code="ConsoleAway",
             ) from error
-        return self._read(response)
 
     def _about_tls(self) -> str:
         """Return the end of an error that a wrong scheme may have caused."""
@@ -170,14 +195,18 @@ class ConsoleApi:
         kind = response.headers.get("Content-Type", "").partition(";")[0]
         body = _object(response) if kind in ("application/json", "application/problem+json") else None
         if body is None or (response.status_code >= 400 and kind != "application/problem+json"):
-            raise CliError(
-                f"the server at {self._shown_url} is not Vela's console ({response.status_code}"
-                f" {kind or 'without content'}): set VELA_CONSOLE_URL or --console-url to the console's port",
-                code="NotTheConsole",
-            )
+            raise self._not_the_console(response)
         if response.status_code >= 400:
             raise self._problem(response.status_code, body)
         return Answer(response.status_code, body, etag)
+
+    def _not_the_console(self, response: httpx.Response) -> CliError:
+        kind = response.headers.get("Content-Type", "").partition(";")[0]
+        return CliError(
+            f"the server at {self._shown_url} is not Vela's console ({response.status_code}"
+            f" {kind or 'without content'}): set VELA_CONSOLE_URL or --console-url to the console's port",
+            code="NotTheConsole",
+        )
 
     def _problem(self, status: int, body: JsonObject) -> CliError:
         text = _with_what_is_not_kept(str(body.get("detail", "the console gave no reason")), status == 404)

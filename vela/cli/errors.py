@@ -35,7 +35,7 @@ class CliError(click.ClickException):
         exit_code: Exit = Exit.FAILED,
         *,
         code: str = "",
-        as_json: bool | None = None,  # None: as the current command's options say
+        as_json: bool | None = None,  # None: as in the current command's options
         **more: Any,
     ) -> None:
         super().__init__(text)

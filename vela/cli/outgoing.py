@@ -1,4 +1,4 @@
-"""Where the messages of `vela produce` come from: arguments, lines, JSON lines, whole files."""
+"""The sources of messages for `vela produce`: arguments, lines, JSON lines, whole files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What to read, and how to cut it into messages."""
+    """The input to read, and how to cut it into messages."""
 
     arguments: tuple[str, ...]  # messages on the command line
     files: tuple[str, ...]  # "-" = standard input

@@ -1,4 +1,4 @@
-"""Parameter types of the command line: names that are checked, and that a shell completes from the console."""
+"""Parameter types of the command line: names, checked here and completed by a shell with the console's answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Topic(click.ParamType[str]):
 
 
 class _Name(click.ParamType[str]):
-    """A name. The broker checks further rules itself."""
+    """A name. The broker checks further rules."""
 
     def __init__(self, what: str) -> None:
         self.name = what

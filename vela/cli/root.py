@@ -74,6 +74,18 @@ COMMANDS = (
         section=_LOOK,
     ),
     Lazy(
+        name="consumers",
+        where=f"{_COMMANDS}.reading.clients:consumers",
+        summary="List the connected consumers of all topics, and what is wrong with each.",
+        section=_LOOK,
+    ),
+    Lazy(
+        name="producers",
+        where=f"{_COMMANDS}.reading.clients:producers",
+        summary="List the connected producers of all topics, and what is wrong with each.",
+        section=_LOOK,
+    ),
+    Lazy(
         name="reset",
         where=f"{_COMMANDS}.cursor_acts:reset",
         summary="Put a cursor at an exact place, forward or back.",
@@ -128,15 +140,27 @@ COMMANDS = (
         section=_ACT,
     ),
     Lazy(
+        name="dead-letter",
+        where=f"{_COMMANDS}.letters.dead_letter:dead_letter",
+        summary="Copy a message to the dead-letter topic, then acknowledge it for the subscription.",
+        section=_ACT,
+    ),
+    Lazy(
         name="redrive",
-        where=f"{_COMMANDS}.redrive:redrive",
+        where=f"{_COMMANDS}.letters.redrive:redrive",
         summary="Publish the messages of a dead-letter topic to the topics that they came from.",
         section=_ACT,
     ),
     Lazy(
         name="topics",
-        where=f"{_COMMANDS}.topics:topics",
+        where=f"{_COMMANDS}.topics.topics:topics",
         summary="List, show, create, grow, end, empty, unload and delete topics.",
+        section=_MANAGE,
+    ),
+    Lazy(
+        name="compact",
+        where=f"{_COMMANDS}.topics.compaction:compact",
+        summary="Keep the latest message of each key for readers of the compacted topic.",
         section=_MANAGE,
     ),
     Lazy(
@@ -147,20 +171,38 @@ COMMANDS = (
     ),
     Lazy(
         name="bookmarks",
-        where=f"{_COMMANDS}.bookmarks:bookmarks",
-        summary="List, create and delete named places of a topic.",
+        where=f"{_COMMANDS}.topics.bookmarks:bookmarks",
+        summary="List, create and delete named places in a topic.",
+        section=_MANAGE,
+    ),
+    Lazy(
+        name="namespaces",
+        where=f"{_COMMANDS}.topics.namespaces:namespaces",
+        summary="List, create and delete namespaces.",
         section=_MANAGE,
     ),
     Lazy(
         name="policies",
-        where=f"{_COMMANDS}.policies:policies",
+        where=f"{_COMMANDS}.topics.policies:policies",
         summary="Show and set policies of a namespace or a topic.",
         section=_MANAGE,
     ),
     Lazy(
         name="acts",
         where=f"{_COMMANDS}.acts:acts",
-        summary="List, show, plan, apply and undo acts.",
+        summary="List, export, show, plan, apply and undo acts.",
+        section=_MANAGE,
+    ),
+    Lazy(
+        name="pipeline",
+        where=f"{_COMMANDS}.pipeline:pipeline",
+        summary="Run, follow, cancel and schedule jobs over stored messages.",
+        section=_MANAGE,
+    ),
+    Lazy(
+        name="alerts",
+        where=f"{_COMMANDS}.alerts:alerts",
+        summary="List what fires; list, create, change, silence, test and delete alert rules.",
         section=_MANAGE,
     ),
     Lazy(

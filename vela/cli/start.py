@@ -27,7 +27,7 @@ class Start:
     id: tuple[int, int, int, int] | None = None  # partition, ledger, entry, index in the batch; -1 = none
 
     def target(self) -> MessageId | int:
-        """Return what the client library takes for a seek."""
+        """Return the argument for the client library's seek."""
         from vela.message import MessageId
 
         if self.time_ms is not None:
@@ -49,14 +49,18 @@ def _id_of(text: str) -> tuple[int, int, int, int] | None:
 
 
 class _MessageIdText(click.ParamType[str]):
-    """An id as acts take it, in whose form of three numbers the third would be a partition."""
+    """A message id for acts. In an act's form with three numbers, the third would be a partition."""
 
     name = "id"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         found = _id_of(value)
         if found is None:
-            self.fail(f"{value!r} is not a message id: write it as 12:4071, in a batch 12:4071:3", param, ctx)
+            self.fail(
+                f"{value!r} is not a message id: write it as 12:4071, or as 12:4071:3 inside a batch",
+                param,
+                ctx,
+            )
         partition, ledger, entry, index = found
         position = f"{ledger}:{entry}"
         return position if (partition, index) == (-1, -1) else f"{position}:{partition}:{index}"

@@ -29,22 +29,22 @@ def require_choice(name: str, value: object, choices: type[enum.Enum]) -> None:
     """Raise InvalidConfiguration unless the value is a member of the enum. The name of a member is not enough."""
     if not isinstance(value, choices):
         members = ", ".join(f"{choices.__name__}.{member.name}" for member in choices)
-        raise InvalidConfiguration(f"{name} is one of {members}, not {value!r}")
+        raise InvalidConfiguration(f"{name} must be one of {members}, not {value!r}")
 
 
 def require_callable(name: str, value: object) -> None:
     """Raise InvalidConfiguration unless the value is None or can be called."""
     if value is not None and not callable(value):
-        raise InvalidConfiguration(f"{name} is a function, not {value!r}")
+        raise InvalidConfiguration(f"{name} must be a function, not {value!r}")
 
 
 def is_coroutine_function(function: object) -> bool:
-    """Whether a call returns a coroutine. This includes objects whose `__call__` is a coroutine function."""
+    """Return whether a call returns a coroutine. This includes objects whose `__call__` is a coroutine function."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def require_plain_function(name: str, value: object) -> None:
-    """Like `require_callable`, and refuse a coroutine function too: no event loop of the application would run it."""
+    """Do the same as `require_callable`, and refuse a coroutine function too: no event loop would run it."""
     require_callable(name, value)
     if is_coroutine_function(value):
         raise InvalidConfiguration(f"{name} is a coroutine function: that needs vela.aio")
@@ -54,13 +54,13 @@ def require_kind(name: str, value: object, *kinds: type) -> None:
     """Raise InvalidConfiguration unless the value is None or an instance of one of these."""
     if value is not None and not isinstance(value, kinds):
         wanted = " or ".join(f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in kinds)
-        raise InvalidConfiguration(f"{name} is a {wanted.replace('builtins.', '')}, not {value!r}")
+        raise InvalidConfiguration(f"{name} must be a {wanted.replace('builtins.', '')}, not {value!r}")
 
 
 def require_methods(name: str, value: object, *methods: str) -> None:
     """Raise InvalidConfiguration unless the value is None or has these methods."""
     if value is not None and not all(callable(getattr(value, method, None)) for method in methods):
-        raise InvalidConfiguration(f"{name} is an object with {' and '.join(methods)}, not {value!r}")
+        raise InvalidConfiguration(f"{name} must be an object with {' and '.join(methods)}, not {value!r}")
 
 
 def require_text(name: str, value: object) -> None:
@@ -68,7 +68,7 @@ def require_text(name: str, value: object) -> None:
     if value is None:
         return
     if not isinstance(value, str):
-        raise InvalidConfiguration(f"{name} is a string, not {value!r}")
+        raise InvalidConfiguration(f"{name} must be a string, not {value!r}")
     if not value.isascii():
         try:
             value.encode()
@@ -79,10 +79,10 @@ def require_text(name: str, value: object) -> None:
 def require_strings(name: str, value: object) -> None:
     """Raise InvalidConfiguration unless the value is a mapping of strings to strings."""
     if not isinstance(value, Mapping):
-        raise InvalidConfiguration(f"{name} is a dictionary of strings, not {value!r}")
+        raise InvalidConfiguration(f"{name} must be a dictionary of strings, not {value!r}")
     for key, each in value.items():
         if not isinstance(key, str) or not isinstance(each, str):
-            raise InvalidConfiguration(f"{name} are strings, not {key!r}: {each!r}")
+            raise InvalidConfiguration(f"{name} must map strings to strings, not {key!r}: {each!r}")
         require_text(name, key)
         require_text(name, each)
 
@@ -90,18 +90,18 @@ def require_strings(name: str, value: object) -> None:
 def require_numbers(name: str, value: object) -> None:
     """Raise InvalidConfiguration unless the value maps strings to whole numbers from 0 to 2^64 - 1."""
     if not isinstance(value, Mapping):
-        raise InvalidConfiguration(f"{name} is a dictionary of names and whole numbers, not {value!r}")
+        raise InvalidConfiguration(f"{name} must be a dictionary of names and whole numbers, not {value!r}")
     for key, each in value.items():
         if not isinstance(key, str) or not isinstance(each, int) or not 0 <= each < 1 << 64:
             raise InvalidConfiguration(
-                f"{name} are names and whole numbers, 0 or more, not {key!r}: {each!r}"
+                f"{name} must map names to whole numbers, 0 or more, not {key!r}: {each!r}"
             )
 
 
 def require_whole(name: str, value: object, *, least: int = 0) -> None:
     """Raise InvalidConfiguration unless the value is a whole number that is large enough."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidConfiguration(f"{name} is a whole number, at least {least}, not {value!r}")
+        raise InvalidConfiguration(f"{name} must be a whole number, at least {least}, not {value!r}")
 
 
 def require_number(name: str, value: object, *, least: float | None = 0) -> None:
@@ -109,17 +109,17 @@ def require_number(name: str, value: object, *, least: float | None = 0) -> None
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
     if not (number > 0 if least is None else number >= least):
         wanted = "above 0" if least is None else f"at least {least:g}"
-        raise InvalidConfiguration(f"{name} is a number, {wanted}, not {value!r}")
+        raise InvalidConfiguration(f"{name} must be a number, {wanted}, not {value!r}")
 
 
 def milliseconds(name: str, value: object) -> float:
     """Check a duration of any length. Raises InvalidConfiguration if it is not one."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidConfiguration(f"{name} is a number of milliseconds, not {value!r}")
+        raise InvalidConfiguration(f"{name} must be a number of milliseconds, not {value!r}")
     try:
         time_ms = float(value)
     except OverflowError:
-        raise InvalidConfiguration(f"{name} is more than can be waited for: leave it out") from None
+        raise InvalidConfiguration(f"{name} is too long a time: leave it out") from None
     if math.isnan(time_ms):
-        raise InvalidConfiguration(f"{name} is a number of milliseconds, not {value!r}")
+        raise InvalidConfiguration(f"{name} must be a number of milliseconds, not {value!r}")
     return time_ms

@@ -1,4 +1,4 @@
-"""How far a new connection came, and what came in place of the handshake, in words."""
+"""Describe how far a new connection got, and data that is not the expected handshake."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ __all__ = ["FirstWords", "begins_a_frame", "speaks_something_else"]
 
 _SHOWN_BYTES: Final = 32
 _TLS_RECORDS: Final = (b"\x15\x03", b"\x16\x03")  # an alert, a handshake; and the protocol's major version
-_FRAME: Final = b"\0"  # of the binary protocol: a frame's size begins so
+_FRAME: Final = b"\0"  # first byte of a frame of the binary protocol: its size
 
 
 def begins_a_frame(first: bytes) -> bool:
-    """Whether these may be the first bytes of the binary protocol. False if there are none."""
+    """Return whether these may be the first bytes of the binary protocol. False if there are none."""
     return first.startswith(_FRAME)
 
 
@@ -36,15 +36,15 @@ class FirstWords:
 
     def __init__(self, url: str) -> None:
         self.is_reached = False
-        """Somebody took the connection."""
+        """A server has accepted the connection."""
         self.is_answered = False
-        """Something came, of this protocol or another."""
+        """Data has arrived, of this protocol or another."""
         self._url = url
         self._with_tls = ", TLS included" if url.startswith(("pulsar+ssl:", "wss:")) else ""
         self._first = b""
 
     def begin_a_frame(self, data: bytes) -> bool:
-        """Take the next bytes. Return False if they cannot be a frame, whatever follows."""
+        """Take the next bytes. Return False if they cannot begin a frame."""
         self.is_answered = True
         self._first += data[: _SHOWN_BYTES - len(self._first)]
         return not self._first or begins_a_frame(self._first)
@@ -56,14 +56,14 @@ class FirstWords:
 
     @property
     def standing(self) -> str:
-        """Return how far the connection came."""
+        """Return how far the connection got."""
         if not self.is_reached:
             return f"the connection to {self._url} is not made yet{self._with_tls}"
         return f"{self._url} {self.progress}"
 
     @property
     def progress(self) -> str:
-        """Return what a peer that was reached did; otherwise like `standing`."""
+        """Return what a server that was reached did, else the same as `standing`."""
         if not self.is_answered:
             return "took the connection and did not answer, is the port right?"
         if not self._first:

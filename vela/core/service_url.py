@@ -49,13 +49,13 @@ class ServiceUrl:
 
 
 def parse_service_url(text: str, *, use_tls: bool = False) -> ServiceUrl:
-    """Reads scheme://host[:port][,host[:port]…][/path].
+    """Read scheme://host[:port][,host[:port]…][/path].
 
-    The path is for WebSocket URLs behind a reverse proxy; /ws/binary is added to it. `use_tls` encrypts where
-    the scheme does not. Raises InvalidUrl.
+    The path is for WebSocket URLs behind a reverse proxy; /ws/binary is added to it. `use_tls` encrypts even if
+    the scheme does not say so. Raises InvalidUrl.
     """
     if not isinstance(text, str):
-        raise InvalidUrl(f"a service URL is a string, not {text!r}: {_EXAMPLES}")
+        raise InvalidUrl(f"service_url must be a string, not {text!r}: {_EXAMPLES}")
     scheme, separator, rest = text.strip().partition("://")
     if not separator or scheme.lower() not in _SCHEMES:
         raise InvalidUrl(f"{text!r} is not a service URL: {_EXAMPLES}")

@@ -40,7 +40,7 @@ def partition_index(topic: str) -> int:
 
 def _parse(topic: str) -> TopicName:
     if not isinstance(topic, str):
-        raise InvalidConfiguration(f"a topic's name is a string, such as 'orders', not {topic!r}")
+        raise InvalidConfiguration(f"a topic's name must be a string, such as 'orders', not {topic!r}")
     try:
         return TopicName.parse(topic)
     except NotATopicName as error:

@@ -1,4 +1,4 @@
-"""Which topics a pattern matches, and how that has changed since the last look."""
+"""Find the topics that match a pattern, and the changes since the last look."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _LITERAL: Final = re.compile(r"[^/\\^$.|?*+()\[\]{}]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicChanges:
-    """Full names, without partitions."""
+    """New and deleted topics: full names, without partitions."""
 
     added: frozenset[str]
     removed: frozenset[str]
 
 
 class TopicPattern:
-    """A regular expression over whole names of topics of one namespace, the domain aside.
+    """A regular expression for whole topic names of one namespace. It ignores the domain.
 
-    "orders-.*", "tenant/namespace/orders-.*" and "persistent://tenant/namespace/orders-.*": tenant and namespace are
-    written out, they are not patterns.
+    Examples: "orders-.*", "tenant/namespace/orders-.*" and "persistent://tenant/namespace/orders-.*". Tenant and
+    namespace are names, not patterns.
     """
 
     def __init__(self, pattern: str | re.Pattern[str]) -> None:

@@ -1,4 +1,4 @@
-"""What a received message was encrypted with, for an application that decrypts by itself."""
+"""How a received message was encrypted, for applications that decrypt messages themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class EncryptionKey:
 
     key: str  # the recipient key's name
     value: bytes  # the data key, encrypted with the recipient's public key
-    metadata: dict[str, str]  # what the producer's key reader gave along
+    metadata: dict[str, str]  # the metadata that the producer's key reader returned
 
 
 class EncryptionContext:
@@ -55,31 +55,31 @@ class EncryptionContext:
         self._failed = failed
 
     def keys(self) -> list[EncryptionKey]:
-        """One copy of the data key for each recipient."""
+        """Return the data key, encrypted for each recipient."""
         return list(self._keys)
 
     def param(self) -> bytes:
-        """The initialisation vector."""
+        """Return the initialisation vector."""
         return self._param
 
     def algorithm(self) -> str:
-        """The cipher's name as the producer wrote it; often empty."""
+        """Return the cipher's name from the producer; often empty."""
         return self._algorithm
 
     def compression_type(self) -> CompressionType:
-        """How the payload was compressed before it was encrypted."""
+        """Return how the payload was compressed before it was encrypted."""
         return self._compression
 
     def uncompressed_message_size(self) -> int:
-        """Bytes of the payload before compression, 0 when it was not compressed."""
+        """Return the size of the payload before compression in bytes; 0 if it was not compressed."""
         return self._uncompressed_bytes
 
     def batch_size(self) -> int:
-        """Messages in the batch, -1 when it is not a batch."""
+        """Return the number of messages in the batch; -1 if it is not a batch."""
         return self._batch_size
 
     def is_decryption_failed(self) -> bool:
-        """Whether the payload handed over is still encrypted, for want of the right key."""
+        """Return whether the message's payload is still encrypted, because the right key is missing."""
         return self._failed
 
     def __repr__(self) -> str:
@@ -90,7 +90,7 @@ class EncryptionContext:
 
 
 def context_of(metadata: MessageMetadata, *, failed: bool) -> EncryptionContext | None:
-    """Of an entry's metadata; None when its payload was not encrypted."""
+    """Return the context from an entry's metadata, or None if its payload was not encrypted."""
     if not metadata.encryption_keys:
         return None
     return EncryptionContext(

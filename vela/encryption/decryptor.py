@@ -1,4 +1,4 @@
-"""Payloads decrypted by a consumer."""
+"""Decrypt payloads for a consumer."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["Decryptor"]
 
 _DATA_KEYS_KEPT: Final = (
-    1000  # one for each producer and four hours; unwrapping one takes about a millisecond
+    1000  # a producer makes a new one every four hours; unwrapping one takes about a millisecond
 )
 _AES_KEY_BYTES: Final = (16, 24, 32)
 
 
 class Decryptor:
-    """Decrypts what one consumer receives. Knows the data keys it has met, so that most entries cost no RSA."""
+    """Decrypts the entries of one consumer. It remembers data keys, so that most entries need no RSA operation."""
 
     def __init__(self, key_reader: AbstractCryptoKeyReader) -> None:
         """Raises InvalidConfiguration without the extra `vela[encryption]`."""
@@ -35,12 +35,12 @@ class Decryptor:
             raise InvalidConfiguration("decryption needs cryptography: install vela[encryption]") from None
         self._cipher_of, self._invalid_tag, self._unwrap = AESGCM, InvalidTag, rsa.unwrap
         self._reader = key_reader
-        self._ciphers: OrderedDict[bytes, AESGCM] = OrderedDict()  # by encrypted data key, latest used last
+        self._ciphers: OrderedDict[bytes, AESGCM] = OrderedDict()  # by encrypted key, most recently used last
 
     def decrypt(self, metadata: MessageMetadata, payload: bytes) -> bytes:
-        """The payload as it was before `Encryptor.encrypt`; the metadata is left as it is.
+        """Return the decrypted payload. The metadata stays unchanged.
 
-        Tries the copies of the data key in turn. Raises CryptoError, with the last reason, when none serves.
+        Tries each copy of the data key. If none works, raises CryptoError with the last copy's error.
         """
         vector = metadata.encryption_param
         if len(vector) != IV_BYTES:
@@ -53,7 +53,7 @@ class Decryptor:
                 reason = error
             except self._invalid_tag:
                 reason = CryptoError(
-                    "the payload was changed, or was encrypted with another key than it names"
+                    "the payload was changed, or was encrypted with a key other than the one it names"
                 )
         raise reason or CryptoError("it names no key")
 

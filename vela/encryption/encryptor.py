@@ -1,4 +1,4 @@
-"""Payloads encrypted by a producer.
+"""Encrypt payloads for a producer.
 
 A random data key (AES-256, GCM) is encrypted for each recipient. Every entry carries these copies and its own
 initialisation vector, so that it can be read alone. Apache's clients do the same.
@@ -20,11 +20,11 @@ __all__ = ["IV_BYTES", "Encryptor"]
 IV_BYTES: Final = 12
 _DATA_KEY_BYTES: Final = 32
 _DATA_KEY_LIFE_S: Final = 4 * 3600.0
-"""As in Apache's clients. With random vectors a key is good for 2^32 entries: 298,000 a second for so long."""
+"""The same as in Apache's clients. With random vectors a key is safe for 2^32 entries, so for 298,000 a second."""
 
 
 class Encryptor:
-    """Encrypts what one producer sends."""
+    """Encrypts the payloads of one producer."""
 
     def __init__(
         self,
@@ -33,10 +33,10 @@ class Encryptor:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`key_names`: one for each recipient. `clock`: seconds that never go back.
+        """`key_names`: one for each recipient. `clock` returns seconds, which never go back.
 
-        Raises InvalidConfiguration without names or without the extra `vela[encryption]`, and CryptoError when a public
-        key cannot be had.
+        Raises InvalidConfiguration without names or without the extra `vela[encryption]`, and CryptoError if a public
+        key cannot be read.
         """
         if not key_names:
             raise InvalidConfiguration("a producer that encrypts needs the name of a key: encryption_key=…")
@@ -53,7 +53,7 @@ class Encryptor:
         self._renew()
 
     def _renew(self) -> None:
-        """Another data key, for the recipients' keys as they are now."""
+        """Create a new data key, encrypted with the recipients' current keys."""
         data_key = os.urandom(_DATA_KEY_BYTES)
         wrapped = []
         for name in self._key_names:
@@ -70,9 +70,9 @@ class Encryptor:
         self._renew_at_s = self._clock() + _DATA_KEY_LIFE_S
 
     def encrypt(self, metadata: MessageMetadata, payload: bytes) -> bytes:
-        """The payload, encrypted, 16 bytes longer; keys and vector are written into the metadata.
+        """Return the encrypted payload, 16 bytes longer, and write keys and vector into the metadata.
 
-        Raises CryptoError when a key is due for renewal and cannot be had.
+        Raises CryptoError if the data key must be renewed and a public key cannot be read.
         """
         if self._clock() >= self._renew_at_s:
             self._renew()

@@ -1,4 +1,4 @@
-"""Where the recipients' keys come from."""
+"""Read the keys of recipients."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ __all__ = ["AbstractCryptoKeyReader", "CryptoKeyReader", "EncryptionKeyInfo"]
 
 @dataclass(frozen=True, slots=True)
 class EncryptionKeyInfo:
-    """A key, and what its reader wants to have sent along with messages."""
+    """A key, and metadata that its reader wants to send with messages."""
 
     key: bytes  # PEM of an RSA key
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 class AbstractCryptoKeyReader(ABC):
-    """Finds keys by name: subclass it for keys that are not files.
+    """Finds keys by name. Subclass it for keys that are not in files.
 
-    Called when a producer is made and every four hours, and by consumers for each data key that they have not met: not
-    once a message. It runs on the client's event loop, so it must not wait for the network; keep such keys at hand.
+    A producer calls it when it is created and every four hours, a consumer for each new data key, so not for each
+    message. It runs on the client's event loop, so it must not wait for the network: load such keys before.
     """
 
     @abstractmethod
     def get_public_key(self, key_name: str, metadata: Mapping[str, str]) -> EncryptionKeyInfo:
-        """The key to encrypt for `key_name` with. Raises CryptoError when there is none."""
+        """Return the key with which to encrypt for `key_name`. Raises CryptoError if there is none."""
 
     @abstractmethod
     def get_private_key(self, key_name: str, metadata: Mapping[str, str]) -> EncryptionKeyInfo:
-        """The key to decrypt with; `metadata` is what the public key's reader gave. Raises CryptoError."""
+        """Return the key with which to decrypt. `metadata` comes from the public key's reader. Raises CryptoError."""
 
 
 class CryptoKeyReader(AbstractCryptoKeyReader):
-    """One pair of keys in two PEM files, used for every key name, as in Apache's Python client."""
+    """Reads a pair of keys from two PEM files, for any key name, as in Apache's Python client."""
 
     def __init__(self, public_key_path: str, private_key_path: str) -> None:
-        """A producer reads only the first, a consumer only the second; the other may be "".
+        """A producer reads only the public key, a consumer only the private one. The other path may be "".
 
-        Raises InvalidConfiguration for arguments that are no paths.
+        Raises InvalidConfiguration if an argument is not a path.
         """
         if not isinstance(public_key_path, str) or not isinstance(private_key_path, str):
             raise InvalidConfiguration("CryptoKeyReader takes two paths, of a public and a private key")
@@ -50,11 +50,11 @@ class CryptoKeyReader(AbstractCryptoKeyReader):
         self._private_key_path = private_key_path
 
     def get_public_key(self, key_name: str, metadata: Mapping[str, str]) -> EncryptionKeyInfo:
-        """The public file. Raises CryptoError when it cannot be read."""
+        """Return the public key. Raises CryptoError if the file cannot be read."""
         return _from_file(self._public_key_path, key_name, "public")
 
     def get_private_key(self, key_name: str, metadata: Mapping[str, str]) -> EncryptionKeyInfo:
-        """The private file. Raises CryptoError when it cannot be read."""
+        """Return the private key. Raises CryptoError if the file cannot be read."""
         return _from_file(self._private_key_path, key_name, "private")
 
 

@@ -1,4 +1,4 @@
-"""Wrapping of data keys for their recipients: RSA with OAEP and SHA-1, what Apache's clients use."""
+"""Encrypt data keys for recipients with RSA, OAEP and SHA-1, as Apache's clients do."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from vela.errors import CryptoError
 
 __all__ = ["unwrap", "wrap"]
 
-# OAEP's security does not rest on the hash's resistance to collisions; another hash would be read by nobody.
+# OAEP does not need a hash that resists collisions, and other clients could not read another hash.
 _PADDING = OAEP(mgf=MGF1(algorithm=SHA1()), algorithm=SHA1(), label=None)  # noqa: S303
 
 
 def wrap(data_key: bytes, public_pem: bytes, key_name: str) -> bytes:
-    """The data key, encrypted for the owner of the key. Raises CryptoError."""
+    """Return the data key, encrypted for the owner of the public key. Raises CryptoError."""
     try:
         key = load_pem_public_key(public_pem)
     except (ValueError, UnsupportedAlgorithm):
@@ -28,7 +28,7 @@ def wrap(data_key: bytes, public_pem: bytes, key_name: str) -> bytes:
 
 
 def unwrap(wrapped: bytes, private_pem: bytes, key_name: str) -> bytes:
-    """The data key. Raises CryptoError when the key is not one, or not the recipient's."""
+    """Return the decrypted data key. Raises CryptoError if the private key is invalid or not the recipient's."""
     try:
         key = load_pem_private_key(private_pem, password=None)
     except (TypeError, ValueError, UnsupportedAlgorithm):

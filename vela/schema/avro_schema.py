@@ -1,4 +1,4 @@
-"""Records as Avro, read with the version of the schema that they were written with.
+"""Encode records as Avro, and decode them with the schema version of the writer.
 
 Needs the extra `vela[avro]`.
 """
@@ -26,9 +26,9 @@ _logger = logging.getLogger(__name__)
 
 
 class AvroSchema(Schema[R]):
-    """Records of one class, or dictionaries, in Avro's binary form without a header.
+    """A schema for records of one class, or dictionaries, in Avro's binary form without a header.
 
-    The reader needs to know which definition a payload was written with: consumers fetch it once a version
+    A reader needs the definition with which a payload was written. Consumers fetch it once for each version
     (`wants_version`, `add_version`).
     """
 
@@ -37,9 +37,9 @@ class AvroSchema(Schema[R]):
     def __init__(
         self, record_cls: type[R] | None, schema_definition: Mapping[str, Any] | None = None
     ) -> None:
-        """`record_cls`: what values are. None: they are dictionaries, described by `schema_definition`.
+        """`record_cls`: the class of the values; None = dictionaries, which `schema_definition` describes.
 
-        Raises InvalidConfiguration when both are missing, or when fastavro is not installed.
+        Raises InvalidConfiguration if both are missing, or fastavro is not installed.
         """
         try:
             import fastavro
@@ -60,7 +60,7 @@ class AvroSchema(Schema[R]):
         self._writers: dict[tuple[str, bytes], Any] = {}
 
     def encode(self, obj: R) -> bytes:
-        """Raises TypeError for another class, ValueError for values that the definition does not allow."""
+        """Encode a value. Raises TypeError for another class, and ValueError if the definition does not allow it."""
         self._validate_object_type(obj)
         plain = obj if self._field is None else self._field.to_plain(obj, avro=True)
         if not isinstance(plain, Mapping):
@@ -72,25 +72,25 @@ class AvroSchema(Schema[R]):
         return buffer.getvalue()
 
     def decode(self, data: bytes) -> R:
-        """Reads what was written with this same definition."""
+        """Decode a payload that was written with this definition."""
         return self._decode(data, None)
 
     def decode_message(self, msg: Message) -> R:
-        """Reads with the definition of the message's version; with its own when the broker did not know that one."""
+        """Decode with the definition of the message's version, or with this one if the broker has no such version."""
         return self._decode(
             msg.data(), self._writers.get((_base_topic(msg.topic_name()), msg.schema_version()))
         )
 
     def wants_version(self, topic: str, version: bytes) -> bool:
-        """Whether messages of this version cannot be read before `add_version`."""
+        """Return whether messages of this version need `add_version` first."""
         return bool(version) and (_base_topic(topic), version) not in self._writers
 
     def add_version(self, topic: str, version: bytes, info: SchemaInfo | None) -> None:
-        """The definition of a version, as the broker has it; None: the broker has none, its own definition is used."""
+        """Set the broker's definition of a version; None = the broker has none, so use this schema's."""
         writer = None
         if info is not None and info.schema_type is SchemaType.AVRO:
             definition = json.loads(info.definition)
-            # Avro resolves records of one name only; the producer's class may have another.
+            # Avro resolves only records of the same name, but the producer's class may have another.
             if isinstance(definition, dict) and definition.get("type") == "record":
                 definition["name"] = self._definition.get("name")
                 definition.pop("namespace", None)
@@ -110,6 +110,6 @@ class AvroSchema(Schema[R]):
 
 
 def _base_topic(topic: str) -> str:
-    """The partitioned topic of a partition: versions are the whole topic's."""
+    """Return the topic of a partition, because all partitions share the topic's versions."""
     base, marker, number = topic.rpartition("-partition-")
     return base if marker and number.isdecimal() else topic

@@ -1,4 +1,4 @@
-"""What a schema is: values to payloads and back, and the description of them that the broker keeps for the topic."""
+"""The base of schemas, which convert values to payloads and back and describe them to the broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class SchemaType(NamedNumber):
-    """The kinds of schemas, with the protocol's numbers. Below zero: never sent."""
+    """The kinds of schemas, with the protocol's numbers. Numbers below 0 are never sent."""
 
     BYTES = -1
     NONE = 0
@@ -40,15 +40,15 @@ class SchemaType(NamedNumber):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaInfo:
-    """A schema as the broker keeps it."""
+    """A schema as the broker stores it."""
 
     name: str
     schema_type: SchemaType
-    definition: bytes = b""  # of JSON and Avro: the Avro definition as JSON text
+    definition: bytes = b""  # for JSON and Avro, the Avro definition as JSON text
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def to_wire(self) -> WireSchema | None:
-        """As PRODUCER and SUBSCRIBE carry it; None for bytes, of which the broker is not told."""
+        """Return it for PRODUCER and SUBSCRIBE; None for bytes, which are not sent to the broker."""
         if self.schema_type < 0:
             return None
         return WireSchema(
@@ -57,7 +57,7 @@ class SchemaInfo:
 
     @classmethod
     def from_wire(cls, schema: WireSchema) -> SchemaInfo:
-        """As GET_SCHEMA's answer brings it. Raises ValueError for a kind of schema that is not known here."""
+        """Read it from the answer to GET_SCHEMA. Raises ValueError for an unknown kind of schema."""
         return cls(
             name=schema.name,
             schema_type=SchemaType(schema.type),
@@ -67,14 +67,13 @@ class SchemaInfo:
 
 
 class Schema(ABC, Generic[T]):
-    """How the values of a topic become payloads. Subclass it, with `encode` and `decode`, for one of your own.
+    """Converts the values of a topic to payloads and back. To write your own, subclass it with `encode` and `decode`.
 
-    A schema keeps nothing of the values it handled: it may serve any number of producers and consumers, and be used
-    from any thread.
+    A schema keeps no values, so several producers, consumers and threads may share it.
     """
 
     reads_versions: ClassVar[bool] = False
-    """Whether a message is read by the definition it was written with: `wants_version` and `add_version` count then."""
+    """Whether messages are decoded with the writer's definition, through `wants_version` and `add_version`."""
 
     def __init__(
         self,
@@ -83,36 +82,36 @@ class Schema(ABC, Generic[T]):
         schema_definition: Mapping[str, Any] | None,
         schema_name: str,
     ) -> None:
-        """`record_cls`: what `encode` takes. `schema_definition`: of JSON and Avro schemas, the Avro definition."""
+        """`record_cls`: the class that `encode` takes. `schema_definition`: for JSON and Avro, the Avro definition."""
         self._record_cls = record_cls
         self._schema_info = SchemaInfo(
             name=schema_name,
             schema_type=SchemaType(int(schema_type)),
-            # Spaced as Apache's Python client spaces it, "null" for no definition: the same bytes are the same version.
+            # Spaces and "null" as in Apache's Python client, because only equal bytes are the same version.
             definition=json.dumps(schema_definition, indent=1).encode(),
         )
 
     @abstractmethod
     def encode(self, obj: T) -> bytes:
-        """The payload. Raises TypeError for a value of another type."""
+        """Return the payload of a value. Raises TypeError for a value of another type."""
 
     @abstractmethod
     def decode(self, data: bytes) -> T:
-        """The value of a payload that was written with this same schema."""
+        """Return the value of a payload that was written with this schema."""
 
     def decode_message(self, msg: Message) -> T:
-        """The value of a message, which may have been written with an older version of the schema."""
+        """Return the value of a message, which may have been written with another version of the schema."""
         return self.decode(msg.data())
 
     def wants_version(self, topic: str, version: bytes) -> bool:
-        """Whether messages of this version cannot be read before `add_version`."""
+        """Return whether messages of this version need `add_version` first."""
         return False
 
     def add_version(self, topic: str, version: bytes, info: SchemaInfo | None) -> None:
-        """The definition of a version of the topic's schema, as the broker has it; None: it has none."""
+        """Set the broker's definition of a version; None = the broker has none."""
 
     def schema_info(self) -> SchemaInfo:
-        """What is sent to the broker."""
+        """Return the description for the broker."""
         return self._schema_info
 
     def _validate_object_type(self, obj: object) -> None:

@@ -1,7 +1,7 @@
 """The types that the fields of a record can have.
 
-Names, arguments and what the definition sent to the broker looks like are those of Apache's `pulsar.schema`: a topic's
-schema is the same whichever client made it.
+Names, arguments and the definitions sent to the broker are those of Apache's `pulsar.schema`, so a topic's schema is
+the same for both clients.
 """
 
 from __future__ import annotations
@@ -37,49 +37,49 @@ E = TypeVar("E", bound=enum.Enum)
 
 
 class Described(ABC):
-    """What may stand for a field in the body of a record: a field, or a record."""
+    """A field, or a record that is used as a field."""
 
     @abstractmethod
     def as_field(self) -> FieldType:
-        """The field it stands for."""
+        """Return it as a field."""
 
 
 class FieldType(Described):
-    """What a record knows of each of its fields."""
+    """The interface of the fields of a record."""
 
-    required: bool  # None is not a value
-    required_default: bool  # the default is part of the definition, so that readers of older messages have it
+    required: bool  # None is not allowed
+    required_default: bool  # the definition contains the default, for readers of older messages
 
     def __init__(self, *, required: bool, required_default: bool) -> None:
         self.required = required
         self.required_default = required_default
 
     def as_field(self) -> FieldType:
-        """Itself."""
+        """Return the field itself."""
         return self
 
     @abstractmethod
     def schema_info(self, defined_names: set[str]) -> Any:
-        """Its Avro definition; of a named type that is in `defined_names` already, only the name."""
+        """Return its Avro definition, or only the name of a type that is already in `defined_names`."""
 
     @abstractmethod
     def validate_type(self, name: str, val: Any) -> Any:
-        """`val` as it is kept. Raises TypeError for what the field `name` cannot hold."""
+        """Return `val` as the record stores it. Raises TypeError if the field `name` does not allow it."""
 
     @abstractmethod
     def default(self) -> Any:
-        """What None means."""
+        """Return the value that None stands for."""
 
     def left_out(self) -> Any:
-        """The value of a field that a record was not given."""
+        """Return the value of a field that was left out."""
         return self.default()
 
     def to_plain(self, val: Any, *, avro: bool) -> Any:
-        """A value of this type as dicts, lists, strings and numbers: for Avro, else for JSON."""
+        """Convert a value to dicts, lists, strings and numbers, for Avro or for JSON."""
         return val
 
     def from_plain(self, val: Any) -> Any:
-        """The inverse of `to_plain`."""
+        """Convert it back from the result of `to_plain`."""
         return val
 
 
@@ -98,7 +98,7 @@ class Field(FieldType, Generic[T]):
         if default is not None:
             self._default = self.validate_type("default", default)
 
-    if TYPE_CHECKING:  # a record's instance has the values, its class has the fields
+    if TYPE_CHECKING:  # instances of a record have values, its class has fields
 
         @overload
         def __get__(self, instance: None, owner: Any) -> Self: ...
@@ -108,15 +108,15 @@ class Field(FieldType, Generic[T]):
         def __set__(self, instance: object, value: T | None) -> None: ...
 
     def schema(self) -> Any:
-        """Its Avro definition, standing alone."""
+        """Return its Avro definition by itself."""
         return self.schema_info(set())
 
     def schema_info(self, defined_names: set[str]) -> Any:
-        """Its Avro definition."""
+        """Return its Avro definition."""
         return self.avro_type
 
     def validate_type(self, name: str, val: Any) -> Any:
-        """`val`, or the default for None. Raises TypeError."""
+        """Return `val`, or the default for None. Raises TypeError."""
         if val is None and not self.required:
             return self.default()
         if not isinstance(val, self.python_types):
@@ -125,7 +125,7 @@ class Field(FieldType, Generic[T]):
         return val
 
     def default(self) -> Any:
-        """The default given, else None."""
+        """Return the given default, else None."""
         return self._default
 
 
@@ -137,13 +137,13 @@ class Null(Field[None]):
 
 
 class Boolean(Field[bool]):
-    """True or False; False when nothing is given."""
+    """True or False; False by default."""
 
     avro_type = "boolean"
     python_types = (bool,)
 
     def default(self) -> bool:
-        """The default given, else False."""
+        """Return the given default, else False."""
         return bool(self._default)
 
 
@@ -176,29 +176,29 @@ class Double(Field[float]):
 
 
 class Bytes(Field[bytes]):
-    """Bytes. A str is taken in UTF-8. In JSON they travel as text, so that there they must be UTF-8."""
+    """Bytes. A str is encoded in UTF-8. In JSON they are text, so they must be valid UTF-8."""
 
     avro_type = "bytes"
     python_types = (bytes, str)
 
     def validate_type(self, name: str, val: Any) -> Any:
-        """`val` as bytes. Raises TypeError."""
+        """Return `val` as bytes. Raises TypeError."""
         val = super().validate_type(name, val)
         return val.encode() if isinstance(val, str) else val
 
     def to_plain(self, val: Any, *, avro: bool) -> Any:
-        """Text, for JSON."""
+        """Return text for JSON."""
         return val if avro or val is None else val.decode()
 
 
 class String(Field[str]):
-    """Text. Bytes are taken as UTF-8."""
+    """Text. Bytes are decoded as UTF-8."""
 
     avro_type = "string"
     python_types = (str, bytes)
 
     def validate_type(self, name: str, val: Any) -> Any:
-        """`val` as str. Raises TypeError."""
+        """Return `val` as str. Raises TypeError."""
         val = super().validate_type(name, val)
         return val.decode() if isinstance(val, bytes) else val
 
@@ -215,14 +215,14 @@ class CustomEnum(Field[E]):
         required: bool = False,
         required_default: bool = False,
     ) -> None:
-        """`enum_type` itself, as an attribute of a record, is short for a field of it without default."""
+        """In a record, `enum_type` itself is short for a field of this type without a default."""
         if not (isinstance(enum_type, type) and issubclass(enum_type, enum.Enum)):
             raise TypeError(f"{enum_type!r} is not an enumeration")
         self.enum_type = enum_type
         super().__init__(default, required, required_default)
 
     def schema_info(self, defined_names: set[str]) -> Any:
-        """Its Avro definition; the symbols are the members' names."""
+        """Return its Avro definition. The symbols are the members' names."""
         name = self.enum_type.__name__
         if name in defined_names:
             return name
@@ -230,7 +230,7 @@ class CustomEnum(Field[E]):
         return {"type": "enum", "name": name, "symbols": [member.name for member in self.enum_type]}
 
     def validate_type(self, name: str, val: Any) -> Any:
-        """`val` as a member. Raises TypeError."""
+        """Return `val` as a member. Raises TypeError."""
         if val is None and not self.required:
             return self.default()
         if isinstance(val, self.enum_type):
@@ -244,7 +244,7 @@ class CustomEnum(Field[E]):
             raise TypeError(f"field {name!r} takes one of {names}, not {val!r}") from None
 
     def to_plain(self, val: Any, *, avro: bool) -> Any:
-        """Its name in Avro, its value in JSON, as Apache's client has it."""
+        """Return its name for Avro and its value for JSON, as Apache's client does."""
         if val is None:
             return None
         return val.name if avro else val.value
@@ -268,24 +268,24 @@ class Array(Field[list[Any]]):
         super().__init__(default, required, required_default)
 
     def schema_info(self, defined_names: set[str]) -> Any:
-        """Its Avro definition."""
+        """Return its Avro definition."""
         return {"type": "array", "items": self.array_type.schema_info(defined_names)}
 
     def validate_type(self, name: str, val: Any) -> Any:
-        """`val`, its items looked at too. Raises TypeError."""
+        """Return `val` after checking its items. Raises TypeError."""
         val = super().validate_type(name, val)
         return val if val is None else [self.array_type.validate_type(f"{name}[]", item) for item in val]
 
     def default(self) -> Any:
-        """A copy of the default given: what a record does to its list is not seen by another's."""
+        """Return a copy of the default, so that records do not share a list."""
         return copy.copy(self._default)
 
     def to_plain(self, val: Any, *, avro: bool) -> Any:
-        """The items, each plain."""
+        """Convert the items."""
         return None if val is None else [self.array_type.to_plain(item, avro=avro) for item in val]
 
     def from_plain(self, val: Any) -> Any:
-        """The items, each as its type."""
+        """Convert the items back."""
         return [self.array_type.from_plain(item) for item in val] if isinstance(val, list) else val
 
 
@@ -307,11 +307,11 @@ class Map(Field[dict[str, Any]]):
         super().__init__(default, required, required_default)
 
     def schema_info(self, defined_names: set[str]) -> Any:
-        """Its Avro definition."""
+        """Return its Avro definition."""
         return {"type": "map", "values": self.value_type.schema_info(defined_names)}
 
     def validate_type(self, name: str, val: Any) -> Any:
-        """`val`, its keys and values looked at too. Raises TypeError."""
+        """Return `val` after checking its keys and values. Raises TypeError."""
         val = super().validate_type(name, val)
         if val is None:
             return None
@@ -321,24 +321,24 @@ class Map(Field[dict[str, Any]]):
         return {key: self.value_type.validate_type(f"{name}[{key!r}]", item) for key, item in val.items()}
 
     def default(self) -> Any:
-        """A copy of the default given: what a record does to its dictionary is not seen by another's."""
+        """Return a copy of the default, so that records do not share a dictionary."""
         return copy.copy(self._default)
 
     def to_plain(self, val: Any, *, avro: bool) -> Any:
-        """The values, each plain."""
+        """Convert the values."""
         if val is None:
             return None
         return {key: self.value_type.to_plain(item, avro=avro) for key, item in val.items()}
 
     def from_plain(self, val: Any) -> Any:
-        """The values, each as its type."""
+        """Convert the values back."""
         if not isinstance(val, Mapping):
             return val
         return {key: self.value_type.from_plain(item) for key, item in val.items()}
 
 
 def _member(value: object) -> FieldType:
-    """What an Array or a Map holds. Raises TypeError for a class: an instance is wanted."""
+    """Return the type of an Array's or Map's values. Raises TypeError for a class, because it needs an instance."""
     if not isinstance(value, Described):
         name = getattr(value, "__name__", repr(value))
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Records as JSON."""
+"""Encode records as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ R = TypeVar("R", bound=Record)
 
 
 class JsonSchema(Schema[R]):
-    """Records of one class, as JSON objects. Fields that a message lacks have their default, others are dropped."""
+    """A schema for records of one class as JSON objects. Missing fields get defaults, unknown ones are dropped."""
 
     def __init__(self, record_cls: type[R]) -> None:
         super().__init__(record_cls, SchemaType.JSON, definition_of(record_cls), "JSON")
@@ -22,13 +22,13 @@ class JsonSchema(Schema[R]):
         self._field = RecordField(record_cls)
 
     def encode(self, obj: R) -> bytes:
-        """Raises TypeError for another class, UnicodeDecodeError for bytes in a field that are not UTF-8."""
+        """Encode a record. Raises TypeError for another class, and UnicodeDecodeError for bytes that are not UTF-8."""
         self._validate_object_type(obj)
         plain = self._field.to_plain(obj, avro=False)
         return json.dumps(plain, separators=(",", ":"), ensure_ascii=False).encode()
 
     def decode(self, data: bytes) -> R:
-        """Raises ValueError for what is not a JSON object, TypeError for values that the fields do not hold."""
+        """Decode a record. Raises ValueError if it is not a JSON object, and TypeError for wrong values of fields."""
         values: Any = json.loads(data)
         if not isinstance(values, dict):
             raise ValueError(f"the payload is JSON, but {type(values).__name__} and not an object")

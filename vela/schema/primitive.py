@@ -1,4 +1,4 @@
-"""Schemas of plain values."""
+"""Schemas for plain values."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ __all__ = ["BytesSchema", "StringSchema"]
 
 
 class BytesSchema(Schema[bytes]):
-    """Payloads as they are. The broker is told of no schema."""
+    """Payloads as they are. The broker gets no schema."""
 
     def __init__(self) -> None:
         super().__init__(bytes, SchemaType.BYTES, None, "BYTES")
 
     def encode(self, obj: bytes) -> bytes:
-        """`obj` itself. Raises TypeError when it is not bytes."""
+        """Return `obj` itself. Raises TypeError if it is not bytes."""
         self._validate_object_type(obj)
         return obj
 
     def decode(self, data: bytes) -> bytes:
-        """`data` itself."""
+        """Return `data` itself."""
         return data
 
 
@@ -30,10 +30,10 @@ class StringSchema(Schema[str]):
         super().__init__(str, SchemaType.STRING, None, "STRING")
 
     def encode(self, obj: str) -> bytes:
-        """UTF-8. Raises TypeError when it is not a str."""
+        """Encode it in UTF-8. Raises TypeError if it is not a str."""
         self._validate_object_type(obj)
         return obj.encode("utf-8")
 
     def decode(self, data: bytes) -> str:
-        """Raises UnicodeDecodeError for bytes that are not UTF-8."""
+        """Decode UTF-8. Raises UnicodeDecodeError for other bytes."""
         return data.decode("utf-8")

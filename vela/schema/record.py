@@ -16,7 +16,7 @@ R = TypeVar("R", bound="Record")
 
 
 class RecordMeta(ABCMeta):
-    """Gathers the fields of a record class, those of its bases first."""
+    """Collects the fields of a record class, with those of its base classes first."""
 
     def __new__(
         metacls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any
@@ -30,7 +30,7 @@ class RecordMeta(ABCMeta):
             elif isinstance(value, RecordMeta):
                 fields[attribute] = RecordField(
                     cast("type[Record]", value)
-                )  # the class is short for a field without default
+                )  # the class itself is short for a field without a default
             elif isinstance(value, Described):
                 fields[attribute] = type(value).as_field(value)
         namespace["__record_fields__"] = fields
@@ -38,19 +38,19 @@ class RecordMeta(ABCMeta):
 
 
 class Record(Described, metaclass=RecordMeta):
-    """A value with named fields: subclass it and name them.
+    """A value with named fields. Subclass it and list the fields.
 
         class Order(Record):
             number = Long(required=True)
             lines = Array(String())
 
-    `Order(number=7)` makes one; assigning a value of another type raises TypeError, a name that is no field
-    AttributeError. As an attribute of another record, class or instance is a field: `Order(required=True)`.
+    `Order(number=7)` creates a value. Assigning a value of another type raises TypeError, and assigning an unknown name
+    AttributeError. In another record, the class or an instance is a field: `Order(required=True)`.
     """
 
     __record_fields__: ClassVar[dict[str, FieldType]] = {}
-    _avro_namespace: ClassVar[str | None] = None  # of the name in the Avro definition
-    _sorted_fields: ClassVar[bool] = False  # the definition lists the fields by name, not as written
+    _avro_namespace: ClassVar[str | None] = None  # namespace of its name in the Avro definition
+    _sorted_fields: ClassVar[bool] = False  # whether the definition sorts the fields by name
 
     def __init__(
         self,
@@ -59,10 +59,10 @@ class Record(Described, metaclass=RecordMeta):
         required: bool = False,
         **values: Any,
     ) -> None:
-        """`values`: one for each field; a field left out has its default, a record left out one of its own.
+        """`values`: one for each field. A missing field gets its default, a missing record a new record.
 
-        The first three arguments say what it is as a field of another record. Names that are no field are passed over:
-        a message may have been written by a newer program.
+        The first three arguments describe it as a field of another record. Unknown names are ignored, because a newer
+        program may have written the message.
         """
         as_field = {"default": default, "required_default": required_default, "required": required}
         for name in as_field.keys() & self.__record_fields__.keys():
@@ -72,11 +72,11 @@ class Record(Described, metaclass=RecordMeta):
 
     @classmethod
     def schema(cls) -> dict[str, Any]:
-        """The Avro definition."""
+        """Return the Avro definition."""
         return definition_of(cls)
 
     def as_field(self) -> FieldType:
-        """What it is as an attribute of another record."""
+        """Return it as a field of another record."""
         return RecordField(type(self), **self.__dict__.get("__as_field__", {}))
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -98,7 +98,7 @@ class Record(Described, metaclass=RecordMeta):
 
 
 class RecordField(FieldType):
-    """A record inside a record, an array or a map."""
+    """A field for a record inside a record, an array or a map."""
 
     def __init__(
         self,
@@ -112,11 +112,11 @@ class RecordField(FieldType):
         self._default = default
 
     def schema_info(self, defined_names: set[str]) -> Any:
-        """The Avro definition, or its name where it stands already."""
+        """Return the Avro definition, or only the name if it was defined before."""
         return _definition(self._record_cls, defined_names)
 
     def validate_type(self, name: str, val: Any) -> Any:
-        """`val`, when it is such a record. Raises TypeError."""
+        """Return `val` if it is such a record. Raises TypeError."""
         if val is None and not self.required:
             return self.default()
         if not isinstance(val, self._record_cls):
@@ -124,34 +124,34 @@ class RecordField(FieldType):
         return val
 
     def default(self) -> Any:
-        """A copy of the default given, else None."""
+        """Return a copy of the given default, else None."""
         return copy.deepcopy(self._default)
 
     def left_out(self) -> Any:
-        """A record of its own: of an order without an address, `order.address.street` can be assigned."""
+        """Return a new record, so that you can assign `order.address.street` to an order without an address."""
         return filled(self._record_cls, {})
 
     def to_plain(self, val: Any, *, avro: bool) -> Any:
-        """A dictionary of the fields."""
+        """Return a dictionary of the fields."""
         if val is None:
             return None
         own = val.__dict__
         return {name: field.to_plain(own[name], avro=avro) for name, field in val.__record_fields__.items()}
 
     def from_plain(self, val: Any) -> Any:
-        """A record of the dictionary's values."""
+        """Return a record with the dictionary's values."""
         return filled(self._record_cls, val) if isinstance(val, Mapping) else val
 
 
 def filled(record_cls: type[R], values: Mapping[str, Any]) -> R:
-    """A record of plain values, whatever its fields are called. Raises TypeError."""
+    """Return a record with plain values, for any names of fields. Raises TypeError."""
     record = record_cls.__new__(record_cls)
     _fill(record, values)
     return record
 
 
 def definition_of(record_cls: type[Record]) -> dict[str, Any]:
-    """The Avro definition of a record class, as Apache's client writes it."""
+    """Return the Avro definition of a record class, as Apache's client writes it."""
     definition: dict[str, Any] = _definition(record_cls, set())
     return definition
 
@@ -182,7 +182,7 @@ def _definition(record_cls: type[Record], defined_names: set[str]) -> Any:
 
 
 def _field_definition(name: str, field: FieldType, defined_names: set[str]) -> dict[str, Any]:
-    """One member of "fields", its keys in the order in which Apache's client writes them."""
+    """Return one member of "fields", with its keys in the order of Apache's client."""
     definition: dict[str, Any] = {"name": name}
     if field.required_default:
         definition["default"] = field.to_plain(field.default(), avro=True)

@@ -16,12 +16,12 @@ _WORD_BITS: Final = 64
 
 
 def full(messages: int) -> int:
-    """The ack set of an entry of `messages` messages, none of them acked."""
+    """Return the ack set of an entry of `messages` messages, none of them acked."""
     return (1 << messages) - 1
 
 
 def from_words(words: Sequence[int]) -> int | None:
-    """The bitset, or None for an empty field, which means the whole entry and not "all acked"."""
+    """Return the bitset, or None for an empty field, which means the whole entry and not "all acked"."""
     if not words:
         return None
     value = 0
@@ -31,7 +31,7 @@ def from_words(words: Sequence[int]) -> int | None:
 
 
 def to_words(ack_set: int) -> list[int]:
-    """The bitset as signed words, at least one, so that "all acked" is not taken for "whole entry"."""
+    """Return the bitset as signed words, at least one, so that "all acked" is not taken for "whole entry"."""
     words = [signed64(ack_set & UINT64_MASK)]
     while ack_set := ack_set >> _WORD_BITS:
         words.append(signed64(ack_set & UINT64_MASK))

@@ -24,7 +24,7 @@ def crc32c(data: bytes) -> int:
 
 
 def checksum_ok(entry: bytes) -> bool:
-    """True when the entry begins with the magic and its CRC is right. Never raises."""
+    """Return True when the entry begins with the magic and its CRC is right. Never raises."""
     if len(entry) < PREFIX_BYTES or entry[:2] != MAGIC:
         return False
     declared: int = _U32.unpack_from(entry, 2)[0]
@@ -32,7 +32,7 @@ def checksum_ok(entry: bytes) -> bool:
 
 
 def with_checksum(headers_and_payload: bytes) -> bytes:
-    """What a producer sent after its SEND command, as an entry.
+    """Return what a producer sent after its SEND command, as an entry.
 
     Unchanged if it carries a checksum, right or wrong; else magic and CRC are put in front, because clients
     take a MESSAGE without them for damaged.

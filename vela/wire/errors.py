@@ -16,6 +16,7 @@ __all__ = [
     "FrameTooLarge",
     "InvalidMessageId",
     "InvalidPull",
+    "InvalidQuantity",
     "InvalidTopicName",
     "LocalProtocolError",
     "MalformedCommand",
@@ -34,6 +35,10 @@ class WireError(Exception):
 
 class InvalidMessageId(WireError, ValueError):
     """Bytes, base64 or text that is not a message id."""
+
+
+class InvalidQuantity(WireError, ValueError):
+    """A text that is not a length of time or a size."""
 
 
 class LocalProtocolError(WireError):

@@ -58,13 +58,13 @@ class DeadLetterPolicy:
     rule: DeadLetterRule = DeadLetterRule.JAVA
 
     def bypasses(self, redeliveries: int) -> bool:
-        """Whether a delivery with this count becomes a dead letter at once, so that the application does not get it."""
+        """Return whether a delivery with this count becomes a dead letter at once, unseen by the application."""
         if self.rule is DeadLetterRule.GO:
             return redeliveries >= self.max_redeliver_count
         return redeliveries > self.max_redeliver_count
 
     def ends(self, redeliveries: int) -> bool:
-        """Whether a message delivered with this count becomes a dead letter instead of being redelivered once more."""
+        """Return whether a message delivered with this count becomes a dead letter instead of being redelivered."""
         return self.rule is DeadLetterRule.JAVA and redeliveries >= self.max_redeliver_count
 
 

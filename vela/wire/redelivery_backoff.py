@@ -22,6 +22,6 @@ class RedeliveryBackoff:
             raise ValueError("a back-off takes 1 <= min_ms <= max_ms and a multiplier from 1 to 1000")
 
     def delay_ms(self, redeliveries: int) -> int:
-        """The wait after a message was redelivered so often."""
+        """Return the wait after a message was redelivered so often."""
         grown = self.min_ms * self.multiplier ** min(max(redeliveries, 0), _LARGEST_EXPONENT)
         return int(min(self.max_ms, grown))

@@ -82,7 +82,7 @@ class TimingWheel(Generic[K]):
         return [key for _, key in due]
 
     def next_due_ms(self) -> int | None:
-        """The earliest due time, None when nothing is scheduled."""
+        """Return the earliest due time, None when nothing is scheduled."""
         tick = self._first_tick()
         return None if tick is None else min(self._due_ms[key] for key in self._buckets[tick])
 

@@ -27,7 +27,7 @@ _MORE: Final[tuple[bytes, ...]] = tuple(bytes((n & 0x7F | 0x80, n >> 7 | 0x80)) 
 
 
 def encode(value: int) -> bytes:
-    """The varint of `value`; a negative one travels as its 64-bit two's complement (10 bytes)."""
+    """Return the varint of `value`; a negative one travels as its 64-bit two's complement (10 bytes)."""
     if value < _TABLE_SIZE:
         if value >= 0:
             return _LAST[value]
@@ -39,7 +39,7 @@ def encode(value: int) -> bytes:
 
 
 def decode(data: bytes, offset: int) -> tuple[int, int]:
-    """The unsigned 64-bit varint at `offset` and the offset after it.
+    """Return the unsigned 64-bit varint at `offset` and the offset after it.
 
     Raises ValueError when the bytes end inside it or it is longer than ten bytes. Bits above 64 are dropped.
     """
@@ -52,5 +52,5 @@ def decode(data: bytes, offset: int) -> tuple[int, int]:
 
 
 def signed64(value: int) -> int:
-    """A uint64 read as the signed number it carries: -1 travels as 2^64-1."""
+    """Return a uint64 read as the signed number it carries: -1 travels as 2^64-1."""
     return value - (1 << 64) if value >= _SIGN else value

@@ -1,4 +1,4 @@
-"""Whom the ack side of a consumer works with."""
+"""What the acknowledgement code needs from its consumer and connection."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ __all__ = ["AckLink", "AckOwner", "RedeliveryFilter"]
 
 
 class AckLink(Protocol):
-    """The part of a connection that is used here."""
+    """A connection, as far as acks need it."""
 
     def write(self, *parts: bytes) -> None:
-        """Send; never waits."""
+        """Send a command. Never waits."""
 
     def ask(self, build: Callable[[int], bytes], *, timeout_s: float | None) -> asyncio.Future[Any]:
-        """Send at once; the answer, or what the broker refuses with, or that it did not answer."""
+        """Send a request at once. The future has the answer, or fails with a refusal or Timeout."""
 
 
 class AckOwner(Protocol):
-    """The consumer, as far as its acks need it."""
+    """A consumer, as far as its acks need it."""
 
     @property
     def consumer_id(self) -> int:
-        """Its number on the connection."""
+        """Return the consumer's id on its connection."""
 
     def connection(self) -> AckLink | None:
-        """Where it is attached, None while it is not."""
+        """Return the connection, or None while it is lost."""
 
     def redelivered_locally(self, positions: Sequence[Position]) -> None:
-        """These entries are about to be asked for again: drop their messages that nobody took, with their permits."""
+        """Drop waiting messages of entries that will be delivered again, and restore their permits."""
 
     def redeliver_everything(self) -> None:
-        """Ask for everything unacked: drop the queue, raise the epoch, REDELIVER, give the permits back."""
+        """Request all unacked messages again: drop the queue, raise the epoch, and send REDELIVER."""
 
 
 class RedeliveryFilter(Protocol):
-    """Decides what is not redelivered after all: dead letters and retry letters."""
+    """Decides which entries become dead letters or retry letters instead of being delivered again."""
 
     def still_due(self, positions: Sequence[Position], *, is_timeout: bool) -> Sequence[Position]:
-        """Those to ask for; it sees to the others."""
+        """Return the entries to request again. It writes letters for the others."""
 
     def settled(self, position: Position) -> None:
-        """The entry is wholly acked."""
+        """Forget an entry whose messages are all acked."""
 
     def settled_through(self, position: Position) -> None:
-        """So is every entry up to this one."""
+        """Forget every entry up to this one, because all are acked."""
 
     def forget(self) -> None:
-        """Everything unacked is delivered anew."""
+        """Forget all entries, because the broker delivers everything unacked again."""

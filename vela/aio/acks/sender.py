@@ -1,7 +1,7 @@
-"""Acks on their way to the broker: gathered, sent together, answered when receipts are on.
+"""Collect acks, send them to the broker in groups, and wait for receipts if they are on.
 
-Everything runs on the client's event loop. The ack of a message is a plain call without a task or a future, unless
-receipts are on: the rest of the work is done once for each group.
+Everything runs on the client's event loop. Without receipts, acking a message is a plain call without a task or future;
+the rest of the work is done once for each group.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _AFTER_ALL: Final = MessageId.latest.ledger_id()
 
 
 class _Done:
-    """What an ack without a receipt returns: awaiting it costs nothing."""
+    """The result of an ack without a receipt. Awaiting it returns at once."""
 
     __slots__ = ()
 
@@ -53,7 +53,7 @@ DONE: Final = _Done()
 
 
 class _Receipt:
-    """The broker's answer for one group. Awaited by many: one that is cancelled leaves it to the others."""
+    """The broker's answer for one group. Several calls may await it; cancelling one does not affect the others."""
 
     __slots__ = ("_answer",)
 
@@ -65,12 +65,12 @@ class _Receipt:
 
 
 class AckSender:
-    """Gathers and sends the acks of one consumer of one topic; `settled` tells what is wholly acked."""
+    """Collects and sends the acks of one consumer of one topic."""
 
     def __init__(self, owner: AckOwner, options: AckOptions, timers: Timers) -> None:
-        """Raises InvalidConfiguration for options that cannot work."""
+        """Raises InvalidConfiguration if options are wrong."""
         self.acks_sent = 0
-        """Messages acknowledged, a cumulative ack counting as one."""
+        """Number of messages acknowledged; a cumulative ack counts as one."""
         self._owner = owner
         self._options = options
         self._timers = timers
@@ -85,15 +85,15 @@ class AckSender:
         except ValueError as error:
             raise InvalidConfiguration(str(error)) from None
         self._flush_timer: Timer | None = None
-        self._answer: asyncio.Future[None] | None = None  # of the group being gathered, when someone wants it
+        self._answer: asyncio.Future[None] | None = None  # for the group being collected, if a call awaits it
         self._sending: set[asyncio.Future[None]] = set()  # receipts awaited from the broker
         self._is_closed = False
 
     def _settled(self, position: Position) -> None:
-        """An entry is wholly acked."""
+        """Called when all messages of an entry are acked."""
 
     def _settled_through(self, position: Position) -> None:
-        """So is every entry up to this one."""
+        """Called when every entry up to this one is acked."""
 
     # -- acks ------------------------------------------------------------------------------------------------------
 
@@ -102,15 +102,15 @@ class AckSender:
         message: Message | MessageId | Sequence[Message | MessageId],
         properties: Mapping[str, int] | None = None,
     ) -> Awaitable[None]:
-        """Ack one message, or each of a list. Returns at once; awaiting the result waits only when receipts are on.
+        """Ack one message, or each of a list. Returns at once; awaiting the result waits only if receipts are on.
 
-        Acks are gathered; with `properties` they are sent by themselves and at once. Acking twice is
-        harmless. With receipts the result raises what the broker refuses with, and a retriable error when the link
-        is lost before the answer: the message may come again then.
+        Acks are collected and sent together. With `properties`, these acks are sent at once and separately. Safe to
+        repeat. With receipts, the result raises the broker's refusals, and a retriable error if the connection is lost
+        before the answer; the message may then be delivered again.
 
         An empty list acks nothing. Raises OperationNotSupported for an id that no message has, such as
-        MessageId.earliest and MessageId.latest (of a list, those before it are acked), NotConnected for properties
-        while there is no link, and AlreadyClosed.
+        MessageId.earliest and MessageId.latest (earlier items of a list are acked), NotConnected for properties while
+        the connection is lost, and AlreadyClosed.
         """
         if properties:
             return self._acknowledge_alone(message, properties)
@@ -126,13 +126,13 @@ class AckSender:
     def acknowledge_cumulative(
         self, message: Message | MessageId, properties: Mapping[str, int] | None = None
     ) -> Awaitable[None]:
-        """Ack everything up to and including one message; otherwise as `acknowledge`.
+        """Ack every message up to and including this one. For the rest see `acknowledge`.
 
         Raises CumulativeAcknowledgementNotAllowedError on Shared and Key_Shared.
         """
         if self._options.is_shared:
             raise CumulativeAcknowledgementNotAllowedError(
-                "a cumulative ack would ack what other consumers of a Shared or Key_Shared subscription hold:"
+                "a cumulative ack would ack messages of other consumers of a Shared or Key_Shared subscription:"
                 " acknowledge one by one, or a list"
             )
         if properties:
@@ -151,7 +151,7 @@ class AckSender:
         return self._send_alone(properties) if properties else self._gathered()
 
     def discard(self, ledger_id: int, entry_id: int, reason: ValidationError) -> None:
-        """Throw an entry away for good, saying why. Without a link nothing is said: it comes again, and is again."""
+        """Ack a damaged entry with the reason. Without a connection it does nothing: the entry is delivered again."""
         link = self._owner.connection()
         if link is not None and self._options.is_persistent:
             link.write(
@@ -191,7 +191,9 @@ class AckSender:
     def _before_properties(self, properties: Mapping[str, int]) -> None:
         require_numbers("properties", properties)
         if self._owner.connection() is None:
-            raise NotConnected("an ack with properties cannot wait for the connection: try again later")
+            raise NotConnected(
+                "an ack with properties needs a connection, which is lost now: try again later"
+            )
         self.flush()
 
     def _send_alone(self, properties: Mapping[str, int]) -> Awaitable[None]:
@@ -203,7 +205,7 @@ class AckSender:
         return receipt
 
     def _gathered(self) -> Awaitable[None]:
-        """Something may have been added to the group: what its ack returns, and when the group is sent."""
+        """Send a full group or start its timer. Return the result of the acks that were just added."""
         receipt: Awaitable[None] = DONE
         if self._receipts and len(self._acks):
             if self._answer is None:
@@ -218,7 +220,7 @@ class AckSender:
     # -- sending ---------------------------------------------------------------------------------------------------
 
     def flush(self, properties: Mapping[str, int] | None = None) -> None:
-        """Send what is gathered, now. Without a link it stays and is sent when there is one."""
+        """Send the collected acks now. Without a connection, they stay until there is one."""
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
@@ -242,7 +244,7 @@ class AckSender:
     def _commands(
         self, pending: PendingAcks, properties: Mapping[str, int] | None
     ) -> list[Callable[[int | None], bytes]]:
-        """Builders of the commands, each of a request id; None = no answer is wanted."""
+        """Return functions from a request id to a command; None = without an answer."""
         consumer_id, given = self._owner.consumer_id, properties or {}
 
         def builder(ids: Sequence[EntryAck], cumulative: bool) -> Callable[[int | None], bytes]:
@@ -272,9 +274,9 @@ class AckSender:
         answer.add_done_callback(self._sending.discard)
 
     async def close(self, within_s: float) -> None:
-        """Send what is gathered and wait for its receipts, for so many seconds at most. Safe to repeat.
+        """Send the collected acks and wait for their receipts, at most `within_s`. Safe to repeat.
 
-        Acks that have no link to be sent over are lost: their messages come again, and receipts raise AlreadyClosed.
+        Without a connection the acks are lost: their messages are delivered again, and receipts raise AlreadyClosed.
         """
         self._is_closed = True
         self.flush()
@@ -286,11 +288,11 @@ class AckSender:
 
     def _require_open(self) -> None:
         if self._is_closed:
-            raise AlreadyClosed("the consumer is closed: its messages are delivered to others")
+            raise AlreadyClosed("the consumer is closed: its unacked messages are delivered again")
 
 
 def id_of(message: Message | MessageId) -> MessageId:
-    """Where a message lies. Raises InvalidConfiguration for anything else."""
+    """Return the id of a message. Raises InvalidConfiguration if it is neither a message nor an id."""
     if isinstance(message, MessageId):
         return message
     if isinstance(message, Message):
@@ -299,18 +301,18 @@ def id_of(message: Message | MessageId) -> MessageId:
 
 
 def acked_id(message: Message | MessageId) -> MessageId:
-    """As `id_of`, for what is acknowledged. Raises OperationNotSupported for an id that no message has."""
+    """Do the same as `id_of`. Raises OperationNotSupported for an id that no message has."""
     found = id_of(message)
     if not 0 <= found.ledger_id() < _AFTER_ALL or found.entry_id() < 0:
         raise OperationNotSupported(
-            f"{found!r} is the id of no message: acknowledge what was received; to move the subscription, seek"
+            f"{found!r} is not the id of a message: acknowledge received messages; to move the subscription, use seek"
         )
     return found
 
 
 def no_message(given: object) -> InvalidConfiguration:
-    """What is raised where something else than a message is to be acknowledged."""
-    return InvalidConfiguration(f"pass a message that was received or its MessageId, not {given!r}")
+    """Return the error for an argument that is neither a message nor an id."""
+    return InvalidConfiguration(f"pass a received message or its MessageId, not {given!r}")
 
 
 def _settle(answer: asyncio.Future[None], error: BaseException | None = None) -> None:
@@ -320,4 +322,4 @@ def _settle(answer: asyncio.Future[None], error: BaseException | None = None) ->
         answer.set_result(None)
     else:
         answer.set_exception(error)
-        answer.exception()  # nobody may be waiting
+        answer.exception()  # mark it as seen: asyncio must not log it if nobody awaits it

@@ -1,4 +1,4 @@
-"""What a consumer tells the broker of the messages it took: acks, and what it wants again (S4).
+"""The acks of a consumer, and its requests for redelivery.
 
 Everything runs on the client's event loop, and only `close` waits.
 """
@@ -39,10 +39,10 @@ class AckSide(AckSender):
     """
 
     def __init__(self, owner: AckOwner, options: AckOptions, timers: Timers) -> None:
-        """Raises InvalidConfiguration for options that cannot work."""
+        """Raises InvalidConfiguration if options are wrong."""
         super().__init__(owner, options, timers)
         self.letters: RedeliveryFilter | None = None
-        """Decides what becomes a letter instead of being asked for again; None = nothing."""
+        """Decides which entries become letters instead of being delivered again; None = none."""
         try:
             self._unacked = unacked_tracker(
                 options.ack_timeout_ms,
@@ -57,16 +57,16 @@ class AckSide(AckSender):
         except ValueError as error:
             raise InvalidConfiguration(str(error)) from None
         self._earlier_chunks: dict[Position, list[Position]] = {}
-        """Of messages in chunks that a timer may bring back, by the last of them, which the timers know."""
+        """Last chunk → earlier chunks, for messages with a timer. The timers know only the last chunk."""
         self._nack_timer: Timer | None = None
-        self._nack_due_ms = 0  # of `_nack_timer`
+        self._nack_due_ms = 0  # when `_nack_timer` runs
         self._unacked_timer: Timer | None = None
         self._warns_of_timeouts = True
 
     # -- redelivery ------------------------------------------------------------------------------------------------
 
     def taken(self, message: Message) -> None:
-        """The application was given a message: its ack timeout begins."""
+        """Start the ack timeout of a message that the application got."""
         unacked = self._unacked
         if unacked is not None:
             if unacked.next_tick_ms is None:
@@ -78,10 +78,10 @@ class AckSide(AckSender):
             unacked.add((entry.ledger_id, entry.entry_id), entry.redelivery_count)
 
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
-        """Have the entry of a message delivered again after the delay; its ack timeout ends.
+        """Have the entry of a message delivered again after the delay. This ends its ack timeout.
 
-        Nothing is sent now, and awaiting the result waits for nothing. Repeating it changes nothing.
-        Raises AlreadyClosed, and OperationNotSupported for an id that no message has.
+        It sends nothing now, and awaiting the result returns at once. Safe to repeat. Raises AlreadyClosed, and
+        OperationNotSupported for an id that no message has.
         """
         self._require_open()
         self._warns_of_timeouts = False
@@ -106,11 +106,11 @@ class AckSide(AckSender):
         ]
 
     def redeliver(self, positions: Sequence[Position], *, is_timeout: bool = False) -> None:
-        """Ask for these entries again, now; on Exclusive and Failover for everything unacked.
+        """Request these entries again now; on Exclusive and Failover, all unacked messages.
 
-        What becomes a letter is not asked for, and when nothing is left nothing is sent.
+        Entries that become letters are not requested. If none is left, nothing is sent.
         """
-        for position in positions:  # whatever becomes of them: what is taken of them later has its own time
+        for position in positions:  # messages taken after this start a new timeout
             if self._unacked is not None:
                 self._unacked.remove(position)
             self._nacks.remove(position)
@@ -121,10 +121,10 @@ class AckSide(AckSender):
         if not self._options.is_shared:
             self.redeliver_all()
             return
-        self.flush()  # the broker is not to send again what is acked
+        self.flush()  # so that the broker does not send acked messages again
         link = self._owner.connection()
         if link is None:
-            return  # they come again when there is one
+            return  # the broker delivers them again after reconnecting
         if self._earlier_chunks:
             positions = self._with_earlier_chunks(positions)
         self._owner.redelivered_locally(positions)
@@ -134,7 +134,7 @@ class AckSide(AckSender):
             )
 
     def redeliver_all(self) -> None:
-        """Ask for everything unacked; what was negatively acked comes with it."""
+        """Request all unacked messages again, including the negatively acked ones."""
         self.flush()
         self._forget_deliveries()
         self._owner.redeliver_everything()
@@ -184,10 +184,10 @@ class AckSide(AckSender):
     # -- deliveries and links --------------------------------------------------------------------------------------
 
     def delivered(self, ledger_id: int, entry_id: int, batch_size: int, ack_set: int | None) -> int:
-        """An entry came: bits of its messages that are acked already, to be dropped with their permits given back.
+        """Record an arrived entry. Return the bits of its messages that are already acked, which must not be shown.
 
-        `batch_size` 0 = not a batch; ALL_ACKED (-1) = the whole entry. What the broker said is acked, `ack_set`, is
-        not among the bits.
+        `batch_size` 0 = not a batch. The result ALL_ACKED (-1) means the whole entry. Messages that the broker reported
+        as acked (`ack_set`) are not among the bits.
         """
         acks = self._acks
         if batch_size:
@@ -195,32 +195,32 @@ class AckSide(AckSender):
         return acks.acked_messages(ledger_id, entry_id)
 
     def is_duplicate(self, ledger_id: int, entry_id: int, batch_index: int = -1) -> bool:
-        """Whether a message that comes is acked already, and the broker does not know yet."""
+        """Return whether an arriving message is acked, but the broker has not processed the ack."""
         return bool(self._acks.acked_messages(ledger_id, entry_id) >> max(batch_index, 0) & 1)
 
     def unacked_messages(self, ledger_id: int, entry_id: int, batch_size: int) -> int:
-        """Bits of the messages of an entry that are not acked."""
+        """Return the bits of an entry's unacked messages."""
         return self._acks.unacked_messages(ledger_id, entry_id, batch_size)
 
     def attached(self) -> None:
-        """The consumer is on a new link, and everything unacked comes again.
+        """Start with a new connection, over which the broker delivers all unacked messages again.
 
-        To be called before permits are sent: acks gathered meanwhile then arrive before anything is delivered.
+        Call it before sending permits, so that acks collected meanwhile arrive before any delivery.
         """
         self._acks.attached()
         self._forget_deliveries()
         self.flush()
 
     def sought(self) -> None:
-        """The subscription was moved by a seek: what was taken and acked before means nothing any more."""
+        """Forget messages and acks from before a seek, which has moved the subscription."""
         self._acks.clear()
         self._forget_deliveries()
         self.flush()
 
     async def close(self, within_s: float) -> None:
-        """Send what is gathered, wait for its receipts, drop the negative acks. Safe to repeat.
+        """Send the collected acks, wait for their receipts, and drop the negative acks. Safe to repeat.
 
-        Acks that have no link to be sent over are lost: their messages come again, and receipts raise AlreadyClosed.
+        Without a connection the acks are lost: their messages are delivered again, and receipts raise AlreadyClosed.
         """
         self._forget_deliveries()
         for timer in (self._nack_timer, self._unacked_timer):
@@ -230,10 +230,12 @@ class AckSide(AckSender):
         await super().close(within_s)
 
     def _settled(self, position: Position) -> None:
-        """An entry is wholly acked: no timer may bring it back (I22)."""
+        """Stop the timers of an entry whose messages are all acked."""
         if self._unacked is not None:
             self._unacked.remove(position)
-        if self._nack_timer is not None:  # it runs as long as one waits, and is cheaper to ask
+        if (
+            self._nack_timer is not None
+        ):  # without a timer there are no negative acks, and this check is cheaper
             self._nacks.remove(position)
         if self._earlier_chunks:
             self._earlier_chunks.pop(position, None)
@@ -252,7 +254,7 @@ class AckSide(AckSender):
 
 
 def _warn_of_timeouts(count: int, timeout_ms: int) -> None:
-    """Say why messages come again: their ack timeout ended, without retry letters or a negative acknowledgement."""
+    """Warn that messages are delivered again because their ack timeout ended."""
     logger.warning(
         "not acknowledged within %d ms and therefore delivered again: %d entries, and more may follow. If processing"
         " failed, call negative_acknowledge at once instead of leaving messages to the timeout, or use retry_enable; if"

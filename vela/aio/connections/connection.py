@@ -3,7 +3,7 @@
 Everything here runs on the client's event loop. Only coroutine functions wait; every other method returns at once.
 """
 
-# Over 400 lines: one state machine. Opening, losing, writing and reading change the same few fields.
+# Over 400 lines, because it is one state machine: opening, losing, writing and reading change the same few fields.
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ __all__ = ["Connection", "OpenTransport"]
 
 logger = logging.getLogger(__name__)
 
-_SILENT_INTERVALS: Final = 2  # a connection that was silent for so many keep-alive intervals is dead
+_SILENT_INTERVALS: Final = 2  # keep-alive intervals without an answer after which a connection counts as dead
 _CLOSE_TIMEOUT_S: Final = 2.0
 
 OpenTransport = Callable[["Connection"], Awaitable[ByteTransport]]
 
 
 class Connection:
-    """Made by the pool, which opens it; shared by consumers, producers and requests.
+    """A connection to a broker, which the pool opens. Consumers, producers and requests share it.
 
-    `consumers` and `producers` are by their ids: put a sink in before the command that makes the broker answer,
-    take it out when it is closed. A connection that is lost stays lost: writes to it vanish, requests raise.
+    `consumers` and `producers` map ids to sinks. Add a sink before you send the command that makes the broker answer,
+    and remove it when it is closed. A lost connection stays lost: writes do nothing, requests raise.
     """
 
     def __init__(self, name: str, *, client_version: str, authentication: Authentication) -> None:
         self.name = name
-        """Where to, for people: "pulsar://host:6650"."""
+        """Its address, for logs and errors: "pulsar://host:6650"."""
         self.consumers: dict[int, ConsumerSink[Connection]] = {}
         self.producers: dict[int, ProducerSink[Connection]] = {}
         self.writable = True
-        """False: much is unsent; `await until_writable()` before writing what may wait."""
+        """False: much is unsent. Await `until_writable()` before writing data that can wait."""
         self.pending_lookups = 0
-        """Lookups that await their answer; the lookup service counts them."""
+        """Number of lookups that wait for their answer. The lookup service counts them."""
         self.idle_since: float | None = None
-        """Loop time since when nobody uses it; the pool keeps it."""
+        """Loop time since when it is unused. The pool sets it."""
         self.on_lost_callback: Callable[[Connection], None] | None = None
         self._loop = asyncio.get_running_loop()
         self._engine = ClientEngine(client_version=client_version)
@@ -69,11 +69,11 @@ class Connection:
         self._first_words = FirstWords(name)
         self._connected: asyncio.Future[None] = self._loop.create_future()
         self._lost: asyncio.Future[None] = self._loop.create_future()
-        self._error: VelaError | None = None  # why it is lost
+        self._error: VelaError | None = None  # why the connection is lost
         self._requests = Requests(name, self._loop)
-        self._out: list[bytes] = []  # written in this turn of the loop
+        self._out: list[bytes] = []  # bytes written in this turn of the loop
         self._out_bytes = 0
-        self._paused = False  # by the transport
+        self._paused = False  # the transport asked to pause
         self._resumed = asyncio.Event()
         self._resumed.set()
         self._last_heard = self._loop.time()
@@ -82,55 +82,55 @@ class Connection:
 
     @property
     def is_lost(self) -> bool:
-        """Nothing can be written and nothing comes any more."""
+        """Return whether the connection is lost."""
         return self._error is not None
 
     @property
     def is_used(self) -> bool:
-        """A consumer, a producer or a request needs it."""
+        """Return whether a consumer, producer or request uses it."""
         return bool(self.consumers or self.producers or self._requests)
 
     @property
     def standing(self) -> str:
-        """How far it came while it is being opened, for people."""
+        """Return how far opening has got, for errors."""
         return self._first_words.standing
 
     @property
     def is_reached(self) -> bool:
-        """Somebody took it, and agreed on TLS where that was wanted."""
+        """Return whether a server has accepted it, and TLS if needed."""
         return self._first_words.is_reached
 
     @property
     def is_answered(self) -> bool:
-        """Something came over it."""
+        """Return whether the server has sent anything."""
         return self._first_words.is_answered
 
     @property
     def max_message_bytes(self) -> int:
-        """The largest entry that the broker takes."""
+        """Return the largest entry that the broker takes, in bytes."""
         return self._engine.max_message_bytes
 
     @property
     def server_version(self) -> str:
-        """Free text of the broker."""
+        """Return the broker's version, which is free text."""
         return self._engine.server_version
 
     @property
     def protocol_version(self) -> int:
-        """The lower of the two peers'."""
+        """Return the protocol version: the lower of both peers'."""
         return self._engine.protocol_version
 
     async def open(
         self, open_transport: OpenTransport, *, proxy_to_broker_url: str | None, keep_alive_interval_s: float
     ) -> None:
-        """Connect and shake hands. On any error, cancellation included, nothing is left behind.
+        """Connect and do the handshake. After an error or cancellation nothing stays open.
 
-        Raises OSError, ConnectError, AuthenticationError or what else the broker refuses with.
+        Raises OSError, ConnectError, AuthenticationError or another refusal of the broker.
         """
         try:
             data = await credentials_of(self._authentication)
             transport = await open_transport(self)
-            if self._error is not None:  # the peer spoke, or went, before it was asked
+            if self._error is not None:  # the peer sent something, or closed, before the handshake
                 transport.abort()
                 raise self._error
             self._transport = transport
@@ -144,29 +144,26 @@ class Connection:
                 )
             )
             await self._connected
-            if self._error is not None:  # what came with CONNECTED broke it
+            if self._error is not None:  # data after CONNECTED broke the protocol
                 raise self._error
         except BaseException:
-            self.abort(ConnectError("the connection was given up before it was made"))
+            self.abort(ConnectError("opening the connection was cancelled"))
             raise
         self._keep_alive = self._loop.call_later(
             keep_alive_interval_s, self._check_alive, keep_alive_interval_s
         )
 
     async def close(self) -> None:
-        """Sends what is unsent and closes; returns when that is done, at the latest after two seconds.
-
-        May be called twice.
-        """
+        """Send unsent data and close. Returns when that is done, after at most two seconds. Safe to repeat."""
         if self._transport is not None and self._error is None:
             self._flush()
             self._transport.close()
-            self._loop.call_later(_CLOSE_TIMEOUT_S, self._transport.abort)  # a peer that reads nothing more
+            self._loop.call_later(_CLOSE_TIMEOUT_S, self._transport.abort)  # for a peer that no longer reads
             self._lose(AlreadyClosed("the connection was closed by this client"), abort=False)
         await asyncio.shield(self._lost)
 
     def abort(self, error: VelaError) -> None:
-        """Closes at once, telling everyone `error`."""
+        """Close at once. Requests fail, and sinks are told, with `error`."""
         self._lose(error, abort=True)
 
     def _lose(self, error: VelaError, *, abort: bool) -> None:
@@ -185,7 +182,7 @@ class Connection:
             self._transport.abort()
         if not self._connected.done():
             self._connected.set_exception(error)
-            self._connected.exception()  # nobody may be waiting
+            self._connected.exception()  # mark it as seen: asyncio must not log it if nobody awaits it
         self.writable = True
         self._resumed.set()
         self._tell_all(error)
@@ -213,16 +210,16 @@ class Connection:
             self._lost.set_result(None)
 
     def write(self, *parts: bytes) -> None:
-        """Sends bytes of whole frames, in order; never waits. Vanishes when the connection is lost.
+        """Send bytes of complete frames, in order. Never waits. Does nothing if the connection is lost.
 
-        What is written in one turn of the event loop leaves in one piece.
+        All data written in one turn of the event loop is sent in one piece.
         """
         if self._error is not None:
             return
         if not self._out:
             try:
                 self._loop.call_soon(self._flush)
-            except RuntimeError:  # the loop is closed: nobody will miss it
+            except RuntimeError:  # the loop is closed
                 return
         self._out += parts
         for part in parts:
@@ -247,7 +244,7 @@ class Connection:
             self._resumed.set()
 
     async def until_writable(self) -> None:
-        """Returns when `writable`, or when the connection is lost."""
+        """Wait until the connection is writable or lost."""
         await self._resumed.wait()
 
     def on_pause(self) -> None:
@@ -262,7 +259,7 @@ class Connection:
         self._set_writable()
 
     def next_request_id(self) -> int:
-        """A number no other request on this connection has."""
+        """Return an id that no other request on this connection has."""
         return self._requests.next_id()
 
     async def request(
@@ -272,12 +269,12 @@ class Connection:
         timeout_s: float | None,
         on_queued: Callable[[], None] | None = None,
     ) -> replies.Answer:
-        """Sends what `build` makes of a request id; the broker's answer to it.
+        """Send the request that `build` makes from a request id, and return the broker's answer.
 
-        Raises what the broker refuses with, Timeout, and when the connection is lost ConnectError, ReadError
-        or AlreadyClosed: whether the broker did what was asked is not known then. May be cancelled; a late
-        answer is thrown away. `timeout_s` None = none. A PRODUCER that is queued (`ready` False) is not
-        answered until its turn has come, however long that takes; `on_queued` is called when it is queued.
+        Raises the broker's refusals and Timeout. If the connection is lost, raises ConnectError, ReadError or
+        AlreadyClosed; then it is not known whether the broker has carried out the request. Safe to cancel: a late
+        answer is ignored. `timeout_s` None = no limit. If the broker queues a PRODUCER (`ready` False), `on_queued` is
+        called, and the answer comes, without a time limit, when it is the producer's turn.
         """
         require_loop(self._loop)
         if self._error is not None:
@@ -291,8 +288,8 @@ class Connection:
     def ask(
         self, build: Callable[[int], bytes], *, timeout_s: float | None
     ) -> asyncio.Future[replies.Answer]:
-        """As `request`, for callers that do not wait: what is asked is written when this returns, so that its order
-        among other writes is known. The future holds what `request` would raise; nobody needs to look at it.
+        """Do the same as `request` without waiting. The request is written when this returns, so its order among other
+        writes is known. The future has the result of `request`; you need not await it.
         """
         if self._error is not None:
             return failed(self._loop, self._error)
@@ -429,12 +426,12 @@ class Connection:
         assert self._keep_alive is not None
         now = self._loop.time()
         if now - self._keep_alive.when() > interval_s / 2:
-            # This side was busy and did not ask: a broker that is not asked has nothing to say.
+            # This process was busy and sent no ping, so the broker had no reason to answer.
             self._last_heard = max(self._last_heard, now - interval_s)
         dead_at = self._last_heard + _SILENT_INTERVALS * interval_s
         if now >= dead_at:
             silent_s = now - self._last_heard
-            self.abort(ConnectError(f"nothing came from {self.name} for {silent_s:.0f} s"))
+            self.abort(ConnectError(f"{self.name} has sent nothing for {silent_s:.0f} s"))
             return
         self.write(commands.ping())
         self._keep_alive = self._loop.call_at(min(now + interval_s, dead_at), self._check_alive, interval_s)

@@ -1,4 +1,4 @@
-"""What a client shows to a broker, as bytes."""
+"""The credentials that a client sends to a broker."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ __all__ = ["credentials_of"]
 
 
 async def credentials_of(authentication: Authentication) -> bytes:
-    """Fresh credentials. Raises ErrorGettingAuthenticationData, whatever went wrong."""
+    """Return fresh credentials. Any failure raises ErrorGettingAuthenticationData."""
     try:
         data = authentication.data()
         return data if isinstance(data, bytes) else await data
     except Exception as error:
-        raise ErrorGettingAuthenticationData(f"the credentials could not be had: {error!r}") from error
+        raise ErrorGettingAuthenticationData(f"cannot get the credentials: {error!r}") from error

@@ -1,4 +1,4 @@
-"""Questions to any broker: who serves a topic, how many partitions it has, which topics and schemas there are."""
+"""Look up topics, partitions and schemas at any broker."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class LookupService:
-    """One client's. `locate` asks once; the others are asked again until the operation timeout."""
+    """The lookups of one client. `locate` tries once; the others try until the operation timeout."""
 
     def __init__(self, service_url: ServiceUrl, pool: ConnectionPool, settings: ConnectionSettings) -> None:
         self._addresses = service_url.addresses
@@ -43,9 +43,9 @@ class LookupService:
         self._settings = settings
 
     async def locate(self, topic: str) -> Target:
-        """Who serves a topic (its full name), following redirections.
+        """Return the broker that serves a topic (full name), following redirections.
 
-        Raises LookupError, and as `ConnectionPool.get` and `Connection.request`.
+        Raises LookupError, and the errors of `ConnectionPool.get` and `Connection.request`.
         """
         target, connection = await self._service_connection()
         service, authoritative = target, False
@@ -67,15 +67,15 @@ class LookupService:
     def _target(self, answer: replies.Located, asked: Target) -> Target:
         address = asked.address
         if address.websocket_path is not None:
-            # The answer names a TCP address. Over WebSocket the broker one talks to serves every topic.
+            # The answer names a TCP address. Over WebSocket the broker at the other end serves every topic.
             if answer.redirect:
                 raise errors.LookupError(
-                    f"{address.url} redirects to {answer.url}, which is no WebSocket address"
+                    f"{address.url} redirects to {answer.url}, which is not a WebSocket address"
                 )
             return asked
         url = answer.url_tls if address.tls else answer.url
         if answer.proxy_through_service_url:
-            url = url or answer.url  # how the proxy reaches the broker is its own affair
+            url = url or answer.url  # the proxy decides how to reach the broker
         found = None if url is None else parse_broker_url(url)
         if found is None or (found.tls is not address.tls and not answer.proxy_through_service_url):
             wanted = "an encrypted" if address.tls else "a plain"
@@ -87,9 +87,9 @@ class LookupService:
         return Target(address, None if str(found) == str(address) else str(found))
 
     async def partitions(self, topic: str, *, create: bool) -> int:
-        """How many partitions a topic (its full name) has, 0 = it is not partitioned.
+        """Return how many partitions a topic (full name) has, 0 = not partitioned.
 
-        `create` lets the broker make the topic. Raises TopicNotFound, InvalidTopicName, Timeout and others.
+        `create` lets the broker create the topic. Raises TopicNotFound, InvalidTopicName, Timeout and other refusals.
         """
         answer = await self._retried(
             replies.Partitions,
@@ -100,7 +100,7 @@ class LookupService:
     async def topics_of_namespace(
         self, namespace: str, *, mode: TopicsMode, pattern: str | None, known_hash: str | None
     ) -> replies.TopicsOfNamespace:
-        """The topics of "tenant/namespace", partitions one by one."""
+        """Return the topics of "tenant/namespace", with each partition."""
         return await self._retried(
             replies.TopicsOfNamespace,
             lambda request_id: commands.get_topics_of_namespace(
@@ -109,14 +109,14 @@ class LookupService:
         )
 
     async def schema(self, topic: str, *, version: bytes | None) -> replies.SchemaFound:
-        """A topic's schema, the latest or the one of a version. Raises TopicNotFound when it has none."""
+        """Return a topic's latest schema or a version of it. Raises TopicNotFound if there is none."""
         return await self._retried(
             replies.SchemaFound,
             lambda request_id: commands.get_schema(topic, request_id=request_id, version=version),
         )
 
     async def schema_version(self, topic: str, schema: Schema) -> bytes:
-        """The version of a schema, which is stored when it is new. Raises IncompatibleSchema."""
+        """Return the version of a schema, and store the schema if it is new. Raises IncompatibleSchema."""
         answer = await self._retried(
             replies.SchemaVersion,
             lambda request_id: commands.get_or_create_schema(topic, request_id=request_id, schema=schema),
@@ -137,7 +137,7 @@ class LookupService:
     async def _ask(self, connection: Connection, kind: type[A], build: Callable[[int], bytes]) -> A:
         if connection.pending_lookups >= self._settings.concurrent_lookup_requests:
             raise TooManyLookupRequestException(
-                f"{connection.pending_lookups} look-ups await their answer: raise concurrent_lookup_requests"
+                f"{connection.pending_lookups} look-ups wait for their answers: raise concurrent_lookup_requests"
             )
         connection.pending_lookups += 1
         try:
@@ -150,7 +150,7 @@ class LookupService:
         return answer
 
     async def _service_connection(self) -> tuple[Target, Connection]:
-        """A connection to one of the service URL's hosts: the one that worked last, else the next."""
+        """Connect to a host of the service URL: the one that worked last, else the next ones."""
         failure: VelaError | None = None
         for _ in self._addresses:
             target = Target(self._addresses[self._at])
@@ -159,11 +159,11 @@ class LookupService:
             except (ConnectError, ReadError) as error:
                 failure = error
                 self._ask_another_than(target)
-        assert failure is not None  # there is an address at least
+        assert failure is not None  # there is at least one address
         raise failure
 
     def _ask_another_than(self, target: Target) -> None:
-        # Of those who failed with the same host at the same time one moves on for all.
+        # If several calls fail with the same host at the same time, only one of them moves to the next.
         if self._addresses[self._at] == target.address:
             self._at = (self._at + 1) % len(self._addresses)
 
@@ -180,9 +180,9 @@ async def retried(
     under_way: Callable[[], str],
     deadline: asyncio.Timeout | None = None,
 ) -> T:
-    """Runs `attempt` until it succeeds, fails with what another attempt will not mend, or time is up (Timeout).
+    """Repeat `attempt` until it succeeds, fails with an error that is not retriable, or time is up (Timeout).
 
-    `deadline` None = the operation timeout. `under_way` says what the first attempt is at when time is up.
+    `deadline` None = the operation timeout. `under_way` describes the first attempt, if it still runs at that time.
     """
     backoff = Backoff(initial_ms=settings.initial_backoff_ms, max_ms=settings.max_backoff_ms)
     last: VelaError | None = None

@@ -1,4 +1,4 @@
-"""One attempt to connect: what may go wrong before the broker says CONNECTED, as errors that name the cause."""
+"""Try once to connect. Errors before CONNECTED name their cause."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["open_connection"]
 
 _PATIENCE_S: Final = 1.0
-"""After so long without an answer the port is asked what else it speaks, while the attempt goes on."""
+"""After this time without an answer, find out which other protocol the port speaks, while the attempt continues."""
 _NO_TLS: Final = frozenset(
     {"WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"}
 )
-"""What OpenSSL calls first bytes that are not those of TLS."""
+"""OpenSSL's error reasons if the server's first bytes are not TLS."""
 
 
 async def open_connection(
@@ -35,11 +35,10 @@ async def open_connection(
     proxy_to_broker_url: str | None,
     was_right: bool,
 ) -> None:
-    """Connects within `connection_timeout_s`, or leaves nothing behind.
+    """Connect within `connection_timeout_s`. After an error nothing stays open.
 
-    `was_right`: this address was connected to before, so that its URL is not in doubt. Raises ConnectError,
-    HandshakeError (a port that speaks something else, a certificate that is not trusted) and what the broker refuses
-    with.
+    `was_right`: an earlier connection to this address succeeded, so its URL is right. Raises ConnectError,
+    HandshakeError (the port speaks another protocol, the certificate is not trusted) and the broker's refusals.
     """
     doubt = _Doubt(connection, address, settings.client_version)
     try:
@@ -65,22 +64,22 @@ async def open_connection(
 
 
 class _Doubt:
-    """Asks what a port speaks that stays silent, and ends the attempt once that is known to be something else."""
+    """Finds out what a silent port speaks, and ends the attempt if it is another protocol."""
 
     def __init__(self, connection: Connection, address: BrokerAddress, client_version: str) -> None:
         self.refusal: str | None = None
-        """What to tell."""
+        """The text of the error; None = not known."""
         self._connection = connection
         self._address = address
         self._client_version = client_version
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, limit: asyncio.Timeout) -> None:
-        """`limit` is the attempt's."""
+        """Start. `limit` is the timeout of the attempt."""
         self._task = asyncio.get_running_loop().create_task(self._ask(limit))
 
     def end(self) -> None:
-        """The attempt is over."""
+        """Stop, because the attempt is over."""
         if self._task is not None:
             self._task.cancel()
 
@@ -98,7 +97,7 @@ class _Doubt:
 
 
 def _hung_up(connection: Connection, address: BrokerAddress, error: ConnectError) -> bool:
-    """Somebody took the connection and closed it without a word: the broker, or whoever is at a wrong port."""
+    """Return whether the server hung up so early that the port may speak another protocol."""
     if isinstance(error, HandshakeError) or connection.is_answered:
         return False
     if connection.is_reached:
@@ -131,9 +130,9 @@ async def _open(
     except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
         raise ConnectError(f"no connection to {address.url}: {error}") from error
     except ssl.SSLError as error:
-        raise HandshakeError(f"{address.url}: TLS fails: {_why(error)}") from error
+        raise HandshakeError(f"{address.url}: the TLS handshake failed: {_why(error)}") from error
     except OSError as error:
-        reason = str(error) or "it closes the connection before TLS is agreed on, is the port right?"
+        reason = str(error) or "the server closed the connection during the TLS handshake; is the port right?"
         raise ConnectError(f"no connection to {address.url}: {reason}") from error
 
 
@@ -141,6 +140,6 @@ def _why(error: ssl.SSLError) -> str:
     if error.reason not in _NO_TLS:
         return str(error)
     return (
-        f"what answers there does not speak TLS ({error.reason}); the URL of a port without TLS begins with pulsar://, "
+        f"the server does not speak TLS ({error.reason}); the URL of a port without TLS begins with pulsar://, "
         "or with ws:// if it is a broker's HTTP port"
     )

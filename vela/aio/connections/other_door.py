@@ -1,7 +1,7 @@
-"""What a port speaks that does not answer as its URL says: asked in other ways, so that an error can name the cause.
+"""Find out which protocol a port speaks if it is not that of its URL, so that an error can name the cause.
 
-One attempt does not tell. A server that is sent what it does not understand mostly hangs up without a word, or waits
-for more, as one does that is only starting. What is sent here holds no credentials.
+The first attempt does not show it. A server that does not understand its data usually closes without an answer, or
+waits for more, like a server that is starting. The requests made here contain no credentials.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from vela.wire.binary.client import ClientEngine
 __all__ = ["other_door"]
 
 _ANSWER_S: Final = 1.0
-"""How long an answer is waited for; nothing is known after it."""
-_FIRST_BYTES: Final = 32  # of an answer
+"""How long to wait for an answer."""
+_FIRST_BYTES: Final = 32  # bytes of an answer to read
 _HTTP: Final = re.compile(rb"HTTP/1")
 _WITHOUT_TLS: Final = re.compile(rb"HTTP/1\.\d (?!400|3)")
-"""Many a server that wants TLS answers plain HTTP all the same: that this is wrong (400), or where to go (3xx)."""
+"""Not 400 or 3xx: many servers that want TLS answer plain HTTP with an error or a redirection."""
 
 
 async def other_door(address: BrokerAddress, *, client_version: str) -> str | None:
-    """What to tell whoever uses this address: None = it is what its URL says, or nobody knows.
+    """Return what is wrong with this address, or None if its URL is right or the protocol is unknown.
 
-    Takes as long as an answer is waited for, at most. Raises nothing; cancelled, it leaves no connection.
+    Takes at most the time for one answer. Raises nothing. If it is cancelled, no connection stays open.
     """
     if address.tls:
         return await _without_tls(address, client_version)
@@ -37,7 +37,7 @@ async def other_door(address: BrokerAddress, *, client_version: str) -> str | No
     is_tls, first = await asyncio.gather(_speaks_tls(address), other)
     if is_tls:
         scheme = "wss://" if is_websocket else "pulsar+ssl://"
-        return f"{address.url}: what answers there speaks TLS; the URL of such a port begins with {scheme}"
+        return f"{address.url}: the server speaks TLS; use a URL that begins with {scheme}"
     if is_websocket and begins_a_frame(first):
         return speaks_something_else(address.url, first, wanted="WebSocket")
     if not is_websocket and _HTTP.match(first):
@@ -54,13 +54,13 @@ async def _without_tls(address: BrokerAddress, client_version: str) -> str | Non
     else:
         return None
     return (
-        f"{address.url}: what answers there does not speak TLS; the URL of a broker's {port} port without TLS begins "
-        f"with {scheme}"
+        f"{address.url}: the server does not speak TLS; the URL of a broker's {port} port without TLS begins with "
+        f"{scheme}"
     )
 
 
 async def _frames(address: BrokerAddress, client_version: str) -> bytes:
-    """What is answered to CONNECT."""
+    """Return the first bytes of the answer to CONNECT."""
     engine = ClientEngine(client_version=client_version)
     return await _first_bytes(
         address, engine.connect(auth_method=None, auth_data=None, proxy_to_broker_url=None)
@@ -68,7 +68,7 @@ async def _frames(address: BrokerAddress, client_version: str) -> bytes:
 
 
 async def _http(address: BrokerAddress) -> bytes:
-    """What is answered to the request for an upgrade."""
+    """Return the first bytes of the answer to a WebSocket upgrade."""
     head = (
         f"GET {address.websocket_path or '/'} HTTP/1.1",
         f"Host: {address}",
@@ -81,7 +81,7 @@ async def _http(address: BrokerAddress) -> bytes:
 
 
 async def _first_bytes(address: BrokerAddress, hello: bytes) -> bytes:
-    """What a connection without TLS hears after these bytes, b"" = nothing."""
+    """Send these bytes without TLS, and return the first bytes of the answer, b"" = none."""
     writer = None
     try:
         async with asyncio.timeout(_ANSWER_S):
@@ -96,7 +96,7 @@ async def _first_bytes(address: BrokerAddress, hello: bytes) -> bytes:
 
 
 async def _speaks_tls(address: BrokerAddress) -> bool:
-    """Whether TLS can be agreed on, or is refused in its own words. Whose certificate it is does not matter here."""
+    """Return whether the server speaks TLS, even if it refuses the handshake. Any certificate counts."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -1,4 +1,4 @@
-"""Connections by broker: at most so many, attempts shared, failures forgotten."""
+"""The connections of a client, a limited number for each broker. Concurrent callers share attempts."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from vela.errors import AlreadyClosed
 
 __all__ = ["ConnectionPool", "Target"]
 
-_SWEEPS: Final = 4  # in the time after which an idle connection is closed
+_SWEEPS: Final = 4  # checks for idle connections within the idle time
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Which broker, and by which way."""
+    """A broker, and the address to reach it."""
 
     address: BrokerAddress  # where to connect to
-    broker: str | None = None  # host:port of the broker wanted when `address` is a proxy
+    broker: str | None = None  # host:port of the broker, if `address` is a proxy
 
 
 class ConnectionPool:
-    """One client's connections. Use from its event loop."""
+    """The connections of one client. Use it on the client's event loop."""
 
     def __init__(self, settings: ConnectionSettings) -> None:
         self._settings = settings
@@ -36,24 +36,24 @@ class ConnectionPool:
         self._opening: set[Connection] = set()
         self._unpooled: set[Connection] = set()
         self._closing: set[asyncio.Task[None]] = set()
-        self._right: set[BrokerAddress] = set()  # connected to at least once
+        self._right: set[BrokerAddress] = set()  # addresses to which a connection succeeded
         self._sweep: asyncio.TimerHandle | None = None
         self._is_closed = False
 
     @property
     def connections(self) -> list[Connection]:
-        """All that are open."""
+        """Return all open connections."""
         return [*self._open.values(), *self._unpooled]
 
     def under_way(self) -> str:
-        """How far the connections came that are being opened, for people; "" when there are none."""
+        """Describe the connections that are being opened, for errors; "" if there are none."""
         return "; ".join(sorted(connection.standing for connection in self._opening))
 
     async def get(self, target: Target) -> Connection:
-        """A connection, opened if need be. Cancelling one caller does not disturb others who wait for it too.
+        """Return a connection, opened if necessary. Cancelling one caller does not disturb others that wait for it.
 
-        Raises ConnectError, AuthenticationError, ErrorGettingAuthenticationData or what else the broker
-        refuses with; AlreadyClosed after `close`.
+        Raises ConnectError, AuthenticationError, ErrorGettingAuthenticationData or another refusal of the broker, and
+        AlreadyClosed after `close`.
         """
         self._require_open()
         slots = self._settings.connections_per_broker
@@ -117,7 +117,7 @@ class ConnectionPool:
                 return
 
     def release(self, connection: Connection) -> None:
-        """The caller needs it no more. Closes it when it is nobody else's and connections are not pooled."""
+        """Return a connection after use. Without pooling, close it if nothing else uses it."""
         if connection in self._unpooled and not connection.is_used:
             self._close_later(connection)
 
@@ -151,7 +151,7 @@ class ConnectionPool:
             raise AlreadyClosed("the client is closed")
 
     def drop(self) -> None:
-        """Breaks all connections and gives up attempts, at once. `close` may follow."""
+        """Close all connections at once and cancel attempts. You may call `close` afterwards."""
         self._is_closed = True
         for attempt in self._attempts.values():
             attempt.cancel()
@@ -159,7 +159,7 @@ class ConnectionPool:
             connection.abort(AlreadyClosed("the client is shut down"))
 
     async def close(self) -> None:
-        """Closes all connections and gives up attempts. May be called twice."""
+        """Close all connections and cancel attempts. Safe to repeat."""
         self._is_closed = True
         if self._sweep is not None:
             self._sweep.cancel()

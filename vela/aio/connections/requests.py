@@ -1,4 +1,4 @@
-"""The requests of one connection that await their answer."""
+"""The requests of one connection that wait for their answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Answered = asyncio.Future[replies.Answer]
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One of them."""
+    """A request that waits for its answer."""
 
     request_id: int
     answer: Answered
@@ -28,10 +28,10 @@ class Request:
 
 
 class Requests:
-    """By their ids. An answer that nobody awaits any more is thrown away."""
+    """The waiting requests, by id. Answers to other ids are ignored."""
 
     def __init__(self, name: str, loop: asyncio.AbstractEventLoop) -> None:
-        self._name = name  # of the connection, for people
+        self._name = name  # of the connection, for errors
         self._loop = loop
         self._pending: dict[int, Request] = {}
         self._last_id = 0
@@ -40,14 +40,14 @@ class Requests:
         return len(self._pending)
 
     def next_id(self) -> int:
-        """A number no other request on this connection has."""
+        """Return an id that no other request on this connection has."""
         self._last_id += 1
         return self._last_id
 
     def begin(
         self, request_id: int, timeout_s: float | None, on_queued: Callable[[], None] | None = None
     ) -> Request:
-        """Await an answer, for so long (None = without limit)."""
+        """Add a request that waits at most this long for its answer; None = no limit."""
         request = Request(request_id, self._loop.create_future(), None, on_queued)
         if timeout_s is not None:
             request.deadline = self._loop.call_later(timeout_s, self._time_out, request, timeout_s)
@@ -55,7 +55,7 @@ class Requests:
         return request
 
     def end(self, request: Request) -> None:
-        """Nobody awaits its answer any more."""
+        """Remove a request. A later answer is ignored."""
         if request.deadline is not None:
             request.deadline.cancel()
         self._pending.pop(request.request_id, None)
@@ -65,9 +65,9 @@ class Requests:
         _fail(request.answer, Timeout(f"{self._name} did not answer within {timeout_s:g} s"))
 
     def answered(self, reply: replies.Answer) -> None:
-        """The broker's answer. A queued producer's is not the last: its time does not run any more."""
+        """Pass an answer to its request. A queued producer's request then waits for another one, without a limit."""
         request = self._pending.get(reply.request_id)
-        if request is None:  # cancelled, or timed out
+        if request is None:  # cancelled or timed out
             logger.debug("%s: late answer %s", self._name, reply)
         elif isinstance(reply, replies.Refusal):
             _fail(request.answer, from_server_error(reply.code, reply.message))
@@ -80,14 +80,14 @@ class Requests:
             request.answer.set_result(reply)
 
     def fail_all(self, error: VelaError) -> None:
-        """The connection is lost."""
+        """Fail all requests, because the connection is lost."""
         pending, self._pending = self._pending, {}
         for request in pending.values():
             _fail(request.answer, error)
 
 
 def failed(loop: asyncio.AbstractEventLoop, error: VelaError) -> Answered:
-    """An answer that will not come."""
+    """Fail one request."""
     answer: Answered = loop.create_future()
     _fail(answer, error)
     return answer
@@ -96,4 +96,4 @@ def failed(loop: asyncio.AbstractEventLoop, error: VelaError) -> Answered:
 def _fail(answer: Answered, error: VelaError) -> None:
     if not answer.done():
         answer.set_exception(error)
-        answer.exception()  # its waiter may be gone
+        answer.exception()  # mark it as seen: asyncio must not log it if nobody awaits it

@@ -1,4 +1,4 @@
-"""The interfaces through which a connection tells consumers and producers what the broker said.
+"""The interfaces through which a connection passes the broker's commands to consumers and producers.
 
 They are generic in the connection, so that the connection can import them.
 """
@@ -16,35 +16,35 @@ C = TypeVar("C", contravariant=True)
 
 
 class ConsumerSink(Protocol[C]):
-    """All are called on the event loop, must not wait, and should not raise: what they raise ends the connection."""
+    """A consumer. Its methods run on the event loop and must not wait. An error closes the connection."""
 
     def on_message(self, connection: C, reply: replies.Message) -> None:
-        """An entry has come."""
+        """Process a delivered entry."""
 
     def on_closed_by_broker(self, connection: C) -> None:
-        """The broker closed this consumer; it is no more in `connection.consumers`."""
+        """The broker closed this consumer, which is no longer in `connection.consumers`."""
 
     def on_active_change(self, connection: C, active: bool) -> None:
-        """On Failover: this consumer is the one that receives, or is not."""
+        """On Failover, this consumer became active or inactive."""
 
     def on_end_of_topic(self, connection: C) -> None:
-        """The topic is terminated and everything was sent."""
+        """The topic is terminated, and all its messages are acknowledged."""
 
     def on_connection_lost(self, connection: C, error: VelaError) -> None:
-        """Nothing more comes over this connection; the last call from it."""
+        """The connection is lost. This is its last call."""
 
 
 class ProducerSink(Protocol[C]):
-    """As `ConsumerSink`."""
+    """A producer. The rules of `ConsumerSink` apply."""
 
     def on_receipt(self, connection: C, reply: replies.Receipt) -> None:
-        """An entry is stored."""
+        """The broker stored an entry."""
 
     def on_send_error(self, connection: C, reply: replies.SendError) -> None:
-        """An entry is not stored."""
+        """The broker refused an entry."""
 
     def on_closed_by_broker(self, connection: C) -> None:
-        """The broker closed this producer; it is no more in `connection.producers`."""
+        """The broker closed this producer, which is no longer in `connection.producers`."""
 
     def on_connection_lost(self, connection: C, error: VelaError) -> None:
-        """Nothing more comes over this connection; the last call from it."""
+        """The connection is lost. This is its last call."""

@@ -1,4 +1,4 @@
-"""How connections are encrypted."""
+"""The TLS settings of a client."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ __all__ = ["TlsOptions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsOptions:
-    """What the client trusts and shows."""
+    """Which certificates the client trusts, and its own."""
 
-    trust_certs_file_path: str | None = (
-        None  # PEM; None or "" = the system's certificates, else this file's alone
-    )
-    allow_insecure_connection: bool = False  # take any certificate
-    validate_hostname: bool = False  # the certificate must name the host connected to
-    certificate_file_path: str | None = None  # the client's own, PEM
-    private_key_file_path: str | None = None  # of it, PEM
+    trust_certs_file_path: str | None = None  # PEM file with trusted certificates; None or "" = the system's
+    allow_insecure_connection: bool = False  # accept any certificate
+    validate_hostname: bool = False  # the certificate must name the host
+    certificate_file_path: str | None = None  # PEM file of the client's certificate
+    private_key_file_path: str | None = None  # PEM file of its private key
 
     def context(self) -> ssl.SSLContext:
-        """For one client's connections. Raises InvalidConfiguration when a file cannot be used."""
+        """Return a TLS context. Raises InvalidConfiguration if a file cannot be used."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.check_hostname = self.validate_hostname and not self.allow_insecure_connection

@@ -1,4 +1,4 @@
-"""How far a consumer's deliveries have come, for those who ask whether more will."""
+"""The newest entry that a consumer has received, and waits for the next one."""
 
 from __future__ import annotations
 
@@ -12,37 +12,40 @@ __all__ = ["Arrivals"]
 
 
 class Arrivals:
-    """Of one connection. An entry counts whatever became of it: shown, thrown away, or left because nobody can
-    decrypt it. Otherwise whoever reads to a topic's end would wait for an entry that brings no message."""
+    """The entries that arrived over one connection.
+
+    An entry also counts if it was discarded or cannot be decrypted. Otherwise a caller that reads to the end of a topic
+    would wait for an entry that brings no message.
+    """
 
     __slots__ = ("_waiting", "newest")
 
     def __init__(self) -> None:
         self.newest: Position | None = None
-        """The furthest entry that has come; None = none has, or some that had will come again."""
+        """The highest entry that has arrived; None if there is none, or if arrived entries will be delivered again."""
         self._waiting: list[asyncio.Future[None]] = []
 
     def note(self, position: Position) -> None:
-        """This entry has come, and what was to be done with it is done."""
+        """Record an entry that has arrived and is fully processed."""
         if self.newest is None or position > self.newest:
             self.newest = position
         if self._waiting:
             self.wake()
 
     def reset(self) -> None:
-        """Entries that have come will come again: what was taken tells how far the application is."""
+        """Forget the newest entry, because arrived entries will be delivered again. Wakes waiting calls."""
         self.newest = None
         self.wake()
 
     def wake(self) -> None:
-        """Nothing more is to be waited for."""
+        """Wake all calls that wait in `next`."""
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():
                 future.set_result(None)
 
     async def next(self, within_s: float) -> None:
-        """Until something comes, for so many seconds at most."""
+        """Wait until an entry arrives or `wake` is called, at most `within_s` seconds."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         try:

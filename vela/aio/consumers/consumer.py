@@ -239,7 +239,7 @@ class Consumer(ABC):
         if not self._state.can_receive:
             if self._state.is_over:
                 raise AlreadyClosed(f"the consumer of {self.topic()} is closed")
-            raise NotConnected(f"the consumer of {self.topic()} has failed: make another")
+            raise NotConnected(f"the consumer of {self.topic()} has failed: create a new one")
 
     def pause_message_listener(self) -> None:
         """Stop calling the listener. A running call continues. Safe to repeat, and from any thread."""

@@ -1,4 +1,4 @@
-"""Telling an application that its Failover consumer is the one that receives now, or is not."""
+"""Tell an application whether its Failover consumer is the active one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["EventCaller"]
 
 
 class EventCaller:
-    """Calls them one after the other, on a thread made for the first; one that raises is logged."""
+    """Calls the application's event listener, one event at a time, on a thread. An error is logged."""
 
     def __init__(self, events: ConsumerEvents | None, name: str) -> None:
         self._events = events
@@ -21,13 +21,13 @@ class EventCaller:
         self._is_closed = False
 
     def tell(self, consumer: Any, partition: int, active: bool) -> None:
-        """Have the application told; never waits."""
+        """Queue a call of the listener. Never waits."""
         if self._events is None or self._is_closed:
             return
         call = self._events.became_active if active else self._events.became_inactive
         self._thread.submit(lambda: call(consumer, partition))
 
     def close(self) -> None:
-        """Nothing more is told."""
+        """Queue no more calls."""
         self._is_closed = True
         self._thread.stop(0)

@@ -1,7 +1,7 @@
-"""From a delivery of the broker to the messages that an application sees, or to the one ack that throws it away.
+"""Turn a delivery into messages for the application, or discard it with one ack.
 
-`entry_opening` checks an entry; this module acts on the result. Whatever happens to the
-entry, the permits it had cost come back exactly once: one by one as its messages are taken, the rest at once.
+`entry_opening` checks an entry; this module acts on the result. Whatever happens to the entry, its permits are granted
+again exactly once: one for each message that the application takes, and the rest at once.
 """
 
 from __future__ import annotations
@@ -42,13 +42,15 @@ __all__ = ["Intake", "IntakeOwner"]
 logger = logging.getLogger(__name__)
 
 _SETTLES_DISCARDS: Final = "Vela"
-"""How the version begins of a broker that grants the rest of a discarded batch by itself: to make up for clients that
-give back one permit whatever the batch had cost."""
-_MAX_JOINED_BYTES: Final = 512 * 1024 * 1024  # of a message in chunks, decompressed
+"""Version prefix of brokers that restore the permits of a discarded batch, except one.
+
+They do so because most clients grant one permit for a discarded batch, whatever it cost.
+"""
+_MAX_JOINED_BYTES: Final = 512 * 1024 * 1024  # decompressed size of a chunked message
 
 
 class IntakeOwner(Protocol):
-    """The consumer, as far as its deliveries need it."""
+    """What the intake needs from its consumer."""
 
     consumer_id: int
     acks: AckSide
@@ -56,14 +58,14 @@ class IntakeOwner(Protocol):
     start: StartPosition | None
 
     def give_back(self, permits: int) -> None:
-        """Permits of messages that the application will not see."""
+        """Grant permits again for messages that the application will not see."""
 
     def show(self, messages: list[Message], is_batch: bool) -> None:
-        """Messages for the application, in order."""
+        """Pass messages to the application, in order."""
 
 
 class Intake:
-    """Of one consumer. `receive` is called for every delivery over the connection that it is attached to."""
+    """The deliveries of one consumer. It calls `receive` for each delivery over its current connection."""
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class Intake:
         max_uncompressed_bytes: int,
     ) -> None:
         self.generation = 0
-        """Raised with every connection: what was delivered over another one is of the past."""
+        """Number of the current connection. Messages of earlier connections are outdated."""
         self._owner = owner
         self._topic = topic
         self._schema = options.schema
@@ -93,24 +95,24 @@ class Intake:
         self._expiry: Timer | None = None
 
     def attached(self) -> None:
-        """A new connection: what is incomplete comes again."""
+        """Start with a new connection, over which the broker delivers incomplete messages again."""
         self.generation += 1
         self.close()
 
     def close(self) -> None:
-        """Forget the chunks that wait for others."""
+        """Forget the chunks of incomplete messages."""
         self._chunks.clear()
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
 
     def pass_over(self, reply: replies.Message) -> None:
-        """A delivery that is not wanted: it cost permits all the same."""
+        """Skip an outdated delivery and grant its permits again."""
         self._owner.counters.stale_entries += 1
         self._owner.give_back(entry_cost(reply.entry_block, reply.ack_set))
 
     def receive(self, connection: Connection, reply: replies.Message) -> None:
-        """One delivery."""
+        """Process one delivery."""
         ledger_id, entry_id, ack_set = reply.ledger_id, reply.entry_id, reply.ack_set
         try:
             opened = open_entry(
@@ -136,9 +138,11 @@ class Intake:
         if start is not None and start.ledger_id == ledger_id and start.entry_id == entry_id:
             bodies = self._from_start(start, reply, bodies)
         if batch_size and len(bodies) != batch_size:
-            ack_set = _bits(bodies)  # the others are not to be waited for: the last of these acks the entry
+            ack_set = _bits(
+                bodies
+            )  # acks of these messages complete the entry; the others are acked or skipped
         acked = owner.acks.delivered(ledger_id, entry_id, batch_size, ack_set)
-        if acked:  # here, before the broker heard of it
+        if acked:  # by this consumer, but the broker has not processed the acks yet
             bodies = [body for body in bodies if not acked >> max(body.batch_index, 0) & 1]
         metadata = opened.metadata
         context = context_of(metadata, failed=False) if len(metadata.encryption_keys) else None
@@ -152,7 +156,7 @@ class Intake:
         charged: int,
         encryption: EncryptionContext | None = None,
     ) -> None:
-        """Hands over what is left of an entry; permits of the rest come back at once."""
+        """Pass the remaining messages of an entry to the application, and grant the other permits again at once."""
         owner = self._owner
         count = len(bodies)
         if count != charged:
@@ -178,28 +182,31 @@ class Intake:
         return entry
 
     def _from_start(self, start: StartPosition, reply: replies.Message, bodies: list[Body]) -> list[Body]:
-        """Without what lies before the start. On a durable subscription an entry of which nothing is left is acked:
-        a seek past it means that it was processed, and its backlog would never become 0."""
+        """Return the messages that do not lie before the start.
+
+        If none is left on a durable subscription, ack the entry. A seek past it means that it was processed, and its
+        backlog would never become 0.
+        """
         kept = [body for body in bodies if not start.skips(reply.ledger_id, reply.entry_id, body.batch_index)]
         if bodies and not kept and self._is_durable:
             self._owner.acks.acknowledge(MessageId(reply.partition, reply.ledger_id, reply.entry_id))
         return kept
 
-    # --- what cannot be shown
+    # --- entries that cannot be shown
 
     def _discard(self, connection: Connection, reply: replies.Message, damage: Damaged) -> None:
-        """One ack with the reason, on the connection that delivered it, not waited for."""
+        """Ack a damaged entry with the reason, without waiting, and show the messages before the damage."""
         owner = self._owner
         owner.counters.discards[damage.reason] += 1
         count = owner.counters.discards[damage.reason]
         if _is_worth_a_line(count):
             logger.warning(
-                "%s: entry %s:%s is thrown away as %s: %s (%d so far)",
+                "%s: entry %s:%s is discarded as %s: %s (%d so far)",
                 self._topic,
                 reply.ledger_id,
                 reply.entry_id,
                 damage.reason.name,
-                str(damage),  # a handler that keeps the error keeps the payload, by its traceback
+                str(damage),  # text only: the error's traceback would keep the payload in memory
                 count,
             )
         owner.counters.receives_failed += 1
@@ -207,15 +214,14 @@ class Intake:
         settled = damage.reason is not ValidationError.DECRYPTION_ERROR and _settles_discards(connection)
         charged = 1 if settled else damage.charged
         bodies = damage.messages
-        batch_size = (
-            bodies[-1].batch_index + 1 if bodies else 0
-        )  # so that the last of them ends what acks know of it
+        # The batch ends with its last readable message, so that the ack side forgets it when that one is acked.
+        batch_size = bodies[-1].batch_index + 1 if bodies else 0
         if bodies:
             owner.acks.delivered(reply.ledger_id, reply.entry_id, batch_size, _bits(bodies))
         self._show(reply, bodies, batch_size, charged)
 
     def _undecryptable(self, connection: Connection, reply: replies.Message, error: Undecryptable) -> None:
-        """As the consumer's failure action says."""
+        """Handle an entry that cannot be decrypted, as the consumer's `crypto_failure_action` says."""
         self._owner.counters.undecryptable_entries += 1
         action = self._failure_action
         if action is ConsumerCryptoFailureAction.DISCARD:
@@ -247,10 +253,10 @@ class Intake:
                 str(error),  # as above
                 count,
             )
-        self._owner.acks.taken(message)  # so that the ack timeout, if there is one, asks for it again
+        self._owner.acks.taken(message)  # so that the ack timeout, if any, requests redelivery
         self._owner.give_back(error.charged)
 
-    # --- messages in pieces
+    # --- chunked messages
 
     def _add_chunk(
         self, connection: Connection, reply: replies.Message, opened: OpenedEntry, piece: bytes
@@ -318,7 +324,7 @@ def _settles_discards(connection: Connection) -> bool:
 
 
 def _is_worth_a_line(count: int) -> bool:
-    """The 1st, 2nd, 4th, 8th … of a kind: a producer that went wrong must not fill the log of its consumers."""
+    """Return whether to log it: the 1st, 2nd, 4th, 8th …, so that a faulty producer cannot fill the log."""
     return count & (count - 1) == 0
 
 

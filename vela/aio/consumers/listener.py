@@ -1,7 +1,7 @@
-"""Listeners: the application's function is called with every message, one after the other.
+"""Listeners call the application's function with each message, one after the other.
 
-A coroutine function runs as a task of the event loop; any other function on a thread, so that however long it takes the
-connection goes on. A listener that raises is logged; its message stays unacknowledged.
+A coroutine function runs as a task on the event loop. Any other function runs on a thread, so that a slow one does not
+block the connection. If a listener raises, the error is logged and the message stays unacknowledged.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ __all__ = ["Listener", "ListenerSource", "LoopCalls", "TaskListener", "ThreadLis
 logger = logging.getLogger(__name__)
 
 _TURN: Final = 100
-"""Messages that a listener is given before another one that is on the same thread."""
+"""Messages that a listener gets before another listener on the same thread has its turn."""
 
 
 class ListenerSource(Protocol):
-    """Where a listener's messages come from: a consumer."""
+    """The consumer that a listener takes messages from."""
 
     @property
     def messages(self) -> deque[Message]:
-        """What waits, the first to be next."""
+        """The waiting messages, in order."""
 
     @property
     def taking(self) -> threading.Lock:
         """See `ReceiveQueue.taking`."""
 
     def taken(self, message: Message) -> None:
-        """The listener is about to be called with it. On the event loop."""
+        """Called on the event loop when a listener takes a message."""
 
     def listener_idle(self) -> None:
-        """The listener has returned and finds no further message. On the event loop."""
+        """Called on the event loop when the listener has returned and no message waits."""
 
 
 class Listener(Protocol):
-    """Calls the application's function."""
+    """Calls the application's function with the messages of a consumer."""
 
     @property
     def is_busy(self) -> bool:
-        """A call runs, or another follows at once."""
+        """Return whether a call is running, or the next one follows at once."""
 
     def wake(self) -> None:
-        """Messages have come, or `resume` was called."""
+        """Start calling, if messages wait and the listener is not paused."""
 
     def pause(self) -> None:
-        """No call begins until `resume`; the one that runs goes on. Safe to repeat."""
+        """Start no call until `resume`. A running call continues. Safe to repeat."""
 
     def resume(self) -> None:
-        """Safe to repeat."""
+        """Call the function again. Safe to repeat."""
 
     def close(self) -> None:
-        """No call begins any more. Does not wait for the one that runs."""
+        """Start no more calls. Does not wait for a running one."""
 
 
 def start_listener(
@@ -72,7 +72,7 @@ def start_listener(
     view: Callable[[Any, LoopCalls], Any],
     thread: DaemonThread | None = None,
 ) -> Listener:
-    """The listener for this kind of function. On a thread it is given what `view` makes of the consumer."""
+    """Return the listener for this kind of function. On a thread, `view(consumer, …)` replaces the consumer."""
     if is_coroutine_function(function):
         return TaskListener(cast("Callable[[Any, Message], Awaitable[None]]", function), consumer, source)
     calls = LoopCalls(asyncio.get_running_loop())
@@ -80,19 +80,19 @@ def start_listener(
 
 
 class LoopCalls:
-    """Calls that other threads leave for the event loop. Many of them cost one wake-up of the loop."""
+    """Calls that other threads queue for the event loop. All queued calls cost one wake-up of the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        """Where they are made."""
+        """The event loop that runs the calls."""
         self._calls: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._is_scheduled = False
 
     def post(self, function: Callable[..., object], *args: Any) -> None:
-        """Have it called on the loop, after what was posted before; never waits. Vanishes when the loop is closed."""
+        """Call a function on the loop, after earlier ones. Never waits. Does nothing if the loop is closed."""
         self._calls.append((function, args))
         if not self._is_scheduled:
-            # The order matters: whoever finds the flag set knows that `_run` has not begun to empty the queue.
+            # The order matters: a thread that finds the flag set knows that `_run` has not begun to empty the queue.
             self._is_scheduled = True
             try:
                 self.loop.call_soon_threadsafe(self._run)
@@ -111,7 +111,7 @@ class LoopCalls:
 
 
 class TaskListener:
-    """A coroutine function: one task for as long as messages are there."""
+    """Calls a coroutine function, in one task for as long as messages wait."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class TaskListener:
 
 
 class ThreadListener:
-    """Any other function: on a thread, which other listeners may be on too; they take turns."""
+    """Calls a plain function on a thread, which it may share with other listeners; they take turns."""
 
     def __init__(
         self,
@@ -175,14 +175,14 @@ class ThreadListener:
         name: str,
         thread: DaemonThread | None,
     ) -> None:
-        """`thread`: None = one of its own, which ends when the listener is closed."""
+        """`thread`: None = a separate one, which ends when the listener is closed."""
         self._function = function
         self._consumer = consumer
         self._source = source
         self._calls = calls
         self._thread = thread or DaemonThread(f"listener-{name}")
         self._has_own_thread = thread is None
-        self._lock = threading.Lock()  # of the three below: who comes last must see what the other did
+        self._lock = threading.Lock()  # for the three flags below, so that no wake-up is lost
         self._is_running = False
         self._is_paused = False
         self._is_closed = False
@@ -209,16 +209,16 @@ class ThreadListener:
                 self._calls.post(self._source.taken, message)
                 try:
                     self._function(self._consumer, message)
-                except BaseException:  # SystemExit too, or no message would be taken any more
+                except BaseException:  # SystemExit too: the thread must go on
                     logger.exception("the message listener failed; the message stays unacknowledged")
-            self._thread.submit(self._run)  # after the others on this thread
-        except Exception:  # taking a message failed: the next delivery begins anew
+            self._thread.submit(self._run)  # after other listeners on this thread
+        except Exception:  # taking a message failed: the next delivery starts a new round
             with self._lock:
                 self._is_running = False
             logger.exception("taking a message for the listener failed")
 
     def _next(self) -> Message | None:
-        """The next message; None = this round ends, and whoever puts the next one in begins another."""
+        """Return the next message. None ends this round; the next delivery starts another."""
         messages, taking = self._source.messages, self._source.taking
         while True:
             try:

@@ -1,4 +1,4 @@
-"""What a listener on a thread sees of its consumer: calls that may be made from there."""
+"""The consumer as a listener on a thread sees it: with calls that are safe on that thread."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 class ListenerView:
-    """A consumer for one listener's thread. Acknowledging returns at once; what asks the broker waits for it.
+    """A consumer for one listener's thread. Acknowledging returns at once; requests wait for the broker's answer.
 
-    Errors of acknowledging, such as of an id that no message has, are logged: nobody waits for them.
+    Errors of acknowledging, such as an id that no message has, are only logged, because no call waits for them.
     """
 
     def __init__(self, consumer: Consumer, calls: LoopCalls) -> None:
@@ -67,7 +67,7 @@ class ListenerView:
         self._calls.post(self._consumer.redeliver_unacknowledged_messages)
 
     def pause_message_listener(self) -> None:
-        """See `Consumer.pause_message_listener`: the call that runs is the last one."""
+        """See `Consumer.pause_message_listener`. The running call is the last one."""
         self._consumer.pause_message_listener()
 
     def resume_message_listener(self) -> None:

@@ -1,10 +1,10 @@
-"""A consumer of several topics, or of the partitions of one: one consumer for each, one queue for all.
+"""A consumer of several topics or partitions: one consumer for each, and one queue for all.
 
-Each of them has its own window of permits, which it fills again as the application takes its messages; so a busy topic
-cannot take the room of a quiet one.
+Each consumer has its own permits, and asks for more as the application takes its messages. So a busy topic cannot use
+up the room of a quiet one.
 """
 
-# Over 400 lines: half of them hand a consumer's calls on to the right topic.
+# Over 400 lines, because half of them pass a consumer's calls on to the right topic.
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ _ENDS: Final = (MessageId.earliest, MessageId.latest)
 
 
 class MultiTopicsConsumer(Consumer):
-    """Made by `Client.subscribe` for a list of topics, a pattern, or a topic with partitions.
+    """A consumer that `Client.subscribe` creates for a list of topics, a pattern, or a partitioned topic.
 
-    What it promises of order holds within one topic or partition. Partitions that are added to a topic are taken up
-    within `partitions_update_interval_seconds`, from their first message on. Mirrors upstream's multi-topics consumer.
+    Messages are in order within one topic or partition. New partitions are consumed from their first message, at most
+    `partitions_update_interval_seconds` after they were added. Mirrors upstream's multi-topics consumer.
     """
 
     def __init__(self, client: ClientPorts, topics: Iterable[str], options: ConsumerOptions) -> None:
@@ -72,20 +72,22 @@ class MultiTopicsConsumer(Consumer):
         self._client = client
         self._options = options
         self._name = options.consumer_name or secrets.token_hex(_NAME_BYTES)[:_NAME_CHARACTERS]
-        self._topics: dict[str, int] = dict.fromkeys(topics, 0)  # partitions of each, 0 = it has none
+        self._topics: dict[str, int] = dict.fromkeys(
+            topics, 0
+        )  # topic → number of partitions, 0 = not partitioned
         self._consumers: dict[str, TopicConsumer] = {}  # by topic or partition
-        self._failed: set[str] = set()  # of these, those that are gone for good
+        self._failed: set[str] = set()  # topics or partitions whose consumers cannot reconnect
         self._loop = asyncio.get_running_loop()
         self.queue = ReceiveQueue(_taken, _is_current)
         self._listener: Listener | None = None
         self._state = ConsumerState.UNINITIALIZED
         self._is_paused = options.start_paused
         self._updates: asyncio.Task[None] | None = None
-        self._prefetch: PrefetchWatch | None = None  # of Shared consumers that are open
+        self._prefetch: PrefetchWatch | None = None  # only open Shared consumers
         self._closing: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Subscribes to all of them. Raises what one of them is refused with, and then none stays subscribed."""
+        """Subscribe to all topics. If one is refused, raises its error, and none stays subscribed."""
         self._state = ConsumerState.CONNECTING
         try:
             await _every(self.add(topic) for topic in tuple(self._topics))
@@ -115,9 +117,9 @@ class MultiTopicsConsumer(Consumer):
     # --- the topics
 
     async def add(self, topic: str, *, is_new: bool = False) -> None:
-        """Consume one topic more (its full name), with all its partitions. Raises what it is refused with.
+        """Subscribe to one more topic (full name) with all its partitions. Raises the broker's refusals.
 
-        `is_new`: it came to be after this consumer, which therefore wants it from its first message on.
+        `is_new`: the topic was created after this consumer, so consume it from its first message.
         """
         count = await self._client.partitions(topic, create=self._options.create_topic)
         names = [partition_name(topic, index) for index in range(count)] or [topic]
@@ -125,7 +127,7 @@ class MultiTopicsConsumer(Consumer):
         self._topics[topic] = count
 
     async def remove(self, topic: str) -> None:
-        """Consume one topic less. Its subscription stays; what waits of it is dropped and comes again."""
+        """Stop consuming a topic and drop its waiting messages. The subscription stays and delivers them again."""
         count = self._topics.pop(topic, 0)
         names = [partition_name(topic, index) for index in range(count)] or [topic]
         consumers = [self._consumers.pop(name) for name in names if name in self._consumers]
@@ -156,11 +158,11 @@ class MultiTopicsConsumer(Consumer):
             await _close_all(made)
             raise
         for each in made:
-            self._client.forget(each)  # this one closes them
+            self._client.forget(each)  # close() of this consumer closes them
             self._consumers[each.topic()] = each
 
     async def _keep_up_to_date(self) -> None:
-        """Takes up partitions that were added."""
+        """Subscribe to new partitions regularly."""
         while True:
             await asyncio.sleep(self._options.partitions_update_interval_s)
             for topic in [name for name, count in self._topics.items() if count]:
@@ -172,7 +174,7 @@ class MultiTopicsConsumer(Consumer):
                     logger.warning("%s: cannot read the number of partitions of %s: %s", self, topic, error)
 
     def _of(self, message: Message | MessageId) -> TopicConsumer:
-        """The consumer that a message came to. Raises InvalidConfiguration when an id does not say."""
+        """Return the consumer of a message. Raises InvalidConfiguration if an id does not name its topic."""
         entry = message.entry if isinstance(message, Message) else id_of(message).received()
         if entry is not None and isinstance(entry.receiver, TopicConsumer) and entry.receiver.feeds(self):
             return entry.receiver
@@ -192,49 +194,49 @@ class MultiTopicsConsumer(Consumer):
     # --- names and numbers
 
     def topic(self) -> str:
-        """The full name of the topic whose partitions it consumes; of several topics all names, with commas."""
+        """Return the topic's full name; for several topics, all names separated by commas."""
         return ",".join(self._topics)
 
     def topics(self) -> list[str]:
-        """The topics and partitions it consumes, by their full names."""
+        """Return the full names of its topics and partitions."""
         return list(self._consumers)
 
     def subscription_name(self) -> str:
-        """The subscription, of the same name on all topics."""
+        """Return the subscription's name, which is the same on all topics."""
         return self._options.subscription_name
 
     def consumer_name(self) -> str:
-        """The name it was given, or five random hexadecimal digits; on all topics the same."""
+        """Return the consumer's name, which is the same on all topics."""
         return self._name
 
     def is_connected(self) -> bool:
-        """Whether it is subscribed to all its topics now."""
+        """Return whether it is subscribed to all its topics now."""
         return self._state is ConsumerState.READY and all(
             each.is_connected() for each in self._consumers.values()
         )
 
     def has_reached_end_of_topic(self) -> bool:
-        """Whether all its topics are terminated and everything on them acknowledged."""
+        """Return whether all its topics are terminated and all their messages are acknowledged."""
         consumers = self._consumers.values()
         return bool(consumers) and all(each.has_reached_end_of_topic() for each in consumers)
 
     @property
     def available_permits(self) -> int:
-        """Messages that there is room for, over all topics."""
+        """Return for how many messages there is room, over all topics."""
         return sum(each.window_size for each in self._consumers.values()) - len(self.queue)
 
     def queued_and_taken(self) -> tuple[int, int]:
-        """Messages that wait for the application, and how many it took in all."""
+        """Return how many messages wait for the application, and how many it has taken in all."""
         return len(self.queue), sum(each.counters.messages_received for each in self._consumers.values())
 
     def statistics(self) -> ConsumerStatistics:
-        """See `Consumer.statistics`: the sum over its topics."""
+        """Return the sum of its topics' statistics."""
         return ConsumerStatistics.total(
             [each.statistics() for each in self._consumers.values()], waiting=len(self.queue)
         )
 
     def consumers(self) -> list[TopicConsumer]:
-        """Those it is made of."""
+        """Return the consumers of its topics and partitions."""
         return list(self._consumers.values())
 
     def _batch_policy(self) -> tuple[ConsumerBatchReceivePolicy, int]:
@@ -247,7 +249,7 @@ class MultiTopicsConsumer(Consumer):
         message: Message | MessageId | Sequence[Message | MessageId],
         properties: Mapping[str, int] | None = None,
     ) -> Awaitable[None]:
-        """See `Consumer.acknowledge`. Ids that come from elsewhere must say their topic."""
+        """See `Consumer.acknowledge`. A deserialized id must have its topic."""
         if isinstance(message, Message | MessageId):
             return self._acked(message).acknowledge(message, properties)
         lists: dict[TopicConsumer, list[Message | MessageId]] = {}
@@ -267,7 +269,7 @@ class MultiTopicsConsumer(Consumer):
     def acknowledge_cumulative(
         self, message: Message | MessageId, properties: Mapping[str, int] | None = None
     ) -> Awaitable[None]:
-        """Acknowledge everything up to this message on its own topic or partition."""
+        """Acknowledge every message up to this one on its own topic or partition."""
         return self._acked(message).acknowledge_cumulative(message, properties)
 
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
@@ -302,28 +304,28 @@ class MultiTopicsConsumer(Consumer):
     # --- asking the broker
 
     async def seek(self, messageid: MessageId | int | Callable[[str], MessageId | int]) -> None:
-        """Move the subscription on all topics: to a time, to an end, or to what a function says of each topic's name.
+        """Move the subscription on all topics to a time, to an end, or to what a function of the name returns.
 
-        An id of one message moves the topic or partition that it is of, and no other. Otherwise as `Consumer.seek`.
+        The id of a message moves only its own topic or partition. For the rest see `Consumer.seek`.
         """
         if isinstance(messageid, MessageId) and messageid not in _ENDS:
             await self._of(messageid).seek(messageid)
             return
-        # All of them first: none is moved when one is wrong.
+        # Check all targets first, so that a wrong one moves no topic.
         targets = [(each, seek_target(messageid, each.topic())) for each in self._consumers.values()]
         await _every(consumer.seek(target) for consumer, target in targets)
 
     async def unsubscribe(self, force: bool = False) -> None:
-        """Delete the subscription from all topics, and close. See `Consumer.unsubscribe`; goes on where one fails."""
+        """Delete the subscription on every topic, even if one fails, and close. See `Consumer`."""
         await _every(consumer.unsubscribe(force) for consumer in self._consumers.values())
         await self.close()
 
     async def get_last_message_ids(self) -> list[MessageId]:
-        """The newest message of each topic or partition. Raises as `Consumer.get_last_message_id`."""
+        """Return the newest message of each topic or partition. Raises the errors of `get_last_message_id`."""
         return list(await asyncio.gather(*(each.get_last_message_id() for each in self._consumers.values())))
 
     async def get_last_message_id(self) -> MessageId:
-        """Of one topic only: raises OperationNotSupported when there are more. See `get_last_message_ids`."""
+        """See `Consumer`. Raises OperationNotSupported if there are several; use `get_last_message_ids`."""
         if len(self._consumers) != 1:
             raise OperationNotSupported(
                 f"{self} has {len(self._consumers)} topics: call get_last_message_ids()"
@@ -415,7 +417,7 @@ class MultiTopicsConsumer(Consumer):
         return removed
 
     def failed(self, consumer: TopicConsumer, error: VelaError) -> None:
-        """See `Inbox`. The others go on; when none is left, receives are told."""
+        """See `Inbox`. The others continue. If none is left, receives fail."""
         self._failed.add(consumer.topic())
         if self._failed.issuperset(self._consumers) and not self._state.is_over:
             self._state = ConsumerState.FAILED
@@ -435,7 +437,7 @@ async def _all_of(answers: Sequence[Awaitable[None]]) -> None:
 
 
 async def _every(calls: Iterable[Awaitable[None]]) -> None:
-    """Waits for all; then raises what the first that failed raised."""
+    """Wait for all, then raise the first error."""
     for outcome in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome

@@ -1,4 +1,4 @@
-"""How a consumer is made: the arguments of `Client.subscribe`, checked."""
+"""The arguments of `Client.subscribe`, checked."""
 
 from __future__ import annotations
 
@@ -73,18 +73,18 @@ MessageListener = Callable[[Any, Message], Awaitable[None] | None]
 
 
 class ConsumerEvents(Protocol):
-    """What a Failover consumer can be told; called on a thread of the consumer's own."""
+    """Your callbacks for a Failover consumer. They run on a separate thread."""
 
     def became_active(self, consumer: Any, partition: int) -> None:
-        """It is the one that receives now. `partition` is -1 for a topic without."""
+        """The consumer now gets the messages of a partition, or of the topic if `partition` is -1."""
 
     def became_inactive(self, consumer: Any, partition: int) -> None:
-        """It is not, or no longer."""
+        """Another consumer gets the messages of a partition, or of the topic if `partition` is -1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerOptions:
-    """Names and defaults are `Client.subscribe`'s, which says what they mean."""
+    """The options of a consumer. `Client.subscribe` explains them; names and defaults are the same."""
 
     subscription_name: str
     consumer_type: ConsumerType = ConsumerType.Exclusive
@@ -127,17 +127,19 @@ class ConsumerOptions:
     negative_ack_timer: NegativeAckTimer = NegativeAckTimer.PRECISE
     retry_enable: bool = False
     retry_on_ack_timeout: bool = False
-    durable: bool = True  # False: the subscription goes with its last consumer, as a reader's
-    start_message_id: MessageId | None = None  # of one that is not durable
-    letters: LetterBox | None = None  # made of the options about letters, by subscribing
-    listener_view: Callable[[Any, LoopCalls], Any] | None = None  # what a listener on a thread is given
-    create_topic: bool = True  # a topic that does not exist is made by being subscribed to
+    durable: bool = True  # False: the broker deletes the subscription with its last consumer, as for readers
+    start_message_id: MessageId | None = None  # only if not durable
+    letters: LetterBox | None = None  # set by `subscribe` from the options about letters
+    listener_view: Callable[[Any, LoopCalls], Any] | None = (
+        None  # makes the consumer that a listener on a thread gets
+    )
+    create_topic: bool = True  # let the broker create the topic if it does not exist
 
     def __post_init__(self) -> None:
-        """Raises InvalidConfiguration."""
+        """Check the options. Raises InvalidConfiguration, which names the argument."""
         if not isinstance(self.subscription_name, str) or not self.subscription_name:
             raise InvalidConfiguration(
-                f"a subscription needs a name, a string that is not empty, not {self.subscription_name!r}"
+                f"subscription_name must be a non-empty string, not {self.subscription_name!r}"
             )
         for name, choices in _CHOICES.items():
             require_choice(name, getattr(self, name), choices)
@@ -153,13 +155,15 @@ class ConsumerOptions:
         require_text("consumer_name", self.consumer_name)
         self._check_numbers()
         if self.start_message_id is not None and self.durable:
-            raise InvalidConfiguration("a start message id goes with a subscription that is not durable")
+            raise InvalidConfiguration("start_message_id needs a subscription that is not durable")
         if self.is_read_compacted and self.is_shared:
-            raise InvalidConfiguration("is_read_compacted goes with Exclusive and Failover subscriptions")
+            raise InvalidConfiguration("is_read_compacted needs an Exclusive or Failover subscription")
         if self.consumer_event_listener is not None and self.consumer_type is not ConsumerType.Failover:
-            raise InvalidConfiguration("only Failover consumers become active and inactive")
+            raise InvalidConfiguration(
+                "consumer_event_listener needs ConsumerType.Failover: only those consumers become active and inactive"
+            )
         if self.key_shared_policy is not None and self.consumer_type is not ConsumerType.KeyShared:
-            raise InvalidConfiguration("key_shared_policy goes with ConsumerType.KeyShared")
+            raise InvalidConfiguration("key_shared_policy needs ConsumerType.KeyShared")
         if self.queue_size == 0:
             self._check_zero_queue()
 
@@ -167,7 +171,7 @@ class ConsumerOptions:
         size = self.receiver_queue_size
         if size is not None and (not isinstance(size, int) or size < 0):
             raise InvalidConfiguration(
-                f"receiver_queue_size is a whole number, 0 or more, not {size!r}; None = 1000"
+                f"receiver_queue_size must be a whole number, 0 or more, not {size!r}; None = 1000"
             )
         for name, least in _LEAST.items():
             require_whole(name, getattr(self, name), least=least)
@@ -178,13 +182,17 @@ class ConsumerOptions:
 
     def _check_zero_queue(self) -> None:
         if self.retry_enable:
-            raise InvalidConfiguration("retry_enable does not work without a queue: it consumes two topics")
+            raise InvalidConfiguration(
+                "retry_enable needs receiver_queue_size > 0, because it consumes two topics"
+            )
         if self.auto_scaled_receiver_queue_size_enabled:
-            raise InvalidConfiguration("a queue of 0 cannot be auto-scaled: leave one of the two options out")
+            raise InvalidConfiguration(
+                "a queue of 0 messages cannot be auto-scaled: leave out one of the two options"
+            )
 
     @property
     def queue_size(self) -> int:
-        """Messages that are asked for before the application wants them; 0 = none."""
+        """Return how many messages to fetch in advance; 0 = none."""
         if self.enable_zero_queue_consumer:
             return 0
         size = self.receiver_queue_size
@@ -192,5 +200,5 @@ class ConsumerOptions:
 
     @property
     def is_shared(self) -> bool:
-        """Shared or Key_Shared: several consumers at once."""
+        """Return whether several consumers get messages at once: Shared or Key_Shared."""
         return self.consumer_type in (ConsumerType.Shared, ConsumerType.KeyShared)

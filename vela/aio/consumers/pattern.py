@@ -1,4 +1,4 @@
-"""A consumer of all topics of a namespace whose name matches a pattern, those to come included."""
+"""A consumer of all topics of a namespace whose names match a pattern, including new ones."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _MODES = {
 
 
 class PatternConsumer(MultiTopicsConsumer):
-    """Looks at the namespace every `pattern_auto_discovery_period` seconds.
+    """A consumer that lists the namespace's topics every `pattern_auto_discovery_period` seconds.
 
-    A topic that is new is consumed from its first message on; one that is gone is left. Mirrors upstream.
+    It consumes a new topic from its first message, and leaves a deleted one. Mirrors upstream.
     """
 
     def __init__(self, client: ClientPorts, pattern: TopicPattern, options: ConsumerOptions) -> None:
-        """Raises as `MultiTopicsConsumer`."""
+        """Raises the errors of `MultiTopicsConsumer`."""
         super().__init__(client, (), options)
         self._pattern = pattern
         self._known_hash: str | None = None
@@ -47,7 +47,7 @@ class PatternConsumer(MultiTopicsConsumer):
         self._discovery = self._loop.create_task(self._discover())
 
     async def look(self) -> None:
-        """Take up what is new and leave what is gone, now. Raises what the broker refuses with."""
+        """Subscribe to new topics and leave deleted ones, now. Raises the broker's refusals."""
         topics = await self._listed()
         if topics is None:
             return
@@ -58,13 +58,13 @@ class PatternConsumer(MultiTopicsConsumer):
             try:
                 await self.add(topic, is_new=True)
             except VelaError as error:
-                self._known_hash = None  # so that the next look tries again
+                self._known_hash = None  # so that the next look lists the topics again
                 logger.warning("%s: cannot subscribe to %s: %s", self, topic, error)
 
     async def _listed(self) -> list[str] | None:
-        """The namespace's topics; None = as at the last look.
+        """Return the namespace's topics, or None if they have not changed since the last look.
 
-        The pattern is kept here: brokers read regular expressions in another dialect.
+        The pattern is not sent, because brokers use another dialect of regular expressions.
         """
         answer = await self._client.get_topics_of_namespace(
             self._pattern.namespace,

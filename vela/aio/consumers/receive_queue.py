@@ -24,22 +24,21 @@ _MS: Final = 1000
 
 
 class _Receive:
-    """One call of receive that waits."""
+    """A waiting call of `receive` or `receive_async`."""
 
     __slots__ = ("future", "is_async")
 
     def __init__(self, future: asyncio.Future[Message], *, is_async: bool) -> None:
         self.future = future
-        self.is_async = (
-            is_async  # the application holds the future itself: it is served with no one looking on
-        )
+        # The application has the future itself, so its message is taken as soon as the future is done.
+        self.is_async = is_async
 
     def done(self) -> bool:
         return self.future.done()
 
 
 class _BatchReceive:
-    """One call of batch receive that waits; `enough` only wakes it, it takes its messages itself."""
+    """A waiting call of `batch_receive`. `enough` wakes it; the call then takes its messages itself."""
 
     __slots__ = ("enough", "max_bytes", "max_messages")
 
@@ -53,37 +52,37 @@ class _BatchReceive:
 
 
 class ReceiveQueue:
-    """First in, first out, for messages and for those who wait. It grows as it must.
+    """A queue of messages, and of calls that wait for them, both in order. It has no limit.
 
-    `taken` is called when the application gets a message, for each exactly once. Between a hand-over and the moment in
-    which the waiting call goes on, that call may be cancelled: the message comes back to the head of the queue then,
-    untaken, if `is_current` still. While anyone waits the queue is empty.
+    It calls `taken` exactly once for each message that the application gets. A waiting call that got a message may be
+    cancelled before it continues. The message then goes back to the head of the queue, if `is_current` is still true.
+    While calls wait, the queue is empty.
     """
 
     __slots__ = ("_batches", "_error", "_is_current", "_loop", "_pending", "_taken", "messages", "taking")
 
     def __init__(self, taken: Callable[[Message], None], is_current: Callable[[Message], bool]) -> None:
         self.messages: deque[Message] = deque()
-        """Those nobody waits for. Who takes from it calls what `take` calls."""
+        """The messages, in order. Code that pops one must call `taken` for it, as `take` does."""
         self.taking = threading.Lock()
-        """Held where messages are removed from the middle, and by a taker on another thread than the loop's."""
+        """Locked to remove messages from the middle, and to take one on another thread than the loop's."""
         self._taken = taken
         self._is_current = is_current
         self._loop = asyncio.get_running_loop()
         self._pending: PendingReceives[_Receive] = PendingReceives()
         self._batches: PendingReceives[_BatchReceive] = PendingReceives()
-        self._error: VelaError | None = None  # nothing comes any more
+        self._error: VelaError | None = None  # why no more messages will come
 
     def __len__(self) -> int:
         return len(self.messages)
 
     @property
     def waiting(self) -> int:
-        """Calls that wait for one message each."""
+        """Return how many calls wait for one message each."""
         return len(self._pending)
 
     def put(self, messages: list[Message]) -> None:
-        """Messages have come."""
+        """Add messages that have arrived."""
         if self._error is not None:
             return
         if self._pending:
@@ -93,7 +92,7 @@ class ReceiveQueue:
             self._wake_batches()
 
     def _hand_over(self, messages: list[Message]) -> list[Message]:
-        """Serves those who wait; the rest of the messages."""
+        """Give messages to waiting calls, and return the rest."""
         for index, message in enumerate(messages):
             receive = self._pending.next()
             if receive is None:
@@ -104,7 +103,7 @@ class ReceiveQueue:
         return []
 
     def put_back(self, messages: Sequence[Message]) -> None:
-        """Handed over and not taken after all: the next ones in line, in this order."""
+        """Put messages that no call has returned back to the head of the queue, in this order."""
         if self._error is not None:
             return
         rest = self._hand_over([message for message in messages if self._is_current(message)])
@@ -113,7 +112,7 @@ class ReceiveQueue:
     # --- taking
 
     def take(self) -> Message | None:
-        """The first message, None when there is none."""
+        """Remove and return the first message, or return None if there is none."""
         if not self.messages:
             return None
         message = self.messages.popleft()
@@ -121,7 +120,7 @@ class ReceiveQueue:
         return message
 
     async def receive(self, timeout_ms: float | None) -> Message:
-        """The first message, once there is one. Raises Timeout; cancelled, it loses none."""
+        """Wait for a message and return it. Raises Timeout. Cancelling it loses no message."""
         if self.messages:
             message = self.messages.popleft()
         else:
@@ -142,7 +141,7 @@ class ReceiveQueue:
         return message
 
     def receive_async(self) -> asyncio.Future[Message]:
-        """As `receive`, with a future that the application holds. Cancelled before it is done, it loses none."""
+        """Return a future of the next message. Cancelling it before it is done loses no message."""
         if not self.messages:
             return self._wait(is_async=True)
         future: asyncio.Future[Message] = self._loop.create_future()
@@ -161,10 +160,10 @@ class ReceiveQueue:
         return future
 
     async def receive_batch(self, policy: ConsumerBatchReceivePolicy, full: int) -> list[Message]:
-        """What has come when the policy is fulfilled, in order; empty when its time is up and nothing has come.
+        """Wait until there are enough messages for the policy or its time is up, and return them in order.
 
-        `full` messages are enough whatever the policy says: more will not come before some are taken. Messages leave
-        the queue when the call returns; cancelled, it leaves them there.
+        The list may be empty. `full` messages are always enough, because no more will arrive before some are taken.
+        Messages leave the queue when the call returns. If it is cancelled, they stay there.
         """
         require_loop(self._loop)
         deadline_s = None
@@ -202,8 +201,8 @@ class ReceiveQueue:
         count = len(self.messages)
         if 0 < max_messages <= count:
             return True
-        # Counted afresh: the queue holds at most a few thousand messages, and this runs once for each delivery that
-        # finds a batch receive waiting.
+        # Counting again each time is cheap: the queue has a few thousand messages at most, and this runs only for
+        # deliveries during a batch receive.
         return max_bytes > 0 and sum(len(message.body.payload) for message in self.messages) >= max_bytes
 
     def _wake_batches(self) -> None:
@@ -214,24 +213,24 @@ class ReceiveQueue:
                 self._batches.add(batch)
 
     def find(self, is_wanted: Callable[[Message], bool]) -> list[Message]:
-        """Those of the messages that wait; they stay."""
+        """Return the waiting messages that match. They stay in the queue."""
         with self.taking:
             return [message for message in self.messages if is_wanted(message)]
 
     # --- removing
 
     def clear(self) -> list[Message]:
-        """Forget what nobody took; the messages that were."""
+        """Remove and return all waiting messages."""
         return self.remove_where(lambda _: True)
 
     def remove(self, positions: Collection[Position]) -> list[Message]:
-        """Forget the messages of these entries; those they were."""
+        """Remove and return the waiting messages of these entries."""
         return self.remove_where(
             lambda message: (message.entry.ledger_id, message.entry.entry_id) in positions
         )
 
     def remove_where(self, is_unwanted: Callable[[Message], bool]) -> list[Message]:
-        """Forget these messages; those they were. A listener has to be woken afterwards: it may have found nothing."""
+        """Remove and return the matching messages. Wake a listener afterwards: it may have found the queue empty."""
         with self.taking:
             kept: list[Message] = []
             removed: list[Message] = []
@@ -243,7 +242,7 @@ class ReceiveQueue:
         return removed
 
     def end(self, error: VelaError) -> None:
-        """Nothing comes any more: whoever waits, and whoever will, is told why. What is in the queue is dropped."""
+        """Drop the queue, and fail waiting and later calls with the error."""
         self._error = error
         self.messages.clear()
         for receive in self._pending.take_all():
@@ -259,7 +258,7 @@ def _time_out(future: asyncio.Future[Message], timeout_ms: float) -> None:
 
 def _fail(future: asyncio.Future[Message], error: VelaError) -> None:
     future.set_exception(error)
-    future.exception()  # whoever waited may be gone: that a consumer is closed is no news for the log
+    future.exception()  # mark the error as seen: asyncio must not log it if nobody awaits the future
 
 
 def _wake(future: asyncio.Future[None]) -> None:

@@ -1,4 +1,4 @@
-"""Which kind of consumer a subscription makes."""
+"""Choose the kind of consumer for a topic, a list of topics or a pattern."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 async def subscribe(
     client: ClientPorts, topic: str | Sequence[str] | re.Pattern[str], options: ConsumerOptions
 ) -> Consumer:
-    """A consumer that is subscribed. Raises what `Client.subscribe` says."""
+    """Create a consumer and subscribe it. Raises the errors of `Client.subscribe`."""
     for warning in option_warnings(options):
         logger.warning("%s, subscription %s: %s", topic, options.subscription_name, warning)
     made: MultiTopicsConsumer | TopicConsumer
@@ -63,7 +63,7 @@ async def _of_names(
         names = [
             *names,
             box.retry_topic,
-        ]  # the same consumer receives the messages that it has put off
+        ]  # the same consumer gets the messages from the retry-letter topic
     if len(names) > 1:
         return MultiTopicsConsumer(client, names, options)
     (name,) = names

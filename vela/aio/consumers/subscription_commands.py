@@ -1,4 +1,4 @@
-"""SUBSCRIBE and SEEK as a consumer's options say."""
+"""Build SUBSCRIBE and SEEK from a consumer's options."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def subscribe_command(
     start: MessageId | None,
     epoch: int | None,
 ) -> bytes:
-    """SUBSCRIBE. `start` is of a subscription that is not durable, `epoch` of one that is not shared."""
+    """Return SUBSCRIBE. `start` is for non-durable subscriptions, `epoch` for Exclusive and Failover."""
     schema = options.schema
     policy = options.key_shared_policy
     is_sticky = policy is not None and policy.key_shared_mode is KeySharedMode.Sticky
@@ -54,13 +54,13 @@ def subscribe_command(
 
 
 def seek_command(consumer_id: int, position: MessageId | int, *, request_id: int) -> bytes:
-    """SEEK to a message, or to a time in milliseconds since 1970."""
+    """Return SEEK to a message, or to a time in milliseconds since 1970."""
     if isinstance(position, MessageId):
         return commands.seek(consumer_id, request_id=request_id, message_id=_wire_id(position))
     return commands.seek(consumer_id, request_id=request_id, publish_time_ms=position)
 
 
 def _wire_id(message_id: MessageId) -> wire.MessageId:
-    """The entry of a message, for a chunked one its first: where reading begins. The rest is passed over here."""
+    """Return the entry at which reading begins: of a chunked message the first. The consumer skips the rest."""
     first = message_id.first_chunk() or message_id
     return wire.MessageId(first.ledger_id(), first.entry_id(), first.partition())

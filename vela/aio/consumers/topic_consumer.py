@@ -1,11 +1,11 @@
-"""A consumer of one topic, or of one partition: its life, its queue, what an application calls.
+"""A consumer of one topic or of one partition.
 
-The broker's deliveries come through `intake`, acks go through `ack_side`. Everything runs on the client's event loop;
-what is taken from the queue without waiting costs neither a future nor a task.
+The broker's deliveries come through `intake`, and acks go through `acks`. Everything runs on the client's event loop. A
+message that is taken from the queue without waiting needs neither a future nor a task.
 """
 
-# Over 400 lines: one state machine. Being attached, seeking, closing and what the broker says all change the same few
-# fields: the link, its generation, the queue, the permits.
+# Over 400 lines, because it is one state machine: attaching, seeking, closing and the broker's commands all change the
+# same few fields, which are the link, its generation, the queue and the permits.
 
 from __future__ import annotations
 
@@ -71,41 +71,36 @@ logger = logging.getLogger(__name__)
 
 _NAME_BYTES: Final = 3
 _NAME_CHARACTERS: Final = 5
-_FIRST_LOOK_S: Final = (
-    0.1  # of has_message_available, while something is on its way; then twice as long each time
-)
+# Time between two looks of has_message_available, if a message is on its way: doubles from the first to the last.
+_FIRST_LOOK_S: Final = 0.1
 _LAST_LOOK_S: Final = 1.0
 
 
 class Inbox(Protocol):
-    """Takes the messages of several consumers in place of their own queues: a consumer of several topics.
+    """The common queue of several consumers, which replaces their own: a consumer of several topics.
 
-    Whoever hands one of them to the application calls `taken` of the consumer it came from.
+    When it passes a message to the application, it calls `taken` of the message's consumer.
     """
 
     def put(self, consumer: TopicConsumer, messages: list[Message]) -> None:
-        """Messages have come, in order."""
+        """Add messages that arrived at a consumer, in order."""
 
     def waiting(self, consumer: TopicConsumer, positions: Collection[Position]) -> list[Message]:
-        """The messages of these entries of this consumer that nobody took."""
+        """Return the waiting messages of these entries of a consumer."""
 
     @property
     def has_messages(self) -> bool:
-        """Whether any wait that nobody took, of whichever consumer."""
+        """Return whether messages of any consumer wait."""
 
     def drop(self, consumer: TopicConsumer, positions: Collection[Position] | None) -> list[Message]:
-        """Forget the messages of this consumer that nobody took, None = all; those they were."""
+        """Remove and return the waiting messages of these entries of a consumer; None = all its messages."""
 
     def failed(self, consumer: TopicConsumer, error: VelaError) -> None:
-        """This consumer cannot come back: its topic is gone, or the like."""
+        """Record that a consumer cannot reconnect, for example because its topic was deleted."""
 
 
 class TopicConsumer(Consumer):
-    """Made by `Client.subscribe`.
-
-    Messages are taken with `receive`, `receive_async`, `batch_receive`, by `async for`, or by a listener. Each is
-    handed out once on a connection; after the connection was lost, what is not acknowledged comes again.
-    """
+    """A consumer of one topic or partition. See `Consumer`."""
 
     def __init__(
         self,
@@ -121,17 +116,17 @@ class TopicConsumer(Consumer):
         self._options = options
         self._name = options.consumer_name or secrets.token_hex(_NAME_BYTES)[:_NAME_CHARACTERS]
         self.consumer_id = client.new_consumer_id()
-        """Its number on its connection."""
+        """Its number, unique in the client."""
         self.counters = ConsumerCounters()
-        """What it counts."""
+        """The counters behind its statistics."""
         self.start: StartPosition | None = None
-        """Messages of one entry that lie before where it began, or was sought to, are passed over."""
+        """Where it began, or the last seek moved it. Earlier messages of that entry are skipped."""
         self._loop = asyncio.get_running_loop()
         timers = client.make_timers()
         self.acks = AckSide(self, _ack_options(client, self._topic, options), timers)
-        """Its acknowledging side."""
+        """Its acks and redelivery requests."""
         self.letters = None if options.letters is None else Letters(self, options.letters, timers)
-        """What becomes of messages that failed too often, or are put off; None = nothing does."""
+        """Sends messages to the dead-letter and retry-letter topics; None = not configured."""
         self.acks.letters = self.letters
         self._track = self.acks.taken if options.unacked_messages_timeout_ms else None
         schema = options.schema
@@ -147,14 +142,14 @@ class TopicConsumer(Consumer):
             max_uncompressed_bytes=client.max_uncompressed_bytes,
         )
         self.queue = ReceiveQueue(self.taken, self.is_current)
-        """What was delivered and not taken."""
+        """Messages that were delivered and not taken yet."""
         self._window = self._new_window()
         self._grows = options.auto_scaled_receiver_queue_size_enabled
-        self._was_full = False  # of a growing queue: everything permitted had come
+        self._was_full = False  # growing queues only: all permitted messages had arrived
         self._inbox = inbox
         self._listener: Listener | None = None
         self._timers = timers
-        self._prefetch: PrefetchWatch | None = None  # of Shared consumers that are open
+        self._prefetch: PrefetchWatch | None = None  # only open Shared consumers
         self._events = EventCaller(options.consumer_event_listener, self._name)
         self._link: Connection | None = None
         self._attachment = Attachment(client, self._topic, self._attach, on_failed=self._fail)
@@ -170,7 +165,7 @@ class TopicConsumer(Consumer):
         self._seek_ended = asyncio.Event()
         self._seek_ended.set()
         self._memory = MemoryShare(client.memory, self._send_flow) if client.memory.limit_bytes else None
-        self._held: list[Message] = []  # what came while a seek was under way
+        self._during_seek: list[Message] = []  # messages that arrived while a seek was under way
         self._reached_end = False
         self._is_active: bool | None = None
 
@@ -183,7 +178,7 @@ class TopicConsumer(Consumer):
         )
 
     async def open(self) -> None:
-        """Subscribes. Raises what the broker refuses with, and Timeout; the consumer has failed then. Once only."""
+        """Subscribe. Call it once. Raises the broker's refusals and Timeout, after which the consumer has failed."""
         self._state = ConsumerState.CONNECTING
         try:
             function = self._options.message_listener
@@ -205,7 +200,7 @@ class TopicConsumer(Consumer):
             self.queue.end(NotConnected(f"the consumer could not subscribe: {error}"))
             link = self._link
             await self._stop(self._deadline())
-            if link is not None:  # cancelled as the broker's answer came
+            if link is not None:  # cancelled just after the broker had accepted
                 self._leave(link)
             await self._attachment.close()
             raise
@@ -214,43 +209,43 @@ class TopicConsumer(Consumer):
     # --- names and numbers
 
     def topic(self) -> str:
-        """The full name of the topic it consumes."""
+        """See `Consumer.topic`."""
         return self._topic
 
     def subscription_name(self) -> str:
-        """The subscription."""
+        """See `Consumer.subscription_name`."""
         return self._options.subscription_name
 
     def consumer_name(self) -> str:
-        """The name it was given, or five random hexadecimal digits; the same for its whole life."""
+        """See `Consumer.consumer_name`."""
         return self._name
 
     def is_connected(self) -> bool:
-        """Whether it is subscribed over a connection now. If not, it is coming again by itself, or it is closed."""
+        """See `Consumer.is_connected`."""
         return self._link is not None and self._state is ConsumerState.READY
 
     def has_reached_end_of_topic(self) -> bool:
-        """Whether the topic is terminated and everything on it acknowledged: nothing will come any more."""
+        """See `Consumer.has_reached_end_of_topic`."""
         return self._reached_end
 
     @property
     def is_active(self) -> bool | None:
-        """On Failover: whether it is the one that receives; None while the broker has not said."""
+        """Return whether it is the active consumer on Failover; None if the broker has not told yet."""
         return self._is_active
 
     @property
     def last_taken(self) -> Message | None:
-        """The message that the application took last."""
+        """Return the message that the application took last."""
         return self._last_taken
 
     @property
     def window_size(self) -> int:
-        """Messages that it asks for ahead."""
+        """Return how many messages it fetches in advance."""
         return self._window.size
 
     @property
     def available_permits(self) -> int:
-        """Messages that there is room for: 0 (or less) = the queue is full and nobody receives."""
+        """See `Consumer.available_permits`."""
         return self._window.size - len(self.queue)
 
     def statistics(self) -> ConsumerStatistics:
@@ -268,11 +263,11 @@ class TopicConsumer(Consumer):
         )
 
     def feeds(self, inbox: object) -> bool:
-        """Whether this is what its messages go to."""
+        """Return whether its messages go to this inbox."""
         return self._inbox is inbox
 
     def queued_and_taken(self) -> tuple[int, int]:
-        """Messages that wait for the application, and how many it took in all."""
+        """Return how many messages wait for the application, and how many it has taken in all."""
         return len(self.queue), self.counters.messages_received
 
     # --- taking messages
@@ -288,7 +283,7 @@ class TopicConsumer(Consumer):
         self.counters.receives_failed += 1
 
     async def __anext__(self) -> Message:
-        """See `Consumer`; spelt out here because it runs for every message."""
+        """See `Consumer`. Written out here because it runs for every message."""
         messages = self.queue.messages
         if messages and self._listener is None:
             message = messages.popleft()
@@ -297,17 +292,17 @@ class TopicConsumer(Consumer):
         return await super().__anext__()
 
     def taken(self, message: Message) -> None:
-        """The application was given this message. One of a past connection gives no permit."""
+        """Count a message that the application got. A message of an earlier connection restores no permit."""
         if self.is_current(message):
             self._count(message)
 
     def untaken(self, message: Message) -> None:
-        """It did not reach the application, and goes back into the queue: its permit is not the broker's after all."""
+        """Undo `taken` for a message that did not reach the application and goes back into the queue."""
         if self.is_current(message):
             self._uncount(message)
 
     def is_current(self, message: Message) -> bool:
-        """It came over the connection of now."""
+        """Return whether the message arrived over the current connection."""
         return message.entry.generation == self._intake.generation
 
     def _count(self, message: Message) -> None:
@@ -342,13 +337,13 @@ class TopicConsumer(Consumer):
         message: Message | MessageId | Sequence[Message | MessageId],
         properties: Mapping[str, int] | None = None,
     ) -> Awaitable[None]:
-        """Acknowledge one message, or each of a list: it is not delivered again. See `AckSide.acknowledge`."""
+        """See `Consumer.acknowledge`."""
         return self.acks.acknowledge(message, properties)
 
     def acknowledge_cumulative(
         self, message: Message | MessageId, properties: Mapping[str, int] | None = None
     ) -> Awaitable[None]:
-        """Acknowledge everything up to this message, itself included. See `AckSide.acknowledge_cumulative`."""
+        """See `Consumer.acknowledge_cumulative`."""
         return self.acks.acknowledge_cumulative(message, properties)
 
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
@@ -360,7 +355,7 @@ class TopicConsumer(Consumer):
     ) -> None:
         """See `Consumer.reconsume_later`."""
         if self.letters is None:
-            raise InvalidConfiguration("reconsume_later needs a consumer made with retry_enable=True")
+            raise InvalidConfiguration("reconsume_later needs a consumer created with retry_enable=True")
         await self.letters.reconsume_later(message, delay, properties)
 
     def redeliver_unacknowledged_messages(self) -> None:
@@ -370,11 +365,11 @@ class TopicConsumer(Consumer):
     # --- pausing
 
     def pause(self) -> None:
-        """Ask the broker for no more messages; what is on its way still comes. Safe to repeat, over reconnects too."""
+        """See `Consumer.pause`."""
         self._window.pause()
 
     def resume(self) -> None:
-        """Ask for messages again, for those taken meanwhile too. Safe to repeat."""
+        """See `Consumer.resume`."""
         if permits := self._window.resume():
             self._flow(permits)
 
@@ -390,7 +385,7 @@ class TopicConsumer(Consumer):
         self.acks.flush()
         self._is_seeking = True
         self._seek_ended.clear()
-        self._held += self.queue.clear()
+        self._during_seek += self.queue.clear()
         try:
             await link.request(
                 lambda request_id: seek_command(self.consumer_id, target, request_id=request_id),
@@ -400,13 +395,13 @@ class TopicConsumer(Consumer):
         finally:
             self._is_seeking = False
             self._seek_ended.set()
-            held, self._held = self._held, []
-            if held := [message for message in held if self.is_current(message)]:
-                self._put(held)
+            kept, self._during_seek = self._during_seek, []
+            if kept := [message for message in kept if self.is_current(message)]:
+                self._put(kept)
         await self._until_attached(self._deadline())
 
     def _sought(self, target: MessageId | int, generation: int, link: Connection) -> None:
-        """The broker has moved the subscription."""
+        """Drop the old messages after the broker has moved the subscription."""
         self._last_taken = None
         self._arrivals.reset()
         if isinstance(target, MessageId):
@@ -414,11 +409,13 @@ class TopicConsumer(Consumer):
             self.start = _start_position(target, inclusive=self._start_inclusive)
         else:
             self._start_id, self.start = None, None
-        dropped = len(self._held) + self._drop_queue()
-        self._forget(self._held)
-        self._held.clear()
+        dropped = len(self._during_seek) + self._drop_queue()
+        self._forget(self._during_seek)
+        self._during_seek.clear()
         if self._link is link and self._intake.generation == generation:
-            self._dropped(dropped)  # the broker did not close this consumer: on Failover, one that stands by
+            self._dropped(
+                dropped
+            )  # the broker did not close this consumer, as for an inactive one on Failover
         self.acks.sought()
 
     async def _until_attached(self, deadline: Deadline) -> None:
@@ -453,9 +450,9 @@ class TopicConsumer(Consumer):
         )
 
     async def last_message(self) -> replies.LastMessageId:
-        """The newest message, and how far the subscription is acknowledged. Raises as `get_last_message_id`.
+        """Return the newest message and the mark-delete position. Raises the errors of `get_last_message_id`.
 
-        Asked again when the connection is lost before the answer: the question changes nothing.
+        If the connection is lost before the answer, it asks again.
         """
         deadline = self._deadline()
         while True:
@@ -480,14 +477,14 @@ class TopicConsumer(Consumer):
         pause_s = _FIRST_LOOK_S
         while not self._has_something():
             last = await self.last_message()
-            if self._has_something():  # it came meanwhile
+            if self._has_something():  # arrived meanwhile
                 break
             if not self._is_before(last):
                 return False
             if not self._brings_by_itself() or self._loop.time() >= give_up_s:
                 break
-            # It is on its way, or it brings nothing: thrown away here, or never sent, as what an entry filter of the
-            # broker's rejects. Of that the broker's mark-delete tells, hence the looking again.
+            # Either the entry is on its way, or it brings no message: it is discarded here, or an entry filter of the
+            # broker rejects it. The broker acks such entries, so ask again how far mark-delete is.
             await self._arrivals.next(pause_s)
             pause_s = min(2 * pause_s, _LAST_LOOK_S)
         return True
@@ -496,7 +493,7 @@ class TopicConsumer(Consumer):
         return bool(self.queue.messages) if self._inbox is None else self._inbox.has_messages
 
     def _is_before(self, last: replies.LastMessageId) -> bool:
-        """Whether the topic has messages behind what has come."""
+        """Return whether the topic has messages after those that have arrived."""
         newest = self._arrivals.newest
         if newest is not None and newest >= (last.last.ledger_id, last.last.entry_id):
             return False
@@ -504,7 +501,7 @@ class TopicConsumer(Consumer):
         return has_more(last=last.last, mark_delete=last.mark_delete, start=self.start, taken=taken)
 
     def _brings_by_itself(self) -> bool:
-        """Whether what the topic has comes to this consumer, and waits for the application then."""
+        """Return whether the topic's next messages will arrive here and wait for the application."""
         has_asked = self._options.queue_size > 0 and not self._window.is_paused and self._memory is None
         return (
             has_asked
@@ -517,7 +514,7 @@ class TopicConsumer(Consumer):
         if self._state.is_over:
             raise AlreadyClosed(f"the consumer of {self._topic} is closed")
         if self._link is None:
-            raise NotConnected(f"the consumer of {self._topic} has no connection now: try again later")
+            raise NotConnected(f"the consumer of {self._topic} has no connection now; try again later")
         return self._link
 
     # --- closing
@@ -536,7 +533,7 @@ class TopicConsumer(Consumer):
             await asyncio.shield(self._closing)
 
     async def _close(self, error: VelaError) -> None:
-        """Leaves the subscription, then tells those who still wait why."""
+        """Leave the subscription, then end waiting receives with the error."""
         deadline = self._deadline()
         await self._stop(deadline)
         link = self._link
@@ -549,10 +546,10 @@ class TopicConsumer(Consumer):
                 )
             except VelaError as failure:
                 logger.debug(
-                    "%s: the broker was not told that %s closes: %s", self._topic, self._name, failure
+                    "%s: could not tell the broker that %s closes: %s", self._topic, self._name, failure
                 )
             link.consumers.pop(self.consumer_id, None)
-        elif link is not None:  # it has kept this consumer waiting for as long as it may wait
+        elif link is not None:  # no time is left to wait for the broker's answer
             self._leave(link)
         await self._attachment.close()
         self._state = ConsumerState.CLOSED
@@ -560,11 +557,11 @@ class TopicConsumer(Consumer):
         self.queue.end(error)
 
     def _deadline(self) -> Deadline:
-        """Of one call, or of all that is done at its end."""
+        """Return a deadline for one call, or for all steps of closing."""
         return Deadline(self._client.settings.operation_timeout_s)
 
     async def _stop(self, deadline: Deadline) -> None:
-        """No listener is called any more; what acks are gathered are sent."""
+        """Stop the listener, wake waiting calls, and send the collected acks."""
         if self._listener is not None:
             self._listener.close()
         self._events.close()
@@ -582,7 +579,7 @@ class TopicConsumer(Consumer):
         await self.acks.close(deadline.left_s)
 
     def _fail(self, error: VelaError) -> None:
-        """It cannot come back: the topic is gone, or the like."""
+        """End a consumer that cannot reconnect, for example because its topic was deleted."""
         if self._state.is_over:
             return
         logger.warning("%s: the consumer %s has failed: %s", self._topic, self._name, error)
@@ -601,8 +598,8 @@ class TopicConsumer(Consumer):
             raise AlreadyClosed(f"the consumer of {self._topic} is closed")
         self._link = None
         self._attached.clear()
-        # A broker that moves the subscription closes this consumer before it says that it did. What came on the next
-        # subscription would be taken for messages from before the seek.
+        # For a seek, the broker closes this consumer before it confirms the seek. Messages of the next subscription
+        # that arrive before that would be dropped as older than the seek.
         await self._seek_ended.wait()
         start = self._resume_at()
         self._drop_queue()
@@ -637,28 +634,26 @@ class TopicConsumer(Consumer):
             if self._state is ConsumerState.READY:
                 self._state = ConsumerState.CONNECTING
             connection.consumers.pop(self.consumer_id, None)
-            if not isinstance(error, VelaError) or isinstance(
-                error, Timeout | AlreadyClosed
-            ):  # the broker has it, or will
-                self._leave(connection)
+            if not isinstance(error, VelaError) or isinstance(error, Timeout | AlreadyClosed):
+                self._leave(connection)  # the broker has subscribed the consumer, or still may
             raise
         self._attached.set()
 
     def _leave(self, connection: Connection) -> None:
-        """The broker is told, and what it answers is not waited for."""
+        """Tell the broker that the consumer closes, without waiting for the answer."""
         self._link = None
         connection.consumers.pop(self.consumer_id, None)
         connection.write(commands.close_consumer(self.consumer_id, request_id=connection.next_request_id()))
 
     def _permit_anew(self) -> None:
-        """The broker has no permits of this consumer's."""
+        """Send all permits, because the broker has none of a consumer that has just subscribed."""
         if self._memory is not None:
             self._memory.reset()
         if permits := self._window.attached():
             self._flow(permits)
 
     def _resume_at(self) -> MessageId | None:
-        """Where a subscription that is not durable begins: after what was taken last, else where it was told to."""
+        """Return where a non-durable subscription begins: after the last taken message, else at its start."""
         if self._options.durable:
             return None
         last = self._last_taken
@@ -678,10 +673,10 @@ class TopicConsumer(Consumer):
         if not self._state.is_over:
             self._attachment.lost(connection, error)
 
-    # --- what the broker says (`ConsumerSink`)
+    # --- commands from the broker (`ConsumerSink`)
 
     def on_message(self, connection: Connection, reply: replies.Message) -> None:
-        """See `ConsumerSink`. What comes over another connection than the present one counts for nothing."""
+        """See `ConsumerSink`. Ignores deliveries over an earlier connection."""
         if connection is not self._link:
             self.counters.stale_entries += 1
             return
@@ -689,7 +684,7 @@ class TopicConsumer(Consumer):
         if epoch is not None and self._epoch is not None and epoch < self._epoch:
             self._intake.pass_over(reply)
             return
-        if self._schema_gate is not None and self._schema_gate.holds(connection, reply):
+        if self._schema_gate is not None and self._schema_gate.keeps_back(connection, reply):
             return
         self._intake.receive(connection, reply)
         self._arrivals.note((reply.ledger_id, reply.entry_id))
@@ -732,7 +727,7 @@ class TopicConsumer(Consumer):
         return self._link
 
     def give_back(self, permits: int) -> None:
-        """Permits of messages that the application will not see; below 0 takes some back that were too many."""
+        """Restore permits of messages that the application will not see. Below 0, withdraw permits."""
         if permits := self._window.give_back(permits):
             self._flow(permits)
 
@@ -743,7 +738,7 @@ class TopicConsumer(Consumer):
         if self._memory is not None:
             self._memory.add(_payload_bytes(messages))
         if self._is_seeking:
-            self._held += messages
+            self._during_seek += messages
         elif messages:
             self._put(messages)
 
@@ -765,19 +760,19 @@ class TopicConsumer(Consumer):
     def waiting(self, positions: Collection[Position]) -> list[Message]:
         """See `LettersOwner`."""
         wanted = set(positions)
-        held = [each for each in self._held if _position(each) in wanted]
+        kept = [each for each in self._during_seek if _position(each) in wanted]
         if self._inbox is not None:
-            return held + self._inbox.waiting(self, wanted)
-        return held + self.queue.find(lambda message: _position(message) in wanted)
+            return kept + self._inbox.waiting(self, wanted)
+        return kept + self.queue.find(lambda message: _position(message) in wanted)
 
     def redelivered_locally(self, positions: Sequence[Position]) -> None:
         """See `AckOwner`."""
         wanted = set(positions)
         inbox = self._inbox
         removed = self.queue.remove(wanted) if inbox is None else inbox.drop(self, wanted)
-        held, self._held = self._held, []
-        for message in held:
-            (removed if _position(message) in wanted else self._held).append(message)
+        kept, self._during_seek = self._during_seek, []
+        for message in kept:
+            (removed if _position(message) in wanted else self._during_seek).append(message)
         if self._listener is not None:
             self._listener.wake()
         self._forget(removed)
@@ -796,7 +791,7 @@ class TopicConsumer(Consumer):
         self._dropped(dropped)
 
     def _dropped(self, messages: int) -> None:
-        """So many messages left the queue untaken, on this connection."""
+        """Restore the permits of messages that left the queue without being taken."""
         self.give_back(messages)
 
     def _drop_queue(self) -> int:

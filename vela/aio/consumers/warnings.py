@@ -1,4 +1,4 @@
-"""What a consumer's options seem to promise and cannot keep, and what goes wrong quietly: said once, in words."""
+"""Warnings about options that cannot do what they promise, and about a consumer that keeps too many messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COUNTED: Final = (ConsumerType.Shared, ConsumerType.KeyShared)
 
 
 def option_warnings(options: ConsumerOptions) -> Iterator[str]:
-    """None when everything asked for can happen."""
+    """Yield a warning for each option that cannot do what it promises."""
     kind = options.consumer_type
     if options.dead_letter_policy is not None and not options.retry_enable and kind not in _COUNTED:
         yield (
@@ -30,8 +30,8 @@ def option_warnings(options: ConsumerOptions) -> Iterator[str]:
         )
     if options.retry_enable and not options.unacked_messages_timeout_ms:
         yield (
-            "retry_enable without unacked_messages_timeout_ms: a message that is neither acknowledged nor put off nor"
-            " negatively acknowledged comes again only when this consumer leaves"
+            "retry_enable without unacked_messages_timeout_ms: a message that you neither acknowledge nor reconsume nor"
+            " negatively acknowledge is delivered again only when this consumer closes"
         )
     if options.retry_enable and kind not in _COUNTED:
         yield (
@@ -43,20 +43,20 @@ def option_warnings(options: ConsumerOptions) -> Iterator[str]:
 
 
 class Watched(Protocol):
-    """A consumer, as far as it is watched."""
+    """What the watch needs from its consumer."""
 
     def topic(self) -> str:
-        """What it consumes."""
+        """Return the topic's name."""
 
     def subscription_name(self) -> str:
-        """Its subscription."""
+        """Return the subscription's name."""
 
     def queued_and_taken(self) -> tuple[int, int]:
-        """Messages that wait for the application, and how many it took in all."""
+        """Return how many messages wait for the application, and how many it has taken in all."""
 
 
 class PrefetchWatch:
-    """Says once when a consumer of a Shared subscription keeps more than it works off."""
+    """Warns once if a Shared consumer fetches more messages than it processes."""
 
     def __init__(self, consumer: Watched, timers: Timers) -> None:
         self._consumer = consumer
@@ -79,7 +79,7 @@ class PrefetchWatch:
         )
 
     def close(self) -> None:
-        """Look no more. Safe to repeat."""
+        """Stop watching. Safe to repeat."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

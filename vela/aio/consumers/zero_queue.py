@@ -1,4 +1,4 @@
-"""The consumer without a queue: it asks for one message when the application wants one."""
+"""The consumer without a queue. It fetches one message when the application asks for one."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ logger = logging.getLogger(__name__)
 
 
 class ZeroQueueConsumer(TopicConsumer):
-    """Holds at most the one message that a cancelled receive left behind; the broker gives the others to others.
+    """A consumer that fetches no message in advance, so that the broker can give messages to other consumers.
 
-    Batches cannot be taken one message at a time: one that comes closes this consumer and fails its receives with
-    InvalidMessage; it goes, unacknowledged, to another consumer.
+    Only a message that a cancelled receive has left waits here. A batch cannot be taken one message at a time: it
+    closes this consumer, receives fail with InvalidMessage, and another consumer gets the batch.
     """
 
     def __init__(self, client: ClientPorts, topic: str, options: ConsumerOptions, **kwargs: Any) -> None:
-        """Raises as `Consumer`, and InvalidConfiguration for one that is to be part of a consumer of several topics."""
+        """Raises InvalidConfiguration for several topics, and the errors of `TopicConsumer`."""
         if kwargs.get("inbox") is not None:
             raise InvalidConfiguration(
                 "a consumer of several topics or partitions needs receiver_queue_size > 0"
@@ -40,10 +40,10 @@ class ZeroQueueConsumer(TopicConsumer):
         self._is_listener_paused = False
 
     async def receive(self, timeout_millis: float | None = None) -> Message:
-        """The next message: asks the broker for one. Concurrent calls take turns, one permit is out at a time.
+        """Ask the broker for a message and return it. Concurrent calls take turns, with one permit at a time.
 
-        A call that is cancelled leaves its permit to the next one, and the message that comes late too: none is lost.
-        No time limit is possible: the message might come after it. Otherwise as `Consumer.receive`.
+        Safe to cancel: the next call gets the permit, and also the message if it arrives late. It takes no time limit,
+        because the message might arrive after it. Raises the errors of `Consumer.receive`.
         """
         if timeout_millis is not None:
             raise InvalidConfiguration("a consumer without a queue cannot receive with a time limit")
@@ -55,23 +55,23 @@ class ZeroQueueConsumer(TopicConsumer):
             return await super().receive()
 
     def receive_async(self) -> asyncio.Future[Message]:
-        """As `receive`, without waiting. Each call that has to wait asks for a message of its own."""
+        """See `Consumer.receive_async`. Each call that has to wait asks the broker for one message."""
         future = super().receive_async()
         if not future.done():
             self._grant(self.queue.waiting)
         return future
 
     def receive_nowait(self) -> Message | None:
-        """Refused: what was not asked for is not there."""
-        raise InvalidConfiguration("a consumer without a queue has nothing to look into: call receive()")
+        """Raises InvalidConfiguration, because messages arrive only on request."""
+        raise InvalidConfiguration("a consumer without a queue has no message in advance: call receive()")
 
     async def batch_receive(self) -> list[Message]:
-        """Refused: it holds one message at most."""
+        """Raises InvalidConfiguration, because at most one message arrives at a time."""
         raise InvalidConfiguration("a consumer without a queue cannot receive in batches: call receive()")
 
     @property
     def available_permits(self) -> int:
-        """Messages that the broker may send now."""
+        """Return how many messages the broker may send now."""
         return self._balance.outstanding
 
     def pause(self) -> None:
@@ -89,7 +89,7 @@ class ZeroQueueConsumer(TopicConsumer):
         self._is_listener_paused = True
 
     def resume_message_listener(self) -> None:
-        """See `Consumer.resume_message_listener`; to be called on the event loop."""
+        """See `Consumer.resume_message_listener`. Call it on the event loop only."""
         self._is_listener_paused = False
         super().resume_message_listener()
         self._grant(self._wanted())
@@ -97,7 +97,7 @@ class ZeroQueueConsumer(TopicConsumer):
     # --- permits
 
     def _wanted(self) -> int:
-        """Messages that would be taken at once."""
+        """Return how many messages would be taken at once."""
         listener = self._listener
         if listener is None:
             return self.queue.waiting
@@ -118,7 +118,7 @@ class ZeroQueueConsumer(TopicConsumer):
         self._grant(self._wanted())
 
     def give_back(self, permits: int) -> None:
-        """A delivery cost so many permits and brought nothing: whoever waits needs another."""
+        """Record a delivery that brought no message for its permits, and ask for another if a call waits."""
         self._balance.spent(permits)
         self._grant(self._wanted())
 
@@ -154,9 +154,9 @@ class ZeroQueueConsumer(TopicConsumer):
     def _close_for_batch(self, message: Message) -> None:
         entry = message.entry
         error = InvalidMessage(
-            f"the consumer {self._name} of the subscription {self.subscription_name()!r} has no queue and was sent a"
-            f" batch of {entry.batch_size} ({entry.ledger_id}:{entry.entry_id} of {self._topic}): it is closed. Give it"
-            " a receiver_queue_size of 1 or more, or have producers send without batching"
+            f"the consumer {self._name} of the subscription {self.subscription_name()!r} has no queue but got a"
+            f" batch of {entry.batch_size} ({entry.ledger_id}:{entry.entry_id} of {self._topic}), so it is closed. Set"
+            " receiver_queue_size to 1 or more, or let producers send without batching"
         )
         logger.error("%s", error)
         if not self._state.is_over:

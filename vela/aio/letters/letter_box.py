@@ -37,18 +37,18 @@ V = TypeVar("V")
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE: Final = 100  # letters of one subscription on their way; more would only be held in memory
+AT_ONCE: Final = 100  # letters of one subscription being written; more would only fill the memory
 _RANDOM_BYTES: Final = 3
 _RANDOM_CHARACTERS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Target:
-    """One topic of letters."""
+    """A topic for letters."""
 
     topic: str  # full name
-    suffix: str  # of the producer's name
-    initial_subscription: str | None  # made together with the topic
+    suffix: str  # end of the producer's name
+    initial_subscription: str | None  # created together with the topic
 
 
 async def open_letter_box(
@@ -61,12 +61,12 @@ async def open_letter_box(
     on_ack_timeout: bool,
     schema: Schema[Any] | None,
 ) -> LetterBox | None:
-    """Return the letter box of consumers that subscribe to `topics`; None when they write no letters.
+    """Return the letter box of consumers that subscribe to `topics`; None if they write no letters.
 
     `given`, `retry` (retry_enable) and `on_ack_timeout` (retry_on_ack_timeout) are the arguments of `subscribe`;
     `schema` is the consumers', None for bytes. With retry letters there is one topic of each kind, named after the
-    first topic, as in Pulsar. Raises InvalidTopicName for a given name that is not valid and for a default one that is
-    too long, and what the look-up of older names raises.
+    first topic, as in Pulsar. Raises InvalidTopicName if a given name is invalid or a default name is too long, and the
+    errors of looking up older names.
     """
     if given is None and not retry:
         return None
@@ -88,15 +88,15 @@ async def open_letter_box(
     if retry:
         await box.resolve_retry(topics[0], None if given is None else given.retry_letter_topic)
     if policy.topic is None:
-        for topic in topics[:1] if retry else topics:  # refused now, not when the first letter is written
+        for topic in topics[:1] if retry else topics:  # raises now, not when the first letter is written
             _default(dead_letter_topic, base_name(topic), subscription)
     return box
 
 
 class LetterBox:
-    """Shared by the consumers of one subscription that one call of `subscribe` made. Producers open when needed.
+    """Sends the letters of all consumers that one call of `subscribe` creates. It opens producers when needed.
 
-    `open` and `close` are called once by each consumer; the last close ends the producers.
+    Each consumer calls `open` and `close` once. The last `close` closes the producers.
     """
 
     def __init__(
@@ -109,31 +109,29 @@ class LetterBox:
         schema: Schema[Any],
     ) -> None:
         self.policy = policy
-        """When the redelivery count makes a dead letter."""
+        """Decides by the redelivery count when a message becomes a dead letter."""
         self.retry_topic: str | None = None
-        """Full name of where messages are put off to, to be consumed as well; None = retry letters are off."""
+        """Full name of the retry-letter topic, which the consumers read too; None = retry letters are off."""
         self.on_ack_timeout = on_ack_timeout
-        """Put off messages that were not acked in time, instead of having them delivered again."""
+        """Whether messages that were not acked in time become retry letters."""
         self.turns = asyncio.Semaphore(AT_ONCE)
         self._client = client
         self._schema = schema
         self._subscription = subscription
-        self._named_after: str | None = (
-            None  # the topic that names both kinds; None = each its own dead letters
-        )
-        self._targets: dict[
-            str, asyncio.Future[_Target]
-        ] = {}  # of dead letters, by the topic they are named after
+        # The topic that names the topics of both kinds; None = each topic has its own dead-letter topic.
+        self._named_after: str | None = None
+        # topic → its dead-letter topic
+        self._targets: dict[str, asyncio.Future[_Target]] = {}
         self._producers: dict[str, asyncio.Future[Producer]] = {}
         self._users = 0
 
     @property
     def subscription(self) -> str:
-        """Whose messages these are."""
+        """Return the subscription's name."""
         return self._subscription
 
     async def resolve_retry(self, topic: str, given: str | None) -> None:
-        """Choose the topic of retry letters."""
+        """Choose the retry-letter topic."""
         self._named_after = base_name(topic)
         if given is not None:
             self.retry_topic = full_name(given)
@@ -145,13 +143,13 @@ class LetterBox:
             )
 
     async def send_retry(self, letter: Outgoing, *, topic: str, consumer_name: str) -> None:
-        """Returns when it is stored. Raises what its producer raises."""
+        """Send a retry letter and wait until it is stored. Raises the producer's errors."""
         assert self.retry_topic is not None
         target = _Target(topic=self.retry_topic, suffix="RETRY", initial_subscription=None)
         await self._send(target, letter, topic, consumer_name)
 
     async def send_dead(self, letter: Outgoing, *, topic: str, consumer_name: str) -> None:
-        """As `send_retry`, to the dead-letter topic of `topic`."""
+        """Send a dead letter of `topic` and wait until it is stored. Raises the producer's errors."""
         named_after = self._named_after or base_name(topic)
         target = await _once(self._targets, named_after, lambda: self._dead_letter_target(named_after))
         await self._send(target, letter, topic, consumer_name)
@@ -165,7 +163,7 @@ class LetterBox:
         return _Target(topic=topic, suffix="DLQ", initial_subscription=self.policy.initial_subscription)
 
     async def _choose(self, named_after: str, name: str, legacy: str) -> str:
-        """The name, unless old clients made a topic of their name for it."""
+        """Return `name`, or the name that old clients use if that topic exists."""
         domain = named_after.partition("://")[0]
         known = f"{domain}://{namespace_of(named_after)}/{legacy}"
         try:
@@ -186,18 +184,18 @@ class LetterBox:
         chance = secrets.token_hex(_RANDOM_BYTES)[:_RANDOM_CHARACTERS]
         options = ProducerOptions(
             producer_name=f"{base_name(topic)}-{self._subscription}-{consumer_name}-{chance}-{target.suffix}",
-            schema=self._schema,  # the payload goes as it came
+            schema=self._schema,  # payloads are copied as they are
             chunking_enabled=True,
             initial_subscription_name=target.initial_subscription,
         )
         return await open_producer(self._client, target.topic, options)
 
     def open(self) -> None:
-        """One more consumer uses it."""
+        """Count one more consumer."""
         self._users += 1
 
     async def close(self, within_s: float) -> None:
-        """One less. Never raises; what takes longer than so many seconds goes on by itself."""
+        """Count one consumer less, and after the last one close the producers, at most `within_s`. Never raises."""
         self._users -= 1
         if self._users == 0 and self._producers:
             producers, self._producers = self._producers, {}
@@ -213,7 +211,7 @@ async def _close(opening: asyncio.Future[Producer]) -> None:
 
 
 def _default(name_of: Callable[[str, str], str], topic: str, subscription: str) -> str:
-    """The default topic of letters. Raises InvalidTopicName if its name is too long."""
+    """Return the default name of a topic for letters. Raises InvalidTopicName if it is too long."""
     try:
         return name_of(topic, subscription)
     except NameTooLong as error:
@@ -221,7 +219,7 @@ def _default(name_of: Callable[[str, str], str], topic: str, subscription: str) 
 
 
 async def _once(known: dict[str, asyncio.Future[V]], key: str, make: Callable[[], Awaitable[V]]) -> V:
-    """What is known, or made now for all who ask meanwhile; a failure is not remembered."""
+    """Return the known value, or make it once for all concurrent callers. An error is not remembered."""
     making = known.get(key)
     if making is None:
         making = known[key] = asyncio.ensure_future(make())

@@ -1,10 +1,10 @@
-"""Dead letters and retry letters of one consumer: what becomes one, and what then becomes of the original (I16).
+"""Dead letters and retry letters of one consumer: which messages become letters, and when the original is acked.
 
-A letter is written, its receipt awaited, and only then is the original acked. What fails is delivered again: a message
-is acked by the application, or stored on the topic of its letter, or both, and never neither.
+The original is acked only after the receipt of its letter. If writing fails, the message is delivered again. So each
+message is acked by the application, or stored on the letter's topic, or both, but never lost.
 
-Of a batch only what the application was given becomes letters; what waits for it stays where it is and is shown. The
-broker is not asked for the rest, as long as some of it waits: it would send all of it again, over the limit.
+Only messages of a batch that the application got become letters. The others stay in the queue and are shown. While some
+of them wait, the consumer does not request the batch again, because the broker would send all of it.
 """
 
 from __future__ import annotations
@@ -38,56 +38,60 @@ __all__ = ["Letters", "LettersOwner"]
 logger = logging.getLogger(__name__)
 
 _AFTER_FAILURE: Final = RedeliveryBackoff(min_ms=1000, max_ms=60_000, multiplier=2)
-_TOGETHER: Final = 100  # messages of one batch
-_FINISH_S: Final = 5.0  # letters under way when the consumer is closed
+_TOGETHER: Final = 100  # letters of one batch written at the same time
+_FINISH_S: Final = 5.0  # limit for letters under way when the consumer closes
 _NO_PROPERTIES: Final[Mapping[str, str]] = {}
 
 
 class LettersOwner(Protocol):
-    """The consumer, as far as its letters need it."""
+    """A consumer, as far as its letters need it."""
 
     acks: AckSide
 
     def consumer_name(self) -> str:
-        """Its name."""
+        """Return the consumer's name."""
 
     def waiting(self, positions: Collection[Position]) -> Iterable[Message]:
-        """Messages of these entries that came and that the application was not given."""
+        """Return messages of these entries that have arrived but that the application has not taken."""
 
     def passed_over(self, messages: Sequence[Message]) -> None:
-        """Messages that were delivered and will not be shown: their permits can be given back."""
+        """Restore the permits of messages that arrived and will not be shown."""
 
 
 class _Busy:
-    """An entry of which letters are under way."""
+    """An entry whose letters are being written."""
 
     __slots__ = ("is_over", "letters", "wanted_by_timeout")
 
     def __init__(self) -> None:
-        self.letters = 0  # tasks
-        self.is_over = False  # wholly acked, or delivered anew, since the last of them was begun
-        self.wanted_by_timeout: bool | None = None  # False: by more than that; None: not wanted again
+        self.letters = 0  # number of tasks
+        self.is_over = False  # acked, or delivered again, since the last task began
+        self.wanted_by_timeout: bool | None = (
+            None  # True: only an ack timeout requests it again; False: more; None: nothing does
+        )
 
 
 class Letters:
-    """A `RedeliveryFilter`. The consumer passes what it receives through `arrived`."""
+    """A `RedeliveryFilter` for one consumer, which passes arriving messages through `arrived`."""
 
     def __init__(self, owner: LettersOwner, box: LetterBox, timers: Timers) -> None:
         self._owner = owner
         self._box = box
         self._timers = timers
-        self._kept: dict[Position, list[Message]] = {}  # entries that may become letters when they are due
+        self._kept: dict[
+            Position, list[Message]
+        ] = {}  # entries that may become letters instead of being delivered again
         self._busy: dict[Position, _Busy] = {}
-        self._failed: set[Position] = set()  # entries to be tried again, after a pause
+        self._failed: set[Position] = set()  # entries to try again after a pause
         self._tasks: set[asyncio.Task[None]] = set()
         self._failures = 0  # in a row
         self._is_closed = False
         box.open()
 
-    # -- what becomes a letter -------------------------------------------------------------------------------------
+    # -- choosing letters ------------------------------------------------------------------------------------------
 
     def arrived(self, messages: list[Message]) -> list[Message]:
-        """Messages that came, in order; without those that are dead letters at once."""
+        """Return the messages to show, in order. The others become dead letters at once."""
         if messages[0].entry is messages[-1].entry:
             return messages if self._is_shown(messages[0].entry, messages) else []
         shown: list[Message] = []
@@ -101,7 +105,7 @@ class Letters:
         policy, count = self._box.policy, entry.redelivery_count
         position = (entry.ledger_id, entry.entry_id)
         if policy.bypasses(count):
-            if busy := self._busy.get(position):  # it came again before its letter was stored
+            if busy := self._busy.get(position):  # delivered again before its letter was stored
                 busy.wanted_by_timeout = False
                 self._owner.passed_over(messages)
             else:
@@ -112,13 +116,13 @@ class Letters:
         return True
 
     def still_due(self, positions: Sequence[Position], *, is_timeout: bool) -> Sequence[Position]:
-        """See `RedeliveryFilter`: what becomes a letter must not be asked for too."""
+        """See `RedeliveryFilter`."""
         if not self._kept and not self._busy:
             return positions
         wanted: list[Position] = []
         ending: list[Position] = []
         for position in positions:
-            if busy := self._busy.get(position):  # wanted by messages of its that are no letter
+            if busy := self._busy.get(position):  # requested for its messages that are not letters
                 busy.wanted_by_timeout = is_timeout and busy.wanted_by_timeout is not False
             elif self._ends(position, is_timeout=is_timeout):
                 ending.append(position)
@@ -130,7 +134,7 @@ class Letters:
         return wanted
 
     def _ends(self, position: Position, *, is_timeout: bool) -> bool:
-        """Whether what was shown of this entry becomes letters."""
+        """Return whether the shown messages of this entry become letters."""
         messages = self._kept.get(position)
         return messages is not None and ((is_timeout and self._box.on_ack_timeout) or self._is_dead(messages))
 
@@ -154,7 +158,7 @@ class Letters:
                 self._start(shown, write, shown=True)
 
     def may_end(self, message: Message) -> bool:
-        """Whether it matters when the application is given this message: its entry may become letters."""
+        """Return whether the message's entry may become letters. Taking the message then counts as showing it."""
         return (message.entry.ledger_id, message.entry.entry_id) in self._kept
 
     def settled(self, position: Position) -> None:
@@ -170,7 +174,7 @@ class Letters:
             self.settled(known)
 
     def forget(self) -> None:
-        """See `RedeliveryFilter`. Letters under way are finished."""
+        """See `RedeliveryFilter`. Continues to write letters that are under way."""
         self._kept.clear()
         self._failed.clear()
         for busy in self._busy.values():
@@ -181,11 +185,11 @@ class Letters:
     ) -> None:
         """See `Consumer.reconsume_later`."""
         if self._box.retry_topic is None:
-            raise InvalidConfiguration("reconsume_later needs a consumer made with retry_enable=True")
+            raise InvalidConfiguration("reconsume_later needs a consumer created with retry_enable=True")
         if self._is_closed:
-            raise AlreadyClosed("the consumer is closed: its messages are delivered to others")
+            raise AlreadyClosed("the consumer is closed: its unacked messages are delivered again")
         if not isinstance(message, Message):
-            raise InvalidConfiguration(f"reconsume_later takes a message that was received, not {message!r}")
+            raise InvalidConfiguration(f"reconsume_later takes a received message, not {message!r}")
         delay_ms = _milliseconds(delay)
         if properties is not None:
             require_strings("properties", properties)
@@ -195,7 +199,7 @@ class Letters:
 
         await asyncio.shield(self._start([message], write, shown=True))
 
-    # -- writing it ------------------------------------------------------------------------------------------------
+    # -- writing letters -------------------------------------------------------------------------------------------
 
     def _start(
         self, messages: list[Message], write: Callable[[Message], Awaitable[None]], *, shown: bool
@@ -213,7 +217,7 @@ class Letters:
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # it was logged; only `reconsume_later` awaits it
+            task.exception()  # mark it as seen: it is logged, and only `reconsume_later` awaits it
 
     async def _run(
         self,
@@ -243,7 +247,7 @@ class Letters:
                 self._owner.acks.redeliver([position], is_timeout=busy.wanted_by_timeout)
 
     async def _write(self, messages: list[Message], write: Callable[[Message], Awaitable[None]]) -> None:
-        """Write each, and ack those whose letter is stored. Raises the first failure."""
+        """Write a letter for each message, and ack the messages whose letters are stored. Raises the first error."""
 
         async def one(message: Message) -> None:
             await write(message)
@@ -256,14 +260,14 @@ class Letters:
         self._failures = 0
 
     def _could_not_write(self, position: Position, error: Exception, busy: _Busy) -> None:
-        """It is tried again: at once the first time, then less and less often while nothing can be written."""
+        """Schedule another attempt: at once after the first failure, later with increasing pauses."""
         if self._is_closed:
             return
         delay_ms = _AFTER_FAILURE.delay_ms(self._failures - 1) if self._failures else 0
         self._failures += 1
         known = isinstance(error, VelaError)
         logger.warning(
-            "subscription %s: no letter of message %s:%s could be stored, it is tried again: %s",
+            "subscription %s: cannot store a letter of message %s:%s, will try again: %s",
             self._box.subscription,
             *position,
             error,
@@ -276,7 +280,7 @@ class Letters:
         self._timers.call_later(delay_ms, lambda: self._try_again(position))
 
     def _try_again(self, position: Position) -> None:
-        """Ask the broker for the entry; but while some of it waits, only what was shown is written once more."""
+        """Request the entry again. While some of its messages wait, only write the shown ones again."""
         if position not in self._failed:
             return
         self._failed.discard(position)
@@ -300,7 +304,7 @@ class Letters:
     async def _retry_letter(
         self, message: Message, delay_ms: int = 0, custom: Mapping[str, str] = _NO_PROPERTIES
     ) -> None:
-        """To the retry-letter topic; one put off more often than the policy allows is a dead letter."""
+        """Send a message to the retry-letter topic, or make it a dead letter if it was retried too often."""
         properties = retry_properties(
             message.properties(),
             topic=message.topic_name(),
@@ -320,9 +324,9 @@ class Letters:
     # -- the end ---------------------------------------------------------------------------------------------------
 
     async def close(self, within_s: float) -> None:
-        """Letters under way are finished, for so many seconds, five at most; the rest is delivered to others.
+        """Finish letters that are under way, at most `within_s` or five seconds. Safe to repeat.
 
-        Safe to repeat.
+        The broker delivers the other messages again.
         """
         if self._is_closed:
             return
@@ -339,7 +343,9 @@ class Letters:
 def _milliseconds(delay: timedelta | int) -> int:
     delay_ms = int(delay / timedelta(milliseconds=1)) if isinstance(delay, timedelta) else delay
     if isinstance(delay_ms, bool) or not isinstance(delay_ms, int) or delay_ms < 0:
-        raise InvalidConfiguration(f"delay is a timedelta or whole milliseconds, 0 or more, not {delay!r}")
+        raise InvalidConfiguration(
+            f"delay must be a timedelta or whole milliseconds, 0 or more, not {delay!r}"
+        )
     return delay_ms
 
 

@@ -1,4 +1,4 @@
-"""Who waits until what was sent so far has its answer."""
+"""Flush calls that wait until all earlier messages have their answers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ __all__ = ["Flushes", "finish"]
 
 
 class _Flush:
-    """One of them."""
+    """A waiting flush."""
 
     __slots__ = ("done", "error", "sends")
 
     def __init__(self, sends: int, done: asyncio.Future[None], error: VelaError | None) -> None:
         self.sends = sends
         self.done = done
-        self.error = error  # the first among what it waits for
+        self.error = error  # the first error among the sends it waits for
 
 
 class Flushes:
-    """In order: sends are answered in theirs, so only the first can be over."""
+    """The waiting flushes, in order. Sends are answered in order, so the first flush always ends first."""
 
     __slots__ = ("_waiting",)
 
@@ -33,23 +33,23 @@ class Flushes:
         return bool(self._waiting)
 
     def add(self, sends: int, done: asyncio.Future[None], error: VelaError | None) -> None:
-        """`done` is set once the first `sends` sends are answered; `error` has happened to one of them already."""
+        """Add a flush that waits for the first `sends` sends. `error` is that of an earlier failed message."""
         self._waiting.append(_Flush(sends, done, error))
 
     def failed(self, error: VelaError) -> None:
-        """The oldest send failed: everyone waits for it."""
+        """Record the error of the oldest send, which every flush waits for."""
         for flush in self._waiting:
             flush.error = flush.error or error
 
     def answered(self, sends: int) -> None:
-        """So many sends have their answer, ever."""
+        """End the flushes that wait for no more than the first `sends` sends."""
         while self._waiting and self._waiting[0].sends <= sends:
             flush = self._waiting.popleft()
             finish(flush.done, flush.error)
 
 
 def finish(done: asyncio.Future[None], error: VelaError | None) -> None:
-    """Says that it is over, unless nobody waits any more."""
+    """Set the result of a flush, unless it was cancelled."""
     if done.done():
         return
     if error is None:

@@ -1,4 +1,4 @@
-"""How a client makes producers."""
+"""Create a producer for a topic, partitioned or not."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["encryption_of", "open_producer"]
 
 
 async def open_producer(client: ClientPorts, topic: str, options: ProducerOptions) -> Producer:
-    """A producer, open, of a topic (its full name), with partitions or not. Raises as `Client.create_producer`."""
+    """Open a producer of a topic (full name). Raises the errors of `Client.create_producer`."""
     partitions = await client.partitions(topic)
     producer: TopicProducer | PartitionedProducer
     if partitions:
         producer = PartitionedProducer(client, topic, options, partitions)
     else:
         producer = TopicProducer(client, topic, options)
-    client.keep(producer)  # before it opens: a client closed meanwhile closes it too
+    client.keep(producer)  # before it opens, so that `Client.close` closes it too
     try:
         await producer.open()
     except BaseException:
@@ -41,7 +41,7 @@ async def open_producer(client: ClientPorts, topic: str, options: ProducerOption
 def encryption_of(
     key_names: str | Sequence[str] | None, key_reader: AbstractCryptoKeyReader | None
 ) -> Encrypt | None:
-    """What encrypts payloads for these keys, None = nothing does. Raises InvalidConfiguration and CryptoError."""
+    """Return a function that encrypts payloads for these keys, or None. Raises InvalidConfiguration, CryptoError."""
     if not key_names and key_reader is None:
         return None
     if not key_names or key_reader is None:
@@ -49,5 +49,5 @@ def encryption_of(
     require_methods("crypto_key_reader", key_reader, "get_public_key")
     names = [key_names] if isinstance(key_names, str) else key_names
     if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise InvalidConfiguration(f"encryption_key is a name or a list of names, not {key_names!r}")
+        raise InvalidConfiguration(f"encryption_key must be a name or a list of names, not {key_names!r}")
     return Encryptor(names, key_reader).encrypt

@@ -1,4 +1,4 @@
-"""The producer of a partitioned topic: one producer a partition, and a router in front."""
+"""The producer of a partitioned topic: a router, and one producer for each partition."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ logger = logging.getLogger(__name__)
 
 
 class PartitionedProducer(Producer):
-    """Order holds within a partition, so for all messages of one key while the number of partitions stays.
+    """A producer of a partitioned topic. Messages are in order within a partition.
 
-    New partitions are found by asking the broker every `partitions_update_interval_s`; they are used once their
-    producers are open. With `lazy_start_partitioned_producers` (Shared access only) a partition's producer is opened
-    when the first message goes there; where that fails, the messages fail and the next one tries again.
+    So messages of one key are in order while the number of partitions stays the same. The producer asks for new
+    partitions every `partitions_update_interval_s`, and uses them when their producers are open. With
+    `lazy_start_partitioned_producers` (Shared access only) it opens a partition's producer for its first message. If
+    that fails, the waiting messages fail, and the next message tries again.
     """
 
     def __init__(self, client: ClientPorts, topic: str, options: ProducerOptions, partitions: int) -> None:
@@ -48,31 +49,31 @@ class PartitionedProducer(Producer):
         self._lazy = options.lazy_start_partitioned_producers and (
             options.access_mode is ProducerAccessMode.Shared
         )
-        self._retired = ProducerCounters()  # of producers replaced after a failure
+        self._retired = ProducerCounters()  # counters of producers that were replaced after a failure
         self._updating: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._is_closed = False
 
     def producer_name(self) -> str:
-        """Of its first partition that has a producer; without a name of the application's own each has another."""
+        """Return the name of the first partition's producer. If the broker chose the names, each has another."""
         return next((each.producer_name() for each in self._producers if each is not None), "")
 
     def last_sequence_id(self) -> int:
-        """The highest over its partitions."""
+        """Return the highest sequence id over all partitions."""
         return max((each.last_sequence_id() for each in self._producers if each is not None), default=-1)
 
     def is_connected(self) -> bool:
-        """Whether every partition's producer that was opened is connected."""
+        """Return whether all opened producers are connected."""
         return not self._is_closed and all(
             each.is_connected() for each in self._producers if each is not None
         )
 
     def partitions(self) -> int:
-        """How many partitions it knows of."""
+        """Return the number of known partitions."""
         return len(self._producers)
 
     def statistics(self) -> ProducerStatistics:
-        """The sum over its partitions."""
+        """Return the sum over all partitions."""
         total, pending = ProducerCounters(), 0
         total.add(self._retired)
         for each in self._producers:
@@ -84,7 +85,7 @@ class PartitionedProducer(Producer):
     # --- opening and growing
 
     async def open(self) -> None:
-        """Opens every partition's producer, or with a lazy start one; raises the first error, with none left open."""
+        """Open the producers, or one with a lazy start. If one fails, close all and raise the first error."""
         indexes = [self._route(Outgoing(b""))] if self._lazy else list(range(len(self._producers)))
         for index in indexes:
             self._producers[index] = self._new(index)
@@ -108,7 +109,7 @@ class PartitionedProducer(Producer):
                 logger.info("%s: cannot look for new partitions: %s", self._topic, error)
 
     async def update_partitions(self) -> None:
-        """Asks the broker now. Raises what the look-up or the opening of new producers raises; nothing changes then."""
+        """Look for new partitions now. After an error of the look-up or of opening, nothing has changed."""
         known = len(self._producers)
         count = await self._client.partitions(self._topic)
         if count <= known or self._is_closed:
@@ -183,14 +184,14 @@ async def _open_all(producers: list[TopicProducer | None]) -> None:
 
 
 class _Custom:
-    """The application's own function as a router."""
+    """A router that calls the application's function."""
 
     def __init__(self, choose: MessageRouter, topic: str) -> None:
         self._choose = choose
         self._topic = topic
 
     def partition(self, message: Outgoing, partitions: int, now_ms: int) -> int:
-        """What it says. Raises InvalidConfiguration for a number that is no partition."""
+        """Return the function's result. Raises InvalidConfiguration if it is not a partition."""
         body = Body(
             message.payload,
             dict(message.properties),
@@ -208,7 +209,7 @@ class _Custom:
         chosen = int(self._choose(Message(body, ReceivedEntry(self._topic, -1, -1)), partitions))
         if not 0 <= chosen < partitions:
             raise InvalidConfiguration(
-                f"message_router gave partition {chosen}; {self._topic} has 0 to {partitions - 1}"
+                f"message_router returned partition {chosen}; {self._topic} has 0 to {partitions - 1}"
             )
         return chosen
 

@@ -35,7 +35,9 @@ class Producer(ABC):
     def __init__(self, topic: str, schema: Schema[Any]) -> None:
         self._topic = topic
         self._loop = asyncio.get_running_loop()
-        self._encode = None if type(schema) is BytesSchema else schema.encode  # None: bytes pass as they are
+        self._encode = (
+            None if type(schema) is BytesSchema else schema.encode
+        )  # None: content is bytes, sent as it is
 
     def topic(self) -> str:
         """Return the topic's full name."""
@@ -232,8 +234,8 @@ class Producer(ABC):
 
 def _text(value: object, name: str) -> str:
     if not isinstance(value, str):
-        raise InvalidConfiguration(f"{name} takes strings, not {value!r}")
-    require_text(name, value)  # before the message joins others
+        raise InvalidConfiguration(f"{name} must be a string, not {value!r}")
+    require_text(name, value)  # check now: later it would fail a whole batch
     return value
 
 
@@ -244,7 +246,7 @@ def _properties(properties: Mapping[str, str]) -> Mapping[str, str]:
 
 def _clusters(names: Sequence[str]) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, Iterable):
-        raise InvalidConfiguration(f"replication_clusters is a list of names, not {names!r}")
+        raise InvalidConfiguration(f"replication_clusters must be a list of names, not {names!r}")
     return tuple(_text(name, "replication_clusters") for name in names)
 
 
@@ -255,18 +257,18 @@ def _ordering_key(key: str | bytes | None) -> bytes | None:
 
 
 def _in(delay: timedelta) -> int:
-    """ms since 1970."""
+    """Return the time after `delay`, in ms since 1970."""
     if not isinstance(delay, timedelta):
-        raise InvalidConfiguration(f"deliver_after is a datetime.timedelta, not {delay!r}")
+        raise InvalidConfiguration(f"deliver_after must be a datetime.timedelta, not {delay!r}")
     due_ms = int(time.time() * 1000 + delay.total_seconds() * 1000)
     if due_ms < 0:
-        raise InvalidConfiguration(f"deliver_after goes back to before 1970: {delay}")
+        raise InvalidConfiguration(f"deliver_after leads to a time before 1970: {delay}")
     return due_ms
 
 
 def _whole(value: object, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidConfiguration(f"{name} is a whole number, not {value!r}")
+        raise InvalidConfiguration(f"{name} must be a whole number, not {value!r}")
     if not 0 <= value < 1 << 63:
-        raise InvalidConfiguration(f"{name} must lie within 0 and 2^63 - 1, not {value}")
+        raise InvalidConfiguration(f"{name} must be from 0 to 2^63 - 1, not {value}")
     return value

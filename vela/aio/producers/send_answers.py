@@ -1,4 +1,4 @@
-"""Ids for the messages of a send that has its receipt."""
+"""Answer the messages of a send that has its receipt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SendFuture = asyncio.Future[MessageId]
 def answer(
     send: PendingSend[SendFuture], ledger_id: int, entry_id: int, *, topic: str, partition: int
 ) -> None:
-    """Completes its futures; of a duplicate (ledger -1) the place is not known. Cancelled ones are passed over."""
+    """Give each future its message id. For a duplicate (ledger -1) the position is unknown. Skips cancelled futures."""
     if send.is_batch:
         size = len(send.tokens)
         is_known = ledger_id >= 0

@@ -1,4 +1,4 @@
-"""What one producer was given and has not answered: in line, in a batch, or sent and waiting for its receipt."""
+"""The unanswered messages of one producer: in line, in a batch, or sent and waiting for a receipt."""
 
 from __future__ import annotations
 
@@ -36,16 +36,18 @@ __all__ = ["SendQueue"]
 
 logger = logging.getLogger(__name__)
 
-_InLine = tuple[Outgoing, SendFuture] | asyncio.Future[None]  # a message, or the place of a flush
+_InLine = (
+    tuple[Outgoing, SendFuture] | asyncio.Future[None]
+)  # a message, or a flush that waits behind earlier messages
 _UNLIMITED = 1 << 60
 
 
 class SendQueue:
-    """One producer's.
+    """The send queue of one producer.
 
-    A message goes from the line (while there is no room, or nothing is known of the producer yet) to a batch, from
-    there to `PendingSends` and at once out, if there is a connection; what pends goes out again, in order, over the
-    next one. It takes a slot of `max_pending_messages` when it leaves the line and gives it back with its answer.
+    A message waits in line while there is no room, or until the producer has been attached. Then it joins a batch, goes
+    to `PendingSends`, and is sent at once if there is a connection. Pending sends are repeated, in order, over the next
+    connection. A message occupies one of `max_pending_messages` from leaving the line until its answer.
     """
 
     def __init__(self, topic: str, producer_id: int, options: ProducerOptions) -> None:
@@ -55,22 +57,24 @@ class SendQueue:
         self._options = options
         self._loop = asyncio.get_running_loop()
         self.counters = ProducerCounters()
-        """What became of the messages."""
+        """The counters behind the producer's statistics."""
         self.last_sequence_id = -1 if options.initial_sequence_id is None else options.initial_sequence_id
-        """The highest with a receipt."""
+        """The highest sequence id with a receipt."""
         self.error: VelaError | None = None
-        """Why nothing is taken any more; set it to refuse what comes."""
+        """Why the queue refuses messages; None = it takes them. Set it to refuse."""
         self._ids = SequenceIds(self.last_sequence_id + 1)
-        self._frames: SendFrames[SendFuture] | None = None  # None: nothing is known of the producer yet
-        self._write: Callable[[bytes, bytes], None] | None = None  # None: no connection
+        self._frames: SendFrames[SendFuture] | None = None  # None: not attached yet
+        self._write: Callable[[bytes, bytes], None] | None = None  # None: not connected
         self._gathering: Gathering[SendFuture] | None = None
-        self._plain: Batching[SendFuture] | None = None  # the gathering, where it takes the short way
+        self._plain: Batching[SendFuture] | None = (
+            None  # the same as `_gathering`, if it can take plain payloads
+        )
         self._pending: PendingSends[SendFuture] = PendingSends()
-        self._used = 0  # slots
+        self._used = 0  # messages that occupy room
         self._limit = options.max_pending_messages or _UNLIMITED
         self._line: deque[_InLine] = deque()
         self._line_moves = False
-        self._pushed = 0  # sends, ever
+        self._pushed = 0  # number of sends so far
         self._flushes = Flushes()
         self._batch_timer: asyncio.TimerHandle | None = None
         self._batch_delay_s = options.batching_max_publish_delay_ms / 1000
@@ -78,12 +82,12 @@ class SendQueue:
 
     @property
     def is_known(self) -> bool:
-        """The producer was attached once."""
+        """Return whether the producer has been attached before."""
         return self._frames is not None
 
     @property
     def waiting(self) -> int:
-        """Messages without an answer."""
+        """Return the number of messages without an answer."""
         return self._used + len(self._line)
 
     # --- the connection
@@ -91,7 +95,7 @@ class SendQueue:
     def attach(
         self, write: Callable[[bytes, bytes], None], identity: ProducerIdentity, last_sequence_id: int
     ) -> None:
-        """What pends goes out again over `write`, and what comes goes there too. `last_sequence_id`: the broker's."""
+        """Send pending and later messages over `write`. `last_sequence_id` is the broker's."""
         if self._frames is None:
             if self._options.initial_sequence_id is None:
                 self.last_sequence_id = last_sequence_id
@@ -112,14 +116,14 @@ class SendQueue:
         self._move_line()
 
     def detach(self) -> None:
-        """What comes waits for the next connection."""
+        """Let messages wait for the next connection."""
         self._write = None
 
     def _make_gathering(self, max_message_bytes: int) -> None:
         limits = self._options.batch_limits()
         if limits is None:
             return
-        # Half of what the broker takes leaves room for the metadata of the last message that joins.
+        # Half of the broker's limit leaves room for the metadata of the last message in the batch.
         limits = replace(limits, max_bytes=min(limits.max_bytes, max_message_bytes // 2))
         if self._options.batching_type is BatchingType.KeyBased:
             self._gathering = KeyBatching(limits, self._ids)
@@ -129,7 +133,7 @@ class SendQueue:
     # --- taking messages
 
     def put_plain(self, payload: bytes, future: SendFuture) -> None:
-        """As `put` for a payload and nothing else, which most messages are."""
+        """Do the same as `put`, faster, for a message that has only a payload."""
         plain = self._plain
         if plain is None or self._line or self.error is not None or self._used >= self._limit:
             self.put(Outgoing(payload), future)
@@ -145,21 +149,21 @@ class SendQueue:
             self._batch_timer = self._loop.call_later(self._batch_delay_s, self.seal)
 
     def put(self, message: Outgoing, future: SendFuture) -> None:
-        """Takes a message, puts it in line, or fails its future."""
+        """Take a message, put it in line, or fail its future."""
         if self.error is not None:
             self._refuse(future, self.error)
         elif self._frames is not None and not self._line and self._used < self._limit:
             self._take(self._frames, message, future)
         elif self._options.block_if_queue_full or self.waiting < self._limit:
             self._line.append((message, future))
-            self.seal()  # nothing can join the batch: let it go and make room
+            self.seal()  # no message can join the batch, so send it and make room
         else:
             self.seal()
             self._refuse(
                 future,
                 ProducerQueueIsFull(
-                    f"{self._limit} messages of {self._topic} await their receipt: await some, or create the producer "
-                    "with block_if_queue_full=True or a larger max_pending_messages"
+                    f"{self._limit} messages of {self._topic} wait for their receipts: await some, or create the "
+                    "producer with block_if_queue_full=True or a larger max_pending_messages"
                 ),
             )
 
@@ -187,7 +191,7 @@ class SendQueue:
             self._push(send)
 
     def seal(self) -> VelaError | None:
-        """Sends what is gathered; gives the first error of what could not be made an entry."""
+        """Send the current batch. Return the first error of a batch that cannot be encoded."""
         if self._batch_timer is not None:
             self._batch_timer.cancel()
             self._batch_timer = None
@@ -213,7 +217,7 @@ class SendQueue:
             self._watch_timeout()
 
     def _move_line(self) -> None:
-        """Takes from the line what there is room for; not within itself, where a later one would go before this one."""
+        """Take messages from the line while there is room. Does nothing inside itself, to keep the order."""
         if self._line_moves or self._frames is None:
             return
         self._line_moves = True
@@ -224,27 +228,29 @@ class SendQueue:
             self._line_moves = False
 
     def _move_first(self, frames: SendFrames[SendFuture], first: _InLine) -> bool:
-        """False: there is no room."""
+        """Take the first message of the line. Return False if there is no room."""
         if isinstance(first, asyncio.Future):
             self._line.popleft()
             self._place_flush(first)
-        elif first[1].done():  # given up by who waited
+        elif first[1].done():  # the caller has cancelled it
             self._line.popleft()
         elif self._used < self._limit:
             self._line.popleft()
             self._take(frames, *first)
         else:
-            self.seal()  # nothing can join the batch
-            return self._used < self._limit  # a batch that failed makes room at once
+            self.seal()  # no message can join the batch
+            return self._used < self._limit  # a batch that fails makes room at once
         return True
 
     # --- answers
 
     def receipt(self, sequence_id: int, ledger_id: int, entry_id: int) -> None:
-        """An entry is stored. Raises UnexpectedReceipt; nothing changes then."""
+        """Answer the messages of an entry that is stored. Raises UnexpectedReceipt, which changes nothing."""
         send = self._pending.take_receipt(sequence_id)
         if send is None:
-            logger.debug("%s: a receipt for message %s, which nobody waits for", self._topic, sequence_id)
+            logger.debug(
+                "%s: ignored a receipt for message %s, which is not pending", self._topic, sequence_id
+            )
             return
         messages = len(send.tokens)
         self.counters.stored(messages, send.payload_bytes, self._now_ms() - send.sent_ms)
@@ -254,12 +260,12 @@ class SendQueue:
         self._settled(messages)
 
     def refused(self, sequence_id: int, error: VelaError) -> None:
-        """An entry will never be stored: its messages fail. Raises as `receipt`."""
+        """Fail the messages of an entry that the broker refused. Raises UnexpectedReceipt, which changes nothing."""
         for send in self._pending.take_refused(sequence_id):
             self._give_up(send.tokens, error, was_sent=True)
 
     def _settled(self, messages: int) -> None:
-        """So many messages have their answer."""
+        """Release the room of messages that have their answer."""
         self._used -= messages
         if self._flushes:
             self._flushes.answered(self._pushed - len(self._pending))
@@ -267,7 +273,7 @@ class SendQueue:
             self._move_line()
 
     def _give_up(self, futures: Iterable[SendFuture], error: VelaError, *, was_sent: bool = False) -> None:
-        """These taken messages fail."""
+        """Fail messages that were taken."""
         count = 0
         for future in futures:
             count += 1
@@ -279,13 +285,13 @@ class SendQueue:
         self._settled(count)
 
     def _refuse(self, future: SendFuture, error: VelaError) -> None:
-        """This message, which was not taken, fails."""
+        """Fail a message that was not taken."""
         self.counters.failed += 1
         future.set_exception(error)
 
     def fail(self, error: VelaError) -> None:
-        """Everything waiting fails, in order: what pends, what is gathered, what is in line."""
-        line, self._line = self._line, deque()  # first: room that comes free now is not for it
+        """Fail all waiting messages, in order: pending sends, the current batch, the line."""
+        line, self._line = self._line, deque()  # first, so that failures below do not move the line
         for send in self._pending.take_all():
             self._give_up(send.tokens, error, was_sent=True)
         if self._gathering is not None:
@@ -318,13 +324,13 @@ class SendQueue:
         for send in self._pending.take_due(self._now_ms()):
             self._give_up(
                 send.tokens,
-                Timeout(f"no receipt within {timeout_s:g} s; the message may be stored all the same"),
+                Timeout(f"no receipt within {timeout_s:g} s; the message may have been stored"),
                 was_sent=True,
             )
         self._watch_timeout()
 
     async def flush(self) -> None:
-        """Until everything put before has its answer; raises the first error among the answers."""
+        """Wait until all earlier messages have their answers. Raises the first error among them."""
         require_loop(self._loop)
         done: asyncio.Future[None] = self._loop.create_future()
         if self._line:
@@ -345,12 +351,12 @@ def _wall_ms() -> int:
 
 
 def _failure(error: Exception) -> VelaError:
-    """What a message fails with when it could not be made an entry."""
+    """Return the error for a message that cannot be encoded."""
     if isinstance(error, VelaError):
         return error
     if isinstance(error, PayloadTooLarge | ChunkingImpossible):
         return MessageTooBig(str(error))
     kind = InvalidConfiguration if isinstance(error, TypeError | ValueError) else UnknownError
-    failure = kind(f"the message could not be made an entry: {error!r}")
+    failure = kind(f"the message cannot be encoded: {error!r}")
     failure.__cause__ = error
     return failure

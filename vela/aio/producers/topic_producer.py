@@ -40,12 +40,12 @@ logger = logging.getLogger(__name__)
 _ENDS_THE_MESSAGE: Final = frozenset(
     {ServerError.CHECKSUM_ERROR, ServerError.NOT_ALLOWED_ERROR, ServerError.METADATA_ERROR}
 )
-"""Refusals of one message that would be refused again."""
+"""Errors that concern one message, which the broker would refuse again."""
 _ENDS_THE_PRODUCER: Final = frozenset({ServerError.TOPIC_TERMINATED_ERROR, ServerError.PRODUCER_FENCED})
 
 
 class TopicProducer(Producer):
-    """Made, then `open`ed or `start`ed; a `ProducerSink` of the connection that it is attached to."""
+    """A producer of one topic or partition. Call `open` or `start` after creating it."""
 
     def __init__(self, client: ClientPorts, topic: str, options: ProducerOptions) -> None:
         super().__init__(topic, options.schema)
@@ -54,14 +54,14 @@ class TopicProducer(Producer):
         self._id = client.new_producer_id()
         self._queue = SendQueue(topic, self._id, options)
         self._attachment = Attachment(client, topic, self._attach, on_failed=self._fail)
-        self._connection: Connection | None = None  # where sends go now
-        self._epoch = 0  # of the next PRODUCER
+        self._connection: Connection | None = None  # current one
+        self._epoch = 0  # for the next PRODUCER
         self._topic_epoch: int | None = None
         self._name = options.producer_name or ""
         self._closing: asyncio.Task[None] | None = None
 
     def producer_name(self) -> str:
-        """See `Producer`; "" before it was attached for the first time, unless one was given."""
+        """See `Producer`. Until the broker has chosen a name, it is ""."""
         return self._name
 
     def last_sequence_id(self) -> int:
@@ -78,11 +78,11 @@ class TopicProducer(Producer):
 
     @property
     def counters(self) -> ProducerCounters:
-        """For sums over partitions."""
+        """Return the counters, to sum them over partitions."""
         return self._queue.counters
 
     def has_failed_to_open(self) -> bool:
-        """It takes nothing, and never has."""
+        """Return whether opening failed. The producer then refuses all messages."""
         return self._queue.error is not None and not self._queue.is_known
 
     def _send_plain(self, payload: bytes, future: SendFuture) -> None:
@@ -95,21 +95,21 @@ class TopicProducer(Producer):
     # --- attaching
 
     async def open(self) -> None:
-        """Attaches; raises what the broker refuses with, or Timeout. If it raises, everything sent has failed too.
+        """Connect the producer. Raises the broker's refusals or Timeout; then all sent messages have failed too.
 
-        With WaitForExclusive it waits for its turn however long that takes, once the broker knows of it.
+        With WaitForExclusive it waits for its turn without limit, after the broker has queued it.
         """
         try:
             await self._attachment.open()
         except BaseException as error:
-            if self._connection is not None:  # cancelled as the broker's answer came
+            if self._connection is not None:  # cancelled just after the broker had accepted
                 self._leave(self._connection)
             await self._attachment.close()
             self._fail(error if isinstance(error, VelaError) else AlreadyClosed("opening was cancelled"))
             raise
 
     def start(self) -> None:
-        """Opens in the background; what is sent meanwhile waits in line."""
+        """Open in the background. Messages sent meanwhile wait in line."""
         task = self._loop.create_task(self.open())
         task.add_done_callback(_retrieved)
 
@@ -125,14 +125,14 @@ class TopicProducer(Producer):
         except BaseException as error:
             connection.producers.pop(self._id, None)
             if not isinstance(error, VelaError) or isinstance(error, Timeout):
-                self._say_closed(connection)  # the broker may have made it, or make it yet
+                self._say_closed(connection)  # the broker may have opened the producer, or may still do so
             if isinstance(error, ProducerBlockedQuotaExceededException):
                 self._queue.fail(error)
             raise
         if not isinstance(answer, replies.ProducerSuccess):
             raise UnknownError(f"{connection.name} answered PRODUCER with {answer}")
         if connection.is_lost or connection.producers.get(self._id) is not self:
-            raise ReadError(f"the producer of {self._topic} was closed as soon as it was made")
+            raise ReadError(f"the producer of {self._topic} was closed as soon as it was opened")
         self._name = answer.name
         self._topic_epoch = answer.topic_epoch
         self._connection = connection
@@ -167,7 +167,7 @@ class TopicProducer(Producer):
         self._attachment.lost(connection, error)
 
     def on_closed_by_broker(self, connection: Connection) -> None:
-        """See `ProducerSink`: the topic moves, or something is wrong with it; come again."""
+        """See `ProducerSink`. Attaches again, because the topic is moved or reloaded."""
         self._detach(connection, None)
 
     def on_connection_lost(self, connection: Connection, error: VelaError) -> None:
@@ -175,7 +175,7 @@ class TopicProducer(Producer):
         self._detach(connection, error)
 
     def _leave(self, connection: Connection) -> None:
-        """Nothing on this connection is this producer's any more; what it still answers is not heard."""
+        """Close the producer on this connection without waiting, and ignore later answers."""
         self._connection = None
         self._queue.detach()
         connection.producers.pop(self._id, None)
@@ -189,14 +189,14 @@ class TopicProducer(Producer):
     def on_receipt(self, connection: Connection, reply: replies.Receipt) -> None:
         """See `ProducerSink`."""
         if connection is not self._connection:
-            return  # of a connection given up: the send goes out again on the next one
+            return  # from an earlier connection: the send is repeated on the next one
         try:
             self._queue.receipt(reply.sequence_id, reply.ledger_id, reply.entry_id)
         except UnexpectedReceipt as error:
             self._distrust(connection, error)
 
     def on_send_error(self, connection: Connection, reply: replies.SendError) -> None:
-        """See `ProducerSink`: the message, the producer, or only this attachment ends, by the kind of error."""
+        """See `ProducerSink`. The error ends the message, the producer, or only the current attachment."""
         if connection is not self._connection:
             return
         error = from_server_error(reply.code, reply.message)
@@ -252,7 +252,7 @@ class TopicProducer(Producer):
         self._client.forget(self)
 
     async def _say_goodbye(self, connection: Connection, deadline: Deadline) -> None:
-        """A broker that has kept this producer waiting for as long as it may wait is only told."""
+        """Close the producer at the broker. After the deadline, do not wait for the answer."""
         if deadline.left_s:
             try:
                 await connection.request(
@@ -266,7 +266,7 @@ class TopicProducer(Producer):
         connection.producers.pop(self._id, None)
 
     def _fail(self, error: VelaError) -> None:
-        """Nothing more is taken, and everything taken fails."""
+        """Refuse later messages, and fail all waiting ones."""
         self._queue.error = self._queue.error or error
         self._connection = None
         self._queue.detach()

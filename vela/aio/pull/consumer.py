@@ -46,19 +46,19 @@ class QueuePosition(NamedTuple):
     """The progress of one queue."""
 
     next_offset: int  # where the next pull begins
-    commit_offset: int  # the smallest that is not finished
-    max_offset: int  # the queue's end, when the broker last told it
+    commit_offset: int  # the smallest offset that is not finished
+    max_offset: int  # the queue's end, as the broker last reported it
 
 
 class PullConsumer:
-    """Pulls one topic, all of its queues or some. Use it on one event loop.
+    """A consumer that pulls all queues of a topic, or some. Use it on one event loop.
 
         async with PullConsumer("http://localhost:8080", "orders", "billing") as consumer:
             async for message in consumer:
                 ...
                 consumer.acknowledge(message)
 
-    Nobody shares the work of a group: two consumers of one group both get everything. Give each its own `queues`.
+    Consumers of one group do not share the work: each gets all messages. Give each its own `queues`.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class PullConsumer:
         )
         self._pullers: dict[int, QueuePuller] = {}
         self._arrived: deque[PulledMessage] = deque()
-        self._news = asyncio.Event()  # a message, or a reason for there being none
+        self._news = asyncio.Event()  # set when a message arrives or waiting must end
         self._tasks: list[asyncio.Task[None]] = []
         self._given_back: dict[PulledMessage, asyncio.TimerHandle] = {}
         self._resumed = asyncio.Event()
@@ -175,7 +175,9 @@ class PullConsumer:
                     queue: await self._opened(queue, self._initial_position)
                     for queue in await self._queue_numbers()
                 }
-                await self._save()  # the place to come back to, also for a queue that begins at its end
+                await (
+                    self._save()
+                )  # so that a restart continues here, also for a queue that begins at its end
                 self._require_open()
                 self._begin()
 
@@ -260,14 +262,14 @@ class PullConsumer:
     def negative_acknowledge(self, message: PulledMessage) -> None:
         """Deliver a message again after `negative_ack_redelivery_delay_ms`.
 
-        After `max_reconsume_times` attempts it is logged and given up. No effect if the message is acknowledged or
-        already returned.
+        After `max_reconsume_times` attempts it is logged and counts as finished. No effect if the message is
+        acknowledged, or already waits for redelivery.
         """
         if self._is_closed or message in self._given_back or not self._is_unfinished(message):
             return
         message.attempts += 1
         if message.attempts > self._settings.max_reconsume_times:
-            logger.error("%r is given up after %d attempts", message, message.attempts)
+            logger.error("gave up %r after %d attempts", message, message.attempts)
             self.acknowledge(message)
             return
 
@@ -306,7 +308,7 @@ class PullConsumer:
         return puller is not None and puller.loop.holds(message.offset(), message.epoch)
 
     async def next_message(self) -> PulledMessage:
-        """`receive` without a limit, for listeners."""
+        """Wait for the next message without limit. For listeners."""
         while True:
             self._require_open()
             while self._arrived:
@@ -336,7 +338,7 @@ class PullConsumer:
         return wanted
 
     async def _opened(self, queue: int, position: InitialPosition) -> QueuePuller:
-        """A queue at its stored offset; at `position` when nothing is stored."""
+        """Return the puller of a queue at its stored offset, or at `position` if none is stored."""
         async with self._saving:
             saved = await self._store.load(self._topic, queue)
         offset = saved
@@ -362,7 +364,7 @@ class PullConsumer:
         try:
             await puller.run(self._resumed)
         except InvalidConfiguration as error:
-            logger.error("%s, queue %d: cannot be pulled: %s", self._topic, puller.queue, error)
+            logger.error("%s, queue %d: cannot pull: %s", self._topic, puller.queue, error)
             self._failure = error
             self._news.set()
 
@@ -372,7 +374,7 @@ class PullConsumer:
             try:
                 for queue in await self._queue_numbers():
                     if queue not in self._pullers:
-                        # Nobody knew of it when the others were begun at their end: all of it is new.
+                        # A queue that was added later begins at its first message: all its messages are new.
                         puller = await self._opened(queue, InitialPosition.Earliest)
                         self._pullers[queue] = puller
                         self._tasks.append(asyncio.create_task(self._keep_pulling(puller)))
@@ -387,7 +389,7 @@ class PullConsumer:
             try:
                 await self._save()
             except Exception as error:
-                logger.warning("%s: the offsets were not saved, will try again: %s", self._topic, error)
+                logger.warning("%s: cannot save the offsets, will try again: %s", self._topic, error)
 
     async def _save(self) -> None:
         async with self._saving:

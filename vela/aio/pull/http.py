@@ -35,7 +35,7 @@ from vela.wire.pull.reading import ReadAnswer, decode_answer, pull_query, topic_
 __all__ = ["PullHttp", "base_url"]
 
 _SCHEMES: Final = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
-_PLAIN_TIMEOUT_S: Final = 10.0  # of requests that are not held
+_PLAIN_TIMEOUT_S: Final = 10.0  # limit for requests that the broker does not park
 _ERRORS: Final[Mapping[int, type[VelaError]]] = {
     400: InvalidConfiguration,
     401: AuthenticationError,
@@ -48,20 +48,22 @@ _ERRORS: Final[Mapping[int, type[VelaError]]] = {
 
 
 def base_url(service_url: str) -> str:
-    """http://host:port of a service URL; ws:// and wss:// stand for http:// and https://. Raises InvalidUrl."""
+    """Return the http:// or https:// URL for a service URL, which may begin with ws:// or wss://. Raises InvalidUrl."""
     parts = urlsplit(service_url.strip())
     try:
         is_sound = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_sound = False
     if not is_sound or parts.query or parts.fragment:
-        raise InvalidUrl(f"{service_url!r} is no URL to pull from: write http://host:8080 or https://host")
+        raise InvalidUrl(f"{service_url!r} is not a URL to pull from: use http://host:8080 or https://host")
     return urlunsplit((_SCHEMES[parts.scheme], parts.netloc, parts.path.rstrip("/"), "", ""))
 
 
 class PullHttp:
-    """One topic over HTTP. Every method raises VelaError, with `retriable` as it is: Timeout, ConnectError,
-    ServiceUnitNotReady, TopicNotFound, InvalidConfiguration, UnknownError …; safe to repeat, all of them.
+    """Requests for one topic over HTTP. All are safe to repeat.
+
+    They raise Timeout, ConnectError, ServiceUnitNotReady, TopicNotFound, InvalidConfiguration, UnknownError or another
+    VelaError. `retriable` says whether repeating it may help.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class PullHttp:
         )
 
     async def queues(self) -> int:
-        """How many queues the topic has, at least 1."""
+        """Return the number of the topic's queues, at least 1."""
         fields = await self._json("GET", f"/pull/v1-queues/{self._path}")
         return _positive(fields, "queues")
 
@@ -93,7 +95,7 @@ class PullHttp:
         hold_ms: int = 0,
         timeout_s: float = _PLAIN_TIMEOUT_S,
     ) -> ReadAnswer:
-        """One pull; `hold_ms` 0 = answer at once."""
+        """Pull messages from a queue. `hold_ms` 0 = the broker answers at once."""
         query = pull_query(
             offset=offset,
             queue=queue,
@@ -109,7 +111,7 @@ class PullHttp:
             raise UnknownError(str(error)) from error
 
     async def committed(self, queue: int, subscription: str) -> int | None:
-        """The offset that the broker keeps for a group; None when it never committed one."""
+        """Return the offset that a group has committed to the broker, or None."""
         try:
             fields = await self._json("GET", self._offset_path(queue, subscription))
         except SubscriptionNotFound:
@@ -117,12 +119,12 @@ class PullHttp:
         return _positive(fields, "offset")
 
     async def commit(self, queue: int, subscription: str, offset: int) -> int:
-        """Everything before `offset` is finished; the offset that the broker keeps, which never goes back."""
+        """Commit a group's offset. Return the broker's offset, which never goes back."""
         fields = await self._json("PUT", f"{self._offset_path(queue, subscription)}&offset={offset}")
         return _positive(fields, "offset")
 
     async def close(self) -> None:
-        """Close the connections. Requests under way fail."""
+        """Close the connections. Running requests fail."""
         await self._client.aclose()
 
     def _offset_path(self, queue: int, subscription: str) -> str:

@@ -1,4 +1,4 @@
-"""A pull consumer's listener: handles a bounded number of messages at once; each is done when the listener returns."""
+"""The listener of a pull consumer. A message is finished when the listener returns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Listened(Protocol):
-    """What a listener needs of its consumer."""
+    """What a listener needs from its consumer."""
 
     async def next_message(self) -> PulledMessage: ...
     def acknowledge(self, message: PulledMessage) -> None: ...
@@ -31,7 +31,7 @@ C = TypeVar("C", bound=_Listened)
 
 
 class PullListener(Generic[C]):
-    """Takes messages from a consumer and calls the application's function with them."""
+    """Calls the application's function with a consumer's messages, at most `concurrency` at the same time."""
 
     def __init__(
         self,
@@ -44,15 +44,15 @@ class PullListener(Generic[C]):
         self._concurrency = concurrency
         self._tasks: list[asyncio.Task[None]] = []
         self._threads: ThreadPoolExecutor | None = None
-        if not inspect.iscoroutinefunction(function):  # it may block, which must not hold up the pulls
+        if not inspect.iscoroutinefunction(function):  # it may block, which must not delay the pulls
             self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="vela-listener")
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Start calling the function."""
         self._tasks = [asyncio.create_task(self._listen()) for _ in range(self._concurrency)]
 
     async def stop(self) -> None:
-        """Wait for the calls that run, when the consumer is closed: but not for the one that closes it."""
+        """Wait for running calls after the consumer was closed, except for the call that closes it."""
         others = [task for task in self._tasks if task is not asyncio.current_task()]
         await asyncio.gather(*others, return_exceptions=True)
         if self._threads is not None:
@@ -62,7 +62,7 @@ class PullListener(Generic[C]):
         while True:
             try:
                 message = await self._consumer.next_message()
-            except VelaError:  # closed, or refused for good, which is logged
+            except VelaError:  # closed, or the broker refuses every pull, which is logged
                 return
             try:
                 await self._call(message)
@@ -80,5 +80,5 @@ class PullListener(Generic[C]):
         outcome = await loop.run_in_executor(self._threads, self._function, self._consumer, message)
         if inspect.isawaitable(
             outcome
-        ):  # of a lambda, or of an object that is called like a coroutine function
+        ):  # the function is a lambda, or an object whose `__call__` is a coroutine function
             await outcome

@@ -1,4 +1,4 @@
-"""Where a pull consumer keeps its offsets: with the broker, in a file, in memory, or wherever the application likes."""
+"""Stores for the offsets of a pull consumer: the broker, a file, memory, or your own."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["BrokerOffsets", "FileOffsets", "MemoryOffsets", "OffsetStore"]
 
 
 class OffsetStore(Protocol):
-    """The next offset of each queue of a topic. A consumer calls one method at a time."""
+    """Stores the next offset of each queue of a topic. A consumer calls one method at a time."""
 
     async def load(self, topic: str, queue: int) -> int | None:
-        """What was saved last; None = nothing yet. What it raises ends the consumer's start."""
+        """Return the offset saved last; None = nothing was saved yet. An error makes the consumer's `start` fail."""
 
     async def save(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Keep these, by queue; when this returns they are durable. What it raises is logged and tried again."""
+        """Store offsets by queue. They must be durable when this returns. After an error the consumer tries again."""
 
 
 class MemoryOffsets:
-    """For tests, and for consumers that begin anew each time. May serve several consumers of one loop."""
+    """Keeps offsets in memory, for tests and for consumers that need no stored offsets. Consumers may share it."""
 
     def __init__(self) -> None:
         self.saved: dict[tuple[str, int], int] = {}
@@ -43,31 +43,31 @@ class MemoryOffsets:
 
 
 class FileOffsets:
-    """A JSON file of the consumer's own. A save is all or nothing and on the disk, whatever dies meanwhile."""
+    """Stores offsets in a JSON file. A crash during a save leaves the old or the new offsets, complete."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """The file is made by the first save, its folder must be there. One consumer, in one process, uses it."""
+        """The first save creates the file; its folder must exist. Only one consumer in one process may use it."""
         self._path = Path(path)
-        self._writing = threading.Lock()  # a cancelled save goes on in its thread
+        self._writing = threading.Lock()  # a cancelled save continues on its thread
 
     async def load(self, topic: str, queue: int) -> int | None:
-        """See `OffsetStore`. Raises InvalidConfiguration for a file that is not of this kind."""
+        """See `OffsetStore`. Raises InvalidConfiguration if the file does not contain offsets."""
         return (await asyncio.to_thread(self._read)).get(topic, {}).get(str(queue))
 
     async def save(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """See `OffsetStore`. Raises OSError, with the old file unharmed."""
+        """See `OffsetStore`. Raises OSError, after which the old file is unchanged."""
         await asyncio.to_thread(self._write, topic, dict(offsets))
 
     def _read(self) -> dict[str, dict[str, int]]:
         try:
             topics = json.loads(self._path.read_bytes())
             if not all(isinstance(offset, int) for queues in topics.values() for offset in queues.values()):
-                raise ValueError("an offset is no number")
+                raise ValueError("an offset is not a number")
         except FileNotFoundError:
             return {}
         except (ValueError, AttributeError) as error:
             raise InvalidConfiguration(
-                f"{self._path} holds no offsets ({error}): mend it, or remove it to begin anew"
+                f"{self._path} does not contain offsets ({error}): repair it, or remove it to start without offsets"
             ) from error
         return dict(topics)
 
@@ -86,13 +86,13 @@ class FileOffsets:
         beside.replace(self._path)
         folder = os.open(self._path.parent, os.O_RDONLY)
         try:
-            os.fsync(folder)  # else the old name may come back after a power cut
+            os.fsync(folder)  # else the old file may be back after a power failure
         finally:
             os.close(folder)
 
 
 class BrokerOffsets:
-    """The broker keeps them, as the cursor of a durable subscription: what a consumer does that is given no store."""
+    """Stores offsets at the broker, as the cursor of a durable subscription. This is the default."""
 
     def __init__(self, http: PullHttp, subscription: str) -> None:
         self._http = http
@@ -103,6 +103,6 @@ class BrokerOffsets:
         return await self._http.committed(queue, self._subscription)
 
     async def save(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """See `OffsetStore`. A group's offset never goes back by this."""
+        """See `OffsetStore`. The broker never moves a group's offset back."""
         for queue, offset in offsets.items():
             await self._http.commit(queue, self._subscription, offset)

@@ -1,4 +1,4 @@
-"""One queue of a pull consumer: a pull is always outstanding, or it is known why not."""
+"""Pull one queue of a pull consumer, one request after the other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class QueuePuller:
-    """Pulls one queue from an offset on, until it is cancelled."""
+    """Pulls one queue from an offset until it is cancelled."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class QueuePuller:
         deliver: Callable[[Iterable[PulledMessage]], None],
         moved: Callable[[], Awaitable[None]],
     ) -> None:
-        """`saved`: what the store holds, None = nothing. `moved`: called when the broker has moved the offset."""
+        """`saved`: the stored offset; None = not stored. `moved` is called when the broker has moved the offset."""
         self.queue = queue
         self.loop = PullLoop(offset, limits=settings.limits, pull_interval_ms=settings.pull_interval_ms)
         self.saved = saved
@@ -45,7 +45,7 @@ class QueuePuller:
         self._is_failing = False
 
     async def run(self, resumed: asyncio.Event) -> None:
-        """Pull on, whatever happens. Raises InvalidConfiguration when it can never be answered."""
+        """Pull for ever, even after errors. Raises InvalidConfiguration if the broker refuses every pull."""
         while True:
             if not resumed.is_set():
                 try:
@@ -59,7 +59,7 @@ class QueuePuller:
                 except InvalidConfiguration:
                     raise
                 except Exception as error:
-                    # Whatever it was: a loop that ends consumes nothing more, and nobody hears of it.
+                    # Continue after any error. If the loop ended, the consumer would silently get no more messages.
                     self._note_failure(error)
                     pause_ms = FAILED_MS
             await asyncio.sleep(pause_ms / 1000)
@@ -78,7 +78,7 @@ class QueuePuller:
             timeout_s=settings.request_timeout_ms / 1000,
         )
         step = self.loop.answered(answer, waited_ms=1000 * (clock() - began_s))
-        if step.messages:  # first of all: the loop counts them as the application's
+        if step.messages:  # first, because the loop counts them as delivered
             self._deliver(
                 PulledMessage(read, topic=self._topic, queue=self.queue, epoch=self.loop.epoch)
                 for read in step.messages
@@ -88,7 +88,7 @@ class QueuePuller:
             await self._moved()
         if self._is_failing:
             self._is_failing = False
-            logger.info("%s, queue %d: pulled again", self._topic, self.queue)
+            logger.info("%s, queue %d: pulling works again", self._topic, self.queue)
         return step.pause_ms
 
     def _note(self, answer: ReadAnswer, step: PullStep) -> None:
@@ -102,7 +102,7 @@ class QueuePuller:
             )
         if step.moved_from is not None:
             logger.warning(
-                "%s, queue %d: it holds %d to %d, and not %d; pulling goes on at %d",
+                "%s, queue %d: it has offsets %d to %d, and not %d; pulling continues at %d",
                 self._topic,
                 self.queue,
                 answer.min_offset,
@@ -112,15 +112,15 @@ class QueuePuller:
             )
 
     def _note_failure(self, error: Exception) -> None:
-        """Said when it begins: a broker that is away for an hour is one line a queue."""
+        """Log the first of several failures, so that a broker that is away for an hour causes one line per queue."""
         if self._is_failing:
             return
         self._is_failing = True
         logger.warning(
-            "%s, queue %d: %s; it is pulled again each %d ms",
+            "%s, queue %d: cannot pull, will try again every %d ms: %s",
             self._topic,
             self.queue,
-            error,
             FAILED_MS,
+            error,
             exc_info=None if isinstance(error, VelaError) else error,
         )

@@ -1,4 +1,4 @@
-"""What a pull consumer is told, checked before anything is sent."""
+"""The settings of a pull consumer, checked."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from vela.wire.pull.tags import parse_tags
 
 __all__ = ["PullSettings", "pulled_topic"]
 
-_MAX_MESSAGES: Final = 1024  # of one pull; the broker's limit, as the next one
+_MAX_MESSAGES: Final = 1024  # for one pull; the broker's limit, like the next one
 _MAX_HOLD_MS: Final = 600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullSettings:
-    """Raises InvalidConfiguration for what cannot work."""
+    """The settings of a pull consumer. Raises InvalidConfiguration if they are wrong."""
 
     queues: Sequence[int] | None  # None = all
     tags: str  # "*" = all
@@ -29,9 +29,9 @@ class PullSettings:
     listener_concurrency: int
     negative_ack_redelivery_delay_ms: int
     max_reconsume_times: int
-    max_messages: int  # of one pull
+    max_messages: int  # for one pull
     pull_interval_ms: int  # from an answer with messages to the next pull
-    hold_ms: int  # how long the broker may hold a pull
+    hold_ms: int  # how long the broker may park a pull
     request_timeout_ms: int  # after which a pull counts as lost
     commit_interval_ms: int  # between two saves of the offsets
     limits: PullLimits
@@ -46,13 +46,13 @@ class PullSettings:
         self._check("max_reconsume_times", 0)
         if self.request_timeout_ms <= self.hold_ms:
             raise InvalidConfiguration(
-                f"request_timeout_ms ({self.request_timeout_ms}) must be greater than hold_ms ({self.hold_ms}): "
-                "the broker answers a held pull as late as that"
+                f"request_timeout_ms ({self.request_timeout_ms}) must be greater than hold_ms ({self.hold_ms}), "
+                "because the broker may answer a parked pull only then"
             )
         queues = self.queues
         if queues is not None and (not queues or min(queues) < 0 or len(set(queues)) < len(queues)):
             raise InvalidConfiguration(
-                f"queues are numbers from 0, each once, not {list(queues)}; None = all"
+                f"queues must be different numbers from 0, not {list(queues)}; None = all"
             )
         try:
             parse_tags(self.tags)
@@ -65,14 +65,14 @@ class PullSettings:
         value: int = getattr(self, name)
         if value < least or (most is not None and value > most):
             upper = "" if most is None else f" and at most {most}"
-            raise InvalidConfiguration(f"{name} is {value}; it must be at least {least}{upper}")
+            raise InvalidConfiguration(f"{name} must be at least {least}{upper}, not {value}")
 
 
 def pulled_topic(topic: str) -> str:
-    """The full name. Raises InvalidTopicName for one that cannot be pulled."""
+    """Return a topic's full name. Raises InvalidTopicName if it cannot be pulled."""
     name = full_name(topic)
     if not name.startswith("persistent://") or partition_index(name) >= 0:
         raise InvalidTopicName(
-            f"{topic!r} cannot be pulled: name a persistent topic, without a partition, which is given in queues"
+            f"{topic!r} cannot be pulled: name a persistent topic without a partition; choose partitions with queues"
         )
     return name

@@ -1,4 +1,4 @@
-"""A reader's listener as a consumer's: what it was called with is acknowledged, so that the broker keeps sending."""
+"""Make a consumer's listener of a reader's. It acknowledges each message, so that the broker keeps sending."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["reader_listener"]
 def reader_listener(
     function: Callable[[Any, Message], Awaitable[None] | None],
 ) -> Callable[[Any, Message], Awaitable[None] | None]:
-    """A coroutine function stays one. Called with the consumer behind the reader, or its `ListenerView`."""
+    """Wrap a listener; a coroutine function stays one. It gets the reader's consumer, or its `ListenerView`."""
     if is_coroutine_function(function):
         call = cast("Callable[[Any, Message], Awaitable[None]]", function)
 

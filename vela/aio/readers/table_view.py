@@ -27,9 +27,9 @@ Listener = Callable[[str, Any], None]
 class TableView:
     """A table view, created by `Client.create_table_view`. It begins with every key that the topic has at that time.
 
-    A message without a key is passed over; one without content takes its key out. What cannot be decoded leaves the
-    key as it was, and is logged. Reading the table waits for nothing. Mirrors upstream's table view, which reads the
-    compacted topic.
+    It skips messages without a key. A message without content removes its key. A message that cannot be decoded is
+    logged and changes nothing. Reading the table never waits. Mirrors upstream's table view, which reads the compacted
+    topic.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -74,7 +74,7 @@ class TableView:
     def for_each_and_listen(self, callback: Listener) -> None:
         """Do the same as `for_each`, and call it again for every later change; value None = the key was removed.
 
-        Called on the event loop. What it raises is logged and disturbs nothing.
+        The callback runs on the event loop. Its errors are logged and have no other effect.
         """
         self.for_each(callback)
         self._listeners.append(callback)

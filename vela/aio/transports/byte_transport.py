@@ -1,4 +1,4 @@
-"""What a connection needs of what carries its bytes, and the other way round."""
+"""The interfaces between a connection and the transport of its bytes."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from typing import Final, Protocol
 __all__ = ["HIGH_WATER_BYTES", "LOW_WATER_BYTES", "ByteReceiver", "ByteTransport"]
 
 HIGH_WATER_BYTES: Final = 1024 * 1024
-"""With so much unsent a connection is not writable."""
+"""Unsent bytes above which a connection is not writable."""
 LOW_WATER_BYTES: Final = HIGH_WATER_BYTES // 4
-"""Below it, it is again."""
+"""Unsent bytes below which it is writable again."""
 
 
 class ByteReceiver(Protocol):
-    """Called by the transport, on the event loop."""
+    """The connection. The transport calls its methods on the event loop."""
 
     def on_reached(self) -> None:
-        """Somebody took the connection; TLS, where there is any, is agreed on."""
+        """A server has accepted the connection, and TLS if it is used."""
 
     def on_answered(self) -> None:
-        """Something came that is for the transport itself, of whatever protocol."""
+        """The server has sent data for the transport itself, in any protocol."""
 
     def on_bytes(self, data: bytes) -> None:
-        """What came, in order, however cut."""
+        """Data arrived. Chunks are in order and of any size."""
 
     def on_lost(self, error: Exception | None) -> None:
-        """Once, when the transport is gone; None = closed in order."""
+        """The transport is closed. Called once; `None` = closed normally."""
 
     def on_pause(self) -> None:
-        """Too much is unsent."""
+        """Too much data is unsent."""
 
     def on_resume(self) -> None:
-        """Enough has been sent."""
+        """Enough data has been sent."""
 
 
 class ByteTransport(Protocol):
-    """A way to the broker."""
+    """A way to send bytes to the broker."""
 
     def write(self, data: bytes) -> None:
-        """Sends, or keeps until it can be sent."""
+        """Send data, or keep it until it can be sent."""
 
     def close(self) -> None:
-        """Sends what is unsent, then closes. May be called twice."""
+        """Send unsent data, then close. Safe to repeat."""
 
     def abort(self) -> None:
-        """Closes at once. May be called twice."""
+        """Close at once. Safe to repeat."""

@@ -61,7 +61,7 @@ class TcpTransport(asyncio.Protocol):
 async def open_tcp(
     address: BrokerAddress, receiver: ByteReceiver, *, tls: ssl.SSLContext | None, no_delay: bool
 ) -> TcpTransport:
-    """Connect; the TLS handshake included. Raises OSError (ssl.SSLError is one)."""
+    """Connect, with the TLS handshake. Raises OSError, of which ssl.SSLError is one."""
     transport = TcpTransport(receiver)
     await connect_socket(address, transport, tls=tls, no_delay=no_delay)
     return transport
@@ -70,9 +70,9 @@ async def open_tcp(
 async def connect_socket(
     address: BrokerAddress, protocol: asyncio.Protocol, *, tls: ssl.SSLContext | None, no_delay: bool
 ) -> None:
-    """Connect `protocol` to an address, trying all that its name stands for one after the other.
+    """Connect `protocol` to an address. Tries the host's IP addresses one after the other.
 
-    Not staggered: the race of Python 3.11 leaves a socket open when it is cancelled as one attempt succeeds.
+    They are not tried at the same time, because Python 3.11 can leave a socket open if that is cancelled.
     """
     transport, _ = await asyncio.get_running_loop().create_connection(
         lambda: protocol,
@@ -81,5 +81,5 @@ async def connect_socket(
         ssl=tls,
         server_hostname=address.host if tls is not None else None,
     )
-    # asyncio sets TCP_NODELAY on every TCP socket, so that switching it off is what has to be done.
+    # asyncio sets TCP_NODELAY on every TCP socket, so switch it off if it is not wanted.
     transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(no_delay))

@@ -1,7 +1,7 @@
 """The binary protocol inside binary WebSocket messages: `/ws/binary`.
 
-The protocol engine of `websockets` is driven from an asyncio protocol directly: bytes go from the socket to the
-connection within one call, without a task, a queue or a future for each message.
+An asyncio protocol drives the protocol engine of `websockets` directly. Bytes go from the socket to the connection in
+one call, without a task, queue or future for each message.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from vela.errors import AuthenticationError, AuthorizationError, ConnectError, H
 __all__ = ["WebSocketTransport", "open_websocket"]
 
 _MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
-"""Of a WebSocket message: the broker puts what it has into one. Pulsar's frames inside have their own limit."""
+"""Limit for a WebSocket message from the broker, which may contain many of Pulsar's frames."""
 _MAX_SENT_BYTES: Final = 1024 * 1024
-"""Of a WebSocket message to the broker, which takes little more than one frame of Pulsar's at a time; how these are
-cut does not matter."""
+"""Limit for a WebSocket message to the broker, which accepts little more than one of Pulsar's frames. A message may end
+anywhere in a frame.
+"""
 _CLOSE_TIMEOUT_S: Final = 2.0
-_BEGINS_AS: Final = b"H"  # of HTTP/1.1; the rest may come later
-_SERVER_ERROR: Final = 500  # from this HTTP status on another attempt may succeed
+_BEGINS_AS: Final = b"H"  # first byte of HTTP/1.1; the rest may come later
+_SERVER_ERROR: Final = 500  # for this and higher HTTP statuses another attempt may succeed
 _REFUSED: Final = {401: AuthenticationError, 403: AuthorizationError}
 _IN_ORDER: Final = frozenset((CloseCode.NORMAL_CLOSURE, CloseCode.GOING_AWAY, CloseCode.NO_STATUS_RCVD))
 _DATA: Final = frozenset((Opcode.BINARY, Opcode.CONT))
@@ -46,14 +47,14 @@ class WebSocketTransport(asyncio.Protocol):
         self._address = address
         self._engine = ClientProtocol(parse_uri(address.url), max_size=_MAX_MESSAGE_BYTES)
         self._transport: asyncio.Transport | None = None
-        self._is_heard = False  # a byte came
-        self._broken: Exception | None = None  # what the broker did wrong
+        self._is_heard = False  # a byte arrived
+        self._broken: Exception | None = None  # the broker's violation of the protocol
         self._closing: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[None] = self._loop.create_future()
 
     async def handshake(self) -> None:
-        """Ask for the upgrade and await it. Raises ConnectError, AuthenticationError, AuthorizationError."""
+        """Do the WebSocket handshake. Raises ConnectError, AuthenticationError, AuthorizationError."""
         self._engine.send_request(self._engine.connect())
         self._send()
         await self._opened
@@ -71,7 +72,7 @@ class WebSocketTransport(asyncio.Protocol):
             self._is_heard = True
             self._receiver.on_answered()
             if not data.startswith(_BEGINS_AS):
-                # Without a line's end in it the engine would wait for one.
+                # The engine would wait for a line end, which may never come.
                 self._fail(HandshakeError(speaks_something_else(self._address.url, data, wanted="WebSocket")))
                 self.abort()
                 return
@@ -84,7 +85,7 @@ class WebSocketTransport(asyncio.Protocol):
                         event.data if isinstance(event.data, bytes) else bytes(event.data)
                     )
                 elif event.opcode is Opcode.TEXT:
-                    self._broken = ConnectionError("it sent text where the protocol is binary")
+                    self._broken = ConnectionError("it sent text, but the protocol is binary")
                     engine.fail(CloseCode.UNSUPPORTED_DATA, "binary messages only")
         if not self._opened.done() and (engine.state is not State.CONNECTING or engine.handshake_exc):
             self._answered()
@@ -108,7 +109,7 @@ class WebSocketTransport(asyncio.Protocol):
         """See asyncio.Protocol."""
         self._engine.receive_eof()
         if isinstance(error := self._engine.handshake_exc, InvalidStatus):
-            # A refusal without a length, which ends here: so a server says that it takes no WebSockets at all.
+            # A refusal without Content-Length ends with the connection. Servers without WebSockets answer like this.
             status = error.response.status_code
             self._fail(
                 HandshakeError(
@@ -146,7 +147,7 @@ class WebSocketTransport(asyncio.Protocol):
         self._receiver.on_resume()
 
     def write(self, data: bytes) -> None:
-        """See `ByteTransport`: one message, or several where the broker would not take one so large."""
+        """See `ByteTransport`. Data that is too large for one WebSocket message is sent in several."""
         engine = self._engine
         if engine.state is not State.OPEN:
             return
@@ -178,13 +179,13 @@ class WebSocketTransport(asyncio.Protocol):
         for data in self._engine.data_to_send():
             if data:
                 transport.write(data)
-            elif transport.can_write_eof():  # b"" means the end, which TLS cannot say by itself
+            elif transport.can_write_eof():  # b"" is the end of the stream; TLS cannot half-close
                 transport.write_eof()
             else:
                 transport.close()
 
     def _expect_end(self) -> None:
-        """The server ends the TCP connection; not to wait for ever, this side does after a while."""
+        """Wait for the server to close the TCP connection, and close it here after a while."""
         if self._closing is None:
             self._closing = self._loop.call_later(_CLOSE_TIMEOUT_S, self.abort)
 
@@ -207,9 +208,9 @@ def _refusal(address: BrokerAddress, error: Exception) -> Exception:
 async def open_websocket(
     address: BrokerAddress, receiver: ByteReceiver, *, tls: ssl.SSLContext | None, no_delay: bool
 ) -> WebSocketTransport:
-    """Connect and upgrade; the TLS handshake included.
+    """Connect, with the TLS and WebSocket handshakes.
 
-    Raises OSError (ssl.SSLError is one), ConnectError, AuthenticationError, AuthorizationError.
+    Raises OSError (such as ssl.SSLError), ConnectError, AuthenticationError, AuthorizationError.
     """
     transport = WebSocketTransport(address, receiver)
     try:

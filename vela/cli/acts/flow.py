@@ -5,24 +5,36 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import wraps
 from typing import Any, Final
 
 import click
 
-from vela.cli.acts.progress import named_partition, said_how_far
+from vela.cli.acts.partitions import done_partitions, planned_partitions
+from vela.cli.acts.progress import named_if_interrupted
 from vela.cli.acts.words import effect_words, headline, plan_facts, receipt_words
 from vela.cli.console import Answer, ConsoleApi, console_api
 from vela.cli.errors import CliError, Exit, as_json_is_asked, say
 from vela.cli.options import FiniteRange, json_option
-from vela.cli.text.names import short_name, topic_path
+from vela.cli.text.names import short_name
 from vela.cli.text.output import emit, one_line, print_rich, table
 from vela.cli.text.times import moment_of
 
-__all__ = ["Asked", "Consent", "act_options", "carry_out", "settle"]
+__all__ = [
+    "Asked",
+    "Consent",
+    "act_options",
+    "answered",
+    "carry_out",
+    "partitions_option",
+    "settle",
+    "show_plan",
+    "show_receipt",
+]
 
 TYPED_ABOVE: Final = 10_000  # messages delivered again; above it the user types a name, as in the console
 MOST_DRIFT: Final = 10**15
+_INSTEAD: Final = "add --yes to apply the act, or --plan-only to see its plan"
 
 Act = dict[str, Any]
 
@@ -39,7 +51,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consent:
-    """How far to go, and why."""
+    """How far the user agrees to go, and why."""
 
     yes: bool
     plan_only: bool
@@ -85,44 +97,51 @@ def act_options(command: Callable[..., None]) -> Callable[..., None]:
     return consenting
 
 
-def carry_out(asked: Sequence[Asked], consent: Consent) -> None:
-    """Plan all acts, show the plans, and apply them one by one if the user agrees. Raises CliError."""
+def partitions_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command `--partition`; it receives `partitions`, to add to the act's parameters."""
+
+    @click.option(
+        "--partition",
+        metavar="N,N-N",
+        help="On a partitioned topic: act on these partitions only, such as 0,2,5-7. Default: all.",
+    )
+    @wraps(command)
+    def choosing(partition: str | None, **given: Any) -> None:
+        command(partitions={} if partition is None else {"partitions": partition}, **given)
+
+    return choosing
+
+
+def carry_out(asked: Asked, consent: Consent) -> Act | None:
+    """Plan an act, show the plan, apply it if the user agrees. Return the applied act. Raises CliError if refused."""
     with console_api() as api:
-        plans = [partial(_plan, api, each, consent) for each in asked]
-        settle(api, plans, consent, topics=[each.topic for each in asked])
+        return settle(api, lambda: _plan(api, asked, consent), consent)
 
 
-def settle(
-    api: ConsoleApi, plans: Sequence[Callable[[], Answer]], consent: Consent, *, topics: Sequence[str] = ("",)
-) -> None:
-    """Do the same with plans that `plans` makes: the plan of an undo, or an existing one. Raises CliError."""
-    planned: list[Act] = []
-    for plan, topic in zip(plans, topics, strict=True):
-        with named_partition(topic if len(plans) > 1 else ""):
-            planned.append(api.settled(plan(), wait_s=consent.wait_s))
+def settle(api: ConsoleApi, plan: Callable[[], Answer], consent: Consent) -> Act | None:
+    """Do the same with a plan that `plan` returns: that of an undo, or an existing one. Raises CliError if refused."""
+    planned = api.settled(plan(), wait_s=consent.wait_s)
     as_json = as_json_is_asked()
     if not as_json:
-        show_plans(planned)
+        show_plan(planned)
     if consent.plan_only:
         if as_json:
-            for act in planned:
-                emit(act)
+            emit(planned)
         else:
-            say(f"nothing was changed; `vela acts apply {planned[0]['id']}` applies it" if len(planned) == 1
-                else "nothing was changed")  # fmt: skip
-        return
+            say(f"nothing was changed; `vela acts apply {planned['id']}` applies it")
+        return None
     if not consent.yes:
         _require_agreement(planned, consent.allowed_drift)
     body: dict[str, Any] = {"reason": consent.reason} if consent.reason else {}
     if consent.allowed_drift is not None:
         body["allowed_drift_messages"] = consent.allowed_drift
-    for at, act in enumerate(planned):
-        with said_how_far(planned, at):
-            applied = api.settled(api.post(f"acts/{act['id']}/apply", body), wait_s=consent.wait_s)
-        if as_json:
-            emit(applied)
-        else:
-            show_receipt(applied)
+    with named_if_interrupted(planned["id"]):
+        applied = api.settled(api.post(f"acts/{planned['id']}/apply", body), wait_s=consent.wait_s)
+    if as_json:
+        emit(applied)
+    else:
+        show_receipt(applied)
+    return applied
 
 
 def _plan(api: ConsoleApi, asked: Asked, consent: Consent) -> Answer:
@@ -131,43 +150,22 @@ def _plan(api: ConsoleApi, asked: Asked, consent: Consent) -> Answer:
         body["subscription"] = asked.subscription
     if consent.reason:
         body["reason"] = consent.reason
-    try:
-        return api.post("acts", body)
-    except CliError as error:
-        if error.exit_code == Exit.NOTHING and asked.subscription:
-            _say_if_partitioned(api, asked)
-        raise
+    return api.post("acts", body)
 
 
-def _say_if_partitioned(api: ConsoleApi, asked: Asked) -> None:
-    """Raise CliError if the topic is partitioned. Such a topic has no cursors; its partitions have."""
-    try:
-        partitions = api.get(topic_path(asked.topic))["partitions"]
-    except CliError:
-        return
-    if partitions:
-        name = short_name(asked.topic)
-        raise CliError(
-            f"{name} is partitioned, and each partition has its own cursors: name one of {name}-partition-0 to"
-            f" {name}-partition-{partitions - 1}, or add --all-partitions",
-            Exit.NOTHING,
-            code="NothingToActOn",
-        )
-
-
-def show_plans(planned: Sequence[Act]) -> None:
-    """Print what the acts would do, in words and as a table."""
-    for act in planned:
-        plan = act["plan"] or {}
-        click.echo(one_line(f"plan of {headline(act)}"))
-        for sentence in effect_words(plan):
-            click.echo(one_line(f"  {sentence}"))
-        if drift := plan.get("drift"):
-            click.echo(one_line(f"  {drift['words']}"))
-        for note in plan.get("notes", ()):
-            click.echo(one_line(f"  note: {note}"))
-        if rows := plan_facts(act):
-            print_rich(table(("", "now", "after it"), rows))
+def show_plan(act: Act) -> None:
+    """Print what the act would do, in words and as a table."""
+    plan = act["plan"] or {}
+    click.echo(one_line(f"plan of {headline(act)}"))
+    for sentence in effect_words(plan):
+        click.echo(one_line(f"  {sentence}"))
+    if drift := plan.get("drift"):
+        click.echo(one_line(f"  {drift['words']}"))
+    for note in plan.get("notes", ()):
+        click.echo(one_line(f"  note: {note}"))
+    if rows := plan_facts(act):
+        print_rich(table(("", "now", "after it"), rows))
+    _show_partitions(planned_partitions(plan))
 
 
 def show_receipt(act: Act) -> None:
@@ -175,31 +173,35 @@ def show_receipt(act: Act) -> None:
     click.echo(one_line(f"applied {headline(act)}"))
     for sentence in receipt_words(act):
         click.echo(one_line(f"  {sentence}"))
+    _show_partitions(done_partitions(act))
     if act["undone_by"]:
         click.echo(f"  act {act['undone_by']} undid it: `vela acts show {act['undone_by']}`")
     elif act["undoable"]:
         click.echo(f"  to undo it, run `vela acts undo {act['id']}` before {moment_of(act['undo_until'])}")
 
 
-def _require_agreement(planned: Sequence[Act], allowed_drift: int | None) -> None:
-    plans = [act["plan"] or {} for act in planned]
-    skipped = sum(int(plan.get("skipped_messages") or 0) for plan in plans)
-    replayed = sum(int(plan.get("replayed_messages") or 0) for plan in plans)
-    drift = [
-        plan.get("allowed_drift_messages", 0) if allowed_drift is None else allowed_drift for plan in plans
-    ]
-    what = "it" if len(planned) == 1 else f"these {len(planned)}"
-    if skipped or replayed + sum(drift) > TYPED_ABOVE:
-        name = planned[0]["subscription"] or short_name(planned[0]["topic"])
-        agreed = _answer(f"type {name} to apply {what}, anything else to stop: ") == name
+def _show_partitions(rows: Sequence[tuple[str, ...]]) -> None:
+    """Print a table with a row for each partition, after a heading in the first row. Print nothing without rows."""
+    if rows:
+        print_rich(table(rows[0], rows[1:], right=rows[0]))
+
+
+def _require_agreement(planned: Act, allowed_drift: int | None) -> None:
+    plan = planned["plan"] or {}
+    skipped = sum(int(plan.get(lost) or 0) for lost in ("skipped_messages", "lost_messages"))
+    replayed = int(plan.get("replayed_messages") or 0)
+    drift = plan.get("allowed_drift_messages", 0) if allowed_drift is None else allowed_drift
+    if skipped or replayed + drift > TYPED_ABOVE:
+        name = planned["subscription"] or short_name(planned["topic"])
+        agreed = answered(f"type {name} to apply it, anything else to stop: ") == name
     else:
-        agreed = _answer(f"apply {what}? [y/N] ").lower() in ("y", "yes")
+        agreed = answered("apply it? [y/N] ").lower() in ("y", "yes")
     if not agreed:
         raise CliError("nothing was changed", Exit.REFUSED, code="NotAgreed")
 
 
-def _answer(question: str) -> str:
-    """Read a line of standard input. The question goes to standard error, since it is not output."""
+def answered(question: str, *, instead: str = _INSTEAD) -> str:
+    """Return a line of standard input. The question goes to standard error, because it is not output."""
     sys.stdout.flush()
     sys.stderr.write(one_line(question))
     sys.stderr.flush()
@@ -207,7 +209,7 @@ def _answer(question: str) -> str:
     if not line:
         sys.stderr.write("\n")
         raise CliError(
-            "there is no terminal to ask on: add --yes to apply the act, or --plan-only to see its plan",
+            f"there is no terminal to ask on: {instead}",
             Exit.USAGE,
             code="NoAnswer",
         )

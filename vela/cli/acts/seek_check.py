@@ -25,7 +25,7 @@ _WAIT_MS = 15_000
 
 
 async def require_message(client: Client, topic: str, place: Start) -> None:
-    """Raise CliError if the place is the id of a message that the topic does not store, and VelaError as a reader does.
+    """Raise CliError if the place is the id of a message that the topic does not store. Raises VelaError as a reader.
 
     Other places always exist. Creates no topic and no subscription, and moves nothing.
     """
@@ -37,10 +37,12 @@ async def require_message(client: Client, topic: str, place: Start) -> None:
     holder = _holder(topic, await client.partitions(topic, create=False), target)
     found = await _first_from(client, holder, target)
     if found is None:
-        raise _not_there(target, holder, "nothing is stored from there on; --seek latest goes to the end")
+        raise _not_there(
+            target, holder, "the topic stores nothing from there on; --seek latest goes to the end"
+        )
     following = found.message_id()
     if not _is(target, following):
-        raise _not_there(target, holder, f"the next one stored is {id_text(following)}")
+        raise _not_there(target, holder, f"the next stored message is {id_text(following)}")
 
 
 def _holder(topic: str, partitions: int, target: MessageId) -> str:
@@ -55,7 +57,7 @@ def _holder(topic: str, partitions: int, target: MessageId) -> str:
             Exit.USAGE,
         )
     if target.partition() >= partitions:
-        raise _not_there(target, topic, f"it has the partitions 0 to {partitions - 1}")
+        raise _not_there(target, topic, f"the topic has the partitions 0 to {partitions - 1}")
     return partition_name(topic, target.partition())
 
 

@@ -1,4 +1,4 @@
-"""An act in words: what was requested, what it would do, what it did."""
+"""An act in words: the request, the plan and the result."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ _PLAIN: Final = {
     "clear": "skip the whole backlog",
     "pause": "stop delivery until it is resumed",
     "resume": "deliver again",
+    "compact": "compact the topic",
+    "delete_compaction": "delete what compaction keeps",
     "terminate": "end the topic",
     "truncate": "empty the topic",
     "unload": "remove the topic from memory",
@@ -23,6 +25,8 @@ _PLAIN: Final = {
     "delete_subscription": "delete the subscription",
     "redrive": "redrive dead letters",
 }
+# Acts whose parameter `partitions` is a number of partitions.
+_OF_THE_TOPIC: Final = ("create_topic", "update_partitions")
 _MOVES: Final = ("back_time", "shift")
 
 
@@ -30,6 +34,8 @@ def headline(act: Mapping[str, Any]) -> str:
     """Return `act 7: reset to the beginning, billing on orders`."""
     topic = short_name(act["topic"]) if "://" in act["topic"] else act["topic"]
     about = f"{act['subscription']} on {topic}" if act["subscription"] else topic
+    if (chosen := act["parameters"].get("partitions")) is not None and act["kind"] not in _OF_THE_TOPIC:
+        about += f", partitions {chosen}"
     return f"act {act['id']}: {asked_words(act)}, {about}"
 
 
@@ -44,6 +50,8 @@ def asked_words(act: Mapping[str, Any]) -> str:
         return f"skip {messages(given['messages'])}"
     if kind == "skip_one":
         return f"skip message {given['id']}"
+    if kind == "send_to_dead_letters":
+        return f"send message {given['id']} to the dead letters"
     if kind == "expire":
         return _expire(given)
     if kind in ("disconnect", "redeliver"):
@@ -56,6 +64,14 @@ def asked_words(act: Mapping[str, Any]) -> str:
         return f"{kind.replace('_', ' ')} {given['name']}"
     if kind == "commit":
         return f"commit offset {given['offset']}"
+    if kind == "run_job":
+        return f"run {given['job']}"
+    if kind == "schedule_job":
+        return f"run {given['job']} every {plural(given['every_minutes'], 'minute')}"
+    if kind in ("continue_job", "cancel_job"):
+        return f"{kind.removesuffix('_job')} run {given['run']}"
+    if kind == "unschedule_job":
+        return f"delete schedule {given['schedule']}"
     if kind == "update_partitions":
         return f"grow to {plural(given['partitions'], 'partition')}"
     if kind in ("set_namespace_policies", "set_topic_policies"):
@@ -95,8 +111,12 @@ def plan_facts(act: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     plan = act["plan"] or {}
     if "current" not in plan:
         return []
+    if "partitions" in plan:
+        now, after = plan["current"]["backlog_messages"], plan["target"]["backlog_messages"]
+        in_flight = messages(plan["in_flight_messages"])
+        return [("backlog", messages(now), messages(after)), ("in flight", in_flight, "")]
     current, target = plan["current"], plan["target"]
-    following = "nothing is stored after it"
+    following = "none is stored"
     if target["next"] is not None:
         first = _first_left(act, target.get("inside")) or target["next"]
         following = f"{first}, stored {moment(target['next_append_ms'])}"
@@ -109,14 +129,14 @@ def plan_facts(act: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def receipt_words(act: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what an applied act did."""
+    """Yield sentences about the result of an applied act."""
     result = act["result"] or {}
     if "replayed_messages" in result:
         yield from effect_words(result, is_done=True)
     if result.get("before"):
         yield f"mark-delete moved from {result['before']} to {result['after']}"
     if act["kind"] != "skip_one" and (first := _first_left(act, result.get("inside"))):
-        yield f"that is inside a batch, of which {first} comes next"
+        yield f"that is inside a batch; its next message is {first}"
     if "backlog_messages" in result:
         waiting = result["backlog_messages"]
         yield f"{messages(waiting)} {'waits' if waiting == 1 else 'wait'} now"
@@ -129,10 +149,10 @@ def receipt_words(act: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _became(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """Say what the act did to messages that were acknowledged after its plan. Empty if it did nothing to them."""
+    """Return what the act did to messages that were acknowledged after its plan. Empty if it did nothing to them."""
     more = result.get("replayed_messages", 0) - plan.get("replayed_messages", 0)
     spared = plan.get("skipped_messages", 0) - result.get("skipped_messages", 0)
-    if "standing" in plan:  # a delete: what was published since is lost too
+    if "standing" in plan:  # a delete: messages published since are lost too
         spared += result.get("published_meanwhile_messages", 0)
     words = []
     if more > 0:

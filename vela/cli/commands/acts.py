@@ -1,14 +1,15 @@
-"""`vela acts`: the log, and acts by their number."""
+"""`vela acts`: the log, as a list or a file, and acts by their number."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from vela.cli.acts.flow import Asked, Consent, act_options, carry_out, settle, show_plans, show_receipt
+from vela.cli.acts.flow import Asked, Consent, act_options, carry_out, settle, show_plan, show_receipt
 from vela.cli.acts.words import asked_words, headline
 from vela.cli.console import Answer, ConsoleApi, console_api
 from vela.cli.errors import CliError, Exit, as_json_is_asked, say
@@ -27,7 +28,7 @@ _STATES = (
 
 @click.group(cls=OrderedGroup)
 def acts() -> None:
-    """List, show, plan, apply and undo acts."""
+    """List, export, show, plan, apply and undo acts."""
 
 
 @acts.command("list")
@@ -72,6 +73,43 @@ def list_acts(search: str, kind: str, state: str | None, limit: int) -> None:
         )
     else:
         say("no act matches" if search or kind or state else "there are no acts yet")
+
+
+@acts.command()
+@click.option(
+    "--search", metavar="TEXT", default="", help="Part of the name of a topic, a subscription or a user."
+)
+@click.option("--kind", default="", help="Only acts of this kind, for example reset or skip.")
+@click.option("--state", type=click.Choice(_STATES), help="Only acts in this state.")
+@click.option(
+    "--before",
+    metavar="ACT",
+    type=click.IntRange(min=1),
+    help="Only acts before this one, to continue an export that stopped by size.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("ndjson", "csv")),
+    default="ndjson",
+    show_default=True,
+    help="One JSON object per line, or CSV for a spreadsheet.",
+)
+@json_option
+def export(search: str, kind: str, state: str | None, before: int | None, form: str) -> None:
+    """Write the log of acts to standard output, newest first. The last line says whether that is all.
+
+    Times are UTC. role is the role that an act of the kind takes, plan and result are the numbers of both.
+    """
+    if form == "csv" and as_json_is_asked():
+        raise click.UsageError("Use either --json or --format csv, not both.")
+    out = sys.stdout.buffer
+    with console_api() as api:
+        for piece in api.download(
+            "acts/export", q=search, kind=kind, state=state or "", before=before, format=form
+        ):
+            out.write(piece)
+    out.flush()
 
 
 def _log(api: ConsoleApi, limit: int, **query: str) -> Iterator[dict[str, Any]]:
@@ -124,7 +162,7 @@ def show(act_id: int) -> None:
     if act["state"] == "applied":
         show_receipt(act)
     elif act["plan"]:
-        show_plans([act])
+        show_plan(act)
     else:
         click.echo(one_line(headline(act)))
 
@@ -151,7 +189,7 @@ def plan(kind: str, where: str, parameters: tuple[str, ...], subscription: str, 
         topic = where if is_namespace(where) else full_name(where)
     except ValueError as error:
         raise click.UsageError(f"{error}.") from error
-    carry_out([Asked(kind=kind, topic=topic, subscription=subscription, parameters=given)], consent)
+    carry_out(Asked(kind=kind, topic=topic, subscription=subscription, parameters=given), consent)
 
 
 def _value(text: str) -> Any:
@@ -175,7 +213,7 @@ def apply(act_id: int, consent: Consent) -> None:
                 Exit.REFUSED,
                 code="WrongState",
             )
-        settle(api, [lambda: Answer(200, act, "")], consent)
+        settle(api, lambda: Answer(200, act, ""), consent)
 
 
 @acts.command()
@@ -184,4 +222,4 @@ def apply(act_id: int, consent: Consent) -> None:
 def undo(act_id: int, consent: Consent) -> None:
     """Undo the latest act on a cursor. Messages that were acknowledged since then stay acknowledged."""
     with console_api() as api:
-        settle(api, [lambda: api.post(f"acts/{act_id}/undo", {})], consent)
+        settle(api, lambda: api.post(f"acts/{act_id}/undo", {}), consent)

@@ -30,9 +30,9 @@ def resume(act: Act) -> None:
 
 @click.command()
 @click.option(
-    "--key", type=click.IntRange(min=1), help="Its number in `vela subscriptions show`, instead of a name."
+    "--key", type=click.IntRange(min=1), help="The consumer's number in `vela consumers`, instead of a name."
 )
-@click.option("--tell", metavar="TEXT", help="A reason to tell the client.")
+@click.option("--tell", metavar="TEXT", help="The reason that the broker gives the client.")
 @subscription_act
 @click.argument("consumer", required=False)
 def disconnect(act: Act, consumer: str | None, key: int | None, tell: str | None) -> None:
@@ -45,7 +45,7 @@ def disconnect(act: Act, consumer: str | None, key: int | None, tell: str | None
 
 @click.command()
 @click.option(
-    "--key", type=click.IntRange(min=1), help="Its number in `vela subscriptions show`, instead of a name."
+    "--key", type=click.IntRange(min=1), help="The consumer's number in `vela consumers`, instead of a name."
 )
 @subscription_act
 @click.argument("consumer", required=False)

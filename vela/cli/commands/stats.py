@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from vela.cli.commands.topics import ORDERS, topic_cells, topic_words
+from vela.cli.commands.topics.topics import ORDERS, topic_cells, topic_words
 from vela.cli.console import ConsoleApi, console_api
 from vela.cli.errors import as_json_is_asked
 from vela.cli.options import FiniteRange, json_option

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from vela.cli.acts.flow import Asked, Consent, act_options, carry_out
-from vela.cli.acts.partition_acts import on_partitions_without_it
+from vela.cli.acts.flow import Asked, Consent, act_options, carry_out, partitions_option
 from vela.cli.acts.place import place_options
 from vela.cli.acts.subscription_act import Act, subscription_act
 from vela.cli.console import console_api
@@ -214,7 +213,7 @@ def _range(row: dict[str, Any]) -> str:
     metavar="NAME=VALUE",
     help="A property to store with the subscription. May be repeated.",
 )
-@click.option("--all-partitions", is_flag=True, help="Create it on each partition of a partitioned topic.")
+@partitions_option
 @act_options
 def create(
     topic: str,
@@ -222,7 +221,7 @@ def create(
     place: dict[str, Any],
     kind: str,
     properties: tuple[str, ...],
-    all_partitions: bool,
+    partitions: dict[str, str],
     consent: Consent,
 ) -> None:
     """Create a subscription that begins at a place you choose."""
@@ -232,12 +231,10 @@ def create(
         if not separator:
             raise click.UsageError(f"--property {each!r}: write it as NAME=VALUE.")
         kept[key] = value
-    parameters = {"name": name, "type": kind, **place, **({"properties": kept} if kept else {})}
-    asked = [Asked(kind="create_subscription", topic=topic, parameters=parameters)]
-    if all_partitions:
-        with console_api() as api:
-            asked = on_partitions_without_it(api, asked[0])
-    carry_out(asked, consent)
+    parameters: dict[str, Any] = {"name": name, "type": kind, **place, **partitions}
+    if kept:
+        parameters["properties"] = kept
+    carry_out(Asked(kind="create_subscription", topic=topic, parameters=parameters), consent)
 
 
 @subscriptions.command()

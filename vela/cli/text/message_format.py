@@ -18,7 +18,7 @@ FORMATS: Final = ("text", "json", "hex", "raw")
 
 
 def printer(name: str, *, is_terminal: bool) -> Callable[[Message], bytes]:
-    """What is written of a message: `text` and `json` and `hex` a line, `raw` its bytes and nothing else."""
+    """Return a function that writes a message: `text`, `json` and `hex` write a line, `raw` the payload's bytes."""
     match name:
         case "json":
             return lambda message: f"{json.dumps(message_json(message), ensure_ascii=False)}\n".encode()
@@ -31,7 +31,7 @@ def printer(name: str, *, is_terminal: bool) -> Callable[[Message], bytes]:
 
 
 def message_json(message: Message) -> dict[str, Any]:
-    """Always the same members. `payload` is text, or null and `payload_base64` has it."""
+    """Return a message as an object with always the same members. If `payload` is null, `payload_base64` has it."""
     data = message.data()
     text, encoded = _text_or_base64(data)
     return {
@@ -52,7 +52,7 @@ def message_json(message: Message) -> dict[str, Any]:
 
 
 def id_text(message_id: MessageId) -> str:
-    """As the console prints it, and as `vela reset --id` and `vela skip --id` take it."""
+    """Return an id as the console prints it, and as `vela reset --id` and `vela skip --id` take it."""
     base = f"{message_id.ledger_id()}:{message_id.entry_id()}"
     if message_id.batch_index() < 0:
         return base
@@ -67,5 +67,5 @@ def _text_or_base64(data: bytes) -> tuple[str | None, str | None]:
 
 
 def _safe_text(message: Message) -> bytes:
-    """On a terminal a message is shown and not obeyed."""
+    """Return the payload as text without characters that a terminal would obey."""
     return printable(message.data().decode(errors="backslashreplace")).encode() + b"\n"

@@ -19,7 +19,7 @@ __all__ = [
 
 
 def full_name(text: str) -> str:
-    """`orders`, `tenant/namespace/orders` or the whole of `persistent://tenant/namespace/orders`. Raises ValueError."""
+    """Return the full name of `orders`, `tenant/namespace/orders` or a full name. Raises ValueError for other text."""
     try:
         return topic_name.full_name(text)
     except InvalidTopicName as error:
@@ -27,34 +27,34 @@ def full_name(text: str) -> str:
 
 
 def short_name(topic: str) -> str:
-    """As short as it can be written: what `full_name` makes whole again."""
+    """Return the shortest name from which `full_name` returns the topic's full name."""
     domain, _, rest = topic.partition("://")
     return rest.removeprefix(f"{DEFAULT_NAMESPACE}/") if domain == "persistent" else topic
 
 
 def is_namespace(text: str) -> bool:
-    """Whether a name is `tenant/namespace`: a topic's has no slash, two, or a domain in front."""
+    """Return whether a name is `tenant/namespace`: a topic's has no slash, two, or a domain in front."""
     return "://" not in text and text.count("/") == 1
 
 
 def namespace_path(namespace: str) -> str:
-    """The address of a namespace in the API."""
+    """Return the address of a namespace in the API."""
     return "/".join(["namespaces", *(_segment(part) for part in namespace.split("/"))])
 
 
 def topic_path(topic: str) -> str:
-    """The address of a topic in the API."""
+    """Return the address of a topic in the API."""
     domain, _, rest = topic.partition("://")
     return "/".join(["topics", domain, *(_segment(part) for part in rest.split("/", 2))])
 
 
 def subscription_path(topic: str, subscription: str) -> str:
-    """The address of a subscription in the API."""
+    """Return the address of a subscription in the API."""
     return f"{topic_path(topic)}/subscriptions/{_segment(subscription)}"
 
 
 def _segment(name: str) -> str:
-    """A name as one segment of an address: the API writes a slash and a tilde with `~` and two digits."""
+    """Return a name as one segment of an address: the API writes a slash and a tilde with `~` and two digits."""
     escaped = name.replace("~", "~7E").replace("/", "~2F")
     if set(name) == {"."}:
         escaped = escaped.replace(".", "~2E")

@@ -1,4 +1,4 @@
-"""Numbers as people read them; None, which is not known, is a dash."""
+"""Write numbers for people. None, an unknown number, is a dash."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ UNKNOWN = "–"
 
 
 def count(number: int | None) -> str:
-    """1,234."""
+    """Return a number with commas: 1,234."""
     return UNKNOWN if number is None else f"{number:,}"
 
 
 def plural(number: int, word: str) -> str:
-    """1 consumer, 2 consumers."""
+    """Return a number with its noun: 1 consumer, 2 consumers."""
     return f"{number:,} {word}" + ("" if number == 1 else "s")
 
 
 def messages(number: int) -> str:
-    """1 message, 2 messages."""
+    """Return a number of messages: 1 message, 2 messages."""
     return plural(number, "message")
 
 
 def rate(per_second: float | None) -> str:
-    """1,234/s; below ten with a decimal."""
+    """Return a rate, below ten with a decimal: 1,234/s."""
     if per_second is None:
         return UNKNOWN
     return f"{per_second:,.1f}/s" if 0 < per_second < 10 else f"{per_second:,.0f}/s"
 
 
 def size(size_bytes: float | None) -> str:
-    """In powers of 1000, as disks are sold."""
+    """Return a size in powers of 1000, as disks are sold."""
     if size_bytes is None:
         return UNKNOWN
     for unit in ("B", "kB", "MB", "GB", "TB"):
@@ -43,14 +43,14 @@ def size(size_bytes: float | None) -> str:
 
 
 def ago(time_ms: int | None) -> str:
-    """How long since; a dash for never and unknown."""
+    """Return how long ago a time was; a dash for never and unknown."""
     if not time_ms:
         return UNKNOWN
     return length(max(time.time() - time_ms / 1000, 0))
 
 
 def length(seconds: float) -> str:
-    """In the largest unit that fits."""
+    """Return a length of time in the largest unit that fits."""
     for unit, word in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= unit:
             return f"{seconds / unit:,.0f} {word}"

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs. On standard output, and nothing else is."""
+"""Print tables for people and JSON for programs. On standard output, and nothing else is."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ _TONES: Final = {"good": "green", "calm": "", "warn": "yellow", "bad": "red"}
 _GAP: Final = 2  # blanks between columns
 _LEAST: Final = 12  # the first column has names, and is not squeezed below it, if it needs as much
 _MOST_FACT: Final = 30  # of a name beside a value, on a terminal
-# What moves the cursor, and what turns the order of letters or ends a line though it is no control character.
+# Characters that move the cursor, reverse the order of letters, or end a line without being control characters.
 _CONTROL: Final = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
 
 
 def emit(document: Any) -> None:
-    """One JSON document on a line of its own, seen by a reader of the pipe at once."""
+    """Print a JSON document as one line, which a reader of the pipe sees at once."""
     click.echo(json.dumps(document, ensure_ascii=False, separators=(", ", ": ")))
 
 
 def printable(text: str) -> str:
-    """Without what a terminal would obey: control characters are written as escapes, but for line ends and tabs."""
+    """Return a text that a terminal only shows: control characters except line ends and tabs are written as escapes."""
     return _CONTROL.sub(_escape, text)
 
 
 def one_line(text: str) -> str:
-    """The same on a line of its own: what others wrote can forge no row of a table and no sentence."""
+    """Return the same as one line, so that a text from elsewhere cannot forge a row of a table or a sentence."""
     return printable(text).replace("\n", "⏎").replace("\t", "\\x09")
 
 
@@ -59,21 +59,21 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def toned(words: str, tone: str) -> Text:
-    """In the colour of a tone: good, calm, warn or bad."""
+    """Return words in the colour of a tone: good, calm, warn or bad."""
     from rich.text import Text
 
     return Text(one_line(words), style=_TONES.get(tone, ""))
 
 
 def lines_of(text: str) -> Text:
-    """A text of several lines for `facts`, shown and not obeyed."""
+    """Return a text of several lines for `facts`, without characters that a terminal would obey."""
     from rich.text import Text
 
     return Text(printable(text))
 
 
 def rich_console() -> Console:
-    """On standard output: with colours on a terminal unless NO_COLOR is set; in a pipe or a file as wide as need be."""
+    """Return rich's console: with colours on a terminal unless NO_COLOR is set; as wide as needed in a pipe."""
     from rich.console import Console
 
     width = None if sys.stdout.isatty() else 10_000
@@ -81,7 +81,7 @@ def rich_console() -> Console:
 
 
 def print_rich(*what: RenderableType) -> None:
-    """For people; in a pipe or a file without the blanks that fill up columns."""
+    """Print for people. In a pipe or a file, leave out the blanks that fill up columns."""
     console = rich_console()
     if console.is_terminal:
         console.print(*what, sep="\n")
@@ -99,11 +99,11 @@ def table(
     spare: Sequence[str] = (),
     cut: Sequence[str] = (),
 ) -> Table:
-    """A plain table; columns named in `right` have numbers. A cell is text, or rich's Text.
+    """Return a plain table; columns named in `right` have numbers. A cell is text, or rich's Text.
 
     On a terminal that is too narrow the columns named in `spare` are left out, the first one first; then numbers from
     the right, where text would stand in a column of few letters. In columns named in `cut`, a name that is too long
-    ends with an ellipsis; in other columns it goes on in the next line.
+    ends with an ellipsis; in other columns it continues in the next line.
     """
     from rich.table import Table
     from rich.text import Text
@@ -129,7 +129,7 @@ def table(
 def _fitting(
     columns: Sequence[str], widths: Sequence[int], right: Sequence[str], spare: Sequence[str]
 ) -> list[int]:
-    """Which columns have room, in order."""
+    """Return the indexes of the columns that have room, in order."""
     shown = list(range(len(columns)))
     if not sys.stdout.isatty():
         return shown
@@ -147,7 +147,7 @@ def _fitting(
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Table:
-    """Names and values, one pair a line. A value that may have several lines is rich's Text."""
+    """Return a table of names and values, one pair a line. A value that may have several lines is rich's Text."""
     from rich.table import Table
     from rich.text import Text
 

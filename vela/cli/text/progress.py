@@ -7,18 +7,18 @@ from contextlib import contextmanager
 
 __all__ = ["no_progress", "progress_bar"]
 
-Advance = Callable[[int], None]  # a message was sent that took so many bytes of the source
+Advance = Callable[[int], None]  # called after each sent message, with its bytes in the source
 
 
 @contextmanager
 def no_progress() -> Iterator[Advance]:
-    """Where nobody would see one."""
+    """Show no bar, where nobody would see it."""
     yield lambda _: None
 
 
 @contextmanager
 def progress_bar(size_bytes: int | None) -> Iterator[Advance]:
-    """Messages and bytes of the source, and how long it goes on; without a known size it counts."""
+    """Show messages, bytes of the source and the time left. Without a known size, only count."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 

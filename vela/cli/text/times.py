@@ -9,32 +9,29 @@ from typing import Any
 import click
 
 from vela.cli.text.numerals import UNKNOWN
+from vela.wire.quantities import read_length_ms
 
 __all__ = ["LENGTH", "MOMENT", "exact_moment", "length_ms", "moment", "moment_ms", "moment_of"]
 
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LAST_MS = 253_402_300_799_999  # the end of the year 9999
-_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 _NUMBER = re.compile(r"[0-9]+")
-_LEAST_DIGITS = 12  # of milliseconds: those of 2001 have 13, and what is shorter may be seconds, or a date
+_LEAST_DIGITS = 12  # of a time in ms: those of 2001 have 13; less may be seconds or a date
 _SECONDS = re.compile(r"([0-9]{9,10})(?:\.[0-9]*)?")
 
 
 def length_ms(text: str) -> int:
-    """`90s`, `15m`, `1h30m`, `7d` in milliseconds. Raises ValueError."""
-    parts = _PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"{text!r} is not a length of time: write 500ms, 90s, 15m, 1h30m or 7d")
-    total_ms = sum(float(number) * _UNITS_MS[unit] for number, unit in parts)
+    """Return `90s`, `15m`, `1h30m` or `7d` in milliseconds. Raises ValueError for other text."""
+    total_ms = read_length_ms(text)
     if total_ms > _LAST_MS:
         raise ValueError(f"{text!r} is too long: nothing is older than 1970")
-    return round(total_ms)
+    return total_ms
 
 
 def moment_ms(text: str) -> int:
-    """An ISO time, in this computer's zone where it names none, or milliseconds since 1970.
+    """Return an ISO time in milliseconds since 1970. Without a zone, it is in this computer's zone.
 
-    These have 12 digits or more, or are 0. Raises ValueError, also for a time before 1970 or after the year 9999.
+    The text may also be the milliseconds: 12 digits or more, or 0. Raises ValueError, also for a time before 1970 or
+    after the year 9999.
     """
     is_number = _NUMBER.fullmatch(text) is not None
     try:
@@ -51,7 +48,7 @@ def moment_ms(text: str) -> int:
 
 
 def _what_to_write(text: str) -> str:
-    """Why it is no time, by what it looks like."""
+    """Return why the text is not a time, and what to write instead."""
     if (seconds := _SECONDS.fullmatch(text)) is not None:
         time_ms = int(seconds[1]) * 1000
         return f"{text!r} looks like seconds since 1970: write milliseconds, {time_ms}, or {_iso(time_ms)}"
@@ -68,22 +65,22 @@ def _iso(time_ms: int) -> str:
 
 
 def moment(time_ms: int | None) -> str:
-    """As people read it: in this computer's zone, to the second; a dash for never and unknown."""
+    """Return a time for people: in this computer's zone, to the second; a dash for never and unknown."""
     return _shown(time_ms, "seconds") if time_ms else UNKNOWN
 
 
 def moment_of(text: str | None) -> str:
-    """The same of a time as the API gives it, an ISO text."""
+    """Return the same for a time in ISO, as the API writes it."""
     return moment(int(datetime.fromisoformat(text).timestamp() * 1000)) if text else UNKNOWN
 
 
 def exact_moment(time_ms: int) -> str:
-    """The same of a time that somebody asked for: with the milliseconds that it has, and 1970 is no dash."""
+    """Return the same for a time that a user gave: with its milliseconds if it has any, and 1970 is not a dash."""
     return _shown(time_ms, "milliseconds" if time_ms % 1000 else "seconds")
 
 
 def _shown(time_ms: int, precision: str) -> str:
-    """One that no calendar has as its number: clients write any into their messages, and any act can be shown."""
+    """Return a time, or its number if no calendar has it: clients and acts may contain any number."""
     try:
         return datetime.fromtimestamp(time_ms / 1000).astimezone().isoformat(" ", precision)
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""Which messages of a batch are unacked: an entry is acked when the last of its messages is."""
+"""The acks of messages in batches. An entry is acked when its last message is."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Batch:
     def __init__(self, size: int, remaining: int) -> None:
         self.size = size  # messages
         self.remaining = remaining  # not acked yet
-        self.told = remaining  # what the broker has been told remains
-        self.is_waiting = False  # some acks are gathered and not sent
-        self.previous_acked = False  # a cumulative ack inside this batch has acked what lies before it
+        self.told = remaining  # the remaining messages as the broker knows them
+        self.is_waiting = False  # some acks are collected and not sent
+        self.previous_acked = False  # a cumulative ack inside this batch has acked all earlier entries
 
     @property
     def unsent(self) -> int:
-        """The messages that are acked here and of which the broker does not know yet."""
+        """Return the bits of messages whose acks the broker does not know yet."""
         return self.told & ~self.remaining
 
 
@@ -88,7 +88,7 @@ class BatchAcks:
             del self._open[known]
 
     def forget_settled(self) -> None:
-        """Forget batches without unsent acks, after a lost link: the broker delivers them again with what it knows."""
+        """Forget batches without unsent acks after a lost connection. The broker delivers them again with its acks."""
         self._open = {position: batch for position, batch in self._open.items() if batch.is_waiting}
 
     def clear(self) -> None:

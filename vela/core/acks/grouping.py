@@ -1,4 +1,4 @@
-"""Acks gathered until they are sent together: the ack grouping tracker."""
+"""The ack grouping tracker: collects acks until they are sent together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALL_ACKED: Final = -1
 """Of `AckGrouping.acked_messages`: every bit is set."""
 
 EntryAck: TypeAlias = tuple[int, int, int | None]
-"""Ledger, entry, and the bits of what remains unacked of it; None = the whole entry is acked."""
+"""Ledger, entry, and the bits of the entry's unacked messages; None = the whole entry is acked."""
 
 
 class PendingAcks(NamedTuple):
@@ -55,12 +55,12 @@ class AckGrouping:
         self._batch_index_acks = batch_index_acks
         self._batches = BatchAcks()
         self._whole: set[Position] = set()
-        self._partly: set[Position] = set()  # of batches, with acks that the broker was not told of
+        self._partly: set[Position] = set()  # batches with acks that the broker does not know
         self._cumulative: EntryAck | None = None
         self.is_full = False
 
     def __len__(self) -> int:
-        """The number of ids gathered."""
+        """Return the number of collected ids."""
         return len(self._whole) + len(self._partly) + (self._cumulative is not None)
 
     # -- the application's acks ------------------------------------------------------------------------------------
@@ -128,7 +128,9 @@ class AckGrouping:
             raise ValueError(f"the id names message {batch_index} of a batch of {batch.size}")
         through = (1 << (batch_index + 1)) - 1
         batch.remaining &= ~through
-        batch.told |= through  # is told again: a single ack of these may have been lost with its link
+        batch.told |= (
+            through  # send these acks again: the single ones may have been lost with their connection
+        )
         return batch.remaining or None
 
     def _cover(self, ack: EntryAck) -> Position | None:
@@ -154,7 +156,7 @@ class AckGrouping:
     # -- sending ---------------------------------------------------------------------------------------------------
 
     def take(self) -> PendingAcks | None:
-        """Remove and return the gathered acks for the caller to send, or None if there are none."""
+        """Remove and return the collected acks for the caller to send, or None if there are none."""
         if not len(self):
             return None
         individual: list[EntryAck] = [(ledger_id, entry_id, None) for ledger_id, entry_id in self._whole]
@@ -185,7 +187,7 @@ class AckGrouping:
     def acked_messages(self, ledger_id: int, entry_id: int) -> int:
         """Return the bits of an entry's messages that are acked and not yet sent; ALL_ACKED, or 0 for none.
 
-        A delivery of them is a duplicate: the broker does not know yet.
+        The broker does not know these acks yet, so a delivery of these messages is a duplicate.
         """
         if not self._whole and not self._partly and self._cumulative is None:
             return 0
@@ -198,7 +200,7 @@ class AckGrouping:
         return batch.unsent if batch is not None and batch.is_waiting else 0
 
     def unacked_messages(self, ledger_id: int, entry_id: int, batch_size: int) -> int:
-        """Return the bits of an entry's messages that are not acked, as far as is known here.
+        """Return the bits of an entry's messages that are not acked here.
 
         A single message is bit 0.
         """
@@ -213,11 +215,11 @@ class AckGrouping:
             self._batches.delivered((ledger_id, entry_id), batch_size, ack_set)
 
     def attached(self) -> None:
-        """Note that the consumer has a new link, on which unacked messages come again. Gathered acks stay."""
+        """Note a new connection, over which unacked messages are delivered again. Collected acks stay."""
         self._batches.forget_settled()
 
     def clear(self) -> None:
-        """Forget everything, after a seek of this client."""
+        """Forget everything, because this client has moved the subscription."""
         self._batches.clear()
         self._whole.clear()
         self._partly.clear()
@@ -243,7 +245,7 @@ class NoAckGrouping(AckGrouping):
 
 
 def _covers(known: EntryAck, ack: EntryAck) -> bool:
-    """Whether a cumulative ack of `known` covers one of `ack`. Within a batch, the later message covers more."""
+    """Return whether a cumulative ack of `known` covers one of `ack`. Within a batch, the later message covers more."""
     if known[:2] != ack[:2]:
         return known[:2] > ack[:2]
     return known[2] is None or known[2] == ack[2]

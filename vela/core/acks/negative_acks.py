@@ -1,4 +1,4 @@
-"""Negative acks wait here for their redelivery: the negative ack tracker."""
+"""The negative ack tracker: entries wait here until their redelivery is due."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PERIODS: Final = 3  # in one delay
 
 
 class NegativeAckTimer(StrEnum):
-    """At which time negatively acked messages come back, for a delay of d ms."""
+    """When negatively acked messages are redelivered, for a delay of d ms."""
 
     PRECISE = "precise"  # one timer at the earliest due time: after d, at most 32 ms later
     TRUNCATED = "truncated"  # upstream today: due times cut to 256 ms, up to that much before d
@@ -33,9 +33,9 @@ class NegativeAckTimer(StrEnum):
 
 
 class NegativeAcks:
-    """Entries of one topic to be asked for again when their delay is over. No timer inside: see `next_due_ms`.
+    """Entries of one topic to request again after their delay. It has no timer: see `next_due_ms`.
 
-    An entry is asked for once, however many of its messages were refused and however often; the first refusal
+    An entry is requested once, even if several of its messages are refused, or one several times. The first refusal
     decides when. Delays below 100 ms count as 100 ms. With a `backoff` the delay grows with the redelivery count.
     """
 
@@ -63,7 +63,7 @@ class NegativeAcks:
         return len(self._wheel)
 
     def add(self, position: Position, now_ms: int, redelivery_count: int = 0) -> None:
-        """Ask for an entry again when the delay is over, counted from now."""
+        """Request an entry again after the delay, counted from now."""
         if position in self._wheel:
             return
         delay_ms = self._delay_ms
@@ -74,7 +74,7 @@ class NegativeAcks:
             self._next_look_ms = now_ms + self._period_ms
 
     def _rounded(self, due_ms: int) -> int:
-        """Return a due time in whole ticks, so that entries due at nearly the same time come back together."""
+        """Round a due time to a tick, so that entries due at nearly the same time are requested together."""
         match self._timer:
             case NegativeAckTimer.PRECISE:
                 return due_ms + -due_ms % _PRECISE_TICK_MS

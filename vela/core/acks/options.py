@@ -14,7 +14,7 @@ __all__ = ["AckOptions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckOptions:
-    """The options of one consumer. Its trackers refuse bad values when the consumer is made."""
+    """The options of one consumer. Its trackers refuse wrong values when the consumer is created."""
 
     is_shared: (
         bool  # Shared or Key_Shared: single entries can be asked for again, cumulative acks are refused

@@ -1,4 +1,4 @@
-"""Trackers of the ack timeout: messages that the application took and has not acked."""
+"""The trackers of the ack timeout, for messages that the application took and has not acked."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class UnackedTracker:
         self.next_tick_ms = now_ms + self._tick_ms
 
     def add(self, position: Position, redelivery_count: int = 0) -> None:
-        """Track an entry of which the application took a message. An entry that is tracked already keeps its time."""
+        """Track an entry from which the application took a message. An entry that is already tracked keeps its time."""
         if position not in self._slot_of:
             slot = self._slots[-1]
             slot.add(position)

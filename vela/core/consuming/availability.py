@@ -12,16 +12,17 @@ __all__ = ["has_more"]
 def has_more(
     *, last: WireId, mark_delete: WireId | None, start: StartPosition | None, taken: MessageId | None
 ) -> bool:
-    """`last`: the topic's newest message. `taken`: the last one the application got since it began or sought.
+    """Return whether the topic has messages that the application has not taken.
 
-    `start`: where it began, None = earliest, latest, or a time: then only the broker knows, and its mark-delete,
-    the entry before the first that it sends, says it.
+    `last` is the topic's newest message, and `taken` the last one that the application took after its start or seek.
+    `start` is the message where it began; None = earliest, latest or a time. Then only the broker knows the place, and
+    `mark_delete` is the entry before the first one it sends.
     """
     if last.entry_id < 0:
         return False
     newest = (last.ledger_id, last.entry_id, _index(last.batch_index))
     if mark_delete is not None and newest[:2] <= (mark_delete.ledger_id, mark_delete.entry_id):
-        return False  # also of what was never sent, or was thrown away
+        return False  # the broker has also acked entries that it never sent, or that were discarded
     if taken is not None:
         return newest > (taken.ledger_id(), taken.entry_id(), _index(taken.batch_index()))
     if start is not None:
@@ -31,5 +32,5 @@ def has_more(
 
 
 def _index(batch_index: int) -> int:
-    # An entry without index, and a batch named as a whole, end after any message of theirs.
+    # An id without batch index stands for the end of its entry.
     return batch_index if batch_index >= 0 else 1 << 31

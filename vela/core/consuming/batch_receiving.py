@@ -6,7 +6,7 @@ __all__ = ["BatchMeasure"]
 
 
 class BatchMeasure:
-    """Counts what one batch receive may hand over. Limits of 0 or less are off."""
+    """Counts the messages and bytes of one batch receive. A limit of 0 or less is off."""
 
     __slots__ = ("_max_bytes", "_max_messages", "messages", "size_bytes")
 
@@ -17,7 +17,7 @@ class BatchMeasure:
         self.size_bytes = 0
 
     def add(self, size_bytes: int) -> bool:
-        """Whether one more message of this size goes in; the first always does."""
+        """Add a message of this size and return True, or return False if it does not fit. The first one always fits."""
         if self.messages and (
             (0 < self._max_messages <= self.messages) or 0 < self._max_bytes < self.size_bytes + size_bytes
         ):
@@ -28,5 +28,5 @@ class BatchMeasure:
 
     @staticmethod
     def is_enough(messages: int, size_bytes: int, max_messages: int, max_bytes: int) -> bool:
-        """Whether a queue of this many messages and bytes fills the batch, so that it need not wait any longer."""
+        """Return whether a queue of this many messages and bytes fills the batch, so that it need not wait."""
         return (0 < max_messages <= messages) or (0 < max_bytes <= size_bytes)

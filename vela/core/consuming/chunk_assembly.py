@@ -28,10 +28,12 @@ class Chunk(NamedTuple):
 class ChunkOutcome(NamedTuple, Generic[I]):
     """The result of one chunk."""
 
-    payload: bytes | None = None  # of the whole message (to be decompressed), None = not complete
-    ids: tuple[I, ...] = ()  # of its chunks, in order, when complete
-    acknowledge: tuple[I, ...] = ()  # will never be part of a message: ack these entries
-    redeliver: tuple[I, ...] = ()  # not now, perhaps later: leave unacked and let them come again
+    payload: bytes | None = None  # of the whole message, still compressed; None = incomplete
+    ids: tuple[I, ...] = ()  # ids of its chunks, in order, if complete
+    acknowledge: tuple[I, ...] = ()  # entries to ack, because they will never be part of a message
+    redeliver: tuple[
+        I, ...
+    ] = ()  # entries to leave unacked, because they may complete a message after redelivery
 
 
 class _Incomplete(Generic[I]):
@@ -84,7 +86,7 @@ class ChunkAssembler(Generic[I]):
         redeliver: list[I] = []
         if waiting is not None and 0 <= chunk.chunk_id < len(waiting.ids):
             if waiting.ids[chunk.chunk_id] == message_id:
-                return ChunkOutcome()  # delivered again, and still held here
+                return ChunkOutcome()  # delivered again, and already here
             if chunk.chunk_id > 0:
                 return ChunkOutcome(acknowledge=(message_id,))  # its producer sent it twice
             acknowledge += self._forget(chunk.uuid)  # sent again from the start: the first copy ends here
@@ -122,7 +124,7 @@ class ChunkAssembler(Generic[I]):
         return next(iter(self._incomplete.values())).since_ms + self._expiry_ms
 
     def clear(self) -> None:
-        """Forget everything: the connection is new, and unacked chunks come again."""
+        """Forget everything, because a new connection delivers unacked chunks again."""
         self._incomplete.clear()
 
     def _begin(self, chunk: Chunk, now_ms: int, acknowledge: list[I], redeliver: list[I]) -> _Incomplete[I]:
@@ -141,7 +143,7 @@ class ChunkAssembler(Generic[I]):
 
 
 def _continues(waiting: _Incomplete[I], chunk: Chunk, payload: bytes) -> bool:
-    """Whether this is the next chunk of the message and the message stays within its announced size."""
+    """Return whether this is the next chunk of the message and the message stays within its announced size."""
     return (
         chunk.chunk_id == len(waiting.ids)
         and chunk.chunks == waiting.chunks

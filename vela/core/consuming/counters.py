@@ -10,7 +10,7 @@ __all__ = ["ConsumerCounters"]
 
 
 class ConsumerCounters:
-    """Counts since the consumer was made. Read them at any time, and take differences for rates."""
+    """Counts since the consumer was created. Read them at any time, and take differences for rates."""
 
     __slots__ = (
         "bytes_received",
@@ -24,9 +24,9 @@ class ConsumerCounters:
 
     def __init__(self) -> None:
         self.messages_received = 0  # taken by the application
-        self.bytes_received = 0  # of their payloads
-        self.messages_delivered = 0  # come from the broker, those of a batch one by one
-        self.receives_failed = 0  # entries thrown away, and receives that were interrupted
-        self.discards: Counter[ValidationError] = Counter()  # entries thrown away, by reason
-        self.stale_entries = 0  # come over a connection, or in an epoch, that is past
-        self.undecryptable_entries = 0  # for which this consumer has no key
+        self.bytes_received = 0  # bytes of their payloads
+        self.messages_delivered = 0  # messages from the broker; each message of a batch counts
+        self.receives_failed = 0  # discarded entries and interrupted receives
+        self.discards: Counter[ValidationError] = Counter()  # discarded entries, by reason
+        self.stale_entries = 0  # entries from an earlier connection or epoch
+        self.undecryptable_entries = 0  # entries for which this consumer has no key

@@ -21,7 +21,7 @@ from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata
 __all__ = ["Damaged", "Decrypt", "OpenedEntry", "Undecryptable", "entry_cost", "join_chunks", "open_entry"]
 
 Decrypt = Callable[[MessageMetadata, bytes], bytes]
-"""Gives the payload decrypted; whatever it raises means that it cannot."""
+"""Returns the decrypted payload. Any error means that it cannot be decrypted."""
 
 _SMALLEST_GROUP_BYTES: Final = 6  # of a batch: size u32 and the two bytes of payload_size
 
@@ -49,7 +49,7 @@ class Damaged(Exception):
         super().__init__(text)
         self.reason = reason
         self.charged = charged  # permits that the broker took for it, as far as can be read
-        self.messages: list[Message] = messages or []  # of a broken batch: what came before the damage
+        self.messages: list[Message] = messages or []  # of a broken batch: the messages before the damage
 
 
 class Undecryptable(Exception):
@@ -94,11 +94,11 @@ def open_entry(
     charged = _charged(batch_size, ack_set)
     is_chunk = metadata.num_chunks_from_msg > 1 and not is_batch
     encrypted = len(metadata.encryption_keys) > 0
-    # What was compressed before it was cut is bounded as a whole (`join_chunks`).
+    # `join_chunks` checks the size of a message that was compressed before it was cut.
     declared = 0 if is_chunk else metadata.uncompressed_size
     if declared > max_uncompressed_bytes:
         raise _too_large(declared, max_uncompressed_bytes, charged)
-    if encrypted:  # which makes a payload a little larger than what is inside
+    if encrypted:  # encryption makes the payload a little larger
         payload = _decrypted(metadata, payload, decrypt, charged)
     if len(payload) > max_message_bytes:
         raise _too_large(len(payload), max_message_bytes, charged)

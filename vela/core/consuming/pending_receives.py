@@ -24,7 +24,7 @@ class PendingReceives(Generic[W]):
         self._waiters: deque[W] = deque()
 
     def __bool__(self) -> bool:
-        """False if no receive waits. True may include receives that will be passed over."""
+        """Return False if no receive waits. True may include receives that will be passed over."""
         return bool(self._waiters)
 
     def __len__(self) -> int:

@@ -17,19 +17,19 @@ __all__ = ["FAILED_MS", "PAUSED_MS", "PullLimits", "PullLoop", "PullStep"]
 FULL_MS: Final = 50  # until the next look while too much is unfinished
 FAILED_MS: Final = 3000  # after an exception, a refusal or silence; then the same pull is made again
 PAUSED_MS: Final = 1000  # until the next look while the application has paused the consumer
-EMPTY_MS: Final = 20  # after an answer that brought nothing on and came sooner than this
+EMPTY_MS: Final = 20  # after an answer without progress that came sooner than this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullLimits:
-    """Limits of what one queue may have pulled and not finished.
+    """Limits for the pulled and unfinished messages of one queue.
 
-    At a limit nothing is pulled. An answer may exceed it.
+    At a limit the loop stops pulling. One answer may exceed it.
     """
 
     messages: int = 1000
     size_bytes: int = 100 * 1024 * 1024  # payloads and properties
-    span: int = 2000  # from the first to the last offset that is unfinished: one that is stuck holds the rest
+    span: int = 2000  # from the first to the last unfinished offset, so that one stuck message stops the rest
 
 
 class PullStep(NamedTuple):
@@ -37,7 +37,7 @@ class PullStep(NamedTuple):
 
     messages: tuple[ReadMessage, ...]  # for the application
     pause_ms: int  # until the next pull
-    moved_from: int | None  # the offset was not in the queue: what was pulled before is void
+    moved_from: int | None  # the offset was not in the queue: earlier messages no longer count
 
 
 class PullLoop:
@@ -58,7 +58,7 @@ class PullLoop:
 
     def __init__(self, next_offset: int, *, limits: PullLimits, pull_interval_ms: int = 0) -> None:
         self.next_offset = next_offset
-        self.max_offset = next_offset  # the queue's end, when it was last told
+        self.max_offset = next_offset  # the queue's end, as the broker last reported it
         self.epoch = 0
         self._limits = limits
         self._pull_interval_ms = pull_interval_ms
@@ -66,7 +66,7 @@ class PullLoop:
         self._size_bytes = 0
 
     def __len__(self) -> int:
-        """The number of messages that are pulled and not finished."""
+        """Return the number of messages that are pulled and not finished."""
         return len(self._unfinished)
 
     @property
@@ -103,7 +103,7 @@ class PullLoop:
         return PullStep((), EMPTY_MS if is_empty else 0, None)
 
     def holds(self, offset: int, epoch: int) -> bool:
-        """Whether a message is pulled and not finished."""
+        """Return whether a message is pulled and not finished."""
         return epoch == self.epoch and offset in self._unfinished
 
     def finish(self, offset: int, epoch: int) -> bool:

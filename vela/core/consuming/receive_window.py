@@ -17,7 +17,7 @@ class ReceiveWindow:
     """The permits of one consumer on one connection after another.
 
     Every method that frees permits returns how many to send in one Flow now, 0 for none. On one connection the
-    permits sent, minus those the broker spent, plus what is `owed` and what the consumer holds is the size (1.5).
+    permits sent, minus those that the broker spent, plus `owed` and the messages in the queue are the size.
     """
 
     __slots__ = ("_is_paused", "_maximum", "_threshold", "owed", "size")
@@ -28,7 +28,9 @@ class ReceiveWindow:
             raise ValueError("a receive window holds 1 message or more")
         self._maximum = size
         self.size = 1 if growable else size
-        self.owed = self.size  # permits freed and not sent yet; below 0 after a hand-over was undone
+        self.owed = (
+            self.size
+        )  # permits freed and not sent yet; below 0 after messages went back into the queue
         self._is_paused = paused
         self._set_threshold()
 
@@ -43,7 +45,7 @@ class ReceiveWindow:
         return self._maximum
 
     def attached(self) -> int:
-        """Begin on a new connection, where the broker has no permits. What came before it no longer counts."""
+        """Begin on a new connection, where the broker has no permits."""
         self.owed = self.size
         return 0 if self._is_paused else self._send()
 

@@ -21,8 +21,8 @@ _INT: Final = 1 << 31
 def seek_target(position: Position, topic: str) -> MessageId | int:
     """Return the message or time (milliseconds since 1970) that `position` means for a topic or partition (full name).
 
-    Raises InvalidConfiguration for anything else, for a time or an id out of range, and for an id of another topic;
-    and what `position` raises when it is a function.
+    Raises InvalidConfiguration for anything else, for a time or an id out of range, and for an id of another topic. If
+    `position` is a function, raises its errors.
     """
     target = position(topic) if callable(position) else position
     if isinstance(target, bool) or not isinstance(target, int | MessageId):

@@ -10,12 +10,12 @@ __all__ = ["ConsumerState"]
 class ConsumerState(enum.Enum):
     """The state of a consumer."""
 
-    UNINITIALIZED = "uninitialized"  # made, not subscribed yet
-    CONNECTING = "connecting"  # subscribing, or again after a lost link
+    UNINITIALIZED = "uninitialized"  # created, not subscribed yet
+    CONNECTING = "connecting"  # subscribing, or reconnecting
     READY = "ready"
     CLOSING = "closing"
-    CLOSED = "closed"  # by the application, or because it cannot go on
-    FAILED = "failed"  # the broker refused it for good
+    CLOSED = "closed"  # by the application, or because it cannot continue
+    FAILED = "failed"  # the broker has refused it permanently
 
     @property
     def can_receive(self) -> bool:

@@ -10,20 +10,23 @@ __all__ = ["ConsumerStatistics", "rate_per_s"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerStatistics:
-    """Counts since the consumer was made. A consumer of several topics has their sum."""
+    """Counts since the consumer was created, and how full its queue is now.
+
+    With several topics: the sum over the current ones.
+    """
 
     messages_received: int  # taken by the application
-    bytes_received: int  # their payloads
-    messages_delivered: int  # come from the broker, those of a batch one by one
+    bytes_received: int  # bytes of their payloads
+    messages_delivered: int  # messages from the broker; each message of a batch counts
     messages_waiting: int  # in the queue
-    permits_available: int  # room in it: 0 = it is full and nobody receives
-    receives_failed: int  # entries thrown away, and receives that were interrupted
-    entries_discarded: Mapping[str, int]  # entries thrown away, by reason; only reasons that occurred
-    entries_stale: int  # come over a connection that is past
+    permits_available: int  # room in the queue; 0 or less: it is full and nobody receives
+    receives_failed: int  # discarded entries and interrupted receives
+    entries_discarded: Mapping[str, int]  # discarded entries, by reason
+    entries_stale: int  # entries from an earlier connection or epoch
 
     @staticmethod
     def total(parts: list[ConsumerStatistics], *, waiting: int) -> ConsumerStatistics:
-        """Return the sum for several consumers that share a queue with this many messages."""
+        """Return the sum for consumers that share one queue, which has `waiting` messages."""
         discarded: dict[str, int] = {}
         for part in parts:
             for reason, count in part.entries_discarded.items():

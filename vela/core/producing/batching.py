@@ -62,7 +62,7 @@ class Gathering(Protocol[T]):
     messages: int
 
     def fits(self, message: Outgoing) -> bool:
-        """Whether the message can join. If not, call `take()` first."""
+        """Return whether the message can join. If not, call `take()` first."""
 
     def add(self, message: Outgoing, token: T) -> bool:
         """Add a message that fits.
@@ -108,7 +108,7 @@ class Batching(Generic[T]):
         self.messages = 0
 
     def fits(self, message: Outgoing) -> bool:
-        """Whether the message can join. If not, call `take()` first."""
+        """Return whether the message can join. If not, call `take()` first."""
         batch = self._batch
         if batch is None:
             return True

@@ -31,7 +31,7 @@ class KeyBatching(Generic[T]):
         self.messages = 0
 
     def fits(self, message: Outgoing) -> bool:
-        """Whether the message can join. If not, call `take()` first."""
+        """Return whether the message can join. If not, call `take()` first."""
         if not self.messages:
             return True
         if self._bytes + message.size_bytes() > self._limits.max_bytes:

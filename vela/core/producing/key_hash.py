@@ -20,7 +20,7 @@ def key_hash(scheme: HashingScheme) -> Callable[[str], int]:
 
 
 def boost_hash(key: str) -> int:
-    """Boost's hash of a string (1.81 and later, 64 bits) as Apache's C++ client cuts it: its low 31 bits."""
+    """Return Boost's hash of a string (1.81 and later, 64 bits) as Apache's C++ client cuts it: its low 31 bits."""
     data = key.encode()
     length = len(data)
     weight = _fold(_BOOST_Q)

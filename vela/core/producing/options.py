@@ -32,16 +32,18 @@ from vela.wire.entry.sealing import Encrypt
 __all__ = ["MessageRouter", "ProducerOptions"]
 
 MessageRouter = Callable[[Message, int], int]
-"""From a message and the number of partitions to a partition, from 0."""
+"""A function from a message and the number of partitions to a partition, from 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerOptions:
     """The names and defaults are those of Apache's Python client. Options that it lacks come last."""
 
-    producer_name: str | None = None  # None = the broker makes one
+    producer_name: str | None = None  # None = the broker chooses one
     schema: Schema[Any] = field(default_factory=BytesSchema)
-    initial_sequence_id: int | None = None  # one less than the first; None = go on after the last stored
+    initial_sequence_id: int | None = (
+        None  # one less than the first id; None = continue after the last stored one
+    )
     send_timeout_millis: int = 30_000  # 0 = wait for ever
     compression_type: CompressionType = CompressionType.NONE
     max_pending_messages: int = 1000  # 0 = no limit
@@ -60,8 +62,8 @@ class ProducerOptions:
     access_mode: ProducerAccessMode = ProducerAccessMode.Shared
     message_router: MessageRouter | None = None
     hashing_scheme: HashingScheme = HashingScheme.BoostHash
-    partitions_update_interval_s: float = 60  # how often new partitions are looked for, 0 = never
-    initial_subscription_name: str | None = None  # made with the topic
+    partitions_update_interval_s: float = 60  # time between looks for new partitions, 0 = never
+    initial_subscription_name: str | None = None  # created together with the topic
 
     def __post_init__(self) -> None:
         """Check the options. Raises InvalidConfiguration, which names the argument."""

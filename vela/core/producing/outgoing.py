@@ -15,7 +15,7 @@ REPLICATE_NOWHERE: Final = ("__local__",)
 
 
 class Outgoing(NamedTuple):
-    """One message. A named tuple: one is made for every message that is more than a payload."""
+    """One message. It is a named tuple, because every message with more than a payload needs one."""
 
     payload: bytes
     properties: Mapping[str, str] = NO_PROPERTIES
@@ -29,14 +29,14 @@ class Outgoing(NamedTuple):
     null_value: bool = False  # a tombstone; the payload is empty
 
     def batches(self) -> bool:
-        """Whether the message can be in a batch.
+        """Return whether the message can be in a batch.
 
-        It cannot if it has something that only an entry of its own can carry.
+        It cannot if it has a field that only a whole entry can have.
         """
         return self.deliver_at_ms is None and not self.replicate_to
 
     def sticky_key(self) -> bytes | None:
-        """The key that key-based batches and Key_Shared use: the ordering key, else the key."""
+        """Return the key that key-based batches and Key_Shared use: the ordering key, else the key."""
         if self.ordering_key is not None:
             return self.ordering_key
         return None if self.key is None else self.key.encode()

@@ -54,13 +54,13 @@ class PendingSend(Generic[T]):
         deadline_ms: int,
         chunked: ChunkedSend | None = None,
     ) -> None:
-        self.frame = frame  # as it goes out, every time
+        self.frame = frame  # the bytes to send, also after a reconnect
         self.tokens = tokens  # one a message; a chunk that is not the last has none
         self.sequence_id = sequence_id  # of the first message
         self.last_sequence_id = last_sequence_id  # of the last message
         self.is_batch = is_batch
-        self.payload_bytes = payload_bytes  # as the application gave them
-        self.sent_ms = sent_ms  # when it was first handed over
+        self.payload_bytes = payload_bytes  # size of the application's payloads
+        self.sent_ms = sent_ms  # when it was first sent or queued
         self.deadline_ms = deadline_ms  # of the send timeout
         self.chunked = chunked  # shared by the chunks of one message, None = whole
 

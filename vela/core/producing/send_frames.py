@@ -1,4 +1,4 @@
-"""From messages and batches to the SEND frames of one producer."""
+"""Encode messages and batches as SEND frames of one producer."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ __all__ = ["PayloadTooLarge", "ProducerIdentity", "SendFrames"]
 T = TypeVar("T")
 
 _COMMAND_ROOM_BYTES: Final = 512
-"""What is left of a frame for its command; more than SEND takes, for MESSAGE to a consumer takes more."""
+"""Room for the command in a frame. SEND needs less, but the MESSAGE to a consumer needs this much."""
 
 
 class PayloadTooLarge(ValueError):
-    """The payload, compressed if that was asked for, is more than the broker takes in one entry; or with its
-    properties and keys more than a frame takes: the broker would close the connection."""
+    """A message is larger than the broker accepts, after compression; it would close the connection.
+
+    Either the payload exceeds the limit for an entry, or payload, properties and keys exceed the limit for a frame.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +40,10 @@ class ProducerIdentity:
 
 
 class SendFrames(Generic[T]):
-    """Makes sends, with everything but the sequence id decided here.
+    """Encodes messages. The caller chooses the sequence ids.
 
-    `publish_time_ms` is the wall clock's and goes into the entry; `now_ms`, from which the send timeout runs, may be
-    any clock that never goes back.
+    `publish_time_ms` is the wall-clock time, which goes into the entry. `now_ms`, at which the send timeout starts, may
+    be of any clock that never goes back.
     """
 
     __slots__ = ("_chunking", "_compression", "_encrypt", "_producer_id", "_send_timeout_ms", "identity")
@@ -88,7 +90,7 @@ class SendFrames(Generic[T]):
     def single(
         self, message: Outgoing, sequence_id: int, token: T, *, publish_time_ms: int, now_ms: int
     ) -> list[PendingSend[T]]:
-        """Encode a message as an entry of its own or, with chunking, as the chunks that it needs.
+        """Encode a message as one entry or, with chunking, as several.
 
         Raises the errors of `batch`, and ChunkingImpossible.
         """

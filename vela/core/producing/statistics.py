@@ -1,4 +1,4 @@
-"""A producer's counts so far."""
+"""The statistics of a producer."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _BUCKETS: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerStatistics:
-    """Counts since the producer was made. A partitioned producer has the sum of its partitions."""
+    """Counts since the producer was created. A partitioned producer has the sum of its partitions."""
 
     messages_sent: int  # with a receipt
-    bytes_sent: int  # their payloads, as the application gave them
+    bytes_sent: int  # bytes of their payloads, as the application gave them
     entries_sent: int  # batches, single messages and chunks
     messages_failed: int
     messages_pending: int  # taken and not answered yet
-    latency_mean_ms: float  # from handing over to the receipt, per entry; 0 before the first
+    latency_mean_ms: float  # from sending to the receipt, per entry; 0 before the first
     latency_p99_ms: float  # rounded up to a power of two
     latency_max_ms: float
 

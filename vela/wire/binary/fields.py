@@ -64,7 +64,7 @@ def properties_of(pairs: Iterable[pb.KeyValue]) -> dict[str, str]:
 
 
 def schema_of(body: pb.Schema) -> Schema:
-    """A schema."""
+    """Return a schema."""
     return Schema(
         name=text_of(body.name),
         type=body.type,

@@ -44,6 +44,7 @@ def encode_single(
     compression: Compression = Compression.NONE,
     ordering_key: bytes | None = None,
     key_b64: bool = False,
+    schema_version: bytes = b"",
 ) -> bytes:
     """Encode one message as one entry. `key_b64`: `key` is the base64 text of a binary key."""
     metadata = MessageMetadata(
@@ -61,6 +62,8 @@ def encode_single(
         metadata.deliver_at_time = deliver_at_ms
     if ordering_key is not None:
         metadata.ordering_key = ordering_key
+    if schema_version:
+        metadata.schema_version = schema_version
     return seal(metadata, compress_payload(metadata, payload, compression))
 
 

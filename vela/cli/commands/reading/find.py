@@ -59,14 +59,16 @@ _PAGE: Final = 500
     "-s",
     "--subscription",
     type=SUBSCRIPTION,
-    help="Show what has become of each message on this subscription.",
+    help="Show the state of each message on this subscription.",
 )
-@click.option("--next", "only", flag_value="next", help="Only what --subscription has not acknowledged.")
+@click.option(
+    "--next", "only", flag_value="next", help="Only messages that --subscription has not acknowledged."
+)
 @click.option(
     "--holes",
     "only",
     flag_value="holes",
-    help="Only what it has not acknowledged although later messages are.",
+    help="Only messages that it has not acknowledged although later ones are.",
 )
 @click.option(
     "-n",
@@ -95,7 +97,7 @@ def find(
     if only and not subscription:
         raise click.UsageError(f"--{only} needs --subscription.")
     if only and place is not None:
-        raise click.UsageError(f"--{only} begins at the cursor: leave --from out.")
+        raise click.UsageError(f"--{only} begins at the cursor: leave out --from.")
     where = _start(place) if only is None else {"start": only}
     with console_api() as api:
         found, looked = _search(api, topic, limit, {**asked, **where, "sub": subscription})
@@ -121,7 +123,7 @@ def _start(place: Start | None) -> dict[str, str]:
 def _search(
     api: ConsoleApi, topic: str, limit: int, asked: dict[str, str | int | None]
 ) -> tuple[list[dict[str, Any]], str]:
-    """Go on page by page. Prints JSON at once; returns the messages for a table, and what was looked at in words."""
+    """Search page by page. Print JSON at once. Return the messages for a table, and in words how much was searched."""
     found: list[dict[str, Any]] = []
     matched = entries = 0
     after = ""

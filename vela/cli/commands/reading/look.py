@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -15,7 +16,7 @@ from vela.cli.start import MESSAGE_ID
 from vela.cli.text.names import short_name, subscription_path, topic_path
 from vela.cli.text.numerals import UNKNOWN, count, length, messages, plural, rate, size
 from vela.cli.text.output import emit, facts, lines_of, print_rich, table, toned
-from vela.cli.text.times import moment
+from vela.cli.text.times import exact_moment, moment
 
 __all__ = ["backlog", "examine", "peek", "why"]
 
@@ -86,7 +87,7 @@ def peek(topic: str, subscription: str, limit: int) -> None:
     "message_id",
     type=MESSAGE_ID,
     metavar="LEDGER:ENTRY[:INDEX]",
-    help="Show this message, with its whole payload up to 1 MiB and its state on each subscription.",
+    help="Show this message, with its whole payload up to 1 MiB, its state and its story on each subscription.",
 )
 @json_option
 def examine(topic: str, position: int, origin: str, message_id: str | None) -> None:
@@ -101,6 +102,7 @@ def examine(topic: str, position: int, origin: str, message_id: str | None) -> N
             message = api.get(f"{path}/examine", **asked)
         else:
             message = api.get(f"{path}/messages/{message_id}")
+            message["story"] = api.get(f"{path}/messages/{message_id}/story")
     if as_json_is_asked():
         emit(message)
         return
@@ -115,6 +117,7 @@ def examine(topic: str, position: int, origin: str, message_id: str | None) -> N
                 *_delivery(message),
                 *((f"property {name}", value) for name, value in message["properties"]),
                 *((f"on {each['subscription']}", _state(each)) for each in message.get("states", ())),
+                *_story(message.get("story", {"subscriptions": ()})),
                 ("payload", lines_of(message["trouble"] or message.get("payload") or message["preview"])),
             ]
         )
@@ -130,6 +133,19 @@ def _state(state: dict[str, Any]) -> str:
     if state["due_ms"]:
         words += f" until {moment(state['due_ms'])}"
     return f"{words}; a hole" if state["is_hole"] else words
+
+
+def _story(story: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what happened on each subscription, the oldest first, then what is recorded at all."""
+    for each in story["subscriptions"]:
+        for number, event in enumerate(each["events"]):
+            later = "" if event["until_ms"] == event["at_ms"] else f" to {exact_moment(event['until_ms'])}"
+            title = "" if number else f"story on {each['subscription']}"
+            yield title, f"{exact_moment(event['at_ms'])}{later}: {event['words']}"
+        if each["left_out"] is not None:
+            yield "", f"{plural(each['left_out']['events'], 'event')} of messages around it were not recorded"
+    if "words" in story:
+        yield "recorded", story["words"]
 
 
 def _delivery(message: dict[str, Any]) -> list[tuple[str, str]]:
@@ -191,10 +207,11 @@ def backlog(topic: str, subscription: str, entries: int) -> None:
 
 _SEVERITIES = {"stopped": "bad", "slow": "warn", "notice": "calm", "fine": "good"}
 _ACTS = {
-    "disconnect": "disconnect {topic} {subscription} {consumer}",
-    "redeliver": "redeliver {topic} {subscription} {consumer}",
+    "disconnect": "disconnect {topic} {subscription} {whom}",
+    "redeliver": "redeliver {topic} {subscription} {whom}",
     "reset": "reset {topic} {subscription}",
     "resume": "resume {topic} {subscription}",
+    "send_to_dead_letters": "dead-letter {topic} {subscription} --id {id}",
     "skip_one": "skip {topic} {subscription} --id {id}",
 }
 
@@ -221,6 +238,7 @@ def why(topic: str, subscription: str) -> None:
             ),
             facts((f"  {item['label']}", _value(item)) for item in finding["evidence"]),
             *(lines_of(f"  → {_cure(cure, topic, subscription)}") for cure in finding["cures"]),
+            lines_of(f"  runbook: {finding['runbook']}"),
         )
 
 
@@ -246,5 +264,7 @@ def _cure(cure: dict[str, Any], topic: str, subscription: str) -> str:
     if cure["act"] not in _ACTS:
         return str(cure["text"])
     names = {"topic": short_name(topic), "subscription": subscription, **cure["parameters"]}
-    command = _ACTS[cure["act"]].format(**{name: shlex.quote(value) for name, value in names.items()})
+    quoted = {name: shlex.quote(str(value)) for name, value in names.items()}
+    whom = f"--key {quoted['consumer_key']}" if "consumer_key" in quoted else quoted.get("consumer", "")
+    command = _ACTS[cure["act"]].format(whom=whom, **quoted)
     return f"{cure['text']}: vela {command}"

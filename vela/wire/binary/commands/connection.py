@@ -19,12 +19,12 @@ __all__ = [
 
 
 def frame_of(command: pb.BaseCommand) -> bytes:
-    """The simple frame of a command."""
+    """Return the simple frame of a command."""
     return simple_frame(command.SerializeToString())
 
 
 def error_value(code: ServerError) -> pb.ServerError.ValueType:
-    """The generated type of an error code."""
+    """Return the generated type of an error code."""
     return pb.ServerError.ValueType(code)
 
 

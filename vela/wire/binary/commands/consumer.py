@@ -31,7 +31,7 @@ _NO_PROPERTIES: Final[Mapping[str, str]] = {}
 
 
 def id_data(message_id: MessageId) -> pb.MessageIdData:
-    """A message id as commands carry it."""
+    """Return a message id as commands carry it."""
     return pb.MessageIdData(
         ledgerId=message_id.ledger_id & UINT64_MASK,
         entryId=message_id.entry_id & UINT64_MASK,

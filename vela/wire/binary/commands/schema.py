@@ -14,7 +14,7 @@ __all__ = [
 
 
 def schema_body(schema: Schema) -> pb.Schema:
-    """A schema as commands carry it."""
+    """Return a schema as commands carry it."""
     return pb.Schema(
         name=schema.name,
         schema_data=schema.data,

@@ -10,7 +10,7 @@ from vela.cli.errors import as_json_is_asked, say
 from vela.cli.lazy import OrderedGroup
 from vela.cli.options import json_option
 from vela.cli.text.names import full_name, is_namespace, namespace_path, topic_path
-from vela.cli.text.output import emit, print_rich, table
+from vela.cli.text.output import emit, one_line, print_rich, table
 
 __all__ = ["policies"]
 
@@ -41,18 +41,15 @@ def show(where: str, only_set: bool) -> None:
     elif not rows:
         say("no policies are set")
     else:
+        for sentence in found["words"]:
+            click.echo(one_line(sentence))
         print_rich(
             table(
                 ("policy", "value", "set on"),
-                [(row["name"], _shown(row["value"]), row["set_on"] or "") for row in rows],
+                [(row["name"], row["words"], row["set_on"] or "broker default") for row in rows],
                 right=("value",),
             )
         )
-
-
-def _shown(value: object) -> str:
-    """Write a value as `vela policies set` takes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _topic(where: str) -> str:
@@ -73,7 +70,10 @@ def _topic(where: str) -> str:
 )
 @act_options
 def set_policies(where: str, given: tuple[str, ...], unset: tuple[str, ...], consent: Consent) -> None:
-    """Set or unset policies of WHERE (tenant/namespace or a topic). They take effect at once."""
+    """Set or unset policies of WHERE (tenant/namespace or a topic). They take effect at once.
+
+    Write lengths of time as 90s, 1h or 7d and sizes as 512MiB or 10GB.
+    """
     to_set: dict[str, str] = {}
     for each in given:
         name, separator, value = each.partition("=")
@@ -89,4 +89,4 @@ def set_policies(where: str, given: tuple[str, ...], unset: tuple[str, ...], con
         asked = Asked(kind="set_namespace_policies", topic=where, parameters=parameters)
     else:
         asked = Asked(kind="set_topic_policies", topic=_topic(where), parameters=parameters)
-    carry_out([asked], consent)
+    carry_out(asked, consent)

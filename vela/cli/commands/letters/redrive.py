@@ -8,6 +8,7 @@ import click
 
 from vela.cli.acts.subscription_act import Act, subscription_act
 from vela.cli.parameters import TOPIC
+from vela.cli.start import MESSAGE_ID
 from vela.cli.text.times import MOMENT
 
 __all__ = ["redrive"]
@@ -17,6 +18,7 @@ __all__ = ["redrive"]
 @click.option(
     "--to", type=TOPIC, help="Target topic. Default: for each message, the topic in its property REAL_TOPIC."
 )
+@click.option("--id", type=MESSAGE_ID, metavar="LEDGER:ENTRY[:INDEX]", help="Only this message.")
 @click.option("--key", help="Only messages with this key.")
 @click.option(
     "--property",
@@ -36,7 +38,7 @@ __all__ = ["redrive"]
     "--max-redrives",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Leave messages that were redriven this many times. Default: 3.",
+    help="Leave out messages that were already redriven this many times or more. Default: 3.",
 )
 @subscription_act
 def redrive(act: Act, to: str | None, wanted: str | None, **given: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from vela.cli.acts.flow import Asked, Consent, act_options, carry_out
+from vela.cli.commands.topics.compaction import compaction
 from vela.cli.console import console_api
 from vela.cli.errors import as_json_is_asked, say
 from vela.cli.lazy import OrderedGroup
@@ -227,7 +228,7 @@ def create(topic: str, partitions: int, consent: Consent) -> None:
         raise click.UsageError("You need not create a non-persistent topic: connect to it.")
     namespace, _, name = rest.rpartition("/")
     parameters = {"name": name, "partitions": partitions}
-    carry_out([Asked(kind="create_topic", topic=namespace, parameters=parameters)], consent)
+    carry_out(Asked(kind="create_topic", topic=namespace, parameters=parameters), consent)
 
 
 @topics.command()
@@ -236,7 +237,7 @@ def create(topic: str, partitions: int, consent: Consent) -> None:
 @act_options
 def grow(topic: str, partitions: int, consent: Consent) -> None:
     """Add partitions to a partitioned topic, up to PARTITIONS in all."""
-    carry_out([Asked(kind="update_partitions", topic=topic, parameters={"partitions": partitions})], consent)
+    carry_out(Asked(kind="update_partitions", topic=topic, parameters={"partitions": partitions}), consent)
 
 
 @topics.command()
@@ -245,9 +246,9 @@ def grow(topic: str, partitions: int, consent: Consent) -> None:
 def terminate(topic: str, consent: Consent) -> None:
     """End a topic: it takes no more messages. You cannot undo this.
 
-    Consumers are told once they have acknowledged everything.
+    Consumers are notified once they have acknowledged everything.
     """
-    carry_out([Asked(kind="terminate", topic=topic)], consent)
+    carry_out(Asked(kind="terminate", topic=topic), consent)
 
 
 @topics.command()
@@ -258,7 +259,7 @@ def truncate(topic: str, consent: Consent) -> None:
 
     Every subscription skips the messages that are stored.
     """
-    carry_out([Asked(kind="truncate", topic=topic)], consent)
+    carry_out(Asked(kind="truncate", topic=topic), consent)
 
 
 @topics.command()
@@ -269,7 +270,7 @@ def unload(topic: str, consent: Consent) -> None:
 
     The broker closes the topic's clients, and they reconnect.
     """
-    carry_out([Asked(kind="unload", topic=topic)], consent)
+    carry_out(Asked(kind="unload", topic=topic), consent)
 
 
 @topics.command()
@@ -280,7 +281,10 @@ def unload(topic: str, consent: Consent) -> None:
 def delete(topic: str, force: bool, subscriptions: bool, consent: Consent) -> None:
     """Delete a topic with its messages. You cannot undo this."""
     parameters = {"force": force, "subscriptions": subscriptions}
-    carry_out([Asked(kind="delete_topic", topic=topic, parameters=parameters)], consent)
+    carry_out(Asked(kind="delete_topic", topic=topic, parameters=parameters), consent)
+
+
+topics.add_command(compaction)
 
 
 def topic_words(row: dict[str, Any]) -> str:
