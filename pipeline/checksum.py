@@ -23,7 +23,7 @@ _MODULUS: Final = 1 << 64
 def message_digest(
     value: bytes | None, key: bytes | None, properties: Mapping[str, str], event_time_ms: int
 ) -> int:
-    """Return 64 bits of BLAKE2b over what the application sees of a message; `event_time_ms` 0 = none.
+    """Return 64 bits of BLAKE2b over the parts of a message that applications see; `event_time_ms` 0 = none.
 
     The size of each part comes before it, so that two different messages never give the same input.
     """

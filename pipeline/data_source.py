@@ -22,7 +22,7 @@ __all__ = ["VelaDataSource"]
 class VelaDataSource(DataSource):
     """`spark.read.format("vela").option("topic", …).option("url", …).load()`; see docs/how-to/spark.md.
 
-    Each part is imported when it is first used: Spark starts a process for each of its questions.
+    Each part is imported when it is first used, because Spark starts a process for each call.
     """
 
     @classmethod
@@ -31,12 +31,12 @@ class VelaDataSource(DataSource):
         return "vela"
 
     def schema(self) -> str:
-        """Return the schema, which is the same for every topic. Raises InvalidOption."""
+        """Return the schema, which is the same for every topic. Raises InvalidOption for an unknown option."""
         ReadOptions.parse(self.options)
         return SPARK_SCHEMA
 
     def reader(self, schema: StructType) -> BatchReader:
-        """Return the batch reader. Raises InvalidOption."""
+        """Return the batch reader. Raises InvalidOption if an option is wrong."""
         from pipeline.source.batch_reader import BatchReader, FilteringBatchReader
 
         options = ReadOptions.parse(self.options)
@@ -45,7 +45,7 @@ class VelaDataSource(DataSource):
         return reader(options, column_names(schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
-        """Return the stream reader. Raises InvalidOption."""
+        """Return the stream reader. Raises InvalidOption if an option is wrong."""
         from pipeline.source.stream_reader import StreamReader
 
         options = ReadOptions.parse(self.options)
@@ -53,7 +53,7 @@ class VelaDataSource(DataSource):
         return StreamReader(options, column_names(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        """Return the batch writer. Raises InvalidOption, InvalidRow."""
+        """Return the batch writer. Raises InvalidOption if an option is wrong, InvalidRow if a column is."""
         from pipeline.sink.options import WriteOptions
         from pipeline.sink.rows import check_columns
         from pipeline.sink.writers import BatchWriter
@@ -65,7 +65,7 @@ class VelaDataSource(DataSource):
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
-        """Return the stream writer. Raises InvalidOption, InvalidRow."""
+        """Return the stream writer. Raises InvalidOption if an option is wrong, InvalidRow if a column is."""
         from pipeline.sink.options import WriteOptions
         from pipeline.sink.rows import check_columns
         from pipeline.sink.writers import StreamWriter

@@ -1,4 +1,4 @@
-"""The pipeline's connections: read-only, autocommit, with a time limit for every statement."""
+"""The pipeline's connections: autocommit, with a time limit for every statement, and read-only except for results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from psycopg.rows import TupleRow
 
 from pipeline.errors import DatabaseUnavailable
 
-__all__ = ["Connection", "DatabaseOptions", "reading"]
+__all__ = ["Connection", "DatabaseOptions", "reading", "storing"]
 
 Connection = psycopg.Connection[TupleRow]
 
@@ -38,13 +38,26 @@ class DatabaseOptions(Protocol):
 
 @contextmanager
 def reading(options: DatabaseOptions, what: str) -> Iterator[Connection]:
-    """Open a connection for the block. Errors begin with `what`, which says what the block does.
+    """Open a read-only connection for the block. Errors begin with `what`, which describes the block's work.
 
     The connection is in autocommit mode: an open transaction's snapshot would prevent vacuum from removing dead rows in
     the whole database. Raises DatabaseUnavailable, also for errors of the statements in the block.
     """
+    with _connected(options, what, "on") as connection:
+        yield connection
+
+
+@contextmanager
+def storing(options: DatabaseOptions, what: str) -> Iterator[Connection]:
+    """Open a connection that may write, for the block. Raises DatabaseUnavailable like `reading`."""
+    with _connected(options, what, "off") as connection:
+        yield connection
+
+
+@contextmanager
+def _connected(options: DatabaseOptions, what: str, read_only: str) -> Iterator[Connection]:
     try:
-        with psycopg.connect(_conninfo(options), autocommit=True) as connection:
+        with psycopg.connect(_conninfo(options, read_only), autocommit=True) as connection:
             yield connection
     except errors.QueryCanceled:
         raise DatabaseUnavailable(
@@ -58,16 +71,17 @@ def reading(options: DatabaseOptions, what: str) -> Iterator[Connection]:
     except errors.InsufficientPrivilege as error:
         raise DatabaseUnavailable(
             f"{what}: {_line(error)}: let the user in option url read schema vela_read_v1 (VELA_READ_ROLE)"
+            if read_only == "on"
+            else f"{what}: {_line(error)}: let the user in option url write to it, or use the broker's user"
         ) from None
     except psycopg.OperationalError as error:
         raise DatabaseUnavailable(f"{what}: cannot use the database in option url: {_line(error)}") from None
 
 
-def _conninfo(options: DatabaseOptions) -> str:
+def _conninfo(options: DatabaseOptions, read_only: str) -> str:
     given = str(conninfo_to_dict(options.url).get("options") or "")
-    settings = (
-        f"{given} -c default_transaction_read_only=on -c statement_timeout={options.statement_timeout_ms}"
-    )
+    limit = f"-c statement_timeout={options.statement_timeout_ms}"
+    settings = f"{given} -c default_transaction_read_only={read_only} {limit}"
     return psycopg.conninfo.make_conninfo(options.url, options=settings.strip(), **_CONNECT)
 
 

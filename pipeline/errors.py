@@ -47,7 +47,7 @@ class EntriesMissing(PipelineError):
 
 
 class SchemaUnusable(PipelineError):
-    """A topic has no schema that Spark can read payloads with."""
+    """A topic has no schema with which Spark can read payloads."""
 
 
 class DataLost(PipelineError):
@@ -67,7 +67,7 @@ class DeduplicationOff(PipelineError):
 
 
 class InvalidRow(PipelineError):
-    """The sink cannot make a message of a row."""
+    """The sink cannot turn a row into a message."""
 
 
 class JavaMissing(PipelineError):

@@ -7,14 +7,18 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pipeline.errors import JavaMissing
 
-__all__ = ["LEAST_VERSION", "require_java"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["LEAST_VERSION", "has_ended", "require_java"]
 
 LEAST_VERSION: Final = 17
 _TIMEOUT_S: Final = 20.0
+_END_S: Final = 0.5
 _VERSION = re.compile(r'version "(?:1\.)?(?P<major>\d+)')
 _ADVICE: Final = (
     f"install a Java {LEAST_VERSION} runtime (Debian: openjdk-17-jre-headless) or set JAVA_HOME to one"
@@ -47,6 +51,18 @@ def require_java() -> Path:
             f"Spark needs Java {LEAST_VERSION} or newer, and {java} is version {found['major']}: {_ADVICE}"
         )
     return java
+
+
+def has_ended(spark: SparkSession) -> bool:
+    """Return whether the Java of a session is gone, perhaps killed."""
+    gateway = spark.sparkContext._gateway  # noqa: SLF001 - Spark's Python does not say how its Java is
+    if gateway is None:
+        return True
+    try:
+        gateway.proc.wait(_END_S)  # its sockets close a little before it ends
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _find() -> Path:

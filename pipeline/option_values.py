@@ -17,7 +17,8 @@ from vela.wire.topic_name import TopicName
 __all__ = ["OptionValues", "full_topic_name"]
 
 _DIGITS: Final = re.compile(r"[0-9]+")
-_LEAST_TIME_MS: Final = 10**11  # in 1973; seconds of today and years are less
+_LEAST_TIME_MS: Final = 10**11  # in 1973; today's time in seconds, and a year, are less
+_TIME_DIGITS: Final = 14  # until the year 5138; today's time in microseconds has more
 
 
 class OptionValues:
@@ -26,7 +27,7 @@ class OptionValues:
     def __init__(
         self, options: Mapping[str, str], names: Sequence[str], *, ignored: Sequence[str] = ()
     ) -> None:
-        """Raises InvalidOption for an option that is in neither `names` nor `ignored`."""
+        """Take the options. Raises InvalidOption for one that is in neither `names` nor `ignored`."""
         self._given = {name.lower(): value for name, value in options.items()}
         known = {name.lower() for name in (*names, *ignored)}
         unknown = sorted(self._given.keys() - known)
@@ -80,6 +81,11 @@ class OptionValues:
             return None
         text = self.text(name)
         if _DIGITS.fullmatch(text):
+            if len(text) > _TIME_DIGITS:
+                raise InvalidOption(
+                    f"option {name} is {text[:40]!r}: it is too many milliseconds since 1970, perhaps microseconds;"
+                    " write a time like 2026-01-31T12:00:00Z"
+                )
             if int(text) < _LEAST_TIME_MS:
                 raise InvalidOption(
                     f"option {name} is {text!r}: it is too few milliseconds since 1970, perhaps seconds or a year;"

@@ -12,9 +12,9 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 
 @cache
-def query(name: str) -> bytes:
-    """Return a query of read.sql without comments. Raises KeyError if there is no such query."""
-    parts = _NAME.split(files("pipeline").joinpath("sql", "read.sql").read_text("utf-8"))
+def query(name: str, file: str = "read") -> bytes:
+    """Return a query of a file in pipeline/sql without comments. Raises KeyError if there is no such query."""
+    parts = _NAME.split(files("pipeline").joinpath("sql", f"{file}.sql").read_text("utf-8"))
     body = dict(zip(parts[1::2], parts[2::2], strict=True))[name]
     lines = [line for line in body.splitlines() if not line.lstrip().startswith("--")]
     return "\n".join(lines).strip().encode()

@@ -45,7 +45,7 @@ class TopicSchema:
     definition: str  # an Avro schema as JSON, for both kinds
 
     def spark_type(self) -> StructType:
-        """Return the type of a payload that `from_json` reads. Raises SchemaUnusable.
+        """Return the type with which `from_json` reads a payload. Raises SchemaUnusable if Spark has no such type.
 
         A field with several types, other than null, is a string with its JSON. Times stay numbers.
         """
@@ -57,7 +57,7 @@ class TopicSchema:
                 f" {type(error).__name__}: {error}"
             ) from None
         if not isinstance(type_, StructType):
-            raise SchemaUnusable(f"the schema of {self.topic} is no record, so it has no columns")
+            raise SchemaUnusable(f"the schema of {self.topic} is not a record, so it has no columns")
         return type_
 
 
@@ -68,7 +68,9 @@ class _Database:
 
 
 def topic_schema(*, url: str, topic: str, version: int | None = None) -> TopicSchema:
-    """Return a version of a topic's schema, by default the latest. Raises SchemaUnusable, DatabaseUnavailable.
+    """Return a version of a topic's schema, by default the latest.
+
+    Raises SchemaUnusable if there is no such version or Spark cannot use it, and DatabaseUnavailable.
 
     `url` and `topic` are the options of the data source.
     """

@@ -1,1 +1,1 @@
-"""Jobs. Each is a function that takes a Spark session, with a command line around it."""
+"""Jobs. The module that the catalogue names for a job has a function `run`, which `python -m pipeline` calls."""

@@ -1,1 +1,1 @@
-"""The sink: DataFrames and streams written to topics."""
+"""The sink: writes DataFrames and streams to topics."""

@@ -1,4 +1,4 @@
-"""A producer for each topic or partition that a task writes to, each with one entry on its way at a time."""
+"""A producer for each topic or partition to which a task writes, each with one entry on its way at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 _BUSY_TIMEOUT_S: Final = 60.0  # how long a task waits for an earlier attempt that is still connected
 _BUSY_PAUSE_S: Final = 0.5
 _NEVER_MS: Final = 86_400_000  # only a full lane is flushed, so that rows alone decide where entries end
-_BLOCK_ROWS: Final = 1_000  # rows without a key that follow each other to one partition
+_BLOCK_ROWS: Final = 1_000  # consecutive rows without a key that go to one partition
 _COMPRESSIONS: Final = {
     "none": CompressionType.NONE,
     "lz4": CompressionType.LZ4,
@@ -69,7 +69,7 @@ class Lanes:
 
     @property
     def repeated(self) -> int:
-        """Rows that an earlier attempt had stored."""
+        """The number of rows that an earlier attempt had stored."""
         return sum(lane.repeated for lanes in self._lanes.values() for lane in lanes)
 
     async def _lanes_of(self, topic: str) -> list[_Lane]:
@@ -135,7 +135,7 @@ class _Lane:
 
     An entry is sent when the one before it is stored. So if a row is stored, all earlier rows of the lane are, and the
     highest sequence id that the broker has stored says exactly which rows are missing. The lane keeps the rows of the
-    next entry itself until then: a producer that is closed after a failure still sends everything that it was given.
+    next entry itself until then: a producer that is closed after a failure still sends every row that it was given.
     """
 
     def __init__(self, lanes: Lanes, topic: str) -> None:
@@ -144,7 +144,9 @@ class _Lane:
         self._topic = topic
         self._producer: Producer | None = None
         self._stored = -1  # the sequence id up to which an earlier attempt has stored the rows
-        self._rows: list[tuple[Row, int]] = []  # of the entry that is being filled, with their sequence ids
+        self._rows: list[
+            tuple[Row, int]
+        ] = []  # rows of the entry that is being filled, with their sequence ids
         self._size_bytes = 0
         self._limit_bytes = lanes.options.batch_bytes  # of an entry
         self._flushing: asyncio.Task[None] | None = None

@@ -19,6 +19,7 @@ _NAMES: Final = (
     "compression",
     "batchRows",
     "batchBytes",
+    "rowsPerSecond",
     "sendTimeoutMs",
 )
 # Spark passes a stream's own options on.
@@ -30,12 +31,13 @@ class WriteOptions:
     """The options of a write. They are pickled to the executors."""
 
     service_url: str  # of the broker, as clients take it
-    topic: str | None  # for every row; None = column __topic says
-    write_id: str | None  # of a batch write; the same id again writes nothing twice
+    topic: str | None  # for every row; None = column __topic names it
+    write_id: str | None  # of a batch write; repeating it with the same id writes nothing twice
     exactly_once: bool | None  # None = for streams, and for batch writes with a write_id
     compression: str  # a name of vela.CompressionType
     batch_rows: int  # the most rows of an entry
     batch_bytes: int  # the most payload bytes of an entry, unless one row has more
+    rows_per_s: int  # the most that each task writes; 0 = any number
     send_timeout_ms: int
 
     @classmethod
@@ -51,12 +53,13 @@ class WriteOptions:
             compression=values.choice("compression", ("none", "lz4", "zlib", "zstd", "snappy")),
             batch_rows=values.integer("batchRows", 5_000, least=1, most=100_000),
             batch_bytes=values.integer("batchBytes", 1 << 20, least=1024, most=64 << 20),
+            rows_per_s=values.integer("rowsPerSecond", 0, least=0, most=1 << 40),
             send_timeout_ms=values.integer("sendTimeoutMs", 60_000, least=1000, most=3_600_000),
         )
 
     def require_stream(self) -> None:
-        """Raises InvalidOption for options that only a batch write has."""
+        """Raise InvalidOption for options that only a batch write has."""
         if self.write_id is not None:
             raise InvalidOption(
-                "option writeId is for batch writes: remove it; a stream has the id of its query"
+                "option writeId is for batch writes: remove it; a stream uses the id of its query"
             )

@@ -48,7 +48,7 @@ class Row(NamedTuple):
 
 
 def check_columns(schema: StructType, *, has_topic: bool) -> None:
-    """Raises InvalidRow if a DataFrame cannot be written.
+    """Raise InvalidRow if a DataFrame cannot be written.
 
     With option topic the source's other columns may be there; they are ignored.
     """
@@ -56,7 +56,7 @@ def check_columns(schema: StructType, *, has_topic: bool) -> None:
     for name, type_ in types.items():
         if name not in SPARK_TYPES:
             raise InvalidRow(
-                f"the DataFrame has a column {name}, which a message has not: put it into value, for example with"
+                f"the DataFrame has a column {name}, which messages do not have: put it into value, for example with"
                 " to_json(struct(…)), and select the columns of a message"
             )
         if name in _WRITTEN and type_ not in _WRITTEN[name]:
@@ -119,6 +119,6 @@ def _properties(pairs: Sequence[tuple[str, str | None]], number: int) -> dict[st
     properties: dict[str, str] = {}
     for name, value in pairs:
         if value is None:
-            raise InvalidRow(f"row {number} has no value for property {name!r}: remove it or give it one")
+            raise InvalidRow(f"row {number} has no value for the property {name!r}: remove it or give it one")
         properties[name] = value
     return properties

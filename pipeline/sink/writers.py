@@ -12,6 +12,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from pipeline.errors import BrokerUnavailable, InvalidRow
+from pipeline.pace import Pace
 from pipeline.sink.lanes import Lanes
 from pipeline.sink.options import WriteOptions
 from pipeline.sink.rows import rows_of
@@ -28,11 +29,11 @@ logger = logging.getLogger(__name__)
 _QUERY_ID: Final = "sql.streaming.queryId"  # the same after a restart from the checkpoint
 _EPOCH: Final = "streaming.sql.batchId"
 _OPERATION_TIMEOUT_S: Final = 30.0  # for opening a producer, if sendTimeoutMs is not shorter
-_ROW_BITS: Final = 32  # of a sequence id: a task's rows of one epoch; the epoch lies above
+_ROW_BITS: Final = 32  # low bits of a sequence id: a task's rows of one epoch; the epoch is above
 
 
 class Written(WriterCommitMessage):
-    """What one task wrote."""
+    """The counts of rows that one task wrote."""
 
     def __init__(self, rows: int, repeated: int) -> None:
         self.rows = rows
@@ -116,10 +117,12 @@ def _write(
                 must_deduplicate=must_deduplicate,
                 offset=partition,
             )
-            rows = 0
+            rows, pace = 0, Pace(options.rows_per_s)
             # In a thread: while Spark computes the next rows, the client must answer the broker's pings.
             while (batch := await asyncio.to_thread(next, batches, None)) is not None:
                 for row in rows_of(batch, rows):
+                    if pause_s := pace.pause_s(1):
+                        await asyncio.sleep(pause_s)
                     topic = options.topic or row.topic
                     if topic is None:
                         raise InvalidRow(f"row {rows} has no __topic: fill the column, or set option topic")

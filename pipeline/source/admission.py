@@ -1,4 +1,4 @@
-"""Limits of a micro-batch: how far it reads in each topic."""
+"""Apply the limits of a micro-batch: how far it reads in each topic."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _reach(index: EntryIndex, ranges: Sequence[EntryRange], fits: Callable[[Entr
 
 
 def _after_entries(index: EntryIndex, ranges: Sequence[EntryRange], entries: int) -> Offset:
-    """Return the offset of the last of so many entries, one at least."""
+    """Return the offset of the last of `entries` entries, at least of the first."""
     left = max(1, entries)
     for part in ranges:
         if left <= part.entries:

@@ -1,4 +1,4 @@
-"""Where a read starts and ends: the options as an offset for each topic, checked against what is stored."""
+"""Where a read starts and ends: the options as an offset for each topic, checked against the stored entries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ends_of", "last_before", "require_stored", "starts_of"]
 
 logger = logging.getLogger(__name__)
 
-_ADVICE = "set failOnDataLoss to false to read on without these messages, or choose other offsets"
+_ADVICE = "set failOnDataLoss to false to continue without these messages, or choose other offsets"
 
 
 def starts_of(
@@ -52,17 +52,17 @@ def ends_of(connection: Connection, logs: Sequence[TopicLog], options: ReadOptio
 
 
 def require_stored(log: TopicLog, offset: Offset, options: ReadOptions) -> Offset:
-    """Return `offset` if everything after it is stored, as far as it ever was.
+    """Return `offset` if the topic is the one that was read, and nothing after the offset was trimmed.
 
-    Otherwise raises DataLost, or logs it and returns the nearest offset if failOnDataLoss is false.
+    Otherwise raise DataLost, or if failOnDataLoss is false, log the loss and return the nearest offset.
     """
     problem = _problem(log, offset)
     if problem is None:
         return offset
-    text = f"{log.topic.name} cannot be read on from {offset}: {problem}"
+    text = f"{log.topic.name} cannot be read from {offset} on: {problem}"
     if options.fail_on_data_loss:
         raise DataLost(f"{text}; {_ADVICE}")
-    logger.warning("%s; failOnDataLoss is false, so the read goes on without these messages", text)
+    logger.warning("%s; failOnDataLoss is false, so the read continues without these messages", text)
     is_beyond = log.ledgers and offset.position > log.latest.position
     return log.latest if is_beyond else log.earliest
 

@@ -78,7 +78,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainRun:
-    """Messages of one batch that have nothing but a payload, as arrays."""
+    """Messages of one batch that have only a payload, as arrays."""
 
     source: EntryRange
     entry_id: int
@@ -101,7 +101,7 @@ class PlainRun:
 
 
 def column_names(schema: StructType) -> tuple[str, ...]:
-    """Return the columns that a read shall have, in order. Raises InvalidOption for a column that messages have not."""
+    """Return a read's columns, in order. Raises InvalidOption for a column that messages do not have."""
     for field in schema.fields:
         wanted = SPARK_TYPES.get(field.name)
         if wanted is None:
@@ -184,7 +184,7 @@ def _of_messages(name: str, value: Callable[[Message], object]) -> _Column:
 
 
 def _of_runs(name: str, value: Callable[[Run], object]) -> _Column:
-    """A column with the same value in all messages of a run."""
+    """Return a column with the same value in all messages of a run."""
     type_ = ARROW_SCHEMA.field(name).type
 
     def column(runs: Sequence[Run], messages: Sequence[Message]) -> pa.Array:

@@ -43,9 +43,9 @@ def read_entries(
     """Yield every entry in the range, in order.
 
     Each window is a separate statement with its own snapshot, which is enough because committed entries never change.
-    It is in memory as a whole before its first entry is yielded, so that no snapshot stays open while Spark works on
-    it. Raises EntriesMissing at the first missing entry, and psycopg.Error. With `must_be_whole` False, entries that
-    retention trimmed are logged and left out; an entry that is missing from a ledger that is still there raises.
+    A window is read whole before its first entry is yielded, so that no snapshot stays open while Spark works on it.
+    Raises EntriesMissing at the first missing entry, and psycopg.Error. With `must_be_whole` False, entries that
+    retention trimmed are logged and left out, but an entry missing from a ledger that still exists raises.
     """
     wanted, bytes_before = part.first, part.bytes_before
     while wanted <= part.last:

@@ -52,18 +52,18 @@ ANY: Final = Interval()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFilter:
-    """What a read needs. A message that it does not need may still come."""
+    """The messages that a read needs. Others may still come."""
 
     numbers: dict[str, Interval] = field(default_factory=dict)  # by column; times in microseconds since 1970
     topics: frozenset[str] | None = None  # None = any
     keys: frozenset[bytes] | None = None  # None = any
 
     def interval(self, column: str) -> Interval:
-        """Return the numbers or times that are needed of a column."""
+        """Return the numbers or times that a read needs in a column."""
         return self.numbers.get(column, ANY)
 
     def interval_ms(self, column: str) -> Interval:
-        """Return the times that are needed of a column, in milliseconds. Every stored time has whole milliseconds."""
+        """Return the times that a read needs in a column, in milliseconds. Every stored time has whole ones."""
         times_us = self.interval(column)
         return Interval(
             least=None if times_us.least is None else -(-times_us.least // 1000),
@@ -81,7 +81,7 @@ _TIMES: Final = ("__publishTime", "__appendTime")
 
 
 def read_filter(filters: Iterable[Filter]) -> ReadFilter:
-    """Return what a read needs if all these filters hold. Ignores those that it cannot use."""
+    """Return the messages that a read needs if all these filters apply. Ignores filters that it cannot use."""
     narrowed = EVERYTHING
     for each in filters:
         column = ".".join(getattr(each, "attribute", ()))

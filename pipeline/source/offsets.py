@@ -26,7 +26,7 @@ _POSITION: Final = re.compile(r"(-1|[0-9]{1,18}):(-1|[0-9]{1,18})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offset:
-    """The last entry that is read. Reading goes on after it."""
+    """The last entry that has been read. Reading continues after it."""
 
     ledger_id: int
     entry_id: int  # -1 = before the ledger's first entry
@@ -34,7 +34,7 @@ class Offset:
 
     @property
     def position(self) -> tuple[int, int]:
-        """(ledger, entry), which has the order of the log."""
+        """(ledger, entry); such pairs sort in the order of the log."""
         return self.ledger_id, self.entry_id
 
     def __str__(self) -> str:
@@ -56,21 +56,21 @@ BEGINNING: Final = Offset(ledger_id=-1, entry_id=-1, messages=0)
 """Before the first message that a topic ever had."""
 
 Offsets = dict[str, Offset]
-"""By the full names of topics and partitions."""
+"""Offsets by the full names of topics and partitions."""
 
 Named = Literal["earliest", "latest"]
-"""An offset that depends on what is stored."""
+"""An offset that depends on the stored entries."""
 
 
 def offsets_to_json(offsets: Mapping[str, Offset]) -> dict[str, dict[str, str | int | None]]:
-    """Return what Spark keeps in the checkpoint."""
+    """Return the JSON that Spark keeps in the checkpoint."""
     return {
         topic: {"last": str(offset), "messages": offset.messages} for topic, offset in sorted(offsets.items())
     }
 
 
 def offsets_from_json(value: Mapping[str, object]) -> Offsets:
-    """Inverse of `offsets_to_json`. Raises ValueError."""
+    """Return the offsets in a checkpoint: the inverse of `offsets_to_json`. Raises ValueError for other JSON."""
     return {topic: Offset.parse(offset) for topic, offset in value.items()}
 
 

@@ -36,6 +36,7 @@ _NAMES: Final = (
     "maxEntriesPerTrigger",
     "batchRows",
     "maxMessageBytes",
+    "readBytesPerSecond",
     "statementTimeoutMs",
 )
 _STARTS: Final = ("startingOffsets", "startingTime", "predefinedSubscription")
@@ -111,10 +112,11 @@ class ReadOptions:
     skip_corrupt: bool  # log entries that cannot be decoded and leave them out, instead of failing the job
     push_filters: bool  # let Spark push filters down; batch reads only
     partitions: int  # the most Spark tasks of a read or micro-batch, each with a connection
-    partition_bytes: int  # a task with fewer bytes is not worth its start
+    partition_bytes: int  # starting a task for fewer bytes is not worthwhile
     limits: Limits
     batch_rows: int  # the most rows of a RecordBatch
     max_message_bytes: int  # the largest payload of an entry, uncompressed
+    read_bytes_per_s: int  # the most that each task reads, as stored; 0 = any number
     statement_timeout_ms: int  # of one query
     given: frozenset[str]  # names of the options that were given
 
@@ -167,18 +169,19 @@ class ReadOptions:
             ),
             batch_rows=values.integer("batchRows", MAX_BATCH_ROWS, least=1, most=MAX_BATCH_ROWS),
             max_message_bytes=values.integer("maxMessageBytes", 64 << 20, least=1024, most=256 << 20),
+            read_bytes_per_s=values.integer("readBytesPerSecond", 0, least=0, most=_BIGINT),
             statement_timeout_ms=values.integer("statementTimeoutMs", 30_000, least=100, most=600_000),
             given=frozenset(name for name in _NAMES if values.has(name)),
         )
 
     def require_batch(self) -> None:
-        """Raises InvalidOption for options that only a stream has."""
+        """Raise InvalidOption for options that only a stream has."""
         for name in _LIMITS:
             if name in self.given:
                 raise InvalidOption(f"option {name} is for streams: remove it, or use spark.readStream")
 
     def require_stream(self) -> None:
-        """Raises InvalidOption for options that only a batch read has."""
+        """Raise InvalidOption for options that only a batch read has."""
         if "pushFilters" in self.given:
             raise InvalidOption(
                 "option pushFilters is for batch reads: remove it; Spark filters what a stream reads"

@@ -17,7 +17,7 @@ from vela.wire.varint import encode
 
 __all__ = ["LEAST_MESSAGES", "PlainMessages", "plain_messages"]
 
-LEAST_MESSAGES: Final = 32  # fewer are not worth Arrow's calls
+LEAST_MESSAGES: Final = 32  # for fewer messages, Arrow's calls cost more than they save
 _LOW_BITS: Final = 0x7F  # of a varint's byte; the eighth bit says that more bytes follow
 _PAYLOAD_SIZE: Final = 0x18
 _SEQUENCE_ID: Final = 0x40
@@ -112,7 +112,7 @@ def _group(payload: bytes, offset: int) -> tuple[int, int, int] | None:
 
 
 def _varint(payload: bytes, position: int) -> tuple[int, int]:
-    """Return a varint and where its last byte lies. Raises IndexError, ValueError."""
+    """Return a varint and the place of its last byte. Raises IndexError if it is cut off, ValueError if too long."""
     value = 0
     for index in range(_MOST_VARINT_BYTES):
         octet = payload[position + index]

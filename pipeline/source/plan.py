@@ -18,7 +18,7 @@ __all__ = ["ReadPlan", "plan_read"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPlan:
-    """What a read covers, fixed when it is planned."""
+    """The entries that a read covers, fixed when it is planned."""
 
     starts: Offsets
     ends: Offsets
@@ -29,7 +29,7 @@ class ReadPlan:
 def plan_read(connection: Connection, options: ReadOptions, wanted: ReadFilter = EVERYTHING) -> ReadPlan:
     """Plan to read each topic up to its last committed entry, or as the options say. Safe to repeat.
 
-    Leaves out what a filter on topic, position or append time does not need. Raises TopicNotFound,
+    Leaves out entries that a filter on topic, position or append time excludes. Raises TopicNotFound,
     SubscriptionNotFound, InvalidOption, DataLost and EntriesMissing.
     """
     topics = find_topics(connection, options)

@@ -1,4 +1,4 @@
-"""Ranges of entries: what lies between two offsets, and how it is divided among Spark's tasks."""
+"""Ranges of entries between two offsets, and how they are divided among Spark's tasks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class EntryRange:
 
 
 def ranges_between(index: EntryIndex, log: TopicLog, start: Offset, end: Offset) -> Iterator[EntryRange]:
-    """Yield what is stored after `start`, up to and including `end`. Raises EntriesMissing."""
+    """Yield the stored entries after `start`, up to and including `end`. Raises EntriesMissing if some are gone."""
     for ledger in log.ledgers:
         first = start.entry_id + 1 if ledger.ledger_id == start.ledger_id else 0
         last = min(ledger.last, end.entry_id) if ledger.ledger_id == end.ledger_id else ledger.last

@@ -1,8 +1,9 @@
-"""What an executor does: read ranges of entries and yield their messages as RecordBatches."""
+"""The work of an executor: read ranges of entries and yield their messages as RecordBatches."""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from pyspark.sql.datasource import InputPartition
 
 from pipeline.database import reading
 from pipeline.errors import EntryUnreadable
+from pipeline.pace import Pace
 from pipeline.source.batches import BatchBuilder
 from pipeline.source.columns import PlainRun, Run, key_bytes
 from pipeline.source.entries import EntryRow, read_entries
@@ -45,9 +47,12 @@ def read_partition(
     unreadable = 0
     batches = BatchBuilder(max_rows=options.batch_rows, columns=columns)
     entry_ids = wanted.interval("__entryId")
+    pace = Pace(options.read_bytes_per_s)
     with reading(options, f"reading {options.label}") as connection:
         for part in partition.ranges:
             for row in read_entries(connection, part, must_be_whole=options.fail_on_data_loss):
+                if pause_s := pace.pause_s(len(row.data)):
+                    time.sleep(pause_s)
                 if not entry_ids.has(row.entry_id):
                     continue
                 try:

@@ -1,0 +1,217 @@
+"""Run one job: `python -m pipeline export --topic orders --url postgresql://… --to orders`.
+
+A worker starts `python -m pipeline --supervised` instead, writes the request as one line of JSON to standard input and
+keeps standard input open: the job ends when the worker does. Standard output then has a line of JSON for each report.
+When the worker has stored a report with `pinned`, it answers with an empty line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import sys
+import threading
+import traceback
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from pipeline.errors import PipelineError, sentence_of
+from pipeline.java import has_ended
+from pipeline.jobs.catalogue import JOBS, Job, find_job
+from pipeline.jobs.reporting import JsonReporter, TerminalReporter
+from pipeline.jobs.request import JobRequest
+from pipeline.option_values import full_topic_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipeline.jobs.request import Reporter
+
+__all__ = ["main"]
+
+
+_JAVA_ENDED: Final = (
+    "Java ended while the job ran: perhaps the system had too little memory; lower VELA_PIPELINE_MEMORY_MB, or give the"
+    " machine more"
+)
+
+
+class _Failed(Exception):
+    """The job failed; the text says why, in one sentence."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line. Return 0 if it is done, 1 after one sentence about an error."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    return _supervised() if given == ["--supervised"] else _in_a_terminal(given)
+
+
+def _in_a_terminal(arguments: Sequence[str]) -> int:
+    given = vars(_parser().parse_args(arguments))
+    job = find_job(given["job"])
+    try:
+        options = {
+            option.name: given[option.name] for option in job.options if given[option.name] is not None
+        }
+        request = JobRequest(
+            job=job.name,
+            topic=full_topic_name(given["topic"]),
+            options=job.checked(options),
+            url=given["url"],
+            service_url=given["service_url"],
+            folder=Path(given["folder"]),
+            write_id=given["write_id"] or uuid.uuid4().hex,
+            cores=given["cores"],
+            memory=given["memory"],
+            read_bytes_per_s=given["read_bytes_per_s"],
+        )
+        result = _run(request, TerminalReporter(sys.stderr))
+    except (PipelineError, _Failed) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(f"{result['words']}\n")
+    return 0
+
+
+def _supervised() -> int:
+    reports = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output of Java and Python's workers is not a report
+    is_stored = threading.Event()
+    reporter = JsonReporter(reports, is_stored)
+    line = sys.stdin.readline()
+    threading.Thread(target=_listen_to_the_worker, args=(is_stored,), name="worker", daemon=True).start()
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        request = JobRequest.from_json(line)
+        reporter.send({"result": _run(request, reporter)})
+    except (PipelineError, _Failed) as error:
+        reporter.send({"error": str(error)})
+        return 1
+    return 0
+
+
+def _listen_to_the_worker(is_stored: threading.Event) -> None:
+    """Note when the worker has stored `pinned`. If the worker dies, end this process and Java: nobody else could."""
+    while os.read(sys.stdin.fileno(), 1):  # not sys.stdin.read: its lock would be in the way when Python ends
+        is_stored.set()
+    os.killpg(0, signal.SIGKILL)
+
+
+def _stop(_number: int, _frame: object) -> NoReturn:
+    """Leave through the `finally` blocks, which remove unfinished files."""
+    raise SystemExit(1)
+
+
+def _run(request: JobRequest, reporter: Reporter) -> dict[str, Any]:
+    """Run the job and return its result. Raises _Failed, which says why in one sentence."""
+    started: list[SparkSession] = []
+
+    def session() -> SparkSession:
+        from pipeline.java import require_java
+        from pipeline.session import local_session
+
+        require_java()  # fails before the first stage if Java is missing
+        reporter.stage("start Spark")
+        spark = local_session(f"vela {request.job}", cores=request.cores, memory=request.memory)
+        started.append(spark)
+        return spark
+
+    try:
+        run: Callable[..., dict[str, Any]] = import_module(
+            f"pipeline.jobs.{find_job(request.job).module}"
+        ).run
+        return run(request, reporter, session)
+    except Exception as error:
+        if any(has_ended(spark) for spark in started):
+            raise _Failed(_JAVA_ENDED) from error
+        raise _Failed(_sentence(error)) from error
+    finally:
+        for spark in started:
+            with suppress(Exception):  # Java may be gone, and the job's own result or error counts
+                spark.stop()
+
+
+def _sentence(error: Exception) -> str:
+    """Return why the job failed."""
+    if isinstance(error, PipelineError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError):
+        if (error.name or "").partition(".")[0] not in ("pyspark", "pyarrow", "py4j"):
+            raise error
+        return f"{error.name} is not installed: pip install 'vela[pipeline]'"
+    if isinstance(error, OSError):
+        return f"{error.filename or 'the operating system'}: {error.strerror or error}"
+    sentence = sentence_of(error)
+    if sentence is None:
+        traceback.print_exc()
+        sentence = f"the job failed: {_reason(error)}; the log has the rest"
+    return sentence
+
+
+def _reason(error: BaseException) -> str:
+    # Imported here, because without PySpark this module must still be able to say what is missing.
+    from pipeline.jobs.failures import reason_of
+
+    return f"{type(error).__name__}: {reason_of(error)}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m pipeline", description="Run one job of the pipeline.")
+    jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
+    for job in JOBS.values():
+        _add_options(jobs.add_parser(job.name, help=job.summary, description=job.summary), job)
+    return parser
+
+
+def _add_options(parser: argparse.ArgumentParser, job: Job) -> None:
+    parser.add_argument("--topic", required=True, help="persistent://tenant/namespace/name, or short")
+    parser.add_argument("--url", required=True, help="postgresql://user@host:5432/database of Vela")
+    parser.add_argument(
+        "--service-url", default="pulsar://127.0.0.1:6650", help="the broker, for jobs that publish"
+    )
+    parser.add_argument("--folder", default=".", help="the folder to which names of files are relative (.)")
+    parser.add_argument("--write-id", default="", help="name of this write, to continue it after a failure")
+    parser.add_argument(
+        "--cores", type=_whole(1), default=2, help="Spark's threads, each with a connection (2)"
+    )
+    parser.add_argument("--memory", type=_heap, default="1g", help="memory of Java (1g)")
+    parser.add_argument(
+        "--read-bytes-per-s",
+        type=_whole(0),
+        default=0,
+        help="the most bytes to read in a second; 0: no limit (0)",
+    )
+    for option in job.options:
+        parser.add_argument(
+            f"--{option.name.replace('_', '-')}",
+            dest=option.name,
+            required=option.is_required,
+            choices=option.choices or None,
+            help=option.doc.replace("%", "%%"),
+        )
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and int(text) >= least):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least}")
+        return int(text)
+
+    return number
+
+
+def _heap(text: str) -> str:
+    """Return a size as Java writes it. Java itself would end without an error that names the option."""
+    if not re.fullmatch(r"[1-9][0-9]*[mMgG]", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 512m or 2g")
+    return text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""Errors of Spark in words."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from pipeline.errors import PipelineError, sentence_of
+
+__all__ = ["SPARK_ERRORS", "failed", "reason_of"]
+
+SPARK_ERRORS: Final = (PySparkException, Py4JError)  # py4j's own, where Spark does not translate Java's
+_CONDITION: Final = re.compile(
+    r"\[[A-Z][A-Z0-9_.]+\] [^\n]+"
+)  # Spark's errors begin with the name of a condition
+_MOST_CHARACTERS: Final = 400
+
+
+def reason_of(error: BaseException) -> str:
+    """Return Spark's error in one line: the cause, not its consequences."""
+    found = _CONDITION.findall(str(error))
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (found[-1] if found else lines[0] if lines else type(error).__name__)[:_MOST_CHARACTERS]
+
+
+def failed(error: BaseException) -> PipelineError | None:
+    """Return the error of the source or the sink that Spark has passed on, None if it is Spark's own."""
+    sentence = sentence_of(error)
+    return None if sentence is None else PipelineError(sentence)

@@ -1,0 +1,118 @@
+"""Republish stored messages that match a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from pipeline.errors import InvalidOption, PipelineError
+from pipeline.jobs.conditions import matching
+from pipeline.jobs.export import pin
+from pipeline.jobs.failures import SPARK_ERRORS, failed, reason_of
+from pipeline.jobs.reporting import counted_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pipeline.jobs.request import JobRequest, Reporter
+
+__all__ = ["FROM_PROPERTY", "REPLAYS_PROPERTY", "run"]
+
+REPLAYS_PROPERTY: Final = "REPLAYED_TIMES"  # how often a message was replayed
+FROM_PROPERTY: Final = "REPLAYED_FROM"  # its first topic and position
+_SAMPLES: Final = 20
+_SAMPLE_CHARACTERS: Final = 200
+_RANGE: Final = ("startingOffsets", "endingOffsets")
+
+
+def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSession]) -> dict[str, Any]:
+    """Count the messages, and publish them in log order unless it is a preview.
+
+    The range is pinned before the first message, and the producers are named after `write_id`. So a run that continues
+    this one publishes the same messages, and a topic with deduplication stores each of them once. Raises PipelineError.
+    If more than `limit` messages match, nothing was published.
+    """
+    options = request.options
+    source = request.source(onCorrupt="fail")
+    pinned = {name: request.pinned[name] for name in _RANGE if name in request.pinned}
+    if not pinned:
+        for name, option in (("starting_time", "startingTime"), ("ending_time", "endingTime")):
+            if options[name]:
+                source[option] = options[name]
+        found, _ = pin(source, starts=True)
+        pinned = {name: found[name] for name in _RANGE}
+        reporter.pin(pinned)
+    for time in ("startingTime", "endingTime"):
+        source.pop(time, None)
+    spark = session()
+    with counted_tasks(spark, reporter):
+        frame = spark.read.format("vela").options(**source, **pinned).load()
+        chosen = matching(spark, frame, options["where"], url=request.url, topic=request.topic)
+        is_fresh = f"{_REPLAYS} < {int(options['max_replays'])}"
+        fresh = chosen.where(is_fresh)
+        reporter.stage("count messages")
+        messages, left_out, samples = _counted(chosen, fresh, is_fresh)
+        result = {"messages": messages, "left_out": left_out, "samples": samples, "to": options["to"]}
+        about = f"{messages} messages of {request.topic} fit"
+        if left_out:
+            about += f", besides {left_out} that were replayed before"
+        if options["preview"] == "true":
+            return {**result, "is_preview": True, "words": f"{about}; nothing was published"}
+        if messages > int(options["limit"]):
+            raise InvalidOption(
+                f"{about}, more than limit = {options['limit']}, and nothing was published: choose fewer, or raise it"
+            )
+        if messages:
+            reporter.stage("publish messages")
+            _publish(request, fresh)
+    return {**result, "words": f"{about} and are in {options['to']}"}
+
+
+_REPLAYS: Final = f"coalesce(try_cast(__messageProperties['{REPLAYS_PROPERTY}'] AS int), 0)"
+
+
+def _counted(chosen: DataFrame, fresh: DataFrame, is_fresh: str) -> tuple[int, int, list[dict[str, Any]]]:
+    """Return how many messages are fresh, how many are left out, and some of the fresh ones.
+
+    Counts both in one query: each query reads the whole range from the database again.
+    """
+    try:
+        ((all_messages, messages),) = chosen.selectExpr("count(*)", f"count_if({is_fresh})").collect()
+        rows = fresh.selectExpr(
+            "concat_ws(':', __ledgerId, __entryId) AS id",
+            "__batchIndex AS batch_index",
+            f"left(try_validate_utf8(CAST(__key AS string)), {_SAMPLE_CHARACTERS}) AS key",
+            f"left(try_validate_utf8(CAST(value AS string)), {_SAMPLE_CHARACTERS}) AS text",
+            "octet_length(value) AS size_bytes",
+        ).take(_SAMPLES)
+    except SPARK_ERRORS as error:
+        raise failed(error) or PipelineError(
+            f"option where fails on a message: {reason_of(error)}; functions such as try_cast give null"
+        ) from error
+    return messages, all_messages - messages, [row.asDict() for row in rows]
+
+
+def _publish(request: JobRequest, fresh: DataFrame) -> None:
+    options = request.options
+    again = fresh.selectExpr(
+        "value",
+        "__key",
+        "__eventTime",
+        f"""map_concat(
+            map_filter(__messageProperties, (name, v) -> name NOT IN ('{REPLAYS_PROPERTY}', '{FROM_PROPERTY}')),
+            map('{REPLAYS_PROPERTY}', CAST({_REPLAYS} + 1 AS string),
+                '{FROM_PROPERTY}', coalesce(__messageProperties['{FROM_PROPERTY}'],
+                    concat_ws(' ', __topic, concat_ws(':', __ledgerId, __entryId, __batchIndex))))
+        ) AS __messageProperties""",
+    )
+    target = request.target(
+        options["to"],
+        write_id=f"replay-{request.write_id}",
+        messages_per_s=int(options["messages_per_s"]),
+    )
+    target["exactlyOnce"] = "false"  # a topic without deduplication accepts a replay too
+    try:
+        # One task, so that messages keep their order and the rate is exact.
+        again.coalesce(1).write.format("vela").mode("append").options(**target).save()
+    except SPARK_ERRORS as error:
+        raise failed(error) or error from error
