@@ -15,11 +15,19 @@ __all__ = [
     "NameConverter",
     "TopicConverter",
     "act_form_url",
+    "again_url",
+    "choose_url",
+    "cursor_act_url",
+    "dead_letters_url",
+    "help_url",
     "history_url",
     "message_url",
     "messages_url",
+    "namespace_url",
+    "policies_url",
     "short_name",
     "subscription_url",
+    "topic_act_url",
     "topic_url",
 ]
 
@@ -70,10 +78,24 @@ register_converter(NameConverter, "name")
 
 
 def topic_url(topic: str) -> str:
-    """Return the address of a topic's page, or of the list of topics if the name is a namespace's."""
+    """Return the address of a topic's page, or of a namespace's if the name is tenant/namespace."""
     if "://" not in topic:
-        return reverse("console:topics")
+        return namespace_url(topic)
     return reverse("console:topic", args=[topic])
+
+
+def namespace_url(namespace: str) -> str:
+    """Return the address of a namespace's page. A pattern of several namespaces has that of their list."""
+    tenant, _, name = namespace.partition("/")
+    is_one = name not in ("", "*")
+    return reverse("console:namespace", args=[tenant, name]) if is_one else reverse("console:namespaces")
+
+
+def policies_url(name: str) -> str:
+    """Return the address of the form that sets the policies of a topic, or of tenant/namespace."""
+    if "://" in name:
+        return reverse("console:topic_policies", args=[name])
+    return reverse("console:namespace_policies", args=name.split("/", 1))
 
 
 def subscription_url(topic: str, subscription: str) -> str:
@@ -93,9 +115,39 @@ def message_url(topic: str, spot: object) -> str:
     return reverse("console:message", args=[topic, str(spot)])
 
 
+def again_url(topic: str, spot: object) -> str:
+    """Return the address of the forms that publish a message again."""
+    return reverse("console:message_again", args=[topic, str(spot)])
+
+
 def act_form_url(topic: str, subscription: str, kind: str) -> str:
     """Return the address of the form for one kind of act on a subscription."""
     return reverse("console:act_form", args=[topic, subscription, kind])
+
+
+def topic_act_url(topic: str, name: str) -> str:
+    """Return the address of the form for one kind of act on a topic."""
+    return reverse("console:topic_act", args=[topic, name])
+
+
+def dead_letters_url(topic: str) -> str:
+    """Return the address of the letters of a dead-letter topic."""
+    return reverse("console:dead_letter_topic", args=[topic])
+
+
+def choose_url(topic: str, kind: str) -> str:
+    """Return the address of the page that asks which subscription an act is for."""
+    return reverse("console:choose", args=[topic, kind])
+
+
+def cursor_act_url(topic: str, subscription: str, kind: str) -> str:
+    """Return the address of a form, or of the page that asks for the subscription if its name is empty."""
+    return act_form_url(topic, subscription, kind) if subscription else choose_url(topic, kind)
+
+
+def help_url(page: str) -> str:
+    """Return the address of a page of the documentation by its name."""
+    return reverse("console:help", args=[page]) if page else reverse("console:help_index")
 
 
 def history_url(topic: str, subscription: str = "") -> str:
@@ -109,8 +161,8 @@ def history_url(topic: str, subscription: str = "") -> str:
 
 
 def short_name(topic: str) -> str:
-    """Return the local part of a full topic name."""
-    return topic.split("/", 4)[-1]
+    """Return the local part of a full topic name, and the whole of tenant/namespace."""
+    return topic.split("/", 4)[-1] if "://" in topic else topic
 
 
 def _storable(name: str) -> str:

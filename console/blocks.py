@@ -22,8 +22,10 @@ from django.utils.safestring import SafeString
 
 from console.access import Rights
 from console.marks import visible
+from console.menu import MENU
 from console.notices import notices_of, own_notices
 from console.queries.chrome import chrome
+from console.words.numerals import zone_name
 
 __all__ = ["Block", "Source", "answer", "frame", "page", "surroundings"]
 
@@ -74,7 +76,7 @@ def _render(request: HttpRequest, rights: Rights, source: Source) -> Block:
         render_to_string(source.template, {**source.context(), "rights": rights, "now_ms": now_ms}, request)
     )
     version = _TIME_TEXT.sub(r"\1", _READ_TIME.sub("", html))
-    digest = hashlib.sha256(f"{rights.role}\n{version}".encode()).hexdigest()[:20]
+    digest = hashlib.sha256(f"{rights.role}\n{zone_name()}\n{version}".encode()).hexdigest()[:20]
     query = request.GET.copy()
     query["part"] = source.name
     return Block(
@@ -138,6 +140,7 @@ def surroundings(rights: Rights) -> dict[str, Any]:
     """Return the part of a page's context that a logged-in user sees around its content. One query."""
     return {
         "rights": rights,
+        "menu": MENU,
         "notices": notices_of(chrome()),
         "own_notices": own_notices(),
         "stream": STREAM,

@@ -13,13 +13,15 @@ from typing import Final
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-__all__ = ["marked", "shown", "visible"]
+__all__ = ["coded", "is_plain", "marked", "shown", "visible"]
 
 _UNSEEN: Final = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff"
 _IN_PAGES: Final = re.compile(f"[{_UNSEEN}]")  # without line breaks and tabs: pages have their own
 _IN_TEXT: Final = re.compile(f"[{_UNSEEN}\t\n\r]")
+_CODE: Final = re.compile("`([^`]+)`")
 _TAG: Final = re.compile(r"(<[^>]*>)")
-_TEXT_ONLY: Final = ("<title", "<option", "<textarea")  # elements that contain only text
+_TEXT_ONLY: Final = ("<title", "<option")  # elements that contain only text
+_KEPT: Final = ("<textarea",)  # what it contains is sent back, so a mark in it would become part of a message
 
 
 def marked(text: object) -> SafeString:
@@ -27,18 +29,28 @@ def marked(text: object) -> SafeString:
     return mark_safe(_IN_TEXT.sub(_mark, escape(text)))  # noqa: S308 - escaped just here
 
 
+def coded(text: str) -> SafeString:
+    """Escape a sentence as `marked` does, and set the commands and settings between its backticks as code."""
+    return mark_safe(_CODE.sub(r"<code>\1</code>", marked(text)))  # noqa: S308 - escaped by `marked`
+
+
 def shown(text: str) -> str:
     """Return the plain text that `marked` shows, so that a user can type it."""
     return _IN_TEXT.sub(lambda found: _picture(found[0]), text)
 
 
+def is_plain(text: str) -> bool:
+    """Return whether a page shows every character of a text as it is, so that a form gives the same text back."""
+    return _IN_PAGES.search(text) is None
+
+
 def visible(html: str) -> SafeString:
-    """Mark the invisible characters of a rendered page. Values of attributes stay the same."""
+    """Mark the invisible characters of a rendered page. Values of attributes and fields stay the same."""
     if _IN_PAGES.search(html) is None:
         return mark_safe(html)  # noqa: S308 - rendered by a template
     tokens = _TAG.split(html)
     for at, token in enumerate(tokens):
-        if at % 2:
+        if at % 2 or (at and tokens[at - 1].startswith(_KEPT)):
             tokens[at] = _IN_PAGES.sub(_reference, token)
         elif at and tokens[at - 1].startswith(_TEXT_ONLY):
             tokens[at] = _IN_PAGES.sub(lambda found: _picture(found[0]), token)

@@ -1,10 +1,12 @@
-"""Middleware of every page: a strict content security policy, static files, and a check that requests are readable."""
+"""Middleware of every page: a strict content security policy, static files, login, readable requests."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
@@ -12,7 +14,14 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 
 from console.api.problems import Problem
 
-__all__ = ["POLICY", "ContentSecurityPolicy", "ReadableRequests", "StaticFiles", "trouble_in"]
+__all__ = [
+    "POLICY",
+    "ContentSecurityPolicy",
+    "LoginRequired",
+    "ReadableRequests",
+    "StaticFiles",
+    "trouble_in",
+]
 
 POLICY = "; ".join(
     (
@@ -100,6 +109,18 @@ class StaticFiles:
         # The result is the file's response, or what the next middleware returns, which may be awaitable.
         answer: HttpResponseBase | Awaitable[HttpResponseBase] = self._files(request)
         return _ready(answer) if self._async and not isinstance(answer, Awaitable) else answer
+
+
+class LoginRequired(LoginRequiredMiddleware):
+    """Django's, but a view that takes no login never asks the database who the user is: it may be away."""
+
+    def process_view(
+        self, request: HttpRequest, view_func: Callable[..., Any], view_args: Any, view_kwargs: Any
+    ) -> HttpResponseBase | None:
+        """Ask for a login before a view that takes one."""
+        if not getattr(view_func, "login_required", True):
+            return None
+        return super().process_view(request, view_func, view_args, view_kwargs)
 
 
 async def _ready(response: HttpResponseBase) -> HttpResponseBase:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from django.template.loader import render_to_string
@@ -33,12 +34,12 @@ class Notices:
 
 
 def notices_of(state: Chrome) -> Notices:
-    """Say what is wrong by these signs of life."""
+    """Return what is wrong by these signs of life."""
     return _rendered(state.troubles, now_ms=state.now_ms, state=state)
 
 
 def database_is_silent(since_ms: int | None) -> Notices:
-    """Say that the database does not answer any more."""
+    """Return the notice that the database does not answer any more."""
     return _rendered({Trouble.DATABASE: since_ms}, now_ms=int(time.time() * 1000))
 
 
@@ -55,6 +56,7 @@ class _Notice:
     trouble: Trouble
     words: TroubleWords
     since_ms: int | None
+    since_iso: str
     clock: str  # the time of `since_ms`, empty if there is none
     is_blank: bool  # its time is filled in later
     host: str | None
@@ -75,6 +77,7 @@ def _notice(
         trouble=trouble,
         words=WORDS[trouble],
         since_ms=since_ms,
+        since_iso=datetime.fromtimestamp(since_ms / 1000, UTC).isoformat() if since_ms else "",
         clock=numerals.clock(since_ms, now_ms).partition(".")[0] if since_ms else "",
         is_blank=is_blank,
         host=of_broker.host if of_broker else None,

@@ -7,12 +7,17 @@ import ipaddress
 from django.conf import settings
 from django.http import HttpRequest
 
-__all__ = ["client_address", "origin_of"]
+__all__ = ["api_origin_of", "client_address", "origin_of"]
 
 
 def origin_of(request: HttpRequest) -> str:
     """Return `console` and the client's address."""
     return f"console {client_address(request)}".strip()
+
+
+def api_origin_of(request: HttpRequest) -> str:
+    """Return `api` and the client's address."""
+    return f"api {client_address(request)}".strip()
 
 
 def client_address(request: HttpRequest) -> str:

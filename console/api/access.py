@@ -1,4 +1,4 @@
-"""Who may call: a person's session with its CSRF token, or the same person by HTTP Basic with JSON.
+"""Which requests are accepted: a user's session with its CSRF token, or HTTP Basic with JSON.
 
 A page of another site can make a browser send a session cookie, or Basic credentials that the browser remembers. It
 cannot send JSON, nor the token, without this site's consent. So with Basic every request that changes something needs
@@ -7,18 +7,19 @@ a JSON body, and with a session it needs the token.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 
-from console.access import Rights, rights_of
+from console.access import Rights, Role, rights_of
+from console.access.guards import READ_ONLY, SAFE, place_in, refusal_of
 from console.api.basic import ASK_FOR_BASIC, user_by_password
 from console.api.problems import Problem
+from console.people.no_role import NO_ROLE
 
-__all__ = ["ACTS", "LOOKS", "SEES_PAYLOADS", "AuthorizedRequest"]
-
-_SAFE = ("GET", "HEAD")
+__all__ = ["ACTS", "LOOKS", "SEES_PAYLOADS", "AuthorizedRequest", "check_may_act"]
 
 
 class AuthorizedRequest(HttpRequest):
@@ -29,19 +30,29 @@ class AuthorizedRequest(HttpRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Ninja's `auth` of an operation: returns the caller's rights. Raises Problem if they do not suffice."""
+    """Ninja's `auth` of an operation: returns the caller's rights, seen from the namespace in the address.
 
-    acts: bool = False  # needs the right to act
-    payloads: bool = False  # needs the right to see what is in messages
+    Raises Problem if they do not suffice.
+    """
+
+    acts: bool = False  # needs the role operator
+    payloads: bool = False  # needs the role reader
 
     def __call__(self, request: HttpRequest) -> Rights:
         """Check password or session first, then rights, then the body's type."""
-        rights = _rights(request)
+        names = {} if request.resolver_match is None else request.resolver_match.kwargs
+        rights = _rights(request).at(place_in(names))
+        if rights.place and rights.here is None:
+            raise _nothing_there(names)
+        if not rights.sees_anything:
+            raise Problem(403, "AuthorizationError", NO_ROLE)
+        if rights.is_read_only and request.method not in SAFE:
+            raise Problem(403, "ReadOnly", READ_ONLY)
         if (self.acts and not rights.may_act) or (self.payloads and not rights.may_see_payloads):
-            raise Problem(
-                403, "AuthorizationError", "only staff and members of the group operator may do this"
-            )
-        if request.method not in _SAFE and request.body and not _is_json(request):
+            role = Role.OPERATOR if self.acts else Role.READER
+            where = f" of {rights.place}" if rights.place else ""
+            raise Problem(403, "AuthorizationError", f"this takes the role {role.word}{where}")
+        if request.method not in SAFE and request.body and not _is_json(request):
             raise Problem(415, "NotJson", "send Content-Type: application/json")
         return rights
 
@@ -58,18 +69,37 @@ class _Csrf(CsrfViewMiddleware):
         )
 
 
+def check_may_act(rights: Rights, name: str, kind: str) -> None:
+    """Raise Problem unless the user may do acts of this kind on this topic or namespace."""
+    if not rights.may_see(name):
+        what = "topic" if "://" in name else "namespace"
+        raise Problem(404, "NothingToActOn", f"there is no {what} {name}")
+    if not rights.may_act_on(name, kind):
+        raise Problem(403, "AuthorizationError", refusal_of(name, kind))
+
+
+def _nothing_there(names: Mapping[str, str]) -> Problem:
+    """Return the answer for a name that the user may not see: the same as for a name that does not exist."""
+    namespace = f"{names['tenant']}/{names['namespace']}"
+    if "local_name" not in names:
+        return Problem(404, "NamespaceNotFound", f"there is no namespace {namespace}")
+    return Problem(
+        404, "TopicNotFound", f"there is no topic {names['domain']}://{namespace}/{names['local_name']}"
+    )
+
+
 def _rights(request: HttpRequest) -> Rights:
     header = request.headers.get("Authorization", "")
     if header:
         rights = rights_of(user_by_password(request, header))
-        if request.method not in _SAFE and not _is_json(request):
+        if request.method not in SAFE and not _is_json(request):
             raise Problem(415, "NotJson", "send Content-Type: application/json")
         return rights
     if not request.user.is_authenticated:
         raise Problem(
             401, "AuthenticationError", "log in, or send HTTP Basic credentials", headers=ASK_FOR_BASIC
         )
-    if request.method not in _SAFE:
+    if request.method not in SAFE:
         check = _Csrf(lambda _: HttpResponse())
         check.process_request(request)
         check.process_view(request, _not_exempt, (), {})

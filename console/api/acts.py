@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse, HttpResponseBase
 from django.urls import reverse
 from ninja import Body, Query, Router
 from ninja.responses import Status
@@ -17,12 +17,15 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from broker.acts import requests as acts
 from broker.environment import Between
 from broker.models.acts import Act as StoredAct
-from console.api.access import ACTS, AuthorizedRequest
+from console.access import named_by
+from console.act_log.export import export_acts
+from console.api.access import ACTS, AuthorizedRequest, check_may_act
 from console.api.answers import Act, Acts
 from console.api.app import read
 from console.api.parameters import SearchText, StorableText
 from console.api.problems import Problem
-from console.origin import origin_of
+from console.files import CONTENT_TYPES, TOO_MANY, TRY_AGAIN, Form, sent, take_place
+from console.origin import api_origin_of
 from console.queries.acts import ActsAsked, act_log
 
 __all__ = ["router"]
@@ -37,6 +40,7 @@ _STATUS = {
     "CannotUndo": 409,
 }
 _MOST_ACTS = 10**18 - 1
+_FILES = {kind: {"schema": {"type": "string"}} for kind in CONTENT_TYPES.values()}
 router = Router()
 
 
@@ -63,6 +67,17 @@ class LoggedActs(BaseModel):
     before: Annotated[
         int | None, Between(0, _MOST_ACTS), Field(description="the next_before of the previous page")
     ] = None
+
+    @property
+    def asked(self) -> ActsAsked:
+        """The same as queries take it."""
+        return ActsAsked(search=self.q, kind=self.kind, state=self.state, before=self.before)
+
+
+class ExportedActs(LoggedActs):
+    """Which acts to export, and how."""
+
+    form: Annotated[Form, Field(alias="format")] = "ndjson"
 
 
 class NewAct(BaseModel):
@@ -117,10 +132,22 @@ _NOTHING = Nothing()
 def act_list(request: AuthorizedRequest, asked: Query[LoggedActs]) -> dict[str, Any]:
     """List the log of acts, newest first, 50 at a time."""
     # One query.
-    rows, next_before = act_log(
-        ActsAsked(search=asked.q, kind=asked.kind, state=asked.state, before=asked.before)
-    )
+    rows, next_before = act_log(asked.asked, request.auth.scope)
     return {"acts": rows, "next_before": next_before}
+
+
+@read(router, "/acts/export", openapi_extra={"responses": {200: {"content": _FILES}}})
+def export_log(request: AuthorizedRequest, asked: Query[ExportedActs]) -> HttpResponseBase:
+    """Export the log of acts as NDJSON or CSV, newest first, at most 256 MiB.
+
+    The last line says why it ends (stopped_by: end or size), and before goes on. 503 while two exports are being sent.
+    """
+    # One query for 500 acts.
+    place = take_place()
+    if place is None:
+        raise Problem(503, "TooManyExports", TOO_MANY, retriable=True, headers=TRY_AGAIN)
+    pieces = export_acts(asked.asked, request.auth.scope, form=asked.form)
+    return sent(request, pieces, place, name="acts", form=asked.form)
 
 
 @router.post("/acts", auth=ACTS, response={201: Act, 202: Act})
@@ -130,13 +157,16 @@ def plan_act(request: AuthorizedRequest, response: HttpResponse, asked: NewAct) 
     202: no broker has answered yet, follow Location.
     """
     try:
+        name = acts.full_name(asked.kind, asked.topic)
+        for each in named_by(asked.kind, name, asked.parameters):
+            check_may_act(request.auth, each, asked.kind)
         view = acts.plan(
             asked.kind,
-            topic=acts.full_name(asked.kind, asked.topic),
+            topic=name,
             subscription=asked.subscription,
             parameters=asked.parameters,
             who=request.auth.name,
-            origin=_origin(request),
+            origin=api_origin_of(request),
             reason=asked.reason,
         )
     except acts.ActRefused as refused:
@@ -148,10 +178,7 @@ def plan_act(request: AuthorizedRequest, response: HttpResponse, asked: NewAct) 
 def show_act(request: AuthorizedRequest, act_id: int) -> acts.ActView:
     """Show an act as it is now."""
     # One query.
-    try:
-        return acts.get(act_id)
-    except acts.ActRefused as refused:
-        raise _problem(refused) from refused
+    return _found(request, act_id)
 
 
 @router.post("/acts/{int:act_id}/apply", auth=ACTS, response={200: Act, 202: Act})
@@ -166,13 +193,14 @@ def apply_act(
     202: under way, or no broker has answered yet; follow Location.
 
     409: something else moved the cursor since, so plan again; or more would be done than was planned, and new_plan is
-    the act that holds the new preview.
+    the act with the new preview.
     """
+    _check_may_do(request, _found(request, act_id))
     try:
         view = acts.apply(
             act_id,
             who=request.auth.name,
-            origin=_origin(request),
+            origin=api_origin_of(request),
             reason=asked.reason,
             allowed_drift_messages=asked.allowed_drift_messages,
         )
@@ -188,15 +216,33 @@ def undo_act(
     act_id: int,
     asked: Body[Nothing] = _NOTHING,
 ) -> Status[acts.ActView]:
-    """Plan to take an applied act back.
+    """Plan to undo an applied act.
 
     The undo is a new act, which you apply.
     """
+    _check_may_do(request, _found(request, act_id))
     try:
-        view = acts.plan_undo(act_id, who=request.auth.name, origin=_origin(request))
+        view = acts.plan_undo(act_id, who=request.auth.name, origin=api_origin_of(request))
     except acts.ActRefused as refused:
         raise _problem(refused) from refused
     return _answer(view, response, done=201)
+
+
+def _found(request: AuthorizedRequest, act_id: int) -> acts.ActView:
+    """Return the act. Raises Problem if there is none that the caller may see."""
+    try:
+        view = acts.get(act_id)
+    except acts.ActRefused as refused:
+        raise _problem(refused) from refused
+    if not request.auth.may_see_act(view.topic):
+        raise Problem(404, "ActNotFound", f"there is no act {act_id}")
+    return view
+
+
+def _check_may_do(request: AuthorizedRequest, act: acts.ActView) -> None:
+    """Raise Problem unless the caller may act on everything that the act names, or that its plan found."""
+    for name in named_by(act.kind, act.topic, act.parameters, act.plan):
+        check_may_act(request.auth, name, act.kind)
 
 
 def _answer(view: acts.ActView, response: HttpResponse, *, done: int) -> Status[acts.ActView]:
@@ -225,10 +271,6 @@ def _problem(refused: acts.ActRefused) -> Problem:
     return Problem(_STATUS.get(refused.code, 422), refused.code, refused.text)
 
 
-def _origin(request: HttpRequest) -> str:
-    return origin_of(request).replace("console", "api", 1)
-
-
 def _described(name: str, summary: str, scope: str, parameters: dict[str, Any]) -> dict[str, Any]:
     """Describe what planning an act of one kind takes."""
     needs = ["kind", "topic"]
@@ -236,7 +278,7 @@ def _described(name: str, summary: str, scope: str, parameters: dict[str, Any]) 
         needs.append("subscription")
     if parameters.get("required"):
         needs.append("parameters")
-    topic = "tenant/namespace" if scope == "namespace" else "a topic, in full or short"
+    topic = "tenant/namespace" if scope.endswith("namespace") else "a topic, in full or short"
     return {
         "title": name,
         "description": summary,

@@ -1,4 +1,4 @@
-"""What operations answer with. Fields with a comment in `console.queries` mean the same here."""
+"""The answers of the operations. Fields with a comment in `console.queries` mean the same here."""
 
 from __future__ import annotations
 
@@ -8,28 +8,32 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from broker import models
-from console.diagnosis.findings import Finding
+from console.diagnosis.findings import Cure, Evidence, Severity
 from console.queries.acts import ActRow
+from console.queries.clients import ConsumerRow, ProducerRow
 from console.queries.numbers import BookmarkRow
-from console.queries.subscription import ConsumerRow, PendingRow
-from console.queries.topic import ProducerRow
+from console.queries.subscription import PendingRow
 from console.words.subscriptions import Standing, StateWord, state_word
 from console.words.troubles import Trouble
 
 __all__ = [
     "Act",
     "Acts",
+    "Compactions",
+    "Consumers",
     "Cursor",
     "Cursors",
     "Diagnosis",
     "FoundMessages",
     "Message",
     "Messages",
+    "Namespaces",
     "OneMessage",
     "OneSubscription",
     "OneTopic",
     "PoliciesInForce",
     "ProblemDocument",
+    "Producers",
     "Stats",
     "SubscriptionStats",
     "Topic",
@@ -66,17 +70,19 @@ class Act(_Answer):
     error: str
     error_code: str
     is_waiting: bool = Field(description="no broker has answered yet")
-    is_retriable: bool = Field(description="the same may succeed when it is planned again")
+    is_retriable: bool = Field(description="the same act may succeed if you plan it again")
     who: str
     origin: str
     reason: str
+    needs_reason: bool = Field(description="its namespace is protected, and the act has no reason yet")
     cursor_version: int | None
     undo_of: int | None
     undo_until: datetime | None
-    undoable: bool = Field(description="it is the latest of its cursor and in time")
-    undone_by: int | None = Field(description="the act that took it back")
+    undoable: bool = Field(description="it is the latest act on its cursor, and its time to undo is not over")
+    undone_by: int | None = Field(description="the act that undid it")
+    part_of: int | None = Field(description="the act on several partitions to which this one belongs")
     new_plan: int | None = Field(
-        description="the act that holds the new preview, where more would be done than this one had planned"
+        description="the act with the new preview, if more would be done than this one had planned"
     )
     created_at: datetime
     requested_at: datetime
@@ -145,6 +151,31 @@ class OneTopic(Topic):
     bookmarks: list[BookmarkRow]
 
 
+class CompactionFacts(_Answer):
+    """The compaction of a topic or of one of its partitions. Null: it was never compacted, or not yet."""
+
+    topic: str
+    partition: int = Field(description="-1: it is not a partition")
+    state: Literal["NOT_RUN", "RUNNING", "SUCCESS", "ERROR"] = Field(description="of the latest run")
+    last_error: str
+    horizon: str | None = Field(description="ledger:entry of the last entry that was compacted")
+    kept_messages: int | None = Field(description="that readers of the compacted topic get up to the horizon")
+    kept_bytes: int | None
+    removed_messages: int | None = Field(description="by the latest run that succeeded")
+    duration_ms: int | None = Field(description="of that run")
+    backlog_messages: int | None = Field(description="published after the horizon")
+    backlog_bytes: int | None
+    started_at: datetime | None
+    succeeded_at: datetime | None
+    failed_at: datetime | None
+
+
+class Compactions(_Answer):
+    """The compaction of a topic, or of each of its partitions."""
+
+    compactions: list[CompactionFacts]
+
+
 class _Subscription(_Answer):
     """What every answer about a subscription has. Null: no broker has reported it, or there is no consumer."""
 
@@ -163,15 +194,15 @@ class _Subscription(_Answer):
     messages_redelivered: int | None
     updated_ms: int | None
     standing: Standing = Field(
-        description="how it gets on, judged by the broker; of several cursors the worst"
+        description="its state, as the broker judges it; of several cursors, the worst"
     )
 
 
 class Cursor(_Subscription):
-    """A subscription of one topic that holds messages itself."""
+    """A subscription of an unpartitioned topic or of one partition."""
 
     topic: str
-    partition: int = Field(description="-1: the topic is no partition")
+    partition: int = Field(description="-1: the topic is not a partition")
     mark_delete: str = Field(description="ledger:entry")
     version: int = Field(description="counts acts")
     permits: int | None
@@ -204,16 +235,41 @@ class OneSubscription(_Subscription):
 
     created_at: datetime
     topic_name: str
-    partition: int = Field(description="-1: the topic is no partition")
+    partition: int = Field(description="-1: the topic is not a partition")
     mark_delete: str = Field(description="ledger:entry")
     read_position: str | None
     version: int = Field(description="counts acts")
     acked_entries: int
     acked_bytes: int
-    problems: dict[str, int] | None = Field(description="what went wrong, in words: how often")
+    problems: dict[str, int] | None = Field(description="each problem in words, and how often it happened")
     message_rate_in: float | None = Field(description="of the topic")
     connected: list[ConsumerRow]
     pending: list[PendingRow]
+
+
+class Consumers(_Answer):
+    """A page of the list of connected consumers."""
+
+    consumers: list[ConsumerRow]
+    next_after: str | None
+
+
+class Producers(_Answer):
+    """A page of the list of connected producers."""
+
+    producers: list[ProducerRow]
+    next_after: str | None
+
+
+class JudgedFinding(_Answer):
+    """What one rule found, and where the runbook says what to do."""
+
+    rule: str
+    severity: Severity
+    sentence: str
+    evidence: tuple[Evidence, ...]
+    cures: tuple[Cure, ...]
+    runbook: str = Field(description="the address of the page, which needs no login")
 
 
 class Diagnosis(_Answer):
@@ -222,7 +278,7 @@ class Diagnosis(_Answer):
     topic: str
     subscription: str
     at_ms: int = Field(description="when it was judged")
-    findings: list[Finding] = Field(description="the leading cause first; at least one")
+    findings: list[JudgedFinding] = Field(description="the leading cause first; at least one")
 
 
 class Broker(_Answer):
@@ -283,7 +339,7 @@ class Messages(_Answer):
 
 
 class StateOnSubscription(_Answer):
-    """What has become of a message on one subscription."""
+    """The state of a message on one subscription."""
 
     subscription: str
     state: Literal["acked", "in flight", "delayed", "unacked"]
@@ -299,13 +355,13 @@ class FoundMessage(Message):
 
     topic: str = Field(description="the partition, if the topic is partitioned")
     partition: int = Field(description="-1: the topic is not partitioned")
-    state: StateOnSubscription | None = Field(description="on the subscription that was named")
+    state: StateOnSubscription | None = Field(description="on the given subscription")
 
 
 class LookedAt(_Answer):
     """How far a search went."""
 
-    entries: int = Field(description="with those that their key hash left out")
+    entries: int = Field(description="including those left out by key hash")
     stored_entries: int = Field(description="in the logs that were read")
     opened_entries: int
     bytes: int
@@ -332,7 +388,7 @@ class DecoderAttempt(_Answer):
 
 
 class OneMessage(Message):
-    """A message with its payload and with what has become of it."""
+    """A message with its payload and its state on each subscription."""
 
     topic: str
     event_ms: int | None = Field(description="0: none")
@@ -356,7 +412,8 @@ class Policy(_Answer):
     """A policy in force."""
 
     name: str
-    value: bool | int | str
+    value: bool | int | str = Field(description="milliseconds, bytes or a number, where it is one")
+    words: str = Field(description="the value as people write it; an act takes it like this too")
     set_on: Literal["topic", "namespace"] | None = Field(description="null: it follows the broker's settings")
 
 
@@ -364,7 +421,28 @@ class PoliciesInForce(_Answer):
     """The policies in force on a topic or a namespace."""
 
     name: str
+    words: list[str] = Field(description="what the policies mean for messages")
     policies: list[Policy]
+
+
+class Namespace(_Answer):
+    """A namespace, with the sums of its topics."""
+
+    name: str = Field(description="tenant/namespace")
+    protected: bool = Field(description="every act in it needs a reason")
+    topics: int = Field(description="partitions not counted")
+    subscriptions: int | None = Field(description="null: more than 10,000, which are not counted")
+    backlog_messages: int | None = Field(description="of the worst subscription of each topic")
+    stored_bytes: int | None
+    message_rate_in: float | None
+    created_at: datetime
+
+
+class Namespaces(_Answer):
+    """A page of namespaces, by name."""
+
+    namespaces: list[Namespace]
+    next_after: str | None
 
 
 class ProblemDocument(_Answer):
@@ -377,7 +455,5 @@ class ProblemDocument(_Answer):
     code: str
     retriable: bool = Field(description="the same may succeed later, or when planned again")
     act: int | None = Field(default=None, description="the act that was refused")
-    new_plan: int | None = Field(
-        default=None, description="the act that holds its new preview, to be applied instead"
-    )
+    new_plan: int | None = Field(default=None, description="the act with the new preview, to apply instead")
     instance: str | None = Field(default=None, description="the address of the act")

@@ -40,7 +40,7 @@ def read(router: Router, path: str, **more: Any) -> Callable[[Callable[..., Any]
 
 
 def api_of(*routers: Router) -> NinjaAPI:
-    """Return the application with these operations. It serves no description of its own."""
+    """Return the application with these operations. The application itself serves no description of them."""
     api = _Api(
         title="Vela",
         version="1",
@@ -68,7 +68,7 @@ def api_of(*routers: Router) -> NinjaAPI:
 
 
 def patterns_of(api: NinjaAPI) -> list[URLPattern]:
-    """The addresses of the operations, without ninja's root, which would answer with HTML."""
+    """Return the addresses of the operations, without ninja's root, which would answer with HTML."""
     patterns = [pattern for pattern in api.urls[0] if isinstance(pattern, URLPattern)]
     for pattern in patterns:
         pattern.callback = _answered(cast("View", pattern.callback))
@@ -76,7 +76,7 @@ def patterns_of(api: NinjaAPI) -> list[URLPattern]:
 
 
 def unknown_address_of(api: NinjaAPI) -> View:
-    """Return the view of every address that no operation has. It checks who asks as the operations do."""
+    """Return the view for every address without an operation. It checks the caller's rights as operations do."""
 
     def unknown_address(request: HttpRequest) -> HttpResponse:
         try:
@@ -90,7 +90,7 @@ def unknown_address_of(api: NinjaAPI) -> View:
 
 class _Api(NinjaAPI):
     def get_content_type(self) -> str:
-        """JSON is UTF-8 and needs no charset."""
+        """Return the type without a charset, because JSON is UTF-8."""
         return "application/json"
 
     def get_openapi_operation_id(self, operation: Operation) -> str:
@@ -116,7 +116,7 @@ class _Api(NinjaAPI):
 
 class _Parser(Parser):
     def parse_body(self, request: HttpRequest) -> dict[str, Any]:
-        """The body as an object. Any exception becomes ninja's HttpError."""
+        """Return the body as an object. Any exception becomes ninja's HttpError."""
         body = json.loads(request.body)
         if not isinstance(body, dict):
             raise ValueError("it is not an object")
@@ -125,7 +125,7 @@ class _Parser(Parser):
     def parse_querydict(
         self, data: MultiValueDict[str, Any], list_fields: list[str], request: HttpRequest
     ) -> dict[str, Any]:
-        """An empty value counts as left out."""
+        """Return the values of a query string. An empty value counts as left out."""
         return {name: value for name, value in data.items() if value}
 
 
@@ -151,7 +151,7 @@ def _in_words(error: dict[str, Any]) -> str:
 
 
 def _members(body: type[BaseModel]) -> str:
-    """The members of the objects that an operation takes as its body."""
+    """Return the members of the objects that an operation takes as its body."""
     objects = (field.annotation for field in body.model_fields.values())
     return ", ".join(name for each in objects for name in getattr(each, "model_fields", ()))
 
@@ -162,7 +162,7 @@ def _not_json(request: HttpRequest, error: HttpError) -> HttpResponse:
 
 
 def _too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
-    return Problem(413, "TooLarge", "a request of this size is no act").response()
+    return Problem(413, "TooLarge", "a request of this size is not an act").response()
 
 
 def _no_database(request: HttpRequest, error: Exception) -> HttpResponse:

@@ -3,6 +3,8 @@
 Checking a password takes half a second of a processor, on purpose; a program that asks once a second would use half of
 one. So after a correct password this process remembers for a minute a keyed digest of the password and of the hash that
 it matched. It refuses an old password, and a user who may no longer log in, at once.
+
+A user with a second factor is refused: the password alone is not enough, and HTTP Basic has nothing else.
 """
 
 from __future__ import annotations
@@ -19,12 +21,17 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.http import HttpRequest
 
 from console.api.problems import Problem
+from console.people.requirement import with_needs_more
 
 __all__ = ["ASK_FOR_BASIC", "user_by_password"]
 
 ASK_FOR_BASIC: Final = {"WWW-Authenticate": 'Basic realm="Vela", charset="UTF-8"'}
 REMEMBER_S: Final = 60.0
 _MOST_REMEMBERED: Final = 1000
+_NEEDS_MORE: Final = (
+    "this user needs a second factor, which HTTP Basic cannot carry: use a user for programs that has none, or log in"
+    " on a page and send the session's cookie"
+)
 _LONGEST_NAME: Final = 150  # as Django's users have
 
 _key: Final = secrets.token_bytes(32)  # of this process
@@ -34,13 +41,20 @@ _remembered: Final[dict[object, tuple[bytes, float]]] = {}  # user's key: digest
 def user_by_password(request: HttpRequest, header: str) -> AbstractBaseUser:
     """Return the user that an Authorization header names. Raises Problem if there is none, or with another password."""
     name, password = _credentials(header)
-    known = get_user_model().objects.filter(**{get_user_model().USERNAME_FIELD: name}).first()
+    people = get_user_model()
+    known = with_needs_more(people.objects.filter(**{people.USERNAME_FIELD: name})).first()
     if known is not None and known.is_active and _is_remembered(known, password):
-        return known
-    user = authenticate(request, username=name, password=password)
-    if user is None:
-        raise Problem(401, "AuthenticationError", "no such user, or another password", headers=ASK_FOR_BASIC)
-    _remember(user, password)
+        user: AbstractBaseUser = known
+    else:
+        found = authenticate(request, username=name, password=password)
+        if found is None:
+            raise Problem(
+                401, "AuthenticationError", "no such user, or another password", headers=ASK_FOR_BASIC
+            )
+        _remember(found, password)
+        user = found
+    if known is not None and known.needs_more:
+        raise Problem(403, "SecondFactorNeeded", _NEEDS_MORE)
     return user
 
 

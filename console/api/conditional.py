@@ -16,7 +16,7 @@ Run = Callable[..., HttpResponseBase]
 
 
 def with_etag(run: Run) -> Run:
-    """Answer 304 if If-None-Match names what the caller already has. That saves bytes, not queries."""
+    """Answer 304 if If-None-Match names the answer that the caller has. That saves bytes, not queries."""
 
     @wraps(run)
     def conditional(request: HttpRequest, **names: Any) -> HttpResponseBase:

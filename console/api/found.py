@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from broker.acts.requests import ActRefused, check_topic_name
 from console.api.problems import Problem
+from console.messages.asked import read_spot
+from console.messages.message import FoundMessage, MessageMissing, find_message
 from console.queries.numbers import TopicFacts, topic_facts
 from console.queries.subscription import SubscriptionHead, subscription_head
+from console.queries.topics.topic import TopicHead, topic_head
 
-__all__ = ["found_subscription", "found_topic"]
+__all__ = ["found_head", "found_message", "found_subscription", "found_topic"]
 
 
 def found_topic(name: str) -> TopicFacts:
@@ -22,8 +25,26 @@ def found_topic(name: str) -> TopicFacts:
     return facts
 
 
+def found_head(name: str) -> TopicHead:
+    """Return a topic with its numbers. One query. Raises Problem if there is none, or if no topic can have the name."""
+    head = topic_head(name)
+    if head is None:
+        found_topic(name)  # says what is wrong with the name
+        raise Problem(404, "TopicNotFound", f"{name} was just deleted")
+    return head
+
+
+def found_message(topic: str, spot: str) -> tuple[TopicHead, FoundMessage]:
+    """Return a topic and one of its messages, by its position. Four queries. Raises Problem."""
+    head = found_head(topic)
+    try:
+        return head, find_message(head, read_spot(spot))
+    except (MessageMissing, ValueError) as error:
+        raise Problem(404, "MessageNotFound", str(error)) from error
+
+
 def found_subscription(topic: str, name: str) -> SubscriptionHead:
-    """Return a subscription of a topic that holds messages itself. One query. Raises Problem if there is none."""
+    """Return a subscription of an unpartitioned topic or a partition. One query. Raises Problem if there is none."""
     head = subscription_head(topic, name)
     if head is not None:
         return head
@@ -31,7 +52,7 @@ def found_subscription(topic: str, name: str) -> SubscriptionHead:
         raise Problem(
             404,
             "SubscriptionNotFound",
-            f"{topic} is partitioned, and each partition has cursors of its own: name {topic}-partition-0,"
+            f"{topic} is partitioned, and each partition has its own cursors: name {topic}-partition-0,"
             " or another one",
         )
     raise Problem(404, "SubscriptionNotFound", f"there is no subscription {name} on {topic}")

@@ -18,7 +18,7 @@ __all__ = ["document_of", "openapi"]
 @require_safe
 @login_not_required
 def openapi(request: HttpRequest, api: NinjaAPI) -> HttpResponse:
-    """Needs no login, because it holds no secret."""
+    """Return the description. It needs no login, because it contains no secret."""
     return JsonResponse(document_of(api))
 
 

@@ -1,4 +1,4 @@
-"""What operations take: names in the address, values after its `?`, and checks that several of them share."""
+"""The parameters of operations: names in the address, values after its `?`, and checks that several of them share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from broker.acts.kinds.parameters import STORABLE_TEXT, is_storable_text
 from broker.environment import Between
-from console.queries.topics import PAGE_ROWS
+from console.queries.topics.list import PAGE_ROWS
 
 __all__ = ["Page", "SearchText", "StorableText", "TopicPath"]
 
@@ -46,7 +46,7 @@ class TopicPath(BaseModel):
 
     @property
     def full_name(self) -> str:
-        """domain://tenant/namespace/local."""
+        """The full name, domain://tenant/namespace/local."""
         return f"{self.domain}://{self.tenant}/{self.namespace}/{self.local_name}"
 
 

@@ -1,4 +1,4 @@
-"""What a diagnosis says: a finding is one sentence with its evidence and the ways out."""
+"""The findings of a diagnosis: each is one sentence with its evidence and its cures."""
 
 from __future__ import annotations
 
@@ -45,18 +45,19 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cure:
-    """One way out. It names an act to plan, a block of the page to look at, or neither: then it is for you to do."""
+    """One way out. It names an act to plan, or a block of the page to look at. With neither, it is for you to do."""
 
     text: str
     act: str = ""  # a form of console.forms
-    parameters: Mapping[str, str] = field(default_factory=dict)  # of that form
+    parameters: Mapping[str, str | int] = field(default_factory=dict)  # of that form
     block: str = ""  # a block of the subscription's page
     topic: str = ""  # the full name of another topic
+    letters: str = ""  # the full name of a dead-letter topic, whose letters to look at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What one rule found."""
+    """The result of one rule that applies."""
 
     rule: str
     severity: Severity

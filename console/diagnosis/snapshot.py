@@ -1,10 +1,11 @@
-"""What the rules look at: one subscription at one moment, with its topic, its clients and the processes around it.
+"""The snapshot that the rules read: one subscription at one moment, with its topic, its clients and its processes.
 
 None means unknown, and a rule that needs an unknown fact does not apply. Times are Unix milliseconds; 0 = never.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -123,7 +124,7 @@ class Consumer:
 
     @property
     def last_sign_ms(self) -> int:
-        """When the client last asked for messages, got one or acked one; at least when it connected."""
+        """When the client last asked for messages, got one or acked one, or else when it connected."""
         return max(self.connected_ms, self.last_flow_ms, self.last_delivery_ms, self.last_ack_ms)
 
     @property
@@ -231,14 +232,14 @@ class Processes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """What PostgreSQL says about its connections."""
+    """PostgreSQL's report about its connections."""
 
     waiting_statements: int  # of Vela, for a lock
     longest_wait_s: float
     waiting_query: str  # the one that waits longest, its beginning
-    blocking_pid: int  # that it waits for; 0 = unknown
+    blocking_pid: int  # the one for which it waits; 0 = unknown
     blocking_program: str
-    longest_transaction_s: float  # of anybody
+    longest_transaction_s: float  # of any connection
     transaction_pid: int
     transaction_program: str
     transaction_state: str  # active, idle in transaction
@@ -274,6 +275,11 @@ class Snapshot:
     def seconds_since(self, then_ms: int) -> float:
         """Return how long ago a time was, at least 0."""
         return max(0, self.now_ms - then_ms) / 1000
+
+    def which(self, consumer: Consumer) -> Mapping[str, str | int]:
+        """Return the parameters of an act on this consumer: its name, or its number if others have the name too."""
+        is_alone = sum(each.name == consumer.name for each in self.consumers) == 1
+        return {"consumer": consumer.name} if is_alone else {"consumer_key": consumer.key}
 
     @property
     def is_draining_at_all(self) -> bool:

@@ -57,12 +57,14 @@ def steps(
     topic: Iterable[Reading],
     *,
     now: Level,
+    known_from_ms: int = 0,
     known_until_ms: int | None = None,
 ) -> tuple[Step, ...]:
     """Return every step of the frame, oldest first.
 
     What comes in is that of `topic`, because a subscription's own points have none of it. Backlog and size are carried
-    over from the point before, and rates are 0 without one. Steps from `known_until_ms` on are unknown.
+    over from the point before, and rates are 0 without one. Steps that end before `known_from_ms`, when the subject was
+    made, and steps from `known_until_ms` on are unknown.
     """
     by_step = _by_step(frame, own)
     ins = _by_step(frame, topic)
@@ -72,7 +74,8 @@ def steps(
     found = []
     for number, readings in enumerate(by_step):
         at_ms = frame.from_ms + number * frame.step_ms
-        if known_until_ms is not None and at_ms >= known_until_ms:
+        is_early = at_ms + frame.step_ms <= known_from_ms and not readings
+        if is_early or (known_until_ms is not None and at_ms >= known_until_ms):
             found.append(_unknown(at_ms))
             continue
         most = backlog

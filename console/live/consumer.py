@@ -10,12 +10,17 @@ from typing import Any, Final
 
 from channels.auth import get_user
 from channels.consumer import get_handler_name
+from channels.db import database_sync_to_async
 from channels.exceptions import StopConsumer
 from channels.generic.http import AsyncHttpConsumer
+from django.contrib.auth.models import AbstractBaseUser
 from django.db import DatabaseError
 from django.http import QueryDict
 
+from console.access import rights_of
 from console.live.feed import EVERY_PAGE, Feed, group_of, is_key
+from console.people.no_role import NO_ROLE
+from console.queries.rights import keys_in
 
 __all__ = ["Live"]
 
@@ -39,7 +44,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
     """Sends the keys of what changed and no data: the browser reads the block with the rights it has at that time.
 
     It also says every 2 s what is wrong behind the pages. A stream uses no database connection while it waits. It
-    answers 401 without login and 429 above 24 streams of one user.
+    answers 401 without login, 403 without a role and 429 above 24 streams of one user.
     """
 
     def __init__(self, *, feed: Feed) -> None:
@@ -72,7 +77,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         """Open the stream, or refuse it. Channels' own method ends the consumer here; a stream goes on."""
         if message.get("more_body"):
             return
-        refusal = self._refusal()
+        refusal = self._refusal() or await self._nothing_to_follow()
         if refusal is not None:
             status, text = refusal
             await self.send_response(status, text.encode(), headers=[(b"Content-Type", b"text/plain")])
@@ -118,6 +123,14 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
             return 400, "Say what to follow: key=topic:5, key=sub:9, key=act:7 or key=acts."
         if self._feed.streams_of(user.pk) >= STREAMS_PER_USER:
             return 429, "You have too many pages open. Close some."
+        return None
+
+    async def _nothing_to_follow(self) -> tuple[int, str] | None:
+        """Drop the keys of what the user may not see. Refuse a user who may see nothing at all."""
+        allowed = await _allowed(self.scope["user"], self._keys)
+        if allowed is None:
+            return 403, NO_ROLE
+        self._keys = allowed
         return None
 
     async def _join_groups(self) -> None:
@@ -178,7 +191,15 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
             return None
 
     async def _may_still_look(self) -> bool:
-        """Return whether the stored session is still that of an active user."""
+        """Return whether the stored session is still that of an active user who may see what the stream follows."""
         session = self.scope["session"]
         again = session.__class__(session.session_key)  # reads the session from the store again
-        return bool((await get_user({"session": again})).is_authenticated)
+        user = await get_user({"session": again})
+        return bool(user.is_authenticated) and await _allowed(user, self._keys) == self._keys
+
+
+@database_sync_to_async  # type: ignore[untyped-decorator]  # Channels has no types
+def _allowed(user: AbstractBaseUser, keys: frozenset[str]) -> frozenset[str] | None:
+    """Return the keys of what the user may see. None if the user has no role."""
+    rights = rights_of(user)
+    return keys_in(rights.scope, keys) if rights.sees_anything else None

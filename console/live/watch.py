@@ -98,7 +98,7 @@ class Watch:
         return state
 
     async def _find(self, state: Chrome | None) -> None:
-        """Tell the streams if the finding has changed."""
+        """Notify the streams if the finding has changed."""
         now_s = asyncio.get_running_loop().time()
         self.is_answering = state is not None
         if state is None:

@@ -1,1 +1,1 @@
-"""Messages as an operator reads them: finding, opening, decoding and exporting them. Reading changes nothing."""
+"""Find, open, decode and export messages for an operator. Reading changes nothing."""

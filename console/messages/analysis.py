@@ -11,8 +11,8 @@ from itertools import islice
 from console.messages.entries import StoredEntry, Trouble, open_entry, unacked_members
 from console.queries.cursor import acked_beyond
 from console.queries.database import fetch_entries
-from console.queries.log import Log, Place, by_place, log_of
 from console.queries.subscription import SubscriptionHead
+from console.queries.topics.log import Log, Place, by_place, log_of
 
 __all__ = ["ANALYSED_ENTRIES", "ANALYSED_S", "BacklogAnalysis", "KeyCount", "analyse"]
 
@@ -20,7 +20,7 @@ ANALYSED_ENTRIES = 10_000
 ANALYSED_S = 120.0
 KEYS_SHOWN = 20
 _PIECE_ENTRIES = 100
-_MOST_BYTES = 256 * 1024  # of one entry; a larger one is counted and not decoded
+_MOST_BYTES = 256 * 1024  # larger entries are counted and not decoded
 # A chunk is not damaged, but alone it cannot be decoded: it counts as a message and as nothing else.
 _TROUBLES = {Trouble.TOO_LARGE: "too_large", Trouble.ENCRYPTED: "encrypted", Trouble.CORRUPT: "corrupt"}
 
@@ -42,7 +42,7 @@ class BacklogAnalysis:
     bytes: int = 0  # of the entries as they are stored
     payload_bytes: int = 0
     properties_bytes: int = 0  # names and values, UTF-8
-    batches: int = 0  # entries
+    batches: int = 0  # entries that are batches
     partly_acked: int = 0  # entries with acked members
     delayed: int = 0  # messages that are not due yet
     encrypted: int = 0  # entries, not decoded

@@ -1,4 +1,4 @@
-"""What a page, an export or a program asks of the message browser."""
+"""Requests to the message browser, from a page, an export or a program."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MARK: Final = re.compile(r"(.{1,64})@([0-9]{1,18})")
 
 
 class AskedInvalid(ValueError):
-    """A question that cannot be answered. `field` names what to change, and the message says how."""
+    """The request cannot be answered. `field` names the value to change, and the text says how."""
 
     def __init__(self, field: str, text: str) -> None:
         super().__init__(text)
@@ -54,7 +54,7 @@ class Spot(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """The last message that was looked at, and when its entry was stored: the next page goes on after it."""
+    """The last message that was looked at, and when its entry was stored. The next page continues after it."""
 
     append_ms: int
     spot: Spot
@@ -68,8 +68,8 @@ class Asked:
     """Which messages to show, and in which order."""
 
     start: Start = "newest"
-    time_ms: int | None = None  # of start "time"
-    spot: Spot | None = None  # of start "id"
+    time_ms: int | None = None  # for start "time"
+    spot: Spot | None = None  # for start "id"
     is_backward: bool = True  # towards older messages
     partition: int | None = None  # None = all of them, merged by the time at which they were stored
     subscription: str = ""  # the one whose state is shown; needed by the starts "next" and "holes"
@@ -78,7 +78,7 @@ class Asked:
     after: Mark | None = None
 
     def __post_init__(self) -> None:
-        """Raises AskedInvalid if the parts contradict each other."""
+        """Raise AskedInvalid if the parts contradict each other."""
         if self.start == "time" and self.time_ms is None:
             raise AskedInvalid("at", "Give the time to start at.")
         if self.start == "id" and self.spot is None:
@@ -92,7 +92,7 @@ class Asked:
 
 
 def read_spot(text: str) -> Spot:
-    """Read ledger:entry, ledger:entry:index or ledger:entry:partition:index. Raises ValueError."""
+    """Read ledger:entry, ledger:entry:index or ledger:entry:partition:index. Raises ValueError otherwise."""
     found = _SPOT.fullmatch(text.strip())
     if found is None:
         raise ValueError("Write a position as ledger:entry, for example 12:4071, or in a batch 12:4071:3.")
@@ -104,7 +104,7 @@ def read_spot(text: str) -> Spot:
 
 
 def read_mark(text: str) -> Mark:
-    """Read what `Mark` writes. Raises ValueError."""
+    """Read the text of a mark, as `Mark` writes it. Raises ValueError if it is not one."""
     found = _MARK.fullmatch(text)
     if found is None:
         raise ValueError("Take “after” from the address of the previous page, without a change.")

@@ -11,9 +11,9 @@ from console.messages.lanes import Lane, lanes_of
 from console.messages.peek import PeekedMessage, peeked, peeked_whole
 from console.messages.scan import PAGE_BOUNDS, Bounds, Hit, Looked, Scan
 from console.messages.states import MessageState, states_at
-from console.queries.topic import TopicHead
+from console.queries.topics.topic import TopicHead
 
-__all__ = ["FoundPage", "FoundRow", "browse", "shown"]
+__all__ = ["FoundPage", "FoundRow", "browse", "shown", "with_states"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +24,7 @@ class FoundRow:
     topic_name: str  # of the partition, if the topic is partitioned
     partition: int  # -1 = not partitioned
     spot: Spot
-    state: (
-        MessageState | None
-    )  # on the subscription that was named; None = none was, or the partition lacks it
+    state: MessageState | None  # on the given subscription; None = none is given, or the partition lacks it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +35,17 @@ class FoundPage:
     looked: Looked
     is_narrowed: bool  # key hashes left most entries out
     stored: int  # entries in the logs that were read
-    has_states: bool  # a subscription was named
+    has_states: bool  # a subscription is given
 
 
 def browse(head: TopicHead, asked: Asked, bounds: Bounds = PAGE_BOUNDS) -> FoundPage:
-    """Find messages. The number of queries depends on how far the search goes. Raises AskedInvalid."""
+    """Find messages. The number of queries depends on how far the search goes. Raises AskedInvalid as `lanes_of`."""
     lanes = lanes_of(head, asked)
     scan = Scan(lanes, asked, bounds)
     # Rows keep a preview and not the payload: those of 500 messages could fill the memory.
     found = [(hit.lane, hit.spot, shown(hit)) for hit in scan.hits()]
     return FoundPage(
-        rows=_with_states(found),
+        rows=with_states(found),
         looked=scan.looked,
         is_narrowed=scan.is_narrowed,
         stored=sum(_stored(lane) for lane in lanes),
@@ -62,8 +60,8 @@ def shown(hit: Hit) -> PeekedMessage:
     return peeked(hit.opened.stored, hit.message)
 
 
-def _with_states(found: Sequence[tuple[Lane, Spot, PeekedMessage]]) -> list[FoundRow]:
-    """Add the state of each message on the subscription that was named. Three queries."""
+def with_states(found: Sequence[tuple[Lane, Spot, PeekedMessage]]) -> list[FoundRow]:
+    """Return the rows with each message's state on the given subscription. Three queries."""
     cursors = {lane.cursor.id: lane.cursor for lane, _, _ in found if lane.cursor is not None}
     known = states_at(list(cursors.values()), {(spot.ledger_id, spot.entry_id) for _, spot, _ in found})
     now_ms = time.time_ns() // 1_000_000

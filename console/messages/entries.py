@@ -1,11 +1,11 @@
-"""Stored entries and the messages inside them. An entry that cannot be opened says why."""
+"""Stored entries and the messages inside them, or why an entry cannot be opened."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
-from console.queries.log import Place
+from console.queries.topics.log import Place
 from console.words.numerals import size
 from vela.wire.entry import EntryHeader, Message, decode_messages, parse_header
 from vela.wire.entry.decoding import single_message
@@ -49,7 +49,7 @@ class OpenedEntry:
     stored: StoredEntry
     header: EntryHeader | None = None  # None: not even the metadata can be parsed
     messages: tuple[Message, ...] = ()  # in batch order, without members that compaction removed
-    outer: Message | None = None  # of an entry in trouble that is no batch: key and properties can be read
+    outer: Message | None = None  # of an unreadable single message: its key and properties
     trouble: Trouble | None = None
     why: str = ""  # the trouble in words
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from console.messages.peek import PeekedMessage, peek
-from console.queries.log import EntryAt, LedgerRow, Log, Place, entries_at, log_of
+from console.queries.topics.log import EntryAt, LedgerRow, Log, Place, entries_at, log_of
 
 __all__ = ["examine"]
 

@@ -1,27 +1,23 @@
-"""What matches as NDJSON or CSV, made while it is sent: a search of any length needs little memory."""
+"""Write matching messages as NDJSON or CSV while they are sent, so that a long search needs little memory."""
 
 from __future__ import annotations
 
 import base64
-import csv
-import io
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
+from console.files import Form, line
 from console.messages.asked import Asked
 from console.messages.lanes import lanes_of
 from console.messages.scan import EXPORT_BOUNDS, Bounds, Hit, Scan
-from console.queries.topic import TopicHead
+from console.queries.topics.topic import TopicHead
 
-__all__ = ["MOST_EXPORTED", "MOST_WRITTEN_BYTES", "Form", "export"]
+__all__ = ["MOST_EXPORTED", "MOST_WRITTEN_BYTES", "export"]
 
 MOST_EXPORTED: Final = 10_000  # messages
-MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # what a slow client has not read yet waits in memory
-Form = Literal["ndjson", "csv"]
+MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # data that a slow client has not read yet waits in memory
 
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _METADATA: Final = (
     "id",
     "topic",
@@ -47,9 +43,9 @@ _CONTENTS: Final = (
 def export(
     head: TopicHead, asked: Asked, *, form: Form, with_contents: bool, bounds: Bounds = EXPORT_BOUNDS
 ) -> Iterator[bytes]:
-    """Return the pieces of a file with what matches, at most 10,000 messages or 256 MiB.
+    """Return the pieces of a file with the matching messages, at most 10,000 messages or 256 MiB.
 
-    The last line says why it ends. A piece is empty about once a second, so that the caller can stop in between.
+    The last line says why the file ends. About once a second a piece is empty, so that the caller can stop in between.
     Without `with_contents` keys, properties and payloads are left out. Raises AskedInvalid before the first piece.
     """
     asked = replace(asked, limit=MOST_EXPORTED)
@@ -58,18 +54,17 @@ def export(
 
 
 def _pieces(scan: Scan, *, form: Form, columns: tuple[str, ...]) -> Iterator[bytes]:
-    write: Callable[[dict[str, Any]], bytes] = _ndjson if form == "ndjson" else _csv
     if form == "csv":
-        yield _csv(dict(zip(columns, columns, strict=True)))
+        yield line(dict(zip(columns, columns, strict=True)), form)
     looked, written_bytes, is_full = scan.looked, 0, False
     for hit in scan.steps():
         if hit is None:
             yield b""
             continue
         document = _document(hit)
-        line = write({name: document[name] for name in columns})
-        yield line
-        written_bytes += len(line)
+        row = line({name: document[name] for name in columns}, form)
+        yield row
+        written_bytes += len(row)
         if is_full := written_bytes >= MOST_WRITTEN_BYTES:
             break
     stopped_by = "size" if is_full else looked.stopped_by
@@ -80,13 +75,13 @@ def _pieces(scan: Scan, *, form: Form, columns: tuple[str, ...]) -> Iterator[byt
         "after": None if looked.mark is None or stopped_by == "end" else str(looked.mark),
     }
     if form == "ndjson":
-        yield _ndjson({"end": end})
+        yield line({"end": end}, form)
     else:
-        yield _csv({"end": "# " + ", ".join(f"{name} {value}" for name, value in end.items())})
+        yield line({"end": "# " + ", ".join(f"{name} {value}" for name, value in end.items())}, form)
 
 
 def _document(hit: Hit) -> dict[str, Any]:
-    """Return all members of one message. `payload` is text, or null and `payload_base64` has the bytes."""
+    """Return all members of one message. `payload` is text; if it is null, `payload_base64` has the bytes."""
     stored, message = hit.opened.stored, hit.message or hit.opened.outer
     payload = None if hit.message is None else hit.message.payload
     text = None if payload is None else _text(payload)
@@ -117,23 +112,3 @@ def _text(payload: bytes) -> str | None:
         return payload.decode()
     except UnicodeDecodeError:
         return None
-
-
-def _ndjson(document: dict[str, Any]) -> bytes:
-    return json.dumps(document, ensure_ascii=False).encode() + b"\n"
-
-
-def _csv(document: dict[str, Any]) -> bytes:
-    """Return one row. A text that a spreadsheet would run as a formula gets an apostrophe in front."""
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\r\n").writerow([_cell(value) for value in document.values()])
-    return out.getvalue().encode()
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, dict):
-        value = json.dumps(value, ensure_ascii=False) if value else ""
-    text = str(value)
-    return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text

@@ -25,7 +25,7 @@ class Filters:
     property_name: str = ""
     property_value: str | None = None  # None: any value
     json_test: JsonTest | None = None
-    text: str = ""  # is somewhere in the payload, in UTF-8
+    text: str = ""  # a part of the payload, in UTF-8
 
     @property
     def is_set(self) -> bool:

@@ -1,8 +1,10 @@
-"""The form of the message browser. Everything is in the address, so a page can be sent to a colleague."""
+"""The forms of the message browser. Everything is in the address, so a page can be sent to a colleague."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -11,19 +13,16 @@ from console.messages.asked import LIMIT, MOST_ROWS, Asked, AskedInvalid, Start,
 from console.messages.filters import Filters
 from console.messages.json_path import OPERATORS, JsonPathInvalid, JsonTest, Operator, parse_path
 from console.words.messages import ORDERS, STARTS
-from console.words.numerals import read_time_ms
+from console.words.numerals import read_time_ms, zone_name
 
-__all__ = ["BrowseForm", "asked_of", "filters_of"]
+__all__ = ["BrowseForm", "FilterForm", "asked_of", "filters_of"]
 
 _MOST_TEXT = 4096
 
 
-class BrowseForm(forms.Form):
-    """Reads the query string. After `is_valid`, `asked` is what it asks for."""
+class FilterForm(forms.Form):
+    """Reads filters from the query string. After `is_valid`, `asked` is what it asks for."""
 
-    start = forms.ChoiceField(label="Start", required=False, choices=list(STARTS.items()))
-    at = forms.CharField(label="Time or position", required=False, max_length=100)
-    order = forms.ChoiceField(label="Direction", required=False, choices=list(ORDERS.items()))
     partition = forms.IntegerField(label="Partition", required=False, min_value=0, max_value=1_000_000)
     sub = forms.CharField(label="Subscription", required=False, max_length=_MOST_TEXT, strip=False)
     key = forms.CharField(label="Key", required=False, max_length=_MOST_TEXT, strip=False)
@@ -32,13 +31,11 @@ class BrowseForm(forms.Form):
     op = forms.ChoiceField(label="Operator", required=False, choices=[(each, each) for each in OPERATORS])
     value = forms.CharField(label="Value", required=False, max_length=_MOST_TEXT, strip=False)
     text = forms.CharField(label="Payload contains", required=False, max_length=_MOST_TEXT, strip=False)
-    limit = forms.IntegerField(label="Rows", required=False, min_value=1, max_value=MOST_ROWS)
-    after = forms.CharField(label="Continue", required=False, max_length=100)
 
     asked: Asked
 
     def clean(self) -> dict[str, Any]:
-        """Build `asked`. What contradicts itself is an error of the field that should change."""
+        """Build `asked`. A contradiction becomes an error at the field that should change."""
         given = super().clean() or {}
         if self.errors:
             return given
@@ -49,14 +46,32 @@ class BrowseForm(forms.Form):
         return given
 
 
+class BrowseForm(FilterForm):
+    """Reads where to begin too, and in which direction to go."""
+
+    start = forms.ChoiceField(label="Start", required=False, choices=list(STARTS.items()))
+    at = forms.CharField(label="Time or position", required=False, max_length=100)
+    zone = forms.CharField(required=False, max_length=100)
+    order = forms.ChoiceField(label="Direction", required=False, choices=list(ORDERS.items()))
+    limit = forms.IntegerField(label="Rows", required=False, min_value=1, max_value=MOST_ROWS)
+    after = forms.CharField(label="Continue", required=False, max_length=100)
+
+    @property
+    def zone_name(self) -> str:
+        """The zone of `at`: the address names it, so that every reader of the address finds the same messages."""
+        return self.data.get("zone") or ("UTC" if self.data.get("at") else zone_name())
+
+
 def asked_of(given: dict[str, Any]) -> Asked:
-    """Return what these values ask for. Raises AskedInvalid."""
+    """Return the request that these values make. Raises AskedInvalid if a value is wrong."""
     start: Start = given.get("start") or "newest"
     order = given.get("order") or ("older" if start == "newest" else "newer")
     at = given.get("at") or ""
     return Asked(
         start=start,
-        time_ms=_read("at", read_time_ms, at) if start == "time" and at else None,
+        time_ms=_read("at", partial(_time_ms, zone=given.get("zone") or "UTC"), at)
+        if start == "time" and at
+        else None,
         spot=_read("at", read_spot, at) if start == "id" and at else None,
         is_backward=order == "older",
         partition=given.get("partition"),
@@ -67,14 +82,22 @@ def asked_of(given: dict[str, Any]) -> Asked:
     )
 
 
+def _time_ms(text: str, *, zone: str) -> int:
+    try:
+        found = ZoneInfo(zone)
+    except (ValueError, OSError, KeyError):
+        raise ValueError(f"There is no time zone {zone!r}.") from None
+    return read_time_ms(text, found)
+
+
 def filters_of(given: dict[str, Any]) -> Filters:
-    """Return the filters among these values. Raises AskedInvalid."""
+    """Return the filters among these values. Raises AskedInvalid if one is wrong."""
     name, sign, value = (given.get("prop") or "").partition("=")
     if sign and not name:
         raise AskedInvalid("prop", "Write a property as name=value, or its name alone for any value.")
     path, compared = given.get("path") or "", given.get("value") or ""
     if not path and compared:
-        raise AskedInvalid("path", "Say where the value lies, for example order.total.")
+        raise AskedInvalid("path", "Say where the value is, for example order.total.")
     json_test = None
     if path:
         operator: Operator = given.get("op") or ("=" if compared else "exists")

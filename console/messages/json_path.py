@@ -1,4 +1,4 @@
-"""Paths into JSON documents, and tests of what lies there: `order.items[0].sku`, `items[*].price > 100`."""
+"""Paths into JSON documents, and tests of the values there: `order.items[0].sku`, `items[*].price > 100`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class JsonPathInvalid(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonTest:
-    """One comparison. It holds if any of the values at the path passes."""
+    """One comparison. It is true if any of the values at the path passes."""
 
     path: tuple[Step, ...]
     operator: Operator
@@ -47,7 +47,7 @@ class JsonTest:
 def parse_path(text: str) -> tuple[Step, ...]:
     """Read a path: names after dots, `[0]` for an item, `[*]` for any item, `["a.b"]` for a name with signs in it.
 
-    A leading `$` is allowed. Raises JsonPathInvalid.
+    A leading `$` is allowed. Raises JsonPathInvalid if the text is not a path.
     """
     rest = text.strip().removeprefix("$")
     steps: list[Step] = []
@@ -125,7 +125,7 @@ def _compare(operator: Operator, value: object, given: object, text: str) -> boo
 
 
 def _is_equal(value: object, given: object, text: str) -> bool:
-    """Compare values of one type, or a text with what was typed: `42` finds both 42 and "42"."""
+    """Compare values of one type, or a text with the typed text: `42` finds both 42 and "42"."""
     if isinstance(value, str):
         return value in (given, text) if isinstance(given, str) else value == text
     if isinstance(value, bool) or isinstance(given, bool):

@@ -1,4 +1,4 @@
-"""Where the message browser reads: for a topic, or for each of its partitions, the ranges of the log to look at."""
+"""Find where the message browser reads: the ranges of the log of a topic, or of each of its partitions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from console.messages.asked import Asked, AskedInvalid, Mark
 from console.messages.states import CursorAt, cursors_of
 from console.queries.cursor import AckedBeyond, Run, acked_beyond
 from console.queries.database import fetch_entries
-from console.queries.log import Log, entries_at, logs_of
-from console.queries.topic import TopicHead, partitions
+from console.queries.topics.log import Log, entries_at, logs_of
+from console.queries.topics.topic import TopicHead, partitions
 
 __all__ = ["MOST_LANES", "Lane", "lanes_of"]
 
@@ -19,14 +19,14 @@ MOST_LANES = 32  # partitions that one page merges: each costs at least one quer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """One log that is read, and what of it."""
+    """One log, and the ranges of it that are read."""
 
     topic_id: int
     topic_name: str
     partition: int  # -1 = the topic is not partitioned
     log: Log
     spans: tuple[Run, ...]  # indexes to look at, in log order
-    cursor: CursorAt | None = None  # of the subscription that was named
+    cursor: CursorAt | None = None  # of the given subscription
     unacked: Mapping[int, int] | None = (
         None  # None: acked messages too; else the bitsets of partly acked batches
     )
@@ -49,7 +49,7 @@ class _Topic:
 def lanes_of(head: TopicHead, asked: Asked) -> tuple[Lane, ...]:
     """Return where to read. At most seven queries, and one more for each cursor of the starts "next" and "holes".
 
-    Raises AskedInvalid if the topic does not have what is asked for.
+    Raises AskedInvalid if the topic has no such partition, subscription or position.
     """
     topics = _topics(head, asked.partition)
     logs = logs_of([topic.id for topic in topics])
@@ -69,7 +69,7 @@ def lanes_of(head: TopicHead, asked: Asked) -> tuple[Lane, ...]:
         start = _mark_of_start(lanes, asked)
         lanes = _beyond(lanes, start, is_backward=asked.is_backward, is_inclusive=True)
     elif asked.start == "time" and asked.time_ms is not None:
-        # Backwards, what was stored in this very millisecond belongs to the answer too.
+        # Backwards, entries stored in this very millisecond belong to the answer too.
         firsts = _first_after(lanes, asked.time_ms + asked.is_backward)
         lanes = [
             _cut_at(lane, at, is_backward=asked.is_backward) for lane, at in zip(lanes, firsts, strict=True)
@@ -92,7 +92,7 @@ def _whole(log: Log) -> tuple[Run, ...]:
 def _topics(head: TopicHead, partition: int | None) -> list[_Topic]:
     if not head.partitions:
         if partition is not None:
-            raise AskedInvalid("partition", "This topic is not partitioned: leave the partition out.")
+            raise AskedInvalid("partition", "This topic is not partitioned: leave out the partition.")
         return [_Topic(id=head.id, name=head.name)]
     rows = [row for row in partitions(head.id) if partition in (None, row.partition)]
     if not rows:
@@ -135,7 +135,7 @@ def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
 def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusive: bool) -> list[Lane]:
     """Cut the lanes so that they begin at a mark, or after it.
 
-    In the lane of the mark that is exact; in the others the entries of the mark's millisecond remain, and the reader
+    The cut is exact in the lane of the mark. In the others the entries of the mark's millisecond remain, and the reader
     compares them. An entry that was looked at in part remains too.
     """
     spot = mark.spot
@@ -161,7 +161,7 @@ def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusiv
 
 
 def _cut_at(lane: Lane, index: int, *, is_backward: bool) -> Lane:
-    """Keep the indexes from `index` on, or backwards the ones before it."""
+    """Return the lane with the indexes from `index` on, or backwards with those before it."""
     low, high = (0, index - 1) if is_backward else (index, lane.log.end)
     spans = tuple(
         (max(first, low), min(last, high)) for first, last in lane.spans if first <= high and last >= low
@@ -196,7 +196,7 @@ def _first_after(lanes: Sequence[Lane], time_ms: int) -> list[int]:
 
 
 def _unacked(lane: Lane, *, only_holes: bool) -> Lane:
-    """Keep what the cursor has not acked; of that, for holes, only what has an acked entry after it."""
+    """Return the lane with its unacked entries; for holes, only those that have an acked entry after them."""
     assert lane.cursor is not None
     mark_delete = lane.log.index_of(lane.cursor.mark_delete_ledger, lane.cursor.mark_delete_entry)
     acked = acked_beyond(lane.cursor.id, lane.log, mark_delete)

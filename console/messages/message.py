@@ -1,4 +1,4 @@
-"""One message: what is stored of it, what has become of it on each subscription, and its neighbours."""
+"""One message: its stored data, its state on each subscription, and its neighbours."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from console.messages.reader import MOST_ENTRY_BYTES
 from console.messages.scan import Bounds, Scan, StoppedBy
 from console.messages.states import MOST_CURSORS, CursorAt, MessageState, cursors_of, states_at
 from console.queries.database import fetch_entries
-from console.queries.log import Log, by_place, log_of, logs_of
-from console.queries.topic import TopicHead, partitions
+from console.queries.topics.log import Log, by_place, log_of, logs_of
+from console.queries.topics.topic import TopicHead, partitions
 from vela.wire.entry import Message
 from vela.wire.message_id import MessageId
 
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 SHOWN_BYTES: Final = 64 * 1024  # of a body, at first
-ALL_BYTES: Final = 1024 * 1024  # of a body, if the reader asks for all of it
+ALL_BYTES: Final = 1024 * 1024  # of a body, if the user asks for all of it
 _KEY_BOUNDS: Final = Bounds(entries=2_000, bytes=16 * 1024 * 1024, seconds=0.2)
 
 
@@ -65,7 +65,7 @@ class FoundMessage:
 
     @property
     def metadata(self) -> Message | None:
-        """Return the message, or what can be read of one in an entry that cannot be opened."""
+        """Return the message, or its readable part if the entry cannot be opened."""
         return self.message or self.opened.outer
 
     @property
@@ -76,7 +76,7 @@ class FoundMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStates:
-    """What has become of one message."""
+    """The states of one message on its topic's subscriptions."""
 
     rows: Sequence[tuple[CursorAt, MessageState]]  # at most 500, the first by name
     is_all: bool
@@ -106,7 +106,7 @@ class Body:
 def find_message(head: TopicHead, spot: Spot) -> FoundMessage:
     """Read one message. Three queries. Raises MessageMissing.
 
-    Of a batch it returns the first message if `spot` names none.
+    If `spot` names a batch and no message in it, return the first one.
     """
     log = log_of(head.id)
     place = (spot.ledger_id, spot.entry_id)
@@ -162,7 +162,7 @@ def body_of(found: FoundMessage, head: TopicHead, *, shows_all: bool) -> Body:
 
 
 def states_of(found: FoundMessage) -> SubscriptionStates:
-    """Return what has become of the message on the subscriptions of its topic, by name. Four queries."""
+    """Return the states of the message on its topic's subscriptions, by name. Four queries."""
     cursors = cursors_of([found.topic_id])
     is_all = len(cursors) <= MOST_CURSORS
     cursors = cursors[:MOST_CURSORS]
@@ -186,7 +186,7 @@ def states_of(found: FoundMessage) -> SubscriptionStates:
 
 
 def key_neighbours(found: FoundMessage, head: TopicHead) -> tuple[KeyNeighbour, KeyNeighbour] | None:
-    """Look for the messages with the same key before and after this one, not far. None if it has no key."""
+    """Look nearby for the messages with the same key before and after this one. None if this one has no key."""
     message = found.metadata
     if message is None or not message.key:
         return None
@@ -224,7 +224,7 @@ def _member(opened: OpenedEntry, spot: Spot) -> Message | None:
 
 
 def _with_neighbours_inside(found: FoundMessage, message: Message) -> FoundMessage:
-    """Take the neighbours inside the batch where there are any."""
+    """Return the message with neighbours inside its batch, where there are any."""
     members = [each.batch_index for each in found.opened.messages]
     at = members.index(message.batch_index)
     place = found.opened.stored.place

@@ -9,8 +9,8 @@ from itertools import islice
 from console.messages.entries import OpenedEntry, StoredEntry, open_entry, unacked_members
 from console.queries.cursor import acked_beyond
 from console.queries.database import fetch_entries
-from console.queries.log import Log, Place, by_place, log_of
 from console.queries.subscription import SubscriptionHead
+from console.queries.topics.log import Log, Place, by_place, log_of
 from vela.wire.entry import Message
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Reads the entries of one lane piece by piece, in log order or against it."""
+"""Read the entries of one lane piece by piece, in log order or backwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from console.messages.entries import StoredEntry
 from console.messages.lanes import Lane
 from console.queries.database import fetch_entries
-from console.queries.log import Place
+from console.queries.topics.log import Place
 
 __all__ = ["MOST_ENTRY_BYTES", "LaneReader", "Piece"]
 
@@ -19,7 +19,7 @@ PIECE_ENTRIES: Final = 100
 PIECE_BYTES: Final = 4 * 1024 * 1024
 _HEAD_BYTES: Final = 64 * 1024
 _RANGES: Final = 100  # of one piece
-_NARROWED_ENTRIES: Final = 20_000  # that one piece covers if key hashes leave most of them out
+_NARROWED_ENTRIES: Final = 20_000  # entries that one piece covers if key hashes leave most of them out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class Piece:
     """The entries that one query returned."""
 
     entries: Sequence[StoredEntry]  # in the direction of reading
-    steps: Sequence[int]  # for each of them: it, and the entries before it that their key hash left out
+    steps: Sequence[int]  # for each entry: 1, plus the entries before it that were left out by key hash
     gone: int  # entries that were trimmed, or moved to another segment, after the log was read
 
 
@@ -48,7 +48,7 @@ class _Range:
 
 
 class LaneReader:
-    """Where one lane has got to. `shares` lanes are read together and share the limits of a piece."""
+    """Reads one lane. `shares` lanes are read together and share the limits of a piece."""
 
     def __init__(self, lane: Lane, *, is_backward: bool, slots: Sequence[int] | None, shares: int) -> None:
         self.lane = lane
@@ -60,7 +60,7 @@ class LaneReader:
         self._spans = deque(reversed(lane.spans) if is_backward else lane.spans)
 
     def next_piece(self) -> Piece | None:
-        """Read on; None at the end. One query. A piece has at least one entry unless its entries are gone."""
+        """Read the next piece; None at the end. One query. A piece has an entry unless all its entries are gone."""
         ranges, segment_id = self._next_ranges()
         if not ranges or segment_id is None:
             return None
@@ -119,7 +119,7 @@ class LaneReader:
         return self._piece(ranges, rows)
 
     def _give_back(self, ranges: list[_Range], through: Place) -> list[_Range]:
-        """Put what comes after the last entry of a cut piece back on the spans. Returns the ranges without it."""
+        """Put the part after the last entry of a cut piece back on the spans. Return the ranges without that part."""
         taken: list[_Range] = []
         rest: list[tuple[int, int]] = []
         for each in ranges:
@@ -139,7 +139,7 @@ class LaneReader:
         return taken
 
     def _piece(self, ranges: list[_Range], rows: Sequence[StoredEntry]) -> Piece:
-        """Count the steps from row to row, and the entries of ranges whose far end is missing."""
+        """Return the piece, with the steps from row to row and the entries of ranges whose far end is missing."""
         steps: list[int] = []
         gone = at = before = 0
         for each in ranges:

@@ -1,4 +1,4 @@
-"""A bounded search through one log or several: in order, message by message, and honest about where it stopped."""
+"""A bounded search through one log or several, in order, message by message. It reports where it stopped, and why."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _TimeUp(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """One message that matches, or one entry that matches as far as its metadata tells."""
+    """One message that matches, or one unreadable entry whose metadata match."""
 
     lane: Lane
     opened: OpenedEntry
@@ -61,14 +61,14 @@ class Hit:
 class Looked:
     """How much has been looked at so far, and why the search stopped."""
 
-    entries: int = 0  # with those that their key hash left out
+    entries: int = 0  # including those left out by key hash
     opened: int = 0
     messages: int = 0  # in the entries that were opened
     bytes: int = 0
     matched: int = 0
-    unjudged: Counter[Trouble] = field(default_factory=Counter)  # entries that a filter could not be tried on
+    unjudged: Counter[Trouble] = field(default_factory=Counter)  # entries that no filter could judge
     gone: int = 0  # entries that were trimmed while the search went on
-    oldest_ms: int = 0  # when the oldest and the newest of them were stored; 0 = none
+    oldest_ms: int = 0  # when the oldest and the newest were stored; 0 = none
     newest_ms: int = 0
     stopped_by: StoppedBy = "end"
     mark: Mark | None = None  # the last message looked at
@@ -90,7 +90,7 @@ class Scan:
         self._buffers: list[deque[tuple[StoredEntry, int]]] = [deque() for _ in lanes]
 
     def hits(self) -> Iterator[Hit]:
-        """Yield what matches, in order, until the limit of rows or of the search is reached."""
+        """Yield the hits, in order, until the limit of rows or of the search is reached."""
         return (hit for hit in self.steps() if hit is not None)
 
     def steps(self) -> Iterator[Hit | None]:
@@ -147,7 +147,7 @@ class Scan:
                 heappush(heads, (self._key(following), at))
 
     def _next(self, at: int) -> StoredEntry | None:
-        """Return the next entry of a lane without taking it. Reads a piece if none is left. Raises _TimeUp."""
+        """Return the next entry of a lane without taking it. Read a piece if none is left. Raises _TimeUp when late."""
         buffer, looked = self._buffers[at], self.looked
         while not buffer:
             piece = self._readers[at].next_piece()
@@ -165,7 +165,7 @@ class Scan:
         return sign * entry.append_ms, sign * entry.ledger_id, sign * entry.entry_id
 
     def _was_seen(self, entry: StoredEntry) -> bool:
-        """Whether the previous page has looked at all of this entry."""
+        """Return whether the previous page has looked at all of this entry."""
         after = self._asked.after
         if after is None or (entry.place == after.spot[:2] and after.spot.batch_index >= 0):
             return False
@@ -174,7 +174,7 @@ class Scan:
         return self._key(entry) <= (sign * after.append_ms, sign * ledger_id, sign * entry_id)
 
     def _of_entry(self, reader: LaneReader, entry: StoredEntry) -> Iterator[Hit]:
-        """Yield what matches in one entry. Sets the mark before each, so that the next page goes on after it."""
+        """Yield the hits in one entry. Set the mark before each, so that the next page continues after it."""
         looked, filters = self.looked, self._asked.filters
         self._count(entry)
         opened = open_entry(entry, most_bytes=MOST_ENTRY_BYTES, most_unpacked_bytes=MOST_ENTRY_BYTES)
@@ -213,7 +213,7 @@ class Scan:
     def _from(
         self, messages: list[Message], place: tuple[int, int], spot: Spot, *, is_inclusive: bool
     ) -> list[Message]:
-        """Leave out the members of a batch that lie before the place where the search begins."""
+        """Return the members of a batch from the place where the search begins."""
         if place != spot[:2] or spot.batch_index < 0:
             return messages
         sign = -1 if self._asked.is_backward else 1

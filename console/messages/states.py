@@ -1,4 +1,4 @@
-"""What has become of a message on each subscription: acked, in flight, delayed, or simply not acked yet."""
+"""The state of a message on each subscription: acked, in flight, delayed, or simply not acked yet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from console.queries.cursor import CHUNK_ENTRIES, members_of
 from console.queries.database import fetch
-from console.queries.log import Place
+from console.queries.topics.log import Place
 
 __all__ = [
     "MOST_CURSORS",
@@ -75,7 +75,7 @@ class _Name:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class States:
-    """What is stored about some entries on some subscriptions."""
+    """The stored data about some entries on some subscriptions."""
 
     chunks: Mapping[tuple[int, int, int], tuple[int, Mapping[int, int]]]  # bitmap, and ack sets by entry id
     last_acked: Mapping[int, Place]  # by cursor: the last entry that is acked as a whole beyond mark-delete
@@ -129,7 +129,7 @@ def subscription_names(topic_id: int) -> list[str]:
 
 
 def states_at(cursors: Sequence[CursorAt], places: Collection[Place]) -> States:
-    """Read what these cursors know of these entries. Three queries; none without cursors or places."""
+    """Read what these cursors have stored about these entries. Three queries; none without cursors or places."""
     if not cursors or not places:
         return States(chunks={}, last_acked={}, pending={})
     ids = [cursor.id for cursor in cursors]

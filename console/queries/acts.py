@@ -7,8 +7,18 @@ from datetime import datetime
 from typing import Any
 
 from console.queries.database import fetch
+from console.queries.rights import Scope
 
-__all__ = ["LOG_ROWS", "ActRow", "ActsAsked", "act_log", "acts_of", "latest_acts"]
+__all__ = [
+    "LOG_ROWS",
+    "ActRow",
+    "ActsAsked",
+    "act_log",
+    "acts_of",
+    "acts_of_partitioned",
+    "acts_page",
+    "latest_acts",
+]
 
 LOG_ROWS = 50
 RECENT = 8
@@ -34,7 +44,7 @@ class ActRow:
     undo_until: datetime | None
     created_at: datetime
     finished_at: datetime | None
-    undoable: bool  # the latest applied act of its cursor, inside its window
+    undoable: bool  # the latest applied act on its cursor, inside its undo window
     undone_by_id: int | None  # the act that undid it
 
 
@@ -49,22 +59,35 @@ class ActsAsked:
 
 
 def acts_of(subscription_id: int) -> list[ActRow]:
-    """Return the latest acts of one subscription. One query."""
+    """Return the latest acts on one subscription. One query."""
     return fetch(ActRow, "acts", "of_subscription", {"subscription_id": subscription_id, "limit": RECENT})
 
 
-def latest_acts() -> list[ActRow]:
-    """Return the latest acts of everything. One query."""
-    return _log(ActsAsked(), RECENT)
+def acts_of_partitioned(topic_id: int, subscription: str, ids: list[int]) -> list[ActRow]:
+    """Return the latest acts on a subscription of a partitioned topic. `ids`: its cursors. One query."""
+    asked = {"topic_id": topic_id, "subscription": subscription, "subscription_ids": ids, "limit": RECENT}
+    return fetch(ActRow, "acts", "of_partitioned", asked)
 
 
-def act_log(asked: ActsAsked) -> tuple[list[ActRow], int | None]:
+def latest_acts(scope: Scope) -> list[ActRow]:
+    """Return the latest acts on everything in scope. One query."""
+    return _log(ActsAsked(), scope, None, RECENT)
+
+
+def act_log(asked: ActsAsked, scope: Scope) -> tuple[list[ActRow], int | None]:
     """Return a page of the log, newest first, and the `before` of the next page. One query."""
-    rows = _log(asked, LOG_ROWS + 1)
-    return rows[:LOG_ROWS], rows[LOG_ROWS - 1].id if len(rows) > LOG_ROWS else None
+    return acts_page(asked, scope, before=asked.before, limit=LOG_ROWS)
 
 
-def _log(asked: ActsAsked, limit: int) -> list[ActRow]:
+def acts_page(
+    asked: ActsAsked, scope: Scope, *, before: int | None, limit: int
+) -> tuple[list[ActRow], int | None]:
+    """Return at most `limit` acts before one, newest first, and the `before` of the next page. One query."""
+    rows = _log(asked, scope, before, limit + 1)
+    return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
+
+
+def _log(asked: ActsAsked, scope: Scope, before: int | None, limit: int) -> list[ActRow]:
     search = asked.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return fetch(
         ActRow,
@@ -74,7 +97,8 @@ def _log(asked: ActsAsked, limit: int) -> list[ActRow]:
             "pattern": f"%{search}%" if search else "",
             "kind": asked.kind,
             "state": asked.state,
-            "before": asked.before,
+            "before": before,
             "limit": limit,
+            **scope.of_acts,
         },
     )

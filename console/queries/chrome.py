@@ -1,4 +1,4 @@
-"""What the frame of every page shows: signs of life of the processes behind it, and how many acts wait."""
+"""The frame of every page: signs of life of the processes behind the page, and how many acts wait."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from console.queries.database import fetch
-from console.queries.log import Log
+from console.queries.topics.log import Log
 
 __all__ = ["CHUNK_ENTRIES", "AckedBeyond", "Run", "acked_beyond", "members_of", "runs_of_bits"]
 

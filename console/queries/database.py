@@ -13,7 +13,7 @@ from django.db import ProgrammingError, connections
 from psycopg import sql
 from psycopg.errors import UndefinedTable
 
-__all__ = ["READ_ALIAS", "fetch", "fetch_entries", "fetch_one", "parameters_of", "statement"]
+__all__ = ["READ_ALIAS", "fetch", "fetch_entries", "fetch_one", "fetch_text", "parameters_of", "statement"]
 
 READ_ALIAS = "read"
 
@@ -51,6 +51,11 @@ def fetch(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]
     Raises django.db.OperationalError if the query exceeds the connection's statement timeout.
     """
     return _run(row_type, _queries(file)[name], parameters)
+
+
+def fetch_text(row_type: type[T], text: str, parameters: Mapping[str, Any]) -> list[T]:
+    """Run a query whose pieces were put together from named queries. See `fetch`."""
+    return _run(row_type, text, parameters)
 
 
 def fetch_entries(

@@ -1,4 +1,4 @@
-"""Builds the snapshot that a diagnosis looks at, with three queries beside those of the subscription's page."""
+"""Build the snapshot for a diagnosis, with three queries besides those of the subscription's page."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ from console.diagnosis.snapshot import (
     Subscription,
     Topic,
 )
+from console.queries.clients import ConsumerRow, consumers_of
 from console.queries.cursor import AckedBeyond, acked_beyond
 from console.queries.database import fetch, fetch_one
-from console.queries.log import EntryAt, Log, Place, entries_at, log_of
-from console.queries.subscription import ConsumerRow, PendingRow, SubscriptionHead, consumers, pending
+from console.queries.subscription import PendingRow, SubscriptionHead, pending
+from console.queries.topics.log import EntryAt, Log, Place, entries_at, log_of
 from console.words.subscriptions import state_word
 
 __all__ = ["PENDING_READ", "Parts", "read_parts", "snapshot_of"]
@@ -53,7 +54,7 @@ _RATES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a subscription's page reads anyway."""
+    """The data that a subscription's page reads in any case."""
 
     log: Log
     mark_delete: int  # as an index of the log
@@ -125,7 +126,7 @@ class _DatabaseRow:
 
 
 def read_parts(head: SubscriptionHead) -> Parts:
-    """Read what the page reads for its other blocks. Six queries."""
+    """Read the data that the page needs for its other blocks too. Six queries."""
     log = log_of(head.topic_id)
     mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)
     acked = acked_beyond(head.id, log, mark_delete)
@@ -135,7 +136,7 @@ def read_parts(head: SubscriptionHead) -> Parts:
         mark_delete=mark_delete,
         acked=acked,
         pending=pending(head.id, PENDING_READ),
-        consumers=consumers(head.id),
+        consumers=consumers_of([head.id]),
         first=None if place is None else entries_at(log, [place]).get(place),
     )
 

@@ -1,4 +1,4 @@
-"""What a topic, a subscription or everything did over time, and which acts fell into that time."""
+"""The history of a topic, a subscription or everything, and the acts in that time."""
 
 from __future__ import annotations
 
@@ -57,17 +57,23 @@ class _Progress:
     until_ms: int
 
 
-def history_of_topic(topic_id: int, window_name: str, now: Level, *, is_partitioned: bool) -> History:
+def history_of_topic(
+    topic_id: int, window_name: str, now: Level, *, created_at: datetime, is_partitioned: bool
+) -> History:
     """Return the history of a topic, with its subscriptions' messages summed. Three queries.
 
-    `now` has its present numbers. A partitioned topic is the sum of its partitions.
+    `now` has the present numbers. A partitioned topic is the sum of its partitions.
     """
-    return _history(topic_id, 0, window_of(window_name, is_sum=is_partitioned), now, is_sum=is_partitioned)
+    window = window_of(window_name, is_sum=is_partitioned)
+    return _history(topic_id, 0, window, now, created_at=created_at, is_sum=is_partitioned)
 
 
-def history_of_subscription(topic_id: int, subscription_id: int, window_name: str, now: Level) -> History:
-    """Return the history of a subscription of a topic that holds messages itself. Three queries."""
-    return _history(topic_id, subscription_id, window_of(window_name), now, is_sum=False)
+def history_of_subscription(
+    topic_id: int, subscription_id: int, window_name: str, now: Level, *, created_at: datetime
+) -> History:
+    """Return the history of one subscription on an unpartitioned topic or on a partition. Three queries."""
+    window = window_of(window_name)
+    return _history(topic_id, subscription_id, window, now, created_at=created_at, is_sum=False)
 
 
 def history_of_everything(window_name: str) -> History:
@@ -102,7 +108,15 @@ def sparklines(backlogs: Mapping[tuple[int, int], int | None]) -> dict[tuple[int
     }
 
 
-def _history(topic_id: int, subscription_id: int, window: Window, now: Level, *, is_sum: bool) -> History:
+def _history(
+    topic_id: int,
+    subscription_id: int,
+    window: Window,
+    now: Level,
+    *,
+    created_at: datetime | None = None,
+    is_sum: bool,
+) -> History:
     frame = frame_of(window, time.time_ns() // 1_000_000)
     until_ms = {row.resolution_s: row.until_ms for row in fetch(_Progress, "history", "progress", {})}
     readings = _readings(frame, until_ms, topic_id, {0, subscription_id})
@@ -112,7 +126,14 @@ def _history(topic_id: int, subscription_id: int, window: Window, now: Level, *,
         window=window,
         from_ms=frame.from_ms,
         to_ms=frame.to_ms,
-        steps=steps(frame, own, of_topic, now=now, known_until_ms=until_ms.get(60, 0) if is_sum else None),
+        steps=steps(
+            frame,
+            own,
+            of_topic,
+            now=now,
+            known_from_ms=0 if created_at is None else int(created_at.timestamp() * 1000),
+            known_until_ms=until_ms.get(60, 0) if is_sum else None,
+        ),
         acts=_acts(topic_id, subscription_id, frame.from_ms),
     )
 

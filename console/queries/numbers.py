@@ -1,7 +1,7 @@
 """Numbers of topics and subscriptions for programs.
 
-A subscription's backlog is counted from log and cursor. The other numbers are what the broker last reported, None where
-it has never reported.
+A subscription's backlog is counted from log and cursor. The other numbers are those that the broker last reported, None
+if it never did.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from console.queries.database import fetch, fetch_entries, fetch_one
-from console.queries.log import Ends, EntryAt, by_place
+from console.queries.rights import Scope
+from console.queries.topics.log import Ends, EntryAt, by_place
 
 __all__ = [
     "BookmarkRow",
@@ -198,7 +199,7 @@ def sums_of(rows: Sequence[CursorRow]) -> SubscriptionSums:
 
 
 def _sum(values: Sequence[N | None]) -> N | None:
-    """Sum what is known. None if nothing is."""
+    """Return the sum of the known values. None if no value is known."""
     known = [value for value in values if value is not None]
     return sum(known[1:], known[0]) if known else None
 
@@ -213,9 +214,9 @@ def subscription_sums(topic_id: int, ends: Ends, *, after: str, limit: int) -> l
     )
 
 
-def totals() -> Totals:
-    """Sum over all topics. One query, whose cost grows with the number of topics and subscriptions."""
-    return fetch(Totals, "numbers", "totals", {})[0]
+def totals(scope: Scope) -> Totals:
+    """Sum over all topics in scope. One query, whose cost grows with the number of topics and subscriptions."""
+    return fetch(Totals, "numbers", "totals", scope.of_topics)[0]
 
 
 def oldest_unacked_ms(topic_id: int, names: Collection[str]) -> dict[tuple[str, int], int]:

@@ -1,4 +1,4 @@
-"""What an operator looks at first: the subscriptions that do not get on, over all topics."""
+"""What an operator looks at first: the subscriptions with problems, over all topics."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from broker.models import SubscriptionState
 from console.queries.database import fetch
+from console.queries.rights import Scope
 
 __all__ = ["COUNTED", "WORST", "StateCount", "WorstRow", "state_counts", "worst_subscriptions"]
 
@@ -37,12 +38,12 @@ class StateCount:
     subscriptions: int  # at most COUNTED + 1
 
 
-def worst_subscriptions() -> list[WorstRow]:
-    """Return the worst subscriptions, the worst state first and in it the longest. One query."""
+def worst_subscriptions(scope: Scope) -> list[WorstRow]:
+    """Return the worst subscriptions: the worst state first, and within a state the longest. One query."""
     last = SubscriptionState.DRAINING.value
-    return fetch(WorstRow, "overview", "worst", {"last_state": last, "limit": WORST})
+    return fetch(WorstRow, "overview", "worst", {"last_state": last, "limit": WORST, **scope.of_topics})
 
 
-def state_counts() -> list[StateCount]:
+def state_counts(scope: Scope) -> list[StateCount]:
     """Count the subscriptions of each state, the worst first. One query, which reads a bounded part of an index."""
-    return fetch(StateCount, "overview", "states", {"limit": COUNTED + 1})
+    return fetch(StateCount, "overview", "states", {"limit": COUNTED + 1, **scope.of_topics})

@@ -10,15 +10,14 @@ from console.queries.database import fetch, fetch_one
 __all__ = [
     "PENDING_MOST",
     "PENDING_SHOWN",
-    "ConsumerRow",
+    "PartitionedHead",
     "PendingRow",
     "SubscriptionHead",
-    "consumers",
+    "partitioned_head",
     "pending",
     "subscription_head",
 ]
 
-CONSUMERS_SHOWN = 500
 PENDING_SHOWN = 10
 PENDING_MOST = 500
 
@@ -50,38 +49,11 @@ class SubscriptionHead:
     message_rate_acked: float | None
     messages_redelivered: int | None
     updated_ms: int | None
-    problems: dict[str, int] | None  # what went wrong, in words, and how often
+    problems: dict[str, int] | None  # problem in words -> how often it happened
     state: int | None
     state_since_ms: int | None
     drain_s: int | None  # while it is draining: seconds left, as of updated_ms
     message_rate_in: float | None  # of the topic
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerRow:
-    """One connected consumer."""
-
-    key: int
-    name: str
-    subscription_type: str
-    address: str
-    client_version: str
-    face: str
-    priority: int
-    connected_ms: int
-    permits: int
-    unacked_messages: int
-    blocked: bool  # on unacked messages
-    writable: bool
-    messages_out: int
-    bytes_out: int
-    messages_acked: int
-    messages_redelivered: int
-    last_flow_ms: int  # 0 = never, here and below
-    last_delivery_ms: int
-    last_ack_ms: int
-    updated_ms: int
-    properties: dict[str, str]  # the client's own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +69,7 @@ class PendingRow:
     messages: int
     delivered_ms: int
     redelivery_count: int
-    deadline_ms: int | None  # None = the client keeps the time
+    deadline_ms: int | None  # None = only the client knows it
 
     @property
     def place(self) -> str:
@@ -105,21 +77,32 @@ class PendingRow:
         return f"{self.ledger_id}:{self.first_entry}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionedHead:
+    """A subscription of a partitioned topic, which some or all partitions have."""
+
+    topic_name: str  # of the partitioned topic
+    name: str
+    partitions: list[int]  # those that have it
+
+
 def subscription_head(topic: str, subscription: str) -> SubscriptionHead | None:
     """Find a subscription by its full topic name and its name. One query."""
     return fetch_one(SubscriptionHead, "subscription", "head", {"topic": topic, "subscription": subscription})
 
 
-def consumers(subscription_id: int) -> list[ConsumerRow]:
-    """Return at most 500 consumers, by priority and name. One query."""
-    return fetch(
-        ConsumerRow,
-        "subscription",
-        "consumers",
-        {"subscription_id": subscription_id, "limit": CONSUMERS_SHOWN},
+def partitioned_head(topic: str, subscription: str) -> PartitionedHead | None:
+    """Find a subscription of a partitioned topic by the topic's full name and its own name. One query."""
+    return fetch_one(
+        PartitionedHead, "subscription", "partitioned_head", {"topic": topic, "subscription": subscription}
     )
 
 
-def pending(subscription_id: int, limit: int) -> list[PendingRow]:
-    """Return the first `limit` deliveries by position. One query."""
-    return fetch(PendingRow, "subscription", "pending", {"subscription_id": subscription_id, "limit": limit})
+def pending(subscription_id: int, limit: int, *, consumer_key: int = 0) -> list[PendingRow]:
+    """Return the first `limit` deliveries by position, of one consumer or of all (0). One query."""
+    return fetch(
+        PendingRow,
+        "subscription",
+        "pending",
+        {"subscription_id": subscription_id, "consumer_key": consumer_key, "limit": limit},
+    )

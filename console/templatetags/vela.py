@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from django import template
 from django.template.context import Context
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from console import addresses, marks
+from console.access import Rights
+from console.alerts.offers import AlertOffer, alert_offers
 from console.blocks import Block
 from console.diagnosis.findings import Cure, Severity
 from console.diagnosis.words import severity_word, value_text
+from console.help.library import runbook_page
+from console.letters.reasons import Group
+from console.queries.clients import ConsumerRow
+from console.queries.pipeline import RunRow
 from console.queries.subscription import SubscriptionHead
-from console.words import acts, numerals
+from console.story.words import line_after, line_before
+from console.words import acts, numerals, partitions, policies
+from console.words.act_place import place_of
+from console.words.clients import FLAGS, Flag
+from console.words.pipeline import run_tone
 from console.words.subscriptions import state_word, tone_of
 
 __all__ = ["register"]
@@ -25,16 +37,37 @@ register = template.Library()
 
 register.filter("size", numerals.size)
 register.filter("rate", numerals.rate)
+register.simple_tag(numerals.zone_name, name="zone")
 register.filter("short_name", addresses.short_name)
 register.filter("marked", marks.marked, is_safe=True)
+register.filter("coded", marks.coded, is_safe=True)
 register.filter("act_title", acts.title)
 register.filter("value_text", value_text)
 register.simple_tag(acts.acked_meanwhile, name="acked_meanwhile")
+register.simple_tag(place_of, name="act_place")
 register.simple_tag(addresses.topic_url, name="topic_url")
 register.simple_tag(addresses.subscription_url, name="subscription_url")
 register.simple_tag(addresses.act_form_url, name="act_form_url")
+register.simple_tag(addresses.topic_act_url, name="topic_act_url")
+register.simple_tag(addresses.dead_letters_url, name="dead_letters_url")
+register.simple_tag(addresses.again_url, name="again_url")
+register.simple_tag(addresses.choose_url, name="choose_url")
+register.simple_tag(addresses.cursor_act_url, name="cursor_act_url")
 register.simple_tag(addresses.messages_url, name="messages_url")
 register.simple_tag(addresses.message_url, name="message_url")
+register.simple_tag(addresses.namespace_url, name="namespace_url")
+register.simple_tag(addresses.policies_url, name="policies_url")
+register.filter("policy_origin", policies.origin)
+register.filter("policy_groups", policies.grouped)
+register.filter("spaced", policies.spaced)
+register.filter("story_before", line_before)
+register.filter("story_after", line_after)
+
+
+@register.inclusion_tag("console/parts/alerts/offers.html")
+def alert_me(topic: str, subscription: str = "") -> dict[str, list[AlertOffer]]:
+    """Draw the menu of alert rules for a topic or subscription."""
+    return {"offers": alert_offers(topic, subscription)}
 
 
 @register.filter
@@ -48,6 +81,12 @@ def place_of_name(topic: str) -> str:
     """Return what comes before the local name: the domain unless it is persistent, the tenant and the namespace."""
     rest = topic.removeprefix("persistent://")
     return rest[: rest.rfind("/", 0, len(rest) - len(addresses.short_name(topic))) + 1]
+
+
+@register.filter
+def may_act_on(rights: Rights, name: str) -> bool:
+    """Return whether the user may act on this topic or namespace."""
+    return rights.may_act_on(name)
 
 
 @register.filter
@@ -101,6 +140,14 @@ def asked(act: Any) -> str:
     return acts.asked(act.kind, act.parameters, undo_of)
 
 
+@register.simple_tag
+def partition_rows(
+    plan: Mapping[str, Any], result: Mapping[str, Any] | None
+) -> list[partitions.PartitionRow]:
+    """Return the partitions of an act, for a table."""
+    return partitions.partition_rows(plan, result)
+
+
 @register.inclusion_tag("console/badge.html")
 def act_state(state: str) -> dict[str, str | bool]:
     """Render the state of an act as a badge with icon and word, so that colour is never the only sign."""
@@ -109,9 +156,28 @@ def act_state(state: str) -> dict[str, str | bool]:
 
 
 @register.inclusion_tag("console/badge.html")
+def alert_badge(severity: str) -> dict[str, str | bool]:
+    """Render the severity of an alert as a badge."""
+    tones = {"critical": "bad", "warning": "warn"}
+    return {"word": severity, "tone": tones.get(severity, "calm"), "is_fact": True}
+
+
+@register.filter
+def is_ahead(then: datetime | None, now_ms: int) -> bool:
+    """Return whether a time is in the future."""
+    return then is not None and then.timestamp() * 1000 > now_ms
+
+
+@register.inclusion_tag("console/badge.html")
 def badge(word: str, tone: str, *, fact: bool = False) -> dict[str, str | bool]:
     """Render a word with an icon. Without a broker the page shows “unknown” instead, unless it is a stored fact."""
     return {"word": word, "tone": tone, "is_fact": fact}
+
+
+@register.inclusion_tag("console/badge.html")
+def run_state(state: str) -> dict[str, str | bool]:
+    """Render the state of a run of the pipeline as a badge."""
+    return {"word": state, "tone": run_tone(state), "is_fact": True}
 
 
 @register.inclusion_tag("console/badge.html")
@@ -127,13 +193,54 @@ def severity(severity: Severity) -> dict[str, str | bool]:
     return {"word": word, "tone": tone, "is_fact": True}
 
 
+@register.filter
+def of_key(found: Mapping[int, Any] | str, key: int) -> Any:
+    """Look up by a number. A template lookup that finds nothing gives "", in which nothing is found."""
+    return None if isinstance(found, str) else found.get(key)
+
+
+@register.simple_tag
+def consumer_act_url(row: ConsumerRow, kind: str) -> str:
+    """Return the address of the form of an act on this one consumer, filled in."""
+    form = addresses.act_form_url(row.topic_name, row.subscription_name, kind)
+    return f"{form}?{urlencode({'consumer': row.name, 'consumer_key': row.key})}"
+
+
+@register.simple_tag
+def run_again_url(run: RunRow, **changed: str) -> str:
+    """Return the address of a job's form, filled in with the options of a run, some of them changed."""
+    given = {f"option_{name}": value for name, value in {**run.given, **changed}.items()}
+    return f"{reverse('console:job_form', args=[run.job])}?{urlencode({'topic': run.topic_name, **given})}"
+
+
+@register.filter
+def flag(name: str) -> Flag:
+    """Return the words of a client's flag."""
+    return FLAGS[name]
+
+
 @register.simple_tag
 def cure_url(head: SubscriptionHead, cure: Cure) -> str:
-    """Return the address of a cure: the form of its act, filled in, or the block or topic to look at."""
+    """Return the address of a cure: the form of its act, filled in, or the block, topic or letters to look at."""
     if cure.act:
         form = addresses.act_form_url(head.topic_name, head.name, cure.act)
         return f"{form}?{urlencode(cure.parameters)}" if cure.parameters else form
+    if cure.letters:
+        return addresses.dead_letters_url(cure.letters)
     return addresses.topic_url(cure.topic) if cure.topic else f"#part-{cure.block}"
+
+
+@register.simple_tag
+def runbook_url(about: str) -> str:
+    """Return the address of the runbook's page about a rule of the diagnosis, or about a trouble."""
+    return addresses.help_url(runbook_page(about))
+
+
+@register.simple_tag
+def redrive_url(topic: str, subscription: str, group: Group) -> str:
+    """Return the address of the redrive form for the letters of a group. Empty if no filter chooses them."""
+    filled = group.redrive_filter
+    return f"{addresses.act_form_url(topic, subscription, 'redrive')}?{urlencode(filled)}" if filled else ""
 
 
 @register.inclusion_tag("console/block.html", takes_context=True)
@@ -159,9 +266,10 @@ def ago(context: Context, then: int | datetime | None) -> SafeString | str:
     if not numerals.is_time(then_ms):
         return numerals.clock(then_ms, now_ms)
     return format_html(
-        '<time class="ago" datetime="{}" title="{} UTC">{}</time>',
+        '<time class="ago" datetime="{}" title="{} {}">{}</time>',
         _iso(then_ms),
         numerals.clock(then_ms, now_ms),
+        numerals.zone_name(),
         numerals.ago(then_ms, now_ms),
     )
 
@@ -185,6 +293,21 @@ def moment(context: Context, then: int | datetime | None) -> SafeString | str:
         numerals.clock(then_ms, now_ms),
         _iso(then_ms),
         numerals.ago(then_ms, now_ms),
+    )
+
+
+@register.simple_tag(takes_context=True)
+def period(context: Context, at_ms: int, until_ms: int) -> SafeString | str:
+    """Write a time that is known to lie between two, or the only one."""
+    if until_ms == at_ms:
+        return moment(context, at_ms)
+    now_ms = context["now_ms"]
+    return format_html(
+        '<span class="moment"><time datetime="{}">{}</time> to <time datetime="{}">{}</time></span>',
+        _iso(at_ms),
+        numerals.clock(at_ms, now_ms),
+        _iso(until_ms),
+        numerals.clock(until_ms, now_ms),
     )
 
 

@@ -1,6 +1,8 @@
-"""One act from plan to undo: the exact preview, the receipt, or why it waits or was refused."""
+"""One act from plan to undo: the exact preview, the receipt, or why the act waits or was refused."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
@@ -9,28 +11,37 @@ from django.views.decorators.http import require_POST, require_safe
 from broker.acts import requests as acts
 from broker.acts.requests import ActView
 from broker.conf import broker_settings
-from console.access import Rights, operator_only, viewer
+from console.access import Rights, check_may_act, named_by, operator_only, viewer
 from console.addresses import short_name
 from console.blocks import Source, answer
 from console.forms import ApplyForm
 from console.origin import origin_of
 from console.queries.chrome import chrome
+from console.words.same_act import same_act
 
 __all__ = ["act", "apply", "undo"]
+
+_APPLIED_ONCE: Final = ("apply_requested", "applying", "applied")
 
 
 @require_safe
 @viewer
 def act(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
-    """Show an act's current state. The page of a waiting act says what it waits for and refreshes itself."""
-    return _answer(request, rights, _found(act_id))
+    """Show an act's current state. The page of a waiting act says why it waits, and refreshes itself."""
+    view, rights = _found(act_id, rights)
+    return _answer(request, rights, view)
 
 
 @require_POST
 @operator_only
 def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
-    """Apply a plan. 422 if a name must be typed and is missing, 409 if the broker refuses."""
-    view = _found(act_id)
+    """Apply a plan. 422 if a name or a reason must be typed and is missing, 409 if the broker refuses.
+
+    Whoever clicks twice sees what became of the first click.
+    """
+    view, rights = _found_to_act_on(act_id, rights)
+    if view.who == rights.name and view.state in _APPLIED_ONCE:
+        return redirect("console:act", act_id)
     form = _apply_form(view, request.POST)
     if not form.is_valid():
         return _answer(request, rights, view, form, status=422)
@@ -43,7 +54,7 @@ def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
             allowed_drift_messages=form.cleaned_data["allowed_drift_messages"],
         )
     except acts.ActRefused as refused:
-        return _answer(request, rights, _found(act_id), refusal=refused.text, status=409)
+        return _answer(request, rights, _get(act_id), refusal=refused.text, status=409)
     return redirect("console:act", act_id)
 
 
@@ -51,7 +62,7 @@ def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 @operator_only
 def undo(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
     """Plan to undo an applied act: a new act with its own preview. 409 if the broker refuses."""
-    view = _found(act_id)
+    view, rights = _found_to_act_on(act_id, rights)
     try:
         planned = acts.plan_undo(act_id, who=rights.name, origin=origin_of(request))
     except acts.ActRefused as refused:
@@ -59,7 +70,27 @@ def undo(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
     return redirect("console:act", planned.id)
 
 
-def _found(act_id: int) -> ActView:
+def _found(act_id: int, rights: Rights) -> tuple[ActView, Rights]:
+    """Return the act, and the rights as seen from its place. Raises Http404 for an act that the user may not see."""
+    view = _get(act_id)
+    if not rights.may_see_act(view.topic):
+        raise Http404(f"there is no act {act_id}")
+    return view, rights.at(view.topic)
+
+
+def _found_to_act_on(act_id: int, rights: Rights) -> tuple[ActView, Rights]:
+    """Return the same as `_found`. Raises PermissionDenied for a user who may see the act but not do it."""
+    view, rights = _found(act_id, rights)
+    for name in _names(view):
+        check_may_act(rights, name, view.kind)
+    return view, rights
+
+
+def _names(view: ActView) -> tuple[str, ...]:
+    return named_by(view.kind, view.topic, view.parameters, view.plan)
+
+
+def _get(act_id: int) -> ActView:
     try:
         return acts.get(act_id)
     except acts.ActRefused as refused:
@@ -67,7 +98,13 @@ def _found(act_id: int) -> ActView:
 
 
 def _apply_form(view: ActView, data: QueryDict | None = None) -> ApplyForm:
-    return ApplyForm(data, plan=view.plan, name=view.subscription or short_name(view.topic))
+    return ApplyForm(
+        data,
+        kind=view.kind,
+        plan=view.plan,
+        name=view.subscription or short_name(view.topic),
+        needs_reason=view.needs_reason,
+    )
 
 
 def _to_apply(view: ActView) -> ActView | None:
@@ -76,7 +113,7 @@ def _to_apply(view: ActView) -> ActView | None:
         return view
     if view.new_plan is None:
         return None
-    new_plan = _found(view.new_plan)
+    new_plan = _get(view.new_plan)
     return new_plan if new_plan.state == "planned" else None
 
 
@@ -96,6 +133,8 @@ def _answer(
         "form": form or _apply_form(to_apply or view),
         "refusal": refusal,
         "is_waiting": view.is_waiting,
+        "same": same_act(view, f"{request.scheme}://{request.get_host()}"),
+        "may_act": all(rights.may_act_on(name, view.kind) for name in _names(view)),
         "nav": "acts",
     }
     source = Source(

@@ -7,11 +7,11 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
 from broker.acts import requests as acts
-from console.access import Rights, operator_only
+from console.access import Rights, check_may_act, operator_only, plan
 from console.blocks import page
 from console.forms import ActForm, act_forms
-from console.origin import origin_of
-from console.queries.subscription import subscription_head
+from console.forms.partitions import PartitionsForm
+from console.queries.subscription import PartitionedHead, partitioned_head, subscription_head
 
 __all__ = ["act_form"]
 
@@ -24,22 +24,26 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
     422 if the form is invalid, 409 if the broker refuses to plan it.
     """
     form_class = act_forms.get(kind)
-    head = subscription_head(topic, name)
+    head = subscription_head(topic, name) or partitioned_head(topic, name)
     if form_class is None or head is None:
         raise Http404("There is no such act or subscription.")
+    check_may_act(rights, topic, form_class.kind)
+    partitions = PartitionsForm(request, head.partitions) if isinstance(head, PartitionedHead) else None
+    if partitions is not None and _is_on_one_partition(form_class):
+        raise Http404(f"{form_class.heading} acts on one partition: open a partition and act there.")
     form = form_class(request.POST) if request.method == "POST" else _prefilled(form_class, request)
     status, refusal = 200, ""
     if request.method == "POST":
         status = 422
-        if form.is_valid():
+        if form.is_valid() and (partitions is None or partitions.is_valid()):
             try:
-                view = acts.plan(
+                view = plan(
+                    request,
+                    rights,
                     form_class.kind,
                     topic=topic,
                     subscription=name,
-                    parameters=form.parameters(),
-                    who=rights.name,
-                    origin=origin_of(request),
+                    parameters={**form.parameters(), **(partitions.parameters() if partitions else {})},
                 )
             except acts.ActRefused as refused:
                 status, refusal = 409, refused.text
@@ -48,15 +52,25 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
     context = {
         "head": head,
         "form": form,
+        "partitions": partitions,
         "kind": kind,
-        "kinds": act_forms,
+        "kinds": {
+            known: each
+            for known, each in act_forms.items()
+            if partitions is None or not _is_on_one_partition(each)
+        },
         "refusal": refusal,
         "nav": "topics",
     }
     return page(request, rights, "console/pages/act_form.html", context, status=status)
 
 
+def _is_on_one_partition(form_class: type[ActForm]) -> bool:
+    """Return whether the form says nothing about several partitions, or the broker refuses its act on them."""
+    return form_class.needs_order or not acts.KINDS[form_class.kind].takes_partitions
+
+
 def _prefilled(form_class: type[ActForm], request: HttpRequest) -> ActForm:
-    """Return the empty form, with the values that a link to it gave in the address."""
+    """Return the form, filled in with the values in the address of the link that leads to it."""
     given = {name: request.GET[name] for name in form_class.base_fields if name in request.GET}
     return form_class(initial=given)

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
 
 from console.access import Rights, viewer
 from console.blocks import Source, answer
 from console.queries.acts import ActsAsked, act_log
+from console.saved_views.found import views_of
 from console.words.acts import KINDS, STATES
 
-__all__ = ["acts"]
+__all__ = ["acts", "acts_asked"]
 
 
 @require_safe
 @viewer
 def acts(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the log. Search, kind, state and page are in the query string. Five queries."""
-    before = request.GET.get("before", "")
-    asked = ActsAsked(
-        search=request.GET.get("q", "").replace("\0", "").strip(),
-        kind=request.GET.get("kind", ""),
-        state=request.GET.get("state", ""),
-        before=int(before) if before.isdecimal() and len(before) < 19 else None,
-    )
-    rows, next_before = act_log(asked)
+    """Show the log. Search, kind, state and page are in the query string. Six queries."""
+    views = views_of(request, rights)
+    if views is not None and views.goes_to:
+        return redirect(views.goes_to)
+    asked = acts_asked(request.GET)
+    rows, next_before = act_log(asked, rights.scope)
     next_query = request.GET.copy()
     next_query.pop("part", None)
     next_query["before"] = str(next_before)
@@ -41,5 +40,16 @@ def acts(request: HttpRequest, rights: Rights) -> HttpResponse:
             "unknown_state": asked.state not in ("", *STATES),
         },
     )
-    context = {"asked": asked, "kinds": KINDS, "states": STATES, "nav": "acts"}
+    context = {"asked": asked, "kinds": KINDS, "states": STATES, "views": views, "nav": "acts"}
     return answer(request, rights, "console/pages/acts.html", [source], context)
+
+
+def acts_asked(query: QueryDict) -> ActsAsked:
+    """Read the search and the place. A place that is no number counts as left out."""
+    before = query.get("before", "")
+    return ActsAsked(
+        search=query.get("q", "").replace("\0", "").strip(),
+        kind=query.get("kind", ""),
+        state=query.get("state", ""),
+        before=int(before) if before.isdecimal() and len(before) < 19 else None,
+    )

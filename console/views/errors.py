@@ -37,7 +37,7 @@ def not_allowed(request: HttpRequest, exception: Exception | None = None) -> Htt
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Answer 404 with the exception's sentence. An address that no view has comes with a list of patterns instead."""
+    """Answer 404 with the exception's sentence. For an address without a view, Django's exception has no sentence."""
     if request.path.startswith(_API):
         return no_such_address(request)
     said = exception.args[0] if exception is not None and exception.args else ""
@@ -68,7 +68,7 @@ def _answer(
     around: dict[str, Any] = {}
     if has_menu and (rights := _rights(request)) is not None:
         try:
-            around = surroundings(rights)
+            around = surroundings(rights) if rights.sees_anything else {"rights": rights}
         except DatabaseError:
             around = {"rights": rights}
     return render(request, template, {**frame(request), **around, **context}, status=status)

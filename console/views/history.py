@@ -1,4 +1,4 @@
-"""The blocks with which a page shows the past: charts for browsers with scripts, and a table."""
+"""The blocks of a page that show the past: charts for browsers with scripts, and a table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def history_sources(
 ) -> list[Source]:
     """Return the blocks `history` and `history_table`. `address` has the same numbers for the charts' script.
 
-    No event refreshes them: the script reads them again when there is a new step.
+    No event refreshes them: the charts' script reads them again when there is a new step.
     """
     window_name = window_name if window_name in WINDOWS else next(iter(WINDOWS))
 

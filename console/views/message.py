@@ -1,4 +1,4 @@
-"""One message: metadata, body, what has become of it on each subscription, neighbours; and its bytes as a file."""
+"""One message: metadata, body, its state on each subscription, neighbours; and its bytes as a file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from console.messages.message import (
     states_of,
 )
 from console.messages.peek import preview_of
-from console.queries.topic import TopicHead, topic_head
+from console.queries.topics.topic import TopicHead, topic_head
+from console.story.told import kept_of, stories_of
+from console.story.words import recorded
 from vela.wire.compression import Compression
 from vela.wire.entry import decode_encrypted
 from vela.wire.errors import EntryCorrupt
@@ -41,7 +43,7 @@ TREE_NODES_MOST = 10_000
 @require_safe
 @viewer
 def message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> HttpResponseBase:
-    """Show one message. Three blocks; about twelve queries, and a bounded search for the same key."""
+    """Show one message. Three blocks; about fifteen queries, and a bounded search for the same key."""
     head, asked = _head_and_spot(topic, spot)
     if head.partitions:
         return _to_partition(head, asked)
@@ -62,7 +64,7 @@ def message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> Http
             name="subscriptions",
             template="console/parts/message/subscriptions.html",
             live=(f"topic:{head.id}",),
-            context=lambda: {"head": head, "found": found, "states": states_of(found)},
+            context=lambda: _subscriptions(head, found),
         ),
         Source(
             name="neighbours",
@@ -85,7 +87,7 @@ def raw_message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> 
     """Send the payload as a file, or the whole entry if its messages cannot be read."""
     if not rights.may_see_payloads:
         return HttpResponse(
-            "Only staff and members of the group operator can read payloads.\n",
+            f"Reading payloads takes the role reader of {rights.place}.\n",
             status=403,
             content_type="text/plain",
         )
@@ -96,6 +98,18 @@ def raw_message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> 
     response["Cache-Control"] = "private, no-store"
     response["X-Content-Type-Options"] = "nosniff"
     return response
+
+
+def _subscriptions(head: TopicHead, found: FoundMessage) -> dict[str, Any]:
+    states = states_of(found)
+    stories = stories_of(found, states)
+    return {
+        "head": head,
+        "found": found,
+        "states": states,
+        "rows": [(cursor, state, stories[cursor.id]) for cursor, state in states.rows],
+        "recorded": recorded(kept_of(head)),
+    }
 
 
 def _head_and_spot(topic: str, text: str) -> tuple[TopicHead, Spot]:
@@ -125,7 +139,7 @@ def _found(head: TopicHead, spot: Spot) -> FoundMessage:
 def _contents(
     found: FoundMessage, head: TopicHead, rights: Rights, *, view: str, shows_all: bool
 ) -> dict[str, Any]:
-    """Return what the message block shows, without key, properties and body if the user may not see them."""
+    """Return the context of the message block, without key, properties and body if the user may not see them."""
     opened, metadata = found.opened, found.metadata
     shown: dict[str, Any] = {"compression": _compression(found), "explained": _explained(found)}
     if not rights.may_see_payloads:
@@ -185,7 +199,7 @@ def _explained(found: FoundMessage) -> str:
             return (
                 f"This is chunk {header.chunk_id + 1} of {header.num_chunks} of a large message of"
                 f" {header.total_chunk_bytes} bytes. Consumers join the chunks; the console shows this one as it is"
-                " stored. The others lie near it, with the same producer and sequence id."
+                " stored. The other chunks are near it, with the same producer and sequence id."
             )
         case Trouble.CORRUPT:
             return (

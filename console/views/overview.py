@@ -1,4 +1,4 @@
-"""The first page: which subscriptions do not get on and why, what everything does, and the latest acts."""
+"""The first page: subscriptions with problems and why they have them, all rates together, and the latest acts."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from console.blocks import Source, answer
 from console.diagnosis.diagnose import diagnose
 from console.diagnosis.findings import Cure, Finding
 from console.queries.acts import latest_acts
+from console.queries.alerts import firing_alerts
 from console.queries.diagnosis import read_parts, snapshot_of
 from console.queries.history import history_of_everything
 from console.queries.overview import COUNTED, WorstRow, state_counts, worst_subscriptions
@@ -25,42 +26,52 @@ from console.words.subscriptions import STATE_WORDS
 __all__ = ["overview"]
 
 EXPLAINED = 4  # rows with their cause, which takes ten queries each
-EVERY_S = 10  # a subscription that becomes stuck is not on the page yet, so no event of it comes here
+EVERY_S = 10  # a subscription that becomes stuck is not on the page yet, so its events do not reach the page
 
 
 @require_safe
 @viewer
 def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the worst subscriptions with cause and cure. At most ten queries, and ten for each cause."""
-    rows = worst_subscriptions()
+    """Show the worst subscriptions with cause and cure. At most eleven queries, and ten for each cause."""
+    rows = worst_subscriptions(rights.scope)
+    history = history_sources(
+        request,
+        request.GET.get("range", ""),
+        address=reverse("api:history"),
+        charts=("backlog", "rates", "stored"),
+        read=lambda: history_of_everything(request.GET.get("range", "")),
+    )
     sources = [
         Source(
             name="worst",
             template="console/parts/overview/worst.html",
             live=tuple(f"sub:{row.id}" for row in rows),
             every_s=EVERY_S,
-            context=lambda: _worst(rows),
+            context=lambda: _worst(rows, rights),
         ),
-        *history_sources(
-            request,
-            request.GET.get("range", ""),
-            address=reverse("api:history"),
-            charts=("backlog", "rates", "stored"),
-            read=lambda: history_of_everything(request.GET.get("range", "")),
+        Source(
+            name="alerts",
+            template="console/parts/overview/alerts.html",
+            live=(),
+            every_s=EVERY_S,
+            context=lambda: {"rows": firing_alerts(rights.scope, limit=5)},
         ),
+        *(history if rights.scope.is_everything else ()),  # the points of all topics are stored as one sum
         Source(
             name="acts",
             template="console/parts/overview/acts.html",
             live=("acts",),
-            context=lambda: {"rows": latest_acts()},
+            context=lambda: {"rows": latest_acts(rights.scope)},
         ),
     ]
     return answer(request, rights, "console/pages/overview.html", sources, {"nav": "overview"})
 
 
-def _worst(rows: list[WorstRow]) -> Mapping[str, Any]:
+def _worst(rows: list[WorstRow], rights: Rights) -> Mapping[str, Any]:
     explained = [(row, *_explained(row)) for row in rows[:EXPLAINED]]
-    counts = [(STATE_WORDS[each.state - 1], each) for each in state_counts() if each.subscriptions]
+    counts = [
+        (STATE_WORDS[each.state - 1], each) for each in state_counts(rights.scope) if each.subscriptions
+    ]
     return {
         "rows": [*explained, *((row, None, None, None) for row in rows[EXPLAINED:])],
         "counts": counts,

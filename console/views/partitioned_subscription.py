@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -10,16 +11,19 @@ from django.http import Http404, HttpRequest, HttpResponse
 
 from console.access import Rights
 from console.blocks import Source, answer
+from console.diagnosis.outliers import outliers
 from console.queries import numbers as queries
-from console.queries.log import Ends, ends_of
-from console.queries.topics import topic_rows
+from console.queries.acts import acts_of_partitioned
+from console.queries.clients import consumers_of
+from console.queries.topics.list import topic_rows
+from console.queries.topics.log import Ends, ends_of
 from console.words.subscriptions import Standing, standing
 
 __all__ = ["partitioned_subscription", "standing_of"]
 
 
 def partitioned_subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Show the subscription. Two blocks; at most seven queries for the whole page. Raises Http404."""
+    """Show the subscription. Four blocks; at most nine queries for the whole page. Raises Http404."""
     facts = queries.topic_facts(topic)
     if facts is None or not facts.partitions:
         raise Http404(f"There is no subscription {name} on {topic}.")
@@ -32,13 +36,25 @@ def partitioned_subscription(request: HttpRequest, rights: Rights, topic: str, n
     sources = [
         Source(
             name=part,
-            template=f"console/parts/partitioned_subscription/{part}.html",
-            live=live,
+            template=f"console/parts/{place}/{part}.html",
+            live=live if part != "acts" else ("acts",),
             context=context,
         )
-        for part, context in (("numbers", reading.numbers), ("partitions", reading.partitions))
+        for place, part, context in (
+            ("partitioned_subscription", "numbers", reading.numbers),
+            ("partitioned_subscription", "partitions", reading.partitions),
+            ("partitioned_subscription", "consumers", reading.consumers),
+            ("subscription", "acts", reading.acts),
+        )
     ]
-    context = {"topic": facts, "name": name, "nav": "topics"}
+    paused = [row.paused for row in rows]
+    context = {
+        "topic": facts,
+        "name": name,
+        "may_pause": not all(paused),
+        "may_resume": any(paused),
+        "nav": "topics",
+    }
     return answer(request, rights, "console/pages/partitioned_subscription.html", sources, context)
 
 
@@ -82,6 +98,16 @@ class _Reading:
             "oldest_ms": min(self._oldest_ms.values(), default=None),
             "standing": standing_of(sums),
         }
+
+    def consumers(self) -> Mapping[str, Any]:
+        found = consumers_of([row.id for row in self._rows])
+        now_ms = int(time.time() * 1000)
+        return {"topic": self._facts, "rows": found, "outliers": outliers(found, now_ms=now_ms)}
+
+    def acts(self) -> Mapping[str, Any]:
+        ids = [row.id for row in self._rows]
+        rows = acts_of_partitioned(self._facts.id, self._rows[0].name, ids)
+        return {"rows": rows, "partitions_of": self._facts.name}
 
     def partitions(self) -> Mapping[str, Any]:
         return {

@@ -1,4 +1,4 @@
-"""One subscription: why it does not drain, its backlog, which consumers have it, and the next messages."""
+"""One subscription: why it does not drain, its backlog, its consumers, and the next messages."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from console.addresses import history_url
 from console.blocks import Source, answer
 from console.cursor_map import cursor_map
 from console.diagnosis.diagnose import diagnose
+from console.diagnosis.outliers import outliers
 from console.history.series import Level
 from console.messages.peek import PEEK_MESSAGES, peek
 from console.queries import subscription as queries
 from console.queries.acts import acts_of
+from console.queries.clients import ConsumerRow, consumers_of
 from console.queries.cursor import AckedBeyond, acked_beyond
 from console.queries.diagnosis import PENDING_READ, Parts, snapshot_of
 from console.queries.history import history_of_subscription
-from console.queries.log import EntryAt, Log, Place, entries_at, log_of
+from console.queries.topics.log import EntryAt, Log, Place, entries_at, log_of
 from console.views.history import history_sources
 from console.views.partitioned_subscription import partitioned_subscription
 from console.words.subscriptions import standing
@@ -31,18 +33,23 @@ __all__ = ["subscription"]
 
 PENDING_MAPPED = PENDING_READ
 HOLES_SHOWN = 12
+_KEY_DIGITS = 18  # fewer than a key of 64 bits can have
 WHY_EVERY_S = 10  # a consumer that does nothing causes no event
 
 
 @require_safe
 @viewer
 def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Show one subscription: nine blocks, nineteen queries. A partitioned topic's has a page with sums instead."""
+    """Show one subscription: nine blocks, nineteen queries. On a partitioned topic, show a page with sums instead."""
     head = queries.subscription_head(topic, name)
     if head is None:
         return partitioned_subscription(request, rights, topic, name)
     is_long = request.GET.get("pending") == str(queries.PENDING_MOST)
-    reading = _Reading(head, pending_shown=queries.PENDING_MOST if is_long else queries.PENDING_SHOWN)
+    reading = _Reading(
+        head,
+        pending_shown=queries.PENDING_MOST if is_long else queries.PENDING_SHOWN,
+        consumer_key=_consumer_key(request.GET.get("consumer", "")),
+    )
     live = (f"sub:{head.id}",)
     sources = [
         Source(
@@ -69,19 +76,29 @@ def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) ->
         address=history_url(head.topic_name, head.name),
         charts=("backlog", "rates"),
         read=lambda: history_of_subscription(
-            head.topic_id, head.id, window, Level(backlog_messages=reading.backlog_messages)
+            head.topic_id,
+            head.id,
+            window,
+            Level(backlog_messages=reading.backlog_messages),
+            created_at=head.created_at,
         ),
     )
     context = {"head": head, "nav": "topics"}
     return answer(request, rights, "console/pages/subscription.html", sources, context)
 
 
+def _consumer_key(text: str) -> int:
+    """Return the number of the consumer whose pending acks to show; 0 = all consumers'."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _KEY_DIGITS else 0
+
+
 class _Reading:
     """The data of one request. Each part is read at most once."""
 
-    def __init__(self, head: queries.SubscriptionHead, *, pending_shown: int) -> None:
+    def __init__(self, head: queries.SubscriptionHead, *, pending_shown: int, consumer_key: int) -> None:
         self.head = head
         self.pending_shown = pending_shown
+        self.consumer_key = consumer_key
 
     @cached_property
     def log(self) -> Log:
@@ -120,8 +137,8 @@ class _Reading:
         return entries_at(self.log, places)
 
     @cached_property
-    def connected(self) -> list[queries.ConsumerRow]:
-        return queries.consumers(self.head.id)
+    def connected(self) -> list[ConsumerRow]:
+        return consumers_of([self.head.id])
 
     def why(self) -> dict[str, Any]:
         first = self.known.get(self.next_places[0]) if self.next_places else None
@@ -187,9 +204,16 @@ class _Reading:
         }
 
     def consumers(self) -> dict[str, Any]:
-        return {"rows": self.connected, "head": self.head}
+        now_ms = int(time.time() * 1000)
+        return {
+            "rows": self.connected,
+            "head": self.head,
+            "outliers": outliers(self.connected, now_ms=now_ms),
+        }
 
     def pending_acks(self) -> dict[str, Any]:
+        if self.consumer_key:
+            return self._pending_of_one()
         return {
             "head": self.head,
             "rows": self.pending[: self.pending_shown],
@@ -198,6 +222,18 @@ class _Reading:
             else "",
             "rows_found": len(self.pending),
             "is_all": len(self.pending) < PENDING_MAPPED,
+        }
+
+    def _pending_of_one(self) -> dict[str, Any]:
+        """Return the first deliveries of the consumer that the address names."""
+        rows = queries.pending(self.head.id, queries.PENDING_MOST + 1, consumer_key=self.consumer_key)
+        return {
+            "head": self.head,
+            "rows": rows[: queries.PENDING_MOST],
+            "rows_found": len(rows),
+            "is_all": len(rows) <= queries.PENDING_MOST,
+            "consumer_key": self.consumer_key,
+            "consumer": next((each for each in self.connected if each.key == self.consumer_key), None),
         }
 
     def next_messages(self) -> dict[str, Any]:

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.views.decorators.http import require_safe
 
 from console.access import Rights, viewer
 from console.addresses import history_url
 from console.blocks import Source, answer
+from console.history.bars import BARS_HEIGHT, BARS_WIDTH, bars
 from console.history.series import Level
-from console.queries import topic as queries
+from console.queries.clients import ClientsAsked, producers
 from console.queries.history import history_of_topic, sparklines
-from console.queries.log import Ends, Log, ends_of, log_of
 from console.queries.numbers import subscription_sums
+from console.queries.pipeline import insights
+from console.queries.rights import EVERYTHING
+from console.queries.topics import topic as queries
+from console.queries.topics.compaction import compactions
+from console.queries.topics.log import Ends, Log, ends_of, log_of
+from console.topic_forms.offers import offers
 from console.views.history import history_sources
+from console.views.namespaces.described import policies_of_topic
 from console.views.partitioned_subscription import standing_of
+from console.views.topic_acts.bookmarks import bookmark_rows
 
 __all__ = ["topic"]
 
-TABS = ("subscriptions", "producers", "ledgers")
+TABS = ("subscriptions", "producers", "pulls", "ledgers", "bookmarks", "compaction", "policies", "insights")
+_INSIGHT_HOURS = 48
+_HOUR_MS = 3_600_000
 
 
 @require_safe
@@ -31,7 +42,7 @@ def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
     head = queries.topic_head(topic)
     if head is None:
         raise Http404(f"There is no topic {topic}.")
-    tabs = (*TABS[:2], "partitions") if head.partitions else TABS
+    tabs = (*TABS[:3], "partitions", *TABS[4:]) if head.partitions else TABS
     tab = request.GET.get("tab", "")
     tab = tab if tab in tabs else tabs[0]
     log = log_of(head.id)
@@ -52,24 +63,35 @@ def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
             window,
             address=history_url(head.name),
             charts=("backlog", "rates", "stored"),
-            read=lambda: history_of_topic(head.id, window, now, is_partitioned=bool(head.partitions)),
+            read=lambda: history_of_topic(
+                head.id, window, now, created_at=head.created_at, is_partitioned=bool(head.partitions)
+            ),
         ),
         Source(
             name=tab,
-            template=f"console/parts/topic/{_template(tab, head)}.html",
+            template=f"console/parts/{_template(tab, head)}.html",
             live=live,
-            context=lambda: {"head": head, **_rows(tab, head, log)},
+            context=lambda: {"head": head, **_rows(tab, head, log, request.GET)},
         ),
     ]
-    context = {"head": head, "tabs": tabs, "tab": tab, "nav": "topics", "body": tab}
+    context = {
+        "head": head,
+        "tabs": tabs,
+        "tab": tab,
+        "nav": "topics",
+        "body": tab,
+        "offers": offers(head, rights),
+    }
     return answer(request, rights, "console/pages/topic.html", sources, context)
 
 
 def _template(tab: str, head: queries.TopicHead) -> str:
-    return "subscription_sums" if head.partitions and tab == "subscriptions" else tab
+    if tab == "bookmarks":
+        return "bookmarks/rows"
+    return f"topic/{'subscription_sums' if head.partitions and tab == 'subscriptions' else tab}"
 
 
-def _rows(tab: str, head: queries.TopicHead, log: Log) -> Mapping[str, Any]:
+def _rows(tab: str, head: queries.TopicHead, log: Log, query: QueryDict) -> Mapping[str, Any]:
     match tab:
         case "subscriptions" if head.partitions:
             sums = subscription_sums(head.id, ends_of(head.id), after="", limit=queries.ROWS)
@@ -80,8 +102,35 @@ def _rows(tab: str, head: queries.TopicHead, log: Log) -> Mapping[str, Any]:
             lines = sparklines({(row.topic_id, row.id): row.backlog_messages for row in rows})
             return {"rows": rows, "lines": lines}
         case "producers":
-            return {"rows": queries.producers(head.id)}
+            return {"rows": producers(ClientsAsked(topic=head.name, limit=queries.ROWS), EVERYTHING).rows}
+        case "pulls":
+            return {"rows": queries.parked_queues(head.id)}
+        case "insights":
+            return _insights(head.id)
+        case "bookmarks":
+            return bookmark_rows(query, head.id)
+        case "compaction":
+            ends = ends_of(head.id) if head.partitions else Ends.of(head.id, log)
+            return {"rows": compactions(head.id, ends)}
         case "partitions":
             return {"rows": queries.partitions(head.id)}
+        case "policies":
+            return policies_of_topic(head.name)
         case _:
             return {"log": log}
+
+
+def _insights(topic_id: int) -> Mapping[str, Any]:
+    now_ms = time.time_ns() // 1_000_000
+    first_ms = now_ms - now_ms % _HOUR_MS - (_INSIGHT_HOURS - 1) * _HOUR_MS
+    rows = insights(topic_id, from_ms=first_ms)
+    drawn = bars(
+        {row.hour_ms: row.messages for row in rows}, first=first_ms, places=_INSIGHT_HOURS, step=_HOUR_MS
+    )
+    return {
+        "rows": rows,
+        "bars": drawn,
+        "width": BARS_WIDTH,
+        "height": BARS_HEIGHT,
+        "latest": rows[0] if rows else None,
+    }

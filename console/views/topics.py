@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
 
 from console.access import Rights, viewer
 from console.blocks import Source, answer
 from console.queries.history import sparklines
-from console.queries.topics import ORDERS, TopicsAsked, namespaces
-from console.queries.topics import topics as read_topics
+from console.queries.topics.list import ORDERS, TopicsAsked, namespaces
+from console.queries.topics.list import topics as read_topics
+from console.saved_views.found import views_of
 from console.words.subscriptions import STATE_WORDS, state_numbered
 
-__all__ = ["topics"]
+__all__ = ["changed_query", "headings", "topics"]
 
 
 @require_safe
 @viewer
 def topics(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the list. Search, namespace, backlog filter, order and page are in the query string. Eight queries."""
+    """Show the list. Search, namespace, backlog filter, order and page are in the query string. Nine queries."""
+    views = views_of(request, rights)
+    if views is not None and views.goes_to:
+        return redirect(views.goes_to)
     asked = _asked(request.GET)
-    found = read_topics(asked)
+    found = read_topics(asked, rights.scope)
 
     def rows() -> Mapping[str, Any]:
         return {
@@ -31,11 +36,11 @@ def topics(request: HttpRequest, rights: Rights) -> HttpResponse:
             "lines": sparklines({(row.id, 0): row.backlog_messages for row in found.rows}),
             "asked": asked,
             "is_filtered": bool(asked.search or asked.namespace or asked.only_backlog or asked.state),
-            "headings": _headings(request.GET, asked.order),
-            "next_query": _changed(
+            "headings": headings(request.GET, ORDERS, asked.order, clear=("after", "value")),
+            "next_query": changed_query(
                 request.GET, after=found.next_name or "", value=repr(found.next_value), part=""
             ),
-            "first_query": _changed(request.GET, after="", value="", part=""),
+            "first_query": changed_query(request.GET, after="", value="", part=""),
         }
 
     source = Source(
@@ -48,10 +53,11 @@ def topics(request: HttpRequest, rights: Rights) -> HttpResponse:
         "asked": asked,
         "asked_state": request.GET.get("state", ""),
         "states": STATE_WORDS,
+        "views": views,
         "nav": "topics",
     }
     if "part" not in request.GET:
-        context["namespaces"] = namespaces()
+        context["namespaces"] = namespaces(rights.scope, chosen=asked.namespace)
     return answer(request, rights, "console/pages/topics.html", [source], context)
 
 
@@ -72,7 +78,7 @@ def _asked(query: QueryDict) -> TopicsAsked:
     )
 
 
-def _changed(query: QueryDict, **changes: str) -> str:
+def changed_query(query: QueryDict, **changes: str) -> str:
     """Return the query string with some values set, or removed if they are empty."""
     changed = query.copy()
     for name, value in changes.items():
@@ -83,9 +89,14 @@ def _changed(query: QueryDict, **changes: str) -> str:
     return changed.urlencode()
 
 
-def _headings(query: QueryDict, order: str) -> dict[str, dict[str, object]]:
-    """Return for each order the query string that selects it and whether it is selected."""
+def headings(
+    query: QueryDict, orders: Collection[str], order: str, *, clear: Collection[str]
+) -> dict[str, dict[str, object]]:
+    """Return for each order the query string that selects it and whether it is selected.
+
+    `clear` names the values that say where a page begins: another order begins anew.
+    """
+    cleared = dict.fromkeys((*clear, "part"), "")
     return {
-        name: {"query": _changed(query, sort=name, after="", value="", part=""), "on": name == order}
-        for name in ORDERS
+        name: {"query": changed_query(query, sort=name, **cleared), "on": name == order} for name in orders
     }

@@ -15,5 +15,5 @@ __all__ = ["troubles"]
 @require_safe
 @viewer
 def troubles(request: HttpRequest, rights: Rights) -> JsonResponse:
-    """Answer what the stream's event `health` says. One query."""
+    """Answer with the same data as the stream's event `health`. One query."""
     return JsonResponse(notices_of(chrome()).to_json(), headers={"Cache-Control": "private, no-store"})

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from broker.acts.requests import TYPED_ABOVE_MESSAGES
-from console.words.numerals import count, is_time
+from console.words.numerals import count, is_time, time_text, zone_name
 
-__all__ = ["KINDS", "STATES", "acked_meanwhile", "asked", "must_type_name", "sentence", "state_word", "title"]
+__all__ = [
+    "ENDINGS",
+    "KINDS",
+    "OF_USERS",
+    "STATES",
+    "acked_meanwhile",
+    "asked",
+    "loses_messages",
+    "must_type_name",
+    "sentence",
+    "state_word",
+    "title",
+]
 
 KINDS = {
     "reset": "Reset",
@@ -27,21 +38,59 @@ KINDS = {
     "delete_subscription": "Delete subscription",
     "create_bookmark": "Create bookmark",
     "delete_bookmark": "Delete bookmark",
+    "send_to_dead_letters": "Send to dead letters",
     "redrive": "Redrive",
+    "publish": "Publish a message",
     "set_namespace_policies": "Set policies",
     "set_topic_policies": "Set policies",
+    "create_namespace": "Create namespace",
+    "delete_namespace": "Delete namespace",
     "create_topic": "Create topic",
     "update_partitions": "Add partitions",
+    "compact": "Compact topic",
+    "delete_compaction": "Delete compaction",
     "terminate": "Terminate topic",
     "truncate": "Truncate topic",
     "unload": "Unload topic",
     "delete_topic": "Delete topic",
+    "run_job": "Run job",
+    "continue_job": "Continue job",
+    "cancel_job": "Cancel job",
+    "schedule_job": "Schedule job",
+    "unschedule_job": "Delete schedule",
     "seek": "Client seek",
     "unsubscribe": "Unsubscribe",
     "commit": "Commit by a pull consumer",
     "evict": "Skip messages over the backlog quota",
     "expire_subscription": "Delete unused subscription",
+    "set_role": "Set role",
+    "create_user": "Create user",
+    "set_password": "Set password",
+    "activate_user": "Activate user",
+    "deactivate_user": "Deactivate user",
+    "add_second_factor": "Add second factor",
+    "remove_second_factor": "Remove second factor",
+    "renew_recovery_codes": "Renew recovery codes",
+    "set_alert_rule": "Set alert rule",
+    "delete_alert_rule": "Delete alert rule",
+    "silence_alert_rule": "Silence alert rule",
+    "test_alert_rule": "Test alert rule",
 }
+ENDINGS: Final = frozenset(("delete_subscription", "delete_topic", "terminate", "truncate"))
+"""Kinds that nobody can undo, even where they skip no message."""
+OF_USERS: Final = frozenset(
+    (
+        "set_role",
+        "create_user",
+        "set_password",
+        "activate_user",
+        "deactivate_user",
+        "add_second_factor",
+        "remove_second_factor",
+        "renew_recovery_codes",
+    )
+)
+"""Kinds that change a user, without a plan."""
 STATES = {
     "plan_requested": ("waiting for a plan", "warn"),
     "planned": ("planned", "calm"),
@@ -72,7 +121,15 @@ def state_word(state: str) -> tuple[str, str]:
 
 
 def asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str:
-    """Return what was requested as a phrase: "rewind by 15 min"."""
+    """Return what was requested as a phrase: "rewind by 15 min", "clear the backlog on partitions 0,2"."""
+    phrase = _asked(kind, parameters, undo_of)
+    chosen = parameters.get("partitions")
+    if not isinstance(chosen, str):
+        return phrase
+    return f"{phrase} on {'partition' if chosen.isdigit() else 'partitions'} {chosen}"
+
+
+def _asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str:
     if kind == "undo":
         return f"undo act {undo_of}" if undo_of is not None else "undo"
     if kind == "skip":
@@ -81,6 +138,8 @@ def asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str:
         return "clear the backlog"
     if kind == "skip_one":
         return f"skip message {parameters.get('id', '–')}"
+    if kind == "send_to_dead_letters":
+        return f"send message {parameters.get('id', '–')} to the dead letters"
     if kind == "expire":
         return _expire(parameters)
     if kind in ("disconnect", "redeliver"):
@@ -94,6 +153,27 @@ def asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str:
         return _set_policies(parameters)
     if kind == "commit":
         return f"commit offset {parameters.get('offset', '–')}"
+    if kind == "run_job":
+        return f"run {parameters.get('job', '–')}"
+    if kind == "schedule_job":
+        return f"run {parameters.get('job', '–')} every {parameters.get('every_minutes', '–')} minutes"
+    if kind in ("continue_job", "cancel_job"):
+        return f"{kind.removesuffix('_job')} run {parameters.get('run', '–')}"
+    if kind == "unschedule_job":
+        return f"delete schedule {parameters.get('schedule', '–')}"
+    if kind == "publish":
+        return "publish " + (f"{parameters['copy_of']} again" if parameters.get("copy_of") else "a message")
+    if kind.endswith("_alert_rule"):
+        return f"{KINDS[kind].lower()} {parameters.get('name', '–')}"
+    if kind == "set_role":
+        user, role = parameters.get("user", "–"), parameters.get("role")
+        return f"make {user} {role}" if role else f"take a role from {user}"
+    if kind == "set_password":
+        return f"set the password of {parameters.get('user', '–')}"
+    if kind in ("create_user", "activate_user", "deactivate_user"):
+        return f"{KINDS[kind].lower()} {parameters.get('user', '–')}"
+    if kind in ("add_second_factor", "remove_second_factor", "renew_recovery_codes"):
+        return f"{KINDS[kind].lower()} of {parameters.get('user', '–')}"
     if kind == "update_partitions":
         return f"grow to {parameters.get('partitions', '–')} partitions"
     return KINDS.get(kind, kind).lower()
@@ -136,8 +216,7 @@ def _expire(parameters: Mapping[str, Any]) -> str:
 def _moment(time_ms: int) -> str:
     if not is_time(time_ms):
         return f"{time_ms} (not a time)"
-    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
-    return f"{moment.isoformat(' ', 'milliseconds').removesuffix('+00:00')} UTC"
+    return f"{time_text(time_ms)} {zone_name()}"
 
 
 def sentence(text: str, names: Iterable[str]) -> str:
@@ -151,22 +230,32 @@ def sentence(text: str, names: Iterable[str]) -> str:
     return begin + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
-def must_type_name(plan: Mapping[str, Any] | None, allowed_drift_messages: int | None = None) -> bool:
-    """Return whether an operator must type a name to confirm the act: it skips messages, or repeats many.
+def must_type_name(
+    kind: str, plan: Mapping[str, Any] | None, allowed_drift_messages: int | None = None
+) -> bool:
+    """Return whether an operator must type a name: the act ends something, loses messages or repeats many.
 
     `allowed_drift_messages` more than planned may be delivered again, and they count too. None means as many as the
     plan allows.
     """
     if plan is None:
         return False
+    if kind in ENDINGS:
+        return True
     if allowed_drift_messages is None:
         allowed_drift_messages = int(plan.get("allowed_drift_messages") or 0)
     most_replayed = int(plan.get("replayed_messages") or 0) + allowed_drift_messages
-    return most_replayed > TYPED_ABOVE_MESSAGES or int(plan.get("skipped_messages") or 0) > 0
+    return most_replayed > TYPED_ABOVE_MESSAGES or loses_messages(plan)
+
+
+def loses_messages(plan: Mapping[str, Any]) -> bool:
+    """Return whether messages will never be delivered. A message copied to a dead-letter topic is not lost."""
+    skipped = int(plan.get("skipped_messages") or 0) - int(plan.get("letter_messages") or 0)
+    return skipped + int(plan.get("lost_messages") or 0) > 0
 
 
 def acked_meanwhile(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """Say what happened to messages acked between preview and act. Empty when there is nothing to say."""
+    """Return what happened to messages acked between preview and act. Empty if nothing happened to any."""
     more = int(result.get("replayed_messages") or 0) - int(plan.get("replayed_messages") or 0)
     spared = int(plan.get("skipped_messages") or 0) - int(result.get("skipped_messages") or 0)
     spared += int(result.get("published_meanwhile_messages") or 0) if "standing" in plan else 0

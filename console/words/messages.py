@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from console.words.numerals import count, size
 
-__all__ = ["ORDERS", "STARTS", "looked_at", "nothing_found", "stopped"]
+__all__ = ["ORDERS", "STARTS", "filter_words", "followed", "looked_at", "nothing_found", "stopped"]
 
 STARTS = {
     "newest": "newest",
@@ -46,7 +47,7 @@ def looked_at(
     unjudged: Mapping[str, int],
     gone: int,
 ) -> str:
-    """Say how much was looked at, in which way, and how much of it matches."""
+    """Return how much was looked at, in which way, and how much of it matches."""
     way = "By key hash: looked" if is_narrowed else "Looked"
     words = [f"{way} at {count(entries)} of {_entries(stored)}"]
     if is_filtered:
@@ -61,12 +62,12 @@ def looked_at(
 
 
 def stopped(reason: str, *, rows: int, opened: int, read_bytes: int) -> str:
-    """Say why the search stopped."""
+    """Return why the search stopped."""
     return _STOPPED[reason].format(rows=_messages(rows), opened=_entries(opened), bytes=size(read_bytes))
 
 
 def nothing_found(reason: str, *, start: str, gone: int, is_filtered: bool, is_continued: bool) -> str:
-    """Say that no row is shown. It never says that there is no message if the search stopped early."""
+    """Return a sentence for an empty list. If the search stopped early, it does not say that there is no message."""
     if reason != "end":
         return "No match so far: the search stopped before it had seen everything."
     if gone:
@@ -74,6 +75,39 @@ def nothing_found(reason: str, *, start: str, gone: int, is_filtered: bool, is_c
     if is_continued:
         return "No more messages." if not is_filtered else "No more messages match."
     return "No message matches." if is_filtered else _NOTHING.get(start, "No message is stored here.")
+
+
+def followed(*, matched: int, skipped: int, is_filtered: bool, is_first: bool) -> str:
+    """Say how many messages have come since the page was opened, and how many entries it did not look at."""
+    if is_first:
+        return (
+            "What matches among the newest entries is below."
+            if is_filtered
+            else "The newest messages are below."
+        )
+    came = "1 message has" if matched == 1 else f"{_messages(matched)} have"
+    words = [
+        f"{came} come that {'matches' if matched == 1 else 'match'}." if is_filtered else f"{came} come."
+    ]
+    if skipped:
+        were = "was" if skipped == 1 else "were"
+        words.append(f"{_entries(skipped)} {were} skipped: more came than this page looks at.")
+    return " ".join(words)
+
+
+def filter_words(given: Mapping[str, Any]) -> list[str]:
+    """Return the filters among the values of a form, each as a few words."""
+    path, value = given.get("path"), given.get("value")
+    test = f"{path} {given.get('op') or '='} {value}" if value else f"{path} exists"
+    texts = {
+        "partition": f"partition {given.get('partition')}",
+        "key": f"key {given.get('key')}",
+        "prop": f"property {given.get('prop')}",
+        "path": test,
+        "text": f"payload contains {given.get('text')}",
+        "sub": f"state on {given.get('sub')}",
+    }
+    return [text for name, text in texts.items() if given.get(name) not in (None, "")]
 
 
 def _entries(number: int) -> str:

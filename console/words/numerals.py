@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime, tzinfo
 
-__all__ = ["UNKNOWN", "ago", "clock", "count", "is_time", "rate", "read_time_ms", "size", "span"]
+from django.utils import timezone
+from django.utils.functional import lazy
+
+__all__ = [
+    "UNKNOWN",
+    "ago",
+    "clock",
+    "count",
+    "in_zone",
+    "is_time",
+    "rate",
+    "read_time_ms",
+    "size",
+    "span",
+    "time_text",
+    "zone_name",
+]
 
 UNKNOWN = "–"
 _GAP = "\u202f"  # narrow space that does not break
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
-_FIRST_MS = -62_135_596_800_000  # the year 1, where datetime begins
-_LAST_MS = 253_402_300_799_000  # the last second of the year 9999, where it ends
+_FIRST_MS = -62_135_596_800_000 + 86_400_000  # the year 1, where datetime begins in every zone
+_LAST_MS = 253_402_300_799_000 - 86_400_000  # the year 9999, where it ends
 
 
 def count(number: int | None) -> str:
@@ -63,25 +79,63 @@ def ago(then_ms: int, now_ms: int) -> str:
 
 
 def is_time(then_ms: int) -> bool:
-    """Whether a number of milliseconds since 1970 is in the years 1 to 9999. Clients may send any number."""
+    """Return whether a number of milliseconds since 1970 is in the years 1 to 9999. Clients may send any number."""
     return _FIRST_MS <= then_ms <= _LAST_MS
 
 
 def clock(then_ms: int, now_ms: int) -> str:
-    """Write a time in UTC with milliseconds, and its date if that is not today."""
+    """Write a time in the user's zone with milliseconds, and its date if that is not today."""
     if not is_time(then_ms):
         return f"{then_ms} (not a time)"
-    then = datetime.fromtimestamp(then_ms / 1000, UTC)
+    zone = timezone.get_current_timezone()
+    then = datetime.fromtimestamp(then_ms / 1000, zone)
     text = then.strftime("%H:%M:%S.") + f"{then.microsecond // 1000:03d}"
-    if then.date() == datetime.fromtimestamp(now_ms / 1000, UTC).date():
+    if then.date() == datetime.fromtimestamp(now_ms / 1000, zone).date():
         return text
     return f"{then.date().isoformat()} {text}"
 
 
-def read_time_ms(text: str) -> int:
-    """Read a time as ISO 8601, in UTC unless it has an offset, into milliseconds since 1970. Raises ValueError."""
+def zone_name() -> str:
+    """Return the name of the user's time zone."""
+    return timezone.get_current_timezone_name()
+
+
+def _in_zone(text: str) -> str:
+    return f"{text}, {zone_name()}"
+
+
+in_zone = lazy(_in_zone, str)
+"""Add the name of the user's zone to a text, each time it is shown."""
+
+
+def time_text(time_ms: int) -> str:
+    """Write a time in the user's zone for `read_time_ms` to read: with its offset if the clock shows it twice."""
+    then = datetime.fromtimestamp(time_ms / 1000, timezone.get_current_timezone())
+    if _is_unclear(then):
+        return then.isoformat(" ", "milliseconds")
+    return then.replace(tzinfo=None).isoformat(" ", "milliseconds")
+
+
+def read_time_ms(text: str, zone: tzinfo | None = None) -> int:
+    """Read a time as ISO 8601 into milliseconds since 1970. Without an offset it is in this zone, or in the user's.
+
+    Raises ValueError, also for a time that the zone's clock shows twice or leaves out.
+    """
+    zone = zone or timezone.get_current_timezone()
+    name = timezone.get_current_timezone_name() if zone is timezone.get_current_timezone() else str(zone)
     try:
         then = datetime.fromisoformat(text.strip())
-        return round((then if then.tzinfo else then.replace(tzinfo=UTC)).timestamp() * 1000)
+        is_unclear = then.tzinfo is None and _is_unclear(then.replace(tzinfo=zone))
+        time_ms = round((then if then.tzinfo else then.replace(tzinfo=zone)).timestamp() * 1000)
     except (ValueError, OverflowError):
-        raise ValueError("Write the time as 2026-03-01 14:30:00.000, in UTC.") from None
+        raise ValueError(f"Write the time as 2026-03-01 14:30:00.000, in {name}.") from None
+    if is_unclear:
+        raise ValueError(
+            f"The clocks of {name} change at that time. Write it with its offset, as 2026-03-01 14:30:00+01:00."
+        )
+    return time_ms
+
+
+def _is_unclear(then: datetime) -> bool:
+    """Return whether the clock of its zone shows this time twice or never."""
+    return then.replace(fold=0).utcoffset() != then.replace(fold=1).utcoffset()

@@ -28,7 +28,7 @@ StateWord: TypeAlias = Literal[
 Tone: TypeAlias = Literal["good", "calm", "warn", "bad"]
 
 STATE_WORDS: Final[tuple[StateWord, ...]] = get_args(StateWord)[:-1]
-"""All that the broker says, the worst first. `unknown` stands for a subscription that no broker has reported."""
+"""All states that the broker reports, the worst first. `unknown`: no broker has reported the subscription."""
 
 _WORDS: Final[Mapping[int, StateWord]] = {
     state.value: word for state, word in zip(SubscriptionState, STATE_WORDS, strict=True)

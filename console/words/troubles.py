@@ -1,4 +1,4 @@
-"""What may be wrong behind a page, decided from signs of life by the database's clock, and what it means in words."""
+"""Problems of the processes behind a page, found by signs of life and the database's clock, and their words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TICKS_MISSED: Final = 5
 
 
 class Trouble(StrEnum):
-    """What can be wrong. The first two are the page's own findings."""
+    """A problem. The page itself finds the first two."""
 
     CONSOLE = "console"
     DATABASE = "database"
@@ -49,6 +49,7 @@ class TroubleWords:
     meaning: str
     effects: tuple[str, ...] = ()
     when: str = "since"  # stands before the time
+    runbook: str = ""  # the page that says what to do
 
 
 _WITHOUT_CELERY: Final = (
@@ -59,32 +60,40 @@ _WITHOUT_CELERY: Final = (
 WORDS: Final[Mapping[Trouble, TroubleWords]] = {
     Trouble.CONSOLE: TroubleWords(
         title="This page cannot reach the console",
-        meaning="All numbers are from then. The page goes on by itself when the console answers.",
+        meaning="All numbers are from then. The page continues by itself when the console answers.",
         effects=("unsure", "unread"),
     ),
     Trouble.DATABASE: TroubleWords(
         title="The database does not answer",
         meaning="All numbers are from then. Until it answers, the broker stores nothing and you cannot request acts.",
         effects=("unsure", "unread"),
+        runbook="database-away",
     ),
     Trouble.BROKER_SILENT: TroubleWords(
         title="The broker is silent",
         meaning="States are unknown, grey numbers are from then, and acts wait until it answers.",
         effects=("unsure",),
+        runbook="no-broker",
     ),
     Trouble.BROKER_STOPPED: TroubleWords(
         title="The broker was stopped",
         meaning="States are unknown, grey numbers are from then, and acts wait until a broker starts.",
         effects=("unsure",),
         when="at",
+        runbook="no-broker",
     ),
     Trouble.NO_BROKER: TroubleWords(
         title="No broker has run on this database yet",
         meaning="Acts wait until one starts.",
         effects=("unsure",),
+        runbook="no-broker",
     ),
-    Trouble.BEAT: TroubleWords(title="Celery beat is silent", meaning=_WITHOUT_CELERY),
-    Trouble.WORKER: TroubleWords(title="Celery's tick worker is silent", meaning=_WITHOUT_CELERY),
+    Trouble.BEAT: TroubleWords(
+        title="Celery beat is silent", meaning=_WITHOUT_CELERY, runbook="timers-silent"
+    ),
+    Trouble.WORKER: TroubleWords(
+        title="Celery's tick worker is silent", meaning=_WITHOUT_CELERY, runbook="timers-silent"
+    ),
 }
 
 

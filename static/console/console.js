@@ -5,7 +5,16 @@
   document.documentElement.classList.add("js");
 
   let before = "";
-  const go = { o: "/", t: "/topics", a: "/acts" };
+
+  // The link of the menu that `g` and this key lead to.
+  const goal = (key) => [...document.querySelectorAll("[data-go]")].find((link) => link.dataset.go === key);
+
+  function search() {
+    const menu = document.querySelector(".pages-open");
+    const field = document.querySelector(".find input");
+    if (menu && field && field.offsetParent === null) menu.checked = true;
+    field?.focus();
+  }
 
   function step(by) {
     const rows = [...document.querySelectorAll("[data-row]")].filter((row) => row.querySelector("a"));
@@ -23,14 +32,16 @@
     if (event.key === "Escape") {
       if (field) event.target.blur();
       for (const menu of document.querySelectorAll(".menu[open]")) menu.open = false;
+      for (const menu of document.querySelectorAll(".pages-open")) menu.checked = false;
       return;
     }
     if (field || document.querySelector("dialog[open]")) return;
     const chord = before;
     before = "";
-    if (chord === "g" && go[event.key]) location.assign(go[event.key]);
+    const link = chord === "g" && goal(event.key);
+    if (link) link.click();
     else if (event.key === "g") before = "g";
-    else if (event.key === "/") document.querySelector(".find input")?.focus();
+    else if (event.key === "/") search();
     else if (event.key === "j") step(1);
     else if (event.key === "k") step(-1);
     else if (event.key === "p") pause();
@@ -52,6 +63,12 @@
     const radio = body?.parentElement.querySelector('input[type="radio"]');
     if (radio) radio.checked = true;
   });
+
+  // Tabs scroll sideways in a narrow window. The current one is in sight.
+  for (const tab of document.querySelectorAll(".tabs [aria-current]")) {
+    const row = tab.parentElement;
+    row.scrollLeft = tab.offsetLeft - row.offsetLeft - (row.clientWidth - tab.offsetWidth) / 2;
+  }
 
   document.addEventListener("keydown", press);
   document.querySelector("[data-keys]")?.addEventListener("click", () => document.getElementById("keys").showModal());

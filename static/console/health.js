@@ -35,6 +35,9 @@
     heard_ms = Date.now();
     const template = document.createElement("template");
     template.innerHTML = said.html;
+    for (const time of template.content.querySelectorAll("time[data-at]")) {
+      time.textContent = Vela.inZone(time.dateTime).slice(-time.textContent.length); // the stream has UTC for everybody
+    }
     show({ ...said, notices: template.content }, JSON.stringify(said));
   }
 
@@ -46,7 +49,7 @@
     const template = own.get(name);
     const notices = template.content.cloneNode(true);
     for (const time of notices.querySelectorAll("time")) time.dateTime = new Date(heard_ms).toISOString();
-    notices.querySelector("[data-clock]").textContent = new Date(heard_ms).toISOString().slice(11, 19);
+    notices.querySelector("[data-clock]").textContent = Vela.inZone(heard_ms).slice(11, 19);
     show({ notices, effects: template.dataset.effects.split(" "), since_ms: heard_ms }, `${name} ${heard_ms}`);
   }
 

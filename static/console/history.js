@@ -73,7 +73,7 @@
     return {
       width,
       height: HEIGHT,
-      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), Vela.zone),
       cursor: { sync: { key: "history" }, drag: { x: false, y: false } },
       scales: {
         x: { range: () => [history.from_ms / 1000, history.to_ms / 1000] },
@@ -89,11 +89,11 @@
   }
 
   const tick = (seconds, step_s) => {
-    const iso = new Date(seconds * 1000).toISOString();
+    const iso = Vela.inZone(seconds * 1000);
     if (step_s >= 86_400) return iso.slice(5, 10);
     return step_s >= 60 ? iso.slice(11, 16) : iso.slice(11, 19);
   };
-  const clock = (seconds) => (seconds == null ? UNKNOWN : `${new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`);
+  const clock = (seconds) => (seconds == null ? UNKNOWN : `${Vela.inZone(seconds * 1000)} ${Vela.zone}`);
 
   // A line and an arrowhead for each act.
   function drawActs(plot) {

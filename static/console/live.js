@@ -22,7 +22,7 @@
   // --- Blocks: read again unless the user is busy inside ---------------------------------------------------------
 
   function busy(part) {
-    if (document.querySelector("dialog[open]")) return true;
+    if (part.hasAttribute("data-paused") || document.querySelector("dialog[open]")) return true;
     const focus = document.activeElement;
     if (focus && part.contains(focus) && focus.matches("input, select, textarea")) return true;
     if (part.querySelector("input:checked")) return true;

@@ -1,4 +1,4 @@
-"""What the operations about the past answer with."""
+"""The answers of the operations about the past."""
 
 from __future__ import annotations
 

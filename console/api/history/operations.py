@@ -8,17 +8,19 @@ from ninja import Path, Query, Router
 from ninja.decorators import decorate_view
 from pydantic import BaseModel, Field
 
+from console.access.roles import EVERYTHING
 from console.api.access import AuthorizedRequest
 from console.api.app import read
 from console.api.conditional import with_etag
 from console.api.found import found_subscription, found_topic
 from console.api.history.answers import History
 from console.api.parameters import TopicPath
-from console.api.topics import TOPIC
+from console.api.problems import Problem
+from console.api.topics.topics import TOPIC
 from console.history.series import Level
 from console.queries import history as queries
-from console.queries.log import log_of
-from console.queries.topics import topic_rows
+from console.queries.topics.list import topic_rows
+from console.queries.topics.log import log_of
 from console.words.acts import asked as in_words
 
 __all__ = ["router"]
@@ -40,6 +42,10 @@ def history(request: AuthorizedRequest, asked: Query[Asked]) -> dict[str, Any]:
     The backlog is the sum over all subscriptions.
     """
     # Three queries.
+    if not request.auth.scope.is_everything:
+        raise Problem(
+            403, "AuthorizationError", f"this takes a role of {EVERYTHING}: ask for the history of a topic"
+        )
     return _answer(queries.history_of_everything(asked.window))
 
 
@@ -56,7 +62,9 @@ def topic_history(request: AuthorizedRequest, topic: Path[TopicPath], asked: Que
         else Level()
     )
     return _answer(
-        queries.history_of_topic(facts.id, asked.window, now, is_partitioned=bool(facts.partitions))
+        queries.history_of_topic(
+            facts.id, asked.window, now, created_at=facts.created_at, is_partitioned=bool(facts.partitions)
+        )
     )
 
 
@@ -67,12 +75,14 @@ def subscription_history(
 ) -> dict[str, Any]:
     """Show the rates and the backlog of a subscription over time.
 
-    Of a topic that holds messages itself.
+    The topic must be a partition or not partitioned.
     """
     # Five queries.
     head = found_subscription(topic.full_name, subscription)
     now = Level(backlog_messages=log_of(head.topic_id).total_messages - head.acked_messages)
-    return _answer(queries.history_of_subscription(head.topic_id, head.id, asked.window, now))
+    return _answer(
+        queries.history_of_subscription(head.topic_id, head.id, asked.window, now, created_at=head.created_at)
+    )
 
 
 def _answer(found: queries.History) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Operations that show what is in logs. They need the right to see payloads."""
+"""Operations that show the content of logs. They need the right to see payloads."""

@@ -13,18 +13,17 @@ from broker.environment import Between
 from console.api.access import SEES_PAYLOADS, AuthorizedRequest
 from console.api.answers import FoundMessages, OneMessage
 from console.api.app import read
-from console.api.found import found_topic
+from console.api.found import found_head, found_message
 from console.api.parameters import TopicPath
 from console.api.problems import Problem
-from console.api.topics import TOPIC
-from console.messages.asked import LIMIT, MOST_ROWS, AskedInvalid, Start, read_spot
+from console.api.topics.topics import TOPIC
+from console.messages.asked import LIMIT, MOST_ROWS, AskedInvalid, Start
 from console.messages.browse import browse
 from console.messages.form import asked_of
 from console.messages.json_path import Operator
-from console.messages.message import MessageMissing, body_of, find_message, states_of
+from console.messages.message import body_of, states_of
 from console.messages.peek import peeked, peeked_whole
 from console.messages.states import MessageState
-from console.queries.topic import TopicHead, topic_head
 
 __all__ = ["router"]
 
@@ -57,10 +56,10 @@ class Search(BaseModel):
 def find_messages(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Search]) -> dict[str, Any]:
     """Find messages by position, time, key, property, JSON value and text.
 
-    A search stops after 20,000 opened entries, 64 MiB or about a second; looked_at says why, and next_after goes on.
+    A search stops after 20,000 opened entries, 64 MiB or about a second; looked_at says why, next_after continues it.
     """
     try:
-        page = browse(_head(topic.full_name), asked_of(asked.model_dump()))
+        page = browse(found_head(topic.full_name), asked_of(asked.model_dump()))
     except AskedInvalid as error:
         raise Problem(400, "BadQuery", f"{error.field}: {error}") from error
     looked = page.looked
@@ -98,11 +97,7 @@ def message(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> di
     The position is ledger:entry, or ledger:entry:index in a batch. On a partitioned topic name the partition.
     """
     # About eleven queries.
-    head = _head(topic.full_name)
-    try:
-        found = find_message(head, read_spot(spot))
-    except (MessageMissing, ValueError) as error:
-        raise Problem(404, "MessageNotFound", str(error)) from error
+    head, found = found_message(topic.full_name, spot)
     body = body_of(found, head, shows_all=True)
     opened, metadata = found.opened, found.metadata
     row = peeked_whole(opened) if found.message is None else peeked(opened.stored, found.message)
@@ -128,14 +123,6 @@ def message(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> di
         "older": None if found.older is None else str(found.older),
         "newer": None if found.newer is None else str(found.newer),
     }
-
-
-def _head(name: str) -> TopicHead:
-    head = topic_head(name)
-    if head is None:
-        found_topic(name)  # says what is wrong with the name
-        raise Problem(404, "TopicNotFound", f"{name} was just deleted")
-    return head
 
 
 def _state(subscription: str, state: MessageState) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is in a log and in a backlog, read without consuming anything; the connection cannot write."""
+"""Read a log or a backlog without consuming anything; the connection cannot write."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from console.api.app import read
 from console.api.found import found_subscription, found_topic
 from console.api.parameters import TopicPath
 from console.api.problems import Problem
-from console.api.topics import TOPIC
+from console.api.topics.topics import TOPIC
 from console.messages.analysis import ANALYSED_ENTRIES, ANALYSED_S, BacklogAnalysis, analyse
 from console.messages.examine import examine
 from console.messages.peek import PeekedMessage, next_messages
@@ -53,7 +53,7 @@ def peek(
 ) -> dict[str, Any]:
     """Show the next unacknowledged messages.
 
-    Of a topic that holds messages itself.
+    The topic must be a partition or not partitioned.
     """
     return {"messages": next_messages(found_subscription(topic.full_name, subscription), asked.limit)}
 
@@ -70,7 +70,7 @@ def examined(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Pl
         raise Problem(
             404,
             "MessageNotFound",
-            f"{head.name} is partitioned, and each partition has messages of its own: name"
+            f"{head.name} is partitioned, and each partition has its own messages: name"
             f" {head.name}-partition-0, or another one",
         )
     if found is None:

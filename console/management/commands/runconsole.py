@@ -10,6 +10,7 @@ from django.core.asgi import get_asgi_application
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.module_loading import import_string
 
+from broker import service_manager
 from broker.conf import broker_settings
 from broker.http_server import LimitedServer
 
@@ -41,6 +42,7 @@ class Command(BaseCommand):
             raise CommandError(
                 f"cannot listen on {bind}:{port} ({reason}): set VELA_CONSOLE_PORT or VELA_BIND"
             ) from None
+        service_manager.tell(service_manager.READY)
         server.run()
         gc.freeze()  # the last garbage collection skips all objects: exit takes 0.02 s of CPU instead of 0.3 s
 

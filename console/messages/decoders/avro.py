@@ -15,7 +15,7 @@ _Names = Mapping[str, object]  # the named types of a schema
 
 
 def decode_avro(data: bytes, definition: bytes) -> Any:
-    """Decode one record without a header. Raises CannotDecode."""
+    """Decode one record without a header. Raises CannotDecode if the bytes are not such a record."""
     try:
         import fastavro
 
@@ -28,7 +28,7 @@ def decode_avro(data: bytes, definition: bytes) -> Any:
         names: dict[str, Any] = {}
         schema = fastavro.parse_schema(json.loads(bytes(definition)), names)
         if any(_repeats_nothing(each, names) for each in (schema, *names.values())):
-            # The payload may then stand for any number of values without a byte for them.
+            # A payload may then stand for any number of values without containing a byte for them.
             raise CannotDecode("the schema has an array or a record of values without content")
         value = schemaless_reader(source, schema, None)
     except CannotDecode:
@@ -42,7 +42,7 @@ def decode_avro(data: bytes, definition: bytes) -> Any:
 
 
 def _repeats_nothing(schema: object, names: _Names) -> bool:
-    """Whether an item of an array or a field of a record, in a part of the schema, takes no byte.
+    """Return whether an item of an array or a field of a record, in a part of the schema, takes no byte.
 
     Does not follow names: the caller passes each named type too.
     """
@@ -59,7 +59,7 @@ def _repeats_nothing(schema: object, names: _Names) -> bool:
 
 
 def _is_empty(schema: object, names: _Names) -> bool:
-    """Whether a value takes no byte. A branch of a union always takes one."""
+    """Return whether a value takes no byte. A branch of a union always takes one."""
     if isinstance(schema, str):
         schema = names.get(schema, schema)
     if not isinstance(schema, dict):

@@ -33,7 +33,7 @@ _LZMA_MEMORY_BYTES: Final = 64 * 1024 * 1024
 
 
 def compression_of(data: bytes) -> str:
-    """Return the compression whose mark the data begins with, or an empty text."""
+    """Return the compression with whose mark the data begins, or an empty text."""
     return next((name for magic, name in _MAGIC if data.startswith(magic)), "")
 
 

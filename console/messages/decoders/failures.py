@@ -6,4 +6,4 @@ __all__ = ["CannotDecode"]
 
 
 class CannotDecode(ValueError):
-    """The bytes are not what the decoder reads. The message says why."""
+    """The decoder cannot read the bytes. The message says why."""

@@ -1,4 +1,4 @@
-"""Tries one decoder after the other on a payload, and reports which one succeeded and why the others did not."""
+"""Try one decoder after the other on a payload, and report which one succeeded and why the others failed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """A payload in the form that the first decoder to succeed gave it."""
+    """A payload as the first successful decoder returned it."""
 
     decoder: (
         str  # "gzip, JSON": the compression inside the payload comes first; "" if it is shown as bytes only
@@ -42,7 +42,7 @@ class Decoded:
 
 
 def decode(payload: bytes, *, schema: SchemaAt | None, is_whole: bool, most_bytes: int) -> Decoded:
-    """Decode a payload, or the beginning of one (`is_whole` False), of which text and bytes are all that can be read.
+    """Decode a payload, or only its beginning (`is_whole` False), which can be read as text and bytes only.
 
     A payload that unpacks to more than `most_bytes` stays packed.
     """
@@ -78,7 +78,7 @@ def decode(payload: bytes, *, schema: SchemaAt | None, is_whole: bool, most_byte
 
 
 def _values(data: bytes, schema: SchemaAt | None, *, is_whole: bool) -> Iterator[tuple[str, Any, str]]:
-    """Yield each decoder's name with the value that it found, or with the reason why it found none."""
+    """Yield each decoder's name with the decoded value, or with the reason why the decoder failed."""
     decoders: list[tuple[str, Any]] = []
     if schema is not None and schema.is_avro:
         decoders.append((schema.words, lambda: decode_avro(data, schema.data)))
@@ -120,11 +120,11 @@ def _message_pack(data: bytes) -> Any:
 
 
 def _text(data: bytes, *, is_whole: bool = True) -> tuple[str, str]:
-    """Return the text, and the reason if it is none."""
+    """Return the text, or why the bytes are not text."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        # A cut may have gone through the last character.
+        # The cut may have split the last character.
         if is_whole or error.start < len(data) - 3:
             return "", f"it is not UTF-8 at byte {error.start}"
         text = data[: error.start].decode()

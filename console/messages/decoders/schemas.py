@@ -17,7 +17,7 @@ _NAMES: Final = (
     "date", "time", "timestamp", "key and value", "instant", "local date", "local time", "local date and time",
     "Protobuf",
 )  # fmt: skip
-# Those whose values have a fixed size, big-endian. Dates and times are milliseconds.
+# Schemas whose values have a fixed size, big-endian. Dates and times are milliseconds.
 _FORMATS: Final = {"boolean": ">?", "int8": ">b", "int16": ">h", "int32": ">i", "int64": ">q", "float": ">f",
                    "double": ">d", "date": ">q", "time": ">q", "timestamp": ">q"}  # fmt: skip
 
@@ -33,7 +33,7 @@ class SchemaAt:
 
     @property
     def kind(self) -> str:
-        """Return the type in a word."""
+        """Return the type as a word."""
         return _NAMES[self.type] if 0 <= self.type < len(_NAMES) else f"type {self.type}"
 
     @property

@@ -25,7 +25,7 @@ class TreeNode:
 
     @property
     def left_out(self) -> int:
-        """How many parts are not shown."""
+        """The number of parts that are not shown."""
         return self.size - len(self.inner)
 
 
@@ -38,7 +38,7 @@ class Tree:
 
 
 def tree_of(value: object, most_nodes: int) -> Tree:
-    """Return the tree of a value that JSON, Avro or MessagePack contained."""
+    """Return the tree of a value decoded from JSON, Avro or MessagePack."""
     top = _leaf("", value)
     waiting = [(top, value, 0)]
     left, is_cut = most_nodes, False

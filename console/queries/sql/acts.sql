@@ -1,24 +1,52 @@
--- The log of acts. Relies on the primary key, vela_act_subscription and the index of undo_of_id.
+-- The log of acts. Relies on the primary key, vela_act_subscription, vela_act_part, the index of undo_of_id and, for those
+-- who may see some namespaces only, on vela_act_namespace and vela_act_tenant.
 
 -- name: of_subscription
 SELECT a.id, a.kind, a.state, a.topic_name, a.subscription_name, a.parameters, a.plan, a.result, a.error, a.who,
        a.origin, a.reason, a.undo_of_id, a.undo_until, a.created_at, a.finished_at,
-       a.state = 'applied' AND a.undo_until > now()
-       AND a.id = (SELECT z.id FROM vela_act z WHERE z.subscription_id = a.subscription_id AND z.state = 'applied'
-                   AND z.cursor_before IS NOT NULL ORDER BY z.finished_at DESC, z.id DESC LIMIT 1) AS undoable,
+       coalesce(a.state = 'applied' AND a.undo_until > now(), false) AND NOT EXISTS (
+           SELECT FROM vela_act m WHERE (m.id = a.id OR m.part_of_id = a.id) AND m.cursor_before IS NOT NULL
+           AND m.id IS DISTINCT FROM (SELECT z.id FROM vela_act z WHERE z.subscription_id = m.subscription_id
+                                      AND z.state = 'applied' AND z.cursor_before IS NOT NULL
+                                      ORDER BY z.finished_at DESC, z.id DESC LIMIT 1)) AS undoable,
        (SELECT max(u.id) FROM vela_act u WHERE u.undo_of_id = a.id AND u.state = 'applied') AS undone_by_id
 FROM vela_act a WHERE a.subscription_id = %(subscription_id)s ORDER BY a.id DESC LIMIT %(limit)s
 
--- name: log
+-- name: of_partitioned
+-- Acts on several partitions, each as one row, and acts on one partition only.
 SELECT a.id, a.kind, a.state, a.topic_name, a.subscription_name, a.parameters, a.plan, a.result, a.error, a.who,
        a.origin, a.reason, a.undo_of_id, a.undo_until, a.created_at, a.finished_at,
-       coalesce(a.state = 'applied' AND a.undo_until > now()
-       AND a.id = (SELECT z.id FROM vela_act z WHERE z.subscription_id = a.subscription_id AND z.state = 'applied'
-                   AND z.cursor_before IS NOT NULL ORDER BY z.finished_at DESC, z.id DESC LIMIT 1), false) AS undoable,
+       coalesce(a.state = 'applied' AND a.undo_until > now(), false) AND NOT EXISTS (
+           SELECT FROM vela_act m WHERE (m.id = a.id OR m.part_of_id = a.id) AND m.cursor_before IS NOT NULL
+           AND m.id IS DISTINCT FROM (SELECT z.id FROM vela_act z WHERE z.subscription_id = m.subscription_id
+                                      AND z.state = 'applied' AND z.cursor_before IS NOT NULL
+                                      ORDER BY z.finished_at DESC, z.id DESC LIMIT 1)) AS undoable,
        (SELECT max(u.id) FROM vela_act u WHERE u.undo_of_id = a.id AND u.state = 'applied') AS undone_by_id
 FROM vela_act a
-WHERE (%(before)s::bigint IS NULL OR a.id < %(before)s)
+WHERE a.id IN (
+    SELECT w.id FROM vela_act w
+    WHERE w.topic_id = %(topic_id)s AND w.subscription_name = %(subscription)s AND w.part_of_id IS NULL
+    UNION ALL
+    SELECT o.id FROM unnest(%(subscription_ids)s::bigint[]) s(id) CROSS JOIN LATERAL (
+        SELECT n.id FROM vela_act n WHERE n.subscription_id = s.id AND n.part_of_id IS NULL
+        ORDER BY n.id DESC LIMIT %(limit)s) o)
+ORDER BY a.id DESC LIMIT %(limit)s
+
+-- name: log
+-- An act on several partitions is one row here. Its parts are in the logs of their subscriptions.
+SELECT a.id, a.kind, a.state, a.topic_name, a.subscription_name, a.parameters, a.plan, a.result, a.error, a.who,
+       a.origin, a.reason, a.undo_of_id, a.undo_until, a.created_at, a.finished_at,
+       coalesce(a.state = 'applied' AND a.undo_until > now(), false) AND NOT EXISTS (
+           SELECT FROM vela_act m WHERE (m.id = a.id OR m.part_of_id = a.id) AND m.cursor_before IS NOT NULL
+           AND m.id IS DISTINCT FROM (SELECT z.id FROM vela_act z WHERE z.subscription_id = m.subscription_id
+                                      AND z.state = 'applied' AND z.cursor_before IS NOT NULL
+                                      ORDER BY z.finished_at DESC, z.id DESC LIMIT 1)) AS undoable,
+       (SELECT max(u.id) FROM vela_act u WHERE u.undo_of_id = a.id AND u.state = 'applied') AS undone_by_id
+FROM vela_act a
+WHERE a.part_of_id IS NULL AND (%(before)s::bigint IS NULL OR a.id < %(before)s)
   AND (%(kind)s = '' OR a.kind = %(kind)s) AND (%(state)s = '' OR a.state = %(state)s)
   AND (%(pattern)s = '' OR a.topic_name ILIKE %(pattern)s OR a.subscription_name ILIKE %(pattern)s
        OR a.who ILIKE %(pattern)s)
+  AND (%(namespaces)s::text[] IS NULL OR a.namespace = ANY(%(namespaces)s)
+       OR split_part(a.namespace, '/', 1) = ANY(%(tenants)s::text[]))
 ORDER BY a.id DESC LIMIT %(limit)s

@@ -48,11 +48,12 @@ CROSS JOIN generate_series(%(from_ms)s::bigint, %(to_ms)s::bigint - 1, 60000) AS
 
 -- name: acts
 -- Applied acts in a window, newest first, without commits, which clients make. 0 = all topics, or all subscriptions of the
--- topic. Acts on a topic itself concern each of its subscriptions. It looks at the newest ones only.
+-- topic. Acts on a topic itself concern each of its subscriptions. It looks at the newest ones only. An act on several
+-- partitions counts once, but the history of one partition has its part.
 SELECT id, kind, parameters, undo_of_id, topic_name, subscription_name, who, finished_at
 FROM (
     SELECT * FROM vela_act a
-    WHERE a.state = 'applied' AND a.kind <> 'commit'
+    WHERE a.state = 'applied' AND a.kind <> 'commit' AND (a.part_of_id IS NULL OR a.topic_id = %(topic_id)s)
       AND (%(topic_id)s = 0 OR a.topic_id IN (SELECT id FROM vela_topic WHERE id = %(topic_id)s OR parent_id = %(topic_id)s))
       AND (%(subscription_id)s = 0 OR a.subscription_id = %(subscription_id)s OR a.subscription_id IS NULL)
     ORDER BY a.id DESC LIMIT 200

@@ -83,14 +83,18 @@ WHERE (t.id = %(topic_id)s OR t.parent_id = %(topic_id)s) AND s.name = ANY(%(nam
 LIMIT %(limit)s
 
 -- name: totals
--- A backlog is the published messages less the acked ones, both as the broker last reported them.
-SELECT (SELECT count(*) FROM vela_topic WHERE parent_id IS NULL) AS topics,
-       (SELECT count(*) FROM vela_producer_session) AS producers, t.message_rate_in, t.byte_rate_in, t.stored_bytes,
+-- A backlog is the published messages less the acked ones, both as the broker last reported them. `namespace_ids` is NULL
+-- for a user who sees every namespace: then the planner drops the joins that only it needs.
+SELECT (SELECT count(*) FROM vela_topic t WHERE t.parent_id IS NULL
+        AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))) AS topics,
+       (SELECT count(*) FROM vela_producer_session p LEFT JOIN vela_topic t ON t.id = p.topic_id
+        WHERE %(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s)) AS producers, t.message_rate_in, t.byte_rate_in, t.stored_bytes,
        c.consumers, s.backlog_messages, c.unacked_messages, s.message_rate_out, s.message_rate_acked
 FROM (
     SELECT coalesce(sum(message_rate_in), 0) AS message_rate_in, coalesce(sum(byte_rate_in), 0) AS byte_rate_in,
            coalesce(sum(stored_bytes), 0)::bigint AS stored_bytes
-    FROM vela_topic_summary
+    FROM vela_topic_summary s LEFT JOIN vela_topic t ON t.id = s.topic_id
+    WHERE %(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s)
 ) t
 CROSS JOIN (
     SELECT coalesce(sum(greatest(n.messages_in - u.acked_messages, 0)), 0)::bigint AS backlog_messages,
@@ -98,9 +102,12 @@ CROSS JOIN (
            coalesce(sum(u.message_rate_acked), 0) AS message_rate_acked
     FROM vela_subscription_summary u
     JOIN vela_subscription s ON s.id = u.subscription_id
-    JOIN vela_topic_summary n ON n.topic_id = s.topic_id
+    JOIN vela_topic_summary n ON n.topic_id = s.topic_id LEFT JOIN vela_topic t ON t.id = s.topic_id
+    WHERE %(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s)
 ) s
 CROSS JOIN (
     SELECT count(*) AS consumers, coalesce(sum(unacked_messages), 0)::bigint AS unacked_messages
-    FROM vela_consumer_session WHERE subscription_id IS NOT NULL
+    FROM vela_consumer_session c LEFT JOIN vela_topic t ON t.id = c.topic_id
+    WHERE c.subscription_id IS NOT NULL
+      AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))
 ) c

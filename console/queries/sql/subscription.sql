@@ -20,21 +20,23 @@ LEFT JOIN LATERAL (
 ) p ON true
 WHERE t.name = %(topic)s AND s.name = %(subscription)s
 
+-- name: partitioned_head
+SELECT t.name AS topic_name, s.name, array_agg(p.partition ORDER BY p.partition) AS partitions
+FROM vela_topic t JOIN vela_topic p ON p.parent_id = t.id JOIN vela_subscription s ON s.topic_id = p.id
+WHERE t.name = %(topic)s AND t.partitions > 0 AND s.name = %(subscription)s
+GROUP BY t.name, s.name
+
 -- name: chunks
 -- Acks beyond mark-delete. The limit bounds the cost of a page, and the page says if there are more.
 SELECT ledger_id, chunk, bits, ack_sets
 FROM vela_cursor_chunk WHERE cursor_id = %(subscription_id)s ORDER BY ledger_id, chunk LIMIT %(limit)s
 
--- name: consumers
-SELECT key, name, subscription_type, address, client_version, face, priority, connected_ms, permits, unacked_messages,
-       blocked, writable, messages_out, bytes_out, messages_acked, messages_redelivered, last_flow_ms, last_delivery_ms,
-       last_ack_ms, updated_ms, properties
-FROM vela_consumer_session WHERE subscription_id = %(subscription_id)s ORDER BY priority, name, key LIMIT %(limit)s
-
 -- name: pending
 SELECT delivery_id, consumer_key, consumer_name, ledger_id, first_entry, last_entry, messages, delivered_ms,
        redelivery_count, deadline_ms
-FROM vela_pending_ack WHERE subscription_id = %(subscription_id)s ORDER BY ledger_id, first_entry LIMIT %(limit)s
+FROM vela_pending_ack
+WHERE subscription_id = %(subscription_id)s AND (%(consumer_key)s = 0 OR consumer_key = %(consumer_key)s)
+ORDER BY ledger_id, first_entry LIMIT %(limit)s
 
 -- name: cursors
 -- Of all subscriptions of some topics, or of the ones with one name.

@@ -50,15 +50,32 @@ LEFT JOIN LATERAL (
 WHERE t.id = %(topic_id)s OR t.parent_id = %(topic_id)s
 ORDER BY s.name, t.partition LIMIT %(limit)s
 
--- name: producers
-SELECT p.key, p.name, t.partition, p.address, p.client_version, p.face, p.connected_ms, p.messages_in, p.bytes_in,
-       p.last_sequence_id, p.last_send_ms, p.updated_ms, p.properties
-FROM vela_producer_session p JOIN vela_topic t ON t.id = p.topic_id
+-- name: subscription_names
+SELECT name FROM vela_subscription
+WHERE topic_id = %(topic_id)s AND name > %(after)s AND (%(pattern)s = '' OR name ILIKE %(pattern)s)
+ORDER BY name LIMIT %(limit)s
+
+-- name: compactions
+-- Of the topic, or of each of its partitions. `topics`, `messages` and `bytes` say where their logs end, read earlier.
+SELECT t.name AS topic, t.partition, coalesce(c.state, 'NOT_RUN') AS state, coalesce(c.last_error, '') AS last_error,
+       CASE WHEN c.generation > 0 THEN c.horizon_ledger || ':' || c.horizon_entry END AS horizon,
+       c.kept_messages, c.kept_bytes, c.removed_messages, c.duration_ms, c.started_at, c.succeeded_at, c.failed_at,
+       CASE WHEN c.topic_id IS NOT NULL THEN greatest(e.messages - c.horizon_messages, 0) END AS backlog_messages,
+       CASE WHEN c.topic_id IS NOT NULL THEN greatest(e.bytes - c.horizon_bytes, 0) END AS backlog_bytes
+FROM vela_topic t
+JOIN unnest(%(topics)s::bigint[], %(messages)s::bigint[], %(bytes)s::bigint[]) AS e(topic_id, messages, bytes)
+    ON e.topic_id = t.id
+LEFT JOIN vela_compaction c ON c.topic_id = t.id
 WHERE t.id = %(topic_id)s OR t.parent_id = %(topic_id)s
-ORDER BY p.name, t.partition, p.key LIMIT %(limit)s
+ORDER BY t.partition
 
 -- name: schema
 -- One version, or the newest.
 SELECT version, type, name, data FROM vela_schema
 WHERE topic_name = %(topic)s AND (%(version)s::bigint IS NULL OR version = %(version)s::bigint)
 ORDER BY version DESC LIMIT 1
+
+-- name: parked
+SELECT t.partition, t.name AS topic_name, p.pulls, p.oldest, p.updated_ms
+FROM vela_topic t JOIN vela_parked_pulls p ON p.topic_id = t.id
+WHERE t.id = %(topic_id)s OR t.parent_id = %(topic_id)s ORDER BY t.partition LIMIT 100

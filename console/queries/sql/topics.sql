@@ -1,11 +1,13 @@
 -- The list of topics: first the page's ids in the chosen order (keyset), then the numbers of these rows only, so that
 -- topics on other pages cost nothing. A partitioned topic is one row with the sums of its partitions.
--- Relies on vela_topic(name), vela_topic(parent_id) and the primary key of vela_topic_summary.
+-- `namespace_ids` is NULL for a user who sees every namespace, and the condition then goes before the query is planned.
+-- Relies on vela_topic(name), vela_topic(parent_id), vela_topic(namespace_id) and the primary key of vela_topic_summary.
 
 -- name: by_name
 SELECT t.id, 0::float8 AS value, t.name
 FROM vela_topic t
 WHERE t.parent_id IS NULL AND t.name > %(after_name)s
+  AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))
   AND (%(pattern)s = '' OR t.name ILIKE %(pattern)s) AND (%(prefix)s = '' OR starts_with(t.name, %(prefix)s))
   AND (NOT %(only_backlog)s OR t.id IN (
       SELECT coalesce(l.parent_id, l.id) FROM vela_topic_summary s JOIN vela_topic l ON l.id = s.topic_id
@@ -28,6 +30,7 @@ WITH judged AS MATERIALIZED (
     WHERE (s.state, s.state_since_ms, s.topic_id) > (%(after_state)s::smallint, %(after_since_ms)s::bigint, coalesce(
               (SELECT id FROM vela_topic WHERE name = %(after_name)s), 0))
       AND (%(state)s = 0 OR s.state = %(state)s)
+      AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))
       AND (NOT %(only_backlog)s OR s.max_backlog_messages > 0 OR EXISTS (
           SELECT FROM vela_topic p JOIN vela_topic_summary q ON q.topic_id = p.id
           WHERE p.parent_id = l.parent_id AND q.max_backlog_messages > 0))
@@ -43,6 +46,7 @@ WITH judged AS MATERIALIZED (
     FROM vela_topic t
     WHERE t.parent_id IS NULL AND (SELECT count(*) FROM judged) < %(limit)s AND %(state)s = 0 AND NOT %(only_backlog)s
       AND (%(after_state)s < 2047 OR t.name > %(after_name)s)
+      AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))
       AND (%(pattern)s = '' OR t.name ILIKE %(pattern)s) AND (%(prefix)s = '' OR starts_with(t.name, %(prefix)s))
       AND NOT EXISTS (
           SELECT FROM vela_topic l JOIN vela_topic_summary s ON s.topic_id = l.id
@@ -60,11 +64,14 @@ WITH logical AS (
     SELECT t.id, t.name, coalesce(s.max_backlog_messages, -1)::float8 AS value, s.max_backlog_messages > 0 AS behind
     FROM vela_topic t LEFT JOIN vela_topic_summary s ON s.topic_id = t.id
     WHERE t.parent_id IS NULL AND t.partitions = 0
+      AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))
     UNION ALL
     SELECT t.id, t.name, coalesce(sum(s.max_backlog_messages), -1)::float8, max(s.max_backlog_messages) > 0
     FROM vela_topic t
     LEFT JOIN vela_topic l ON l.parent_id = t.id LEFT JOIN vela_topic_summary s ON s.topic_id = l.id
-    WHERE t.partitions > 0 GROUP BY t.id
+    WHERE t.partitions > 0
+      AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))
+    GROUP BY t.id
 )
 SELECT id, value, name FROM logical
 WHERE (behind OR NOT %(only_backlog)s)
@@ -82,11 +89,14 @@ WITH logical AS (
     SELECT t.id, t.name, coalesce(s.message_rate_in, -1)::float8 AS value, s.max_backlog_messages > 0 AS behind
     FROM vela_topic t LEFT JOIN vela_topic_summary s ON s.topic_id = t.id
     WHERE t.parent_id IS NULL AND t.partitions = 0
+      AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))
     UNION ALL
     SELECT t.id, t.name, coalesce(sum(s.message_rate_in), -1)::float8, max(s.max_backlog_messages) > 0
     FROM vela_topic t
     LEFT JOIN vela_topic l ON l.parent_id = t.id LEFT JOIN vela_topic_summary s ON s.topic_id = l.id
-    WHERE t.partitions > 0 GROUP BY t.id
+    WHERE t.partitions > 0
+      AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))
+    GROUP BY t.id
 )
 SELECT id, value, name FROM logical
 WHERE (behind OR NOT %(only_backlog)s)
@@ -104,11 +114,14 @@ WITH logical AS (
     SELECT t.id, t.name, coalesce(s.last_append_ms, -1)::float8 AS value, s.max_backlog_messages > 0 AS behind
     FROM vela_topic t LEFT JOIN vela_topic_summary s ON s.topic_id = t.id
     WHERE t.parent_id IS NULL AND t.partitions = 0
+      AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))
     UNION ALL
     SELECT t.id, t.name, coalesce(max(s.last_append_ms), -1)::float8, max(s.max_backlog_messages) > 0
     FROM vela_topic t
     LEFT JOIN vela_topic l ON l.parent_id = t.id LEFT JOIN vela_topic_summary s ON s.topic_id = l.id
-    WHERE t.partitions > 0 GROUP BY t.id
+    WHERE t.partitions > 0
+      AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))
+    GROUP BY t.id
 )
 SELECT id, value, name FROM logical
 WHERE (behind OR NOT %(only_backlog)s)
@@ -153,5 +166,12 @@ LEFT JOIN LATERAL (
 WHERE t.id = ANY(%(ids)s)
 
 -- name: namespaces
-SELECT t.name || '/' || n.name AS name FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id
-ORDER BY 1 LIMIT 200
+-- The first 200, and the one that is chosen.
+(SELECT t.name || '/' || n.name AS name FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id
+ WHERE %(namespace_ids)s::bigint[] IS NULL OR n.id = ANY(%(namespace_ids)s)
+ ORDER BY 1 LIMIT 200)
+UNION
+SELECT t.name || '/' || n.name FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id
+WHERE t.name = split_part(%(chosen)s, '/', 1) AND n.name = split_part(%(chosen)s, '/', 2)
+  AND (%(namespace_ids)s::bigint[] IS NULL OR n.id = ANY(%(namespace_ids)s))
+ORDER BY 1

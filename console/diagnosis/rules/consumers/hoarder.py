@@ -11,8 +11,8 @@ from console.words.numerals import count
 __all__ = ["RULE"]
 
 WINDOW_S: Final = 5.0  # in which the others got nothing
-_LEAST_MESSAGES: Final = 10
-_LEAST_SHARE: Final = 0.8
+LEAST_MESSAGES: Final = 10
+LEAST_SHARE: Final = 0.8
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -21,7 +21,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         return None
     hoarder = max(consumers, key=lambda each: each.unacked_messages)
     in_flight = sum(each.unacked_messages for each in consumers)
-    if in_flight < _LEAST_MESSAGES or hoarder.unacked_messages < _LEAST_SHARE * in_flight:
+    if in_flight < LEAST_MESSAGES or hoarder.unacked_messages < LEAST_SHARE * in_flight:
         return None
     idle = [
         each
@@ -48,8 +48,9 @@ def find(snapshot: Snapshot) -> Finding | None:
             Cure(
                 text=f"Disconnect {hoarder.name}: its messages go to the others",
                 act="disconnect",
-                parameters={"consumer": hoarder.name},
+                parameters=snapshot.which(hoarder),
             ),
+            Cure(text="Compare the consumers", block="consumers"),
             Cure(text="Give its client a smaller receiver queue, so that it takes fewer messages ahead."),
         ),
     )

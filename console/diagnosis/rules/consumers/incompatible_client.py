@@ -1,4 +1,4 @@
-"""The client is too old for what is in the topic: the broker ended its connection at the first such message."""
+"""The client is too old for a message in the topic: the broker ended its connection at that message."""
 
 from __future__ import annotations
 

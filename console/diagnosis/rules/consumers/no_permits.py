@@ -50,7 +50,7 @@ def find(snapshot: Snapshot) -> Finding | None:
                 text="Find what the application waits for: a thread dump shows whether receive() is called."
             ),
             Cure(text="Look at the consumers", block="consumers"),
-            Cure(text=f"Disconnect {latest.name}", act="disconnect", parameters={"consumer": latest.name}),
+            Cure(text=f"Disconnect {latest.name}", act="disconnect", parameters=snapshot.which(latest)),
         ),
     )
 

@@ -34,7 +34,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         ),
         cures=(
             Cure(text="Look for a slow network, or a client process that hangs or is suspended."),
-            Cure(text=f"Disconnect {first.name}", act="disconnect", parameters={"consumer": first.name}),
+            Cure(text=f"Disconnect {first.name}", act="disconnect", parameters=snapshot.which(first)),
         ),
     )
 

@@ -39,7 +39,7 @@ def find(snapshot: Snapshot) -> Finding | None:
             Cure(
                 text=f"Disconnect {active.name}: another consumer becomes active",
                 act="disconnect",
-                parameters={"consumer": active.name},
+                parameters=snapshot.which(active),
             ),
         ),
     )

@@ -42,7 +42,7 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def _grows(snapshot: Snapshot, rate_in: float, rate_acked: float) -> bool:
-    """Whether the backlog grows by its rates, as long as the broker has not judged."""
+    """Return whether the backlog grows by its rates, as long as the broker has not judged."""
     return (
         snapshot.subscription.state in ("watching", "unknown")
         and rate_acked >= STILL_PER_S

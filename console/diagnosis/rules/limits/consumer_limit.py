@@ -36,9 +36,9 @@ def find(snapshot: Snapshot) -> Finding | None:
         cures=(
             Cure(text="Look at what is in flight", block="pending"),
             Cure(
-                text=f"Redeliver what {worst.name} has",
+                text=f"Redeliver the messages that {worst.name} has",
                 act="redeliver",
-                parameters={"consumer": worst.name},
+                parameters=snapshot.which(worst),
             ),
             Cure(text="Make the consumer ack. The limit is the policy `max_unacked_per_consumer`."),
         ),

@@ -31,7 +31,11 @@ def find(snapshot: Snapshot) -> Finding | None:
         ),
         cures=(
             Cure(text="Look at what is in flight", block="pending"),
-            Cure(text=f"Redeliver what {most.name} has", act="redeliver", parameters={"consumer": most.name}),
+            Cure(
+                text=f"Redeliver the messages that {most.name} has",
+                act="redeliver",
+                parameters=snapshot.which(most),
+            ),
             Cure(text="Make the consumers ack. The limit is the policy `max_unacked_per_subscription`."),
         ),
     )

@@ -31,8 +31,8 @@ def find(snapshot: Snapshot) -> Finding | None:
         fact("acked behind it", behind, Unit.ENTRIES),
     ]
     cures = [
-        Cure(text="Look at it", block="next"),
-        Cure(text="Skip only this one", act="skip_one", parameters={"id": first.position}),
+        Cure(text="Look at the oldest one", block="next"),
+        Cure(text="Skip only the oldest one", act="skip_one", parameters={"id": first.position}),
     ]
     if first.consumer_name:
         evidence += [
@@ -42,7 +42,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         cures.insert(
             1,
             Cure(
-                text=f"Redeliver what {first.consumer_name} has",
+                text=f"Redeliver the messages that {first.consumer_name} has",
                 act="redeliver",
                 parameters={"consumer": first.consumer_name},
             ),

@@ -49,7 +49,7 @@ def find(snapshot: Snapshot) -> Finding | None:
             Cure(
                 text=f"Disconnect {consumer.name}: the key goes to another consumer",
                 act="disconnect",
-                parameters={"consumer": consumer.name},
+                parameters=snapshot.which(consumer),
             ),
         ),
     )

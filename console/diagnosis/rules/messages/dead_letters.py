@@ -20,10 +20,10 @@ def find(snapshot: Snapshot) -> Finding | None:
         sentence = (
             "Messages go to the dead-letter topic, which has no subscription: retention removes them unread."
         )
-        cure = Cure(text="Create a subscription on it: `vela subscriptions create`, from earliest.")
+        cure = Cure(text="Create a subscription on it, from the earliest message", letters=letters.topic)
     elif not letters.consumers and letters.backlog_messages:
         sentence = "Messages wait in the dead-letter topic, and nobody reads it."
-        cure = Cure(text="Read them, then redrive what can be processed now: `vela redrive`.")
+        cure = Cure(text="Read them, then redrive or discard them", letters=letters.topic)
     else:
         return None
     return Finding(
@@ -35,7 +35,7 @@ def find(snapshot: Snapshot) -> Finding | None:
             fact("messages so far", letters.messages, Unit.MESSAGES),
             fact("waiting in it", letters.backlog_messages, Unit.MESSAGES),
         ),
-        cures=(Cure(text="Look at the dead-letter topic", topic=letters.topic), cure),
+        cures=(cure,),
     )
 
 

@@ -39,9 +39,9 @@ def find(snapshot: Snapshot) -> Finding | None:
         ),
         cures=(
             Cure(
-                text=f"Redeliver what {consumer.name} has",
+                text=f"Redeliver the messages that {consumer.name} has",
                 act="redeliver",
-                parameters={"consumer": consumer.name},
+                parameters=snapshot.which(consumer),
             ),
             Cure(text="Check whether the application acks every message. Set an ack timeout in its client."),
         ),

@@ -36,6 +36,11 @@ def find(snapshot: Snapshot) -> Finding | None:
         evidence=tuple(evidence),
         cures=(
             Cure(text=f"Look at the {what}", block="next"),
+            Cure(
+                text=f"Send only this {what} to the dead letters",
+                act="send_to_dead_letters",
+                parameters={"id": first.position},
+            ),
             Cure(text=f"Skip only this {what}", act="skip_one", parameters={"id": first.position}),
             Cure(
                 text="Fix the consumer, or give its client a dead-letter policy, so that such messages leave."

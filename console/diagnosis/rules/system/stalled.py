@@ -40,7 +40,7 @@ def find(snapshot: Snapshot) -> Finding | None:
             Cure(
                 text=f"Disconnect {available[0].name}",
                 act="disconnect",
-                parameters={"consumer": available[0].name},
+                parameters=snapshot.which(available[0]),
             ),
             Cure(
                 text="Unload the topic (`vela topics unload`); clients reconnect. Keep the broker's log for a report."
@@ -50,7 +50,7 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def _is_held_back(snapshot: Snapshot) -> bool:
-    """Whether something else keeps the broker from sending, so that it is not to blame."""
+    """Return whether something else keeps the broker from sending, so that it is not to blame."""
     subscription, database = snapshot.subscription, snapshot.database
     return (
         subscription.pause is not None

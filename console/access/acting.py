@@ -1,0 +1,53 @@
+"""Plan acts for a user. First check the user's rights on every topic and namespace that the act names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import HttpRequest
+
+from broker.acts import requests as acts
+from broker.acts.requests import ActView
+from console.access.guards import check_may_act
+from console.access.rights import Rights
+from console.origin import origin_of
+from console.queries import pipeline
+
+__all__ = ["named_by", "plan"]
+
+
+def named_by(
+    kind: str, topic: str, parameters: Mapping[str, object], planned: Mapping[str, Any] | None = None
+) -> tuple[str, ...]:
+    """Return every topic or namespace that an act changes or publishes to. One query to continue a run, else none.
+
+    `planned` is the act's plan: for some acts the broker chooses where to publish.
+    """
+    if kind == "continue_job":
+        run = pipeline.run(number) if isinstance(number := parameters.get("run"), int) else None
+        parameters = {} if run is None else {"job": run.job, "options": run.given}
+        return (topic, *acts.other_topics("run_job", parameters))
+    return (topic, *acts.other_topics(kind, parameters, planned or {}))
+
+
+def plan(
+    request: HttpRequest,
+    rights: Rights,
+    kind: str,
+    *,
+    topic: str,
+    subscription: str = "",
+    parameters: Mapping[str, object],
+) -> ActView:
+    """Plan an act that a page asks for. Raises PermissionDenied without the right, ActRefused if the broker refuses."""
+    for name in named_by(kind, topic, parameters):
+        check_may_act(rights, name, kind)
+    return acts.plan(
+        kind,
+        topic=topic,
+        subscription=subscription,
+        parameters=parameters,
+        who=rights.name,
+        origin=origin_of(request),
+    )

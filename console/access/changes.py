@@ -1,0 +1,67 @@
+"""Rules for every change of users: one at a time, somebody stays admin of everything, and the act log records it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from broker.models import Act
+from console.access.roles import EVERYTHING
+from console.models import Role
+
+__all__ = ["ChangeRefused", "change_of", "log_change"]
+
+_LOCK: Final = 0x56454C41_4752  # two admins cannot take the last role from each other at once
+
+
+class ChangeRefused(Exception):
+    """The change of the user is refused; the text says why."""
+
+
+@contextmanager
+def change_of(name: str) -> Iterator[User]:
+    """Yield a user to change, in a separate transaction, while no other change of users runs.
+
+    Raises ChangeRefused for an unknown user, and if nobody is admin of everything after the change.
+    """
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        user = User.objects.filter(username=name).first()
+        if user is None:
+            raise ChangeRefused(f"there is no user {name!r}")
+        had_admin = _has_admin()
+        yield user
+        if had_admin and not _has_admin():
+            raise ChangeRefused(
+                f"{name} is the last admin of {EVERYTHING}: make somebody else admin first, or nobody could give roles"
+            )
+
+
+def _has_admin() -> bool:
+    of_everything = Q(grant__pattern=EVERYTHING, grant__role=Role.ADMIN)
+    return User.objects.filter(Q(is_superuser=True) | of_everything, is_active=True).exists()
+
+
+def log_change(
+    kind: str, parameters: Mapping[str, Any], *, pattern: str = EVERYTHING, who: str, origin: str
+) -> None:
+    """Write a change into the act log. Only users with a role for this pattern find it there."""
+    now = timezone.now()
+    Act.objects.create(
+        kind=kind,
+        state=Act.State.APPLIED,
+        topic_name=pattern,
+        subscription_name="",
+        parameters=dict(parameters),
+        who=who,
+        origin=origin,
+        requested_at=now,
+        finished_at=now,
+    )

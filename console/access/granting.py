@@ -1,0 +1,59 @@
+"""Give roles to users, and take them away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.contrib.auth.models import User
+
+from broker.login_settings import is_role_pattern
+from console.access.changes import ChangeRefused, change_of, log_change
+from console.access.schedules import delete_lost_schedules
+from console.models import Grant, Role
+
+__all__ = ["set_login_roles", "set_role"]
+
+
+def set_role(name: str, pattern: str, role: Role | None, *, who: str, origin: str) -> None:
+    """Give a user a role for a pattern instead of an earlier one. `role=None` takes the earlier one away.
+
+    Deletes the schedules that the user may no longer make.
+    Raises ChangeRefused if the user is unknown, the pattern is wrong, or nobody would be admin of everything any more.
+    """
+    if not is_role_pattern(pattern):
+        raise ChangeRefused(f"{pattern!r} is not a pattern: write *, tenant/* or tenant/namespace")
+    with change_of(name) as user:
+        if role is not None:
+            Grant.objects.update_or_create(
+                user=user, pattern=pattern, from_login=False, defaults={"role": role}
+            )
+        elif not Grant.objects.filter(user=user, pattern=pattern, from_login=False).delete()[0]:
+            raise ChangeRefused(f"{name} has no role for {pattern}")
+        _log(name, pattern, role, who, origin)
+        delete_lost_schedules(user, who=who, origin=origin)
+
+
+def set_login_roles(user: User, roles: Mapping[str, Role], *, who: str, origin: str) -> None:
+    """Give a user these roles, by pattern, in place of those that the last login gave. Each change is logged.
+
+    Deletes the schedules that the user may no longer make.
+    """
+    of_login = Grant.objects.filter(user=user, from_login=True)
+    had = {each.pattern: Role(each.role) for each in of_login}
+    for pattern in [*had, *(pattern for pattern in roles if pattern not in had)]:
+        role = roles.get(pattern)
+        if role == had.get(pattern):
+            continue
+        if role is None:
+            of_login.filter(pattern=pattern).delete()
+        else:
+            Grant.objects.update_or_create(
+                user=user, pattern=pattern, from_login=True, defaults={"role": role}
+            )
+        _log(user.get_username(), pattern, role, who, origin)
+    delete_lost_schedules(user, who=who, origin=origin)
+
+
+def _log(name: str, pattern: str, role: Role | None, who: str, origin: str) -> None:
+    given = None if role is None else role.word
+    log_change("set_role", {"user": name, "role": given}, pattern=pattern, who=who, origin=origin)

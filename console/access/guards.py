@@ -1,0 +1,146 @@
+"""Checks in front of views: may the user see the topic or namespace that the view is about?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import update_wrapper
+from typing import Concatenate, Final, ParamSpec
+
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponseBase
+
+from console.access.rights import Rights, rights_of
+from console.access.roles import EVERYTHING, namespace_of, role_for
+from console.models import Role
+from console.people.no_role import why_no_role
+
+__all__ = [
+    "READ_ONLY",
+    "SAFE",
+    "admin_everywhere_only",
+    "admin_only",
+    "check_may_act",
+    "logged_in",
+    "operator_only",
+    "place_in",
+    "refusal_of",
+    "viewer",
+]
+
+READ_ONLY: Final = (
+    "This console is read-only. It changes nothing until it is started without VELA_CONSOLE_READ_ONLY."
+)
+SAFE: Final = ("GET", "HEAD", "OPTIONS")
+
+P = ParamSpec("P")
+
+
+def place_in(names: Mapping[str, object]) -> str:
+    """Return the namespace that an address names with these parts, "" if it names none."""
+    topic = names.get("topic")
+    if isinstance(topic, str):
+        return topic
+    if "tenant" in names and "namespace" in names:
+        return f"{names['tenant']}/{names['namespace']}"
+    return ""
+
+
+def check_may_act(rights: Rights, name: str, kind: str) -> None:
+    """Raise PermissionDenied (403) unless the user may do acts of this kind on this topic or namespace."""
+    if rights.is_read_only:
+        raise PermissionDenied(READ_ONLY)
+    if not rights.may_act_on(name, kind):
+        raise PermissionDenied(refusal_of(name, kind))
+
+
+def refusal_of(name: str, kind: str) -> str:
+    """Return the sentence that names the role for an act."""
+    return f"This takes the role {role_for(kind).word} of {namespace_of(name)}."
+
+
+def viewer(
+    view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
+) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
+    """Admit users who may see the topic or namespace in the address. If it names none, admit users with any role.
+
+    The view receives the request, then the user's rights as seen from that topic or namespace. Raises Http404 for one
+    that the user may not see, as for one that does not exist.
+    """
+
+    def authorised(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        if not request.user.is_authenticated:
+            return redirect_to_login(request.get_full_path())
+        place = place_in(kwargs)
+        rights = rights_of(request.user).at(place)
+        if place and rights.here is None:
+            raise Http404(f"There is no {'topic' if '://' in place else 'namespace'} {place}.")
+        if not rights.sees_anything:
+            raise PermissionDenied(why_no_role(request))
+        if rights.is_read_only and request.method not in SAFE:
+            raise PermissionDenied(READ_ONLY)
+        return view(request, rights, *args, **kwargs)
+
+    return update_wrapper(authorised, view)
+
+
+def logged_in(
+    view: Callable[[HttpRequest, Rights], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Let in whoever has logged in, also without a role. A read-only console changes nothing here either."""
+
+    def authorised(request: HttpRequest) -> HttpResponseBase:
+        if not request.user.is_authenticated:
+            return redirect_to_login(request.get_full_path())
+        rights = rights_of(request.user)
+        if rights.is_read_only and request.method not in SAFE:
+            raise PermissionDenied(READ_ONLY)
+        return view(request, rights)
+
+    return update_wrapper(authorised, view)
+
+
+def operator_only(
+    view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
+) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
+    """Admit only users who may act on what the address names. Raises PermissionDenied (403) for a viewer."""
+    return _at_least(Role.OPERATOR, view)
+
+
+def admin_only(
+    view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
+) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
+    """Admit only admins of the namespace in the address, or of any if it names none. Raises PermissionDenied (403)."""
+    return _at_least(Role.ADMIN, view)
+
+
+def _at_least(
+    role: Role, view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase]
+) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
+
+    def checked(
+        request: HttpRequest, rights: Rights, /, *args: P.args, **kwargs: P.kwargs
+    ) -> HttpResponseBase:
+        if rights.is_read_only:
+            raise PermissionDenied(READ_ONLY)
+        if (rights.here or 0) < role:
+            where = f" of {rights.place}" if rights.place else ""
+            raise PermissionDenied(f"This takes the role {role.word}{where}.")
+        return view(request, rights, *args, **kwargs)
+
+    return viewer(update_wrapper(checked, view))
+
+
+def admin_everywhere_only(
+    view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
+) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
+    """Admit only admins of everything. Raises PermissionDenied (403) for everybody else."""
+
+    def checked(
+        request: HttpRequest, rights: Rights, /, *args: P.args, **kwargs: P.kwargs
+    ) -> HttpResponseBase:
+        if not rights.is_admin():
+            raise PermissionDenied(f"This takes the role {Role.ADMIN.word} of {EVERYTHING}.")
+        return view(request, rights, *args, **kwargs)
+
+    return viewer(update_wrapper(checked, view))

@@ -1,0 +1,109 @@
+"""What one user may do. Pages, `/api/v1` and live streams all ask this object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, cast
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+
+from broker.conf import broker_settings
+from console.access.roles import EVERYTHING, covers, namespace_of, role_for
+from console.models import Role
+from console.queries.rights import GrantRow, Scope, grants_of
+
+__all__ = ["Rights", "rights_of"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rights:
+    """The roles of one user, seen from the place that the request is about."""
+
+    name: str  # as the act log writes it
+    grants: tuple[GrantRow, ...]
+    is_superuser: bool = False
+    is_read_only: bool = False  # the console changes nothing, whoever asks
+    place: str = ""  # the tenant/namespace in the request's address, "" = none
+
+    def at(self, name: str) -> Rights:
+        """Return the same rights, seen from the namespace of this topic, or from this namespace."""
+        return replace(self, place=namespace_of(name) or "/" if name else "")
+
+    def role_in(self, name: str) -> Role | None:
+        """Return the highest role in the namespace of this topic, or in this namespace. None = no access."""
+        namespace = namespace_of(name)
+        found = [Role(each.role) for each in self.grants if covers(each.pattern, namespace)]
+        return max(found, default=None)
+
+    @cached_property
+    def here(self) -> Role | None:
+        """The role in `place`; without a place, the highest role anywhere."""
+        if self.place:
+            return self.role_in(self.place)
+        return max((Role(each.role) for each in self.grants), default=None)
+
+    def may_see(self, name: str) -> bool:
+        """Return whether pages and lists may show this topic or namespace."""
+        return self.role_in(name) is not None
+
+    def may_read_payloads(self, name: str) -> bool:
+        """Return whether the user may read bodies, keys and properties of messages there."""
+        return (self.role_in(name) or 0) >= Role.READER
+
+    def may_act_on(self, name: str, kind: str = "") -> bool:
+        """Return whether the user may plan, apply and undo acts there: acts of any kind, or of this one."""
+        return not self.is_read_only and (self.role_in(name) or 0) >= role_for(kind)
+
+    def may_see_act(self, name: str) -> bool:
+        """Return whether the act log may show an act on this topic or namespace; acts on neither are about users."""
+        return self.may_see(name) if "/" in name else self.role_in(EVERYTHING) is not None
+
+    def is_admin(self, name: str = EVERYTHING) -> bool:
+        """Return whether the user is an admin of this topic's namespace, of this namespace, or of everything."""
+        return (self.role_in(name) or 0) >= Role.ADMIN
+
+    @property
+    def sees_anything(self) -> bool:
+        """Whether the user has a role at all."""
+        return bool(self.grants)
+
+    @property
+    def may_act(self) -> bool:
+        """Whether the user may act in `place`; without a place, anywhere."""
+        return not self.is_read_only and (self.here or 0) >= Role.OPERATOR
+
+    @property
+    def may_administer(self) -> bool:
+        """Whether the user may change the namespace `place`; without a place, any namespace."""
+        return not self.is_read_only and (self.here or 0) >= Role.ADMIN
+
+    @property
+    def may_see_payloads(self) -> bool:
+        """Whether the user may read messages in `place`; without a place, anywhere."""
+        return (self.here or 0) >= Role.READER
+
+    @property
+    def role(self) -> str:
+        """The role as one word, for the header and for the keys of cached blocks."""
+        return self.here.word if self.here is not None else "nobody"
+
+    @cached_property
+    def scope(self) -> Scope:
+        """What lists may show."""
+        return Scope.of(self.grants)
+
+
+_OF_A_SUPERUSER: Final = GrantRow(role=Role.ADMIN, pattern=EVERYTHING, namespace_ids=[])
+
+
+def rights_of(user: AbstractBaseUser | AnonymousUser) -> Rights:
+    """Return the rights of a logged-in user. One query; none for a superuser, who is admin of everything."""
+    person = cast("User", user)
+    is_superuser = person.is_superuser
+    return Rights(
+        name=person.get_username(),
+        grants=(_OF_A_SUPERUSER,) if is_superuser else tuple(grants_of(person.pk)),
+        is_superuser=is_superuser,
+        is_read_only=broker_settings().console_read_only,
+    )

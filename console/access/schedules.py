@@ -1,0 +1,36 @@
+"""Schedules of a user who lost the role for them."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import User
+
+from broker.models import PipelineSchedule
+from console.access.acting import named_by
+from console.access.changes import log_change
+from console.access.rights import rights_of
+from console.access.roles import role_for
+
+__all__ = ["delete_lost_schedules"]
+
+_KIND = "schedule_job"
+
+
+def delete_lost_schedules(user: User, *, who: str, origin: str) -> None:
+    """Delete the schedules that this user made and could not make now: they would run for ever with a lost role.
+
+    Call it after the change, in the same transaction. Each deletion is in the act log.
+    """
+    rights = rights_of(user)
+    for schedule in PipelineSchedule.objects.filter(who=user.username):
+        named = named_by(
+            _KIND,
+            schedule.topic_name,
+            {"job": schedule.job, "options": schedule.options, "every_minutes": schedule.every_minutes},
+        )
+        if user.is_active and all((rights.role_in(name) or 0) >= role_for(_KIND) for name in named):
+            continue
+        number = schedule.pk
+        schedule.delete()
+        log_change(
+            "unschedule_job", {"schedule": number}, pattern=schedule.topic_name, who=who, origin=origin
+        )

@@ -1,0 +1,68 @@
+"""Create users, set their passwords, and let them log in or not."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+
+from django.contrib.auth.models import User
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from console.access.changes import ChangeRefused, change_of, log_change
+from console.access.schedules import delete_lost_schedules
+from console.models import Identity
+
+__all__ = ["create_user", "made_password", "set_active", "set_password"]
+
+_PASSWORD_BYTES: Final = 12
+
+
+def made_password() -> str:
+    """Return a password that nobody can guess."""
+    return secrets.token_urlsafe(_PASSWORD_BYTES)
+
+
+def create_user(name: str, password: str, *, who: str, origin: str) -> None:
+    """Create a user without a role. Raises ChangeRefused if the name is taken or the password is too weak."""
+    _check_password(password, User(username=name))
+    try:
+        with transaction.atomic():
+            User.objects.create_user(name, password=password)
+            log_change("create_user", {"user": name}, who=who, origin=origin)
+    except IntegrityError:
+        raise ChangeRefused(f"there is already a user {name!r}") from None
+
+
+def set_password(name: str, password: str, *, who: str, origin: str) -> None:
+    """Set a password, which ends the user's sessions. Raises ChangeRefused for an unknown user or a weak password."""
+    with change_of(name) as user:
+        if Identity.objects.filter(user=user).exists():
+            raise ChangeRefused(f"{name} logs in at the login server, and has no password here")
+        _check_password(password, user)
+        user.set_password(password)
+        user.save(update_fields=["password"])
+        log_change("set_password", {"user": name}, who=who, origin=origin)
+
+
+def set_active(name: str, is_active: bool, *, who: str, origin: str) -> None:
+    """Let a user log in, or end the user's sessions and schedules and refuse the login.
+
+    Raises ChangeRefused for an unknown user, for the last admin of everything, and if nothing would change.
+    """
+    with change_of(name) as user:
+        if user.is_active == is_active:
+            raise ChangeRefused(f"{name} is already {'active' if is_active else 'inactive'}")
+        user.is_active = is_active
+        user.save(update_fields=["is_active"])
+        kind = "activate_user" if is_active else "deactivate_user"
+        log_change(kind, {"user": name}, who=who, origin=origin)
+        delete_lost_schedules(user, who=who, origin=origin)
+
+
+def _check_password(password: str, user: User) -> None:
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise ChangeRefused(" ".join(error.messages)) from None

@@ -1,0 +1,1 @@
+"""The act log as a file, for audits and spreadsheets."""

@@ -1,0 +1,123 @@
+"""The acts that a search of the log finds, as NDJSON or CSV, read and sent page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from broker.acts.requests import KINDS
+from console.access.roles import role_for
+from console.files import Form, line
+from console.queries.acts import ActRow, ActsAsked, acts_page
+from console.queries.rights import Scope
+from console.words.acts import OF_USERS
+
+__all__ = ["COLUMNS", "MOST_WRITTEN_BYTES", "export_acts"]
+
+MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # what a slow client has not read yet waits in memory
+PAGE_ACTS: Final = 500
+COLUMNS: Final = (
+    "act",
+    "created_at",
+    "finished_at",
+    "kind",
+    "state",
+    "who",
+    "role",
+    "origin",
+    "topic",
+    "subscription",
+    "parameters",
+    "reason",
+    "planned_replayed_messages",
+    "planned_skipped_messages",
+    "replayed_messages",
+    "skipped_messages",
+    "plan",
+    "result",
+    "error",
+    "undo_of",
+    "undone_by",
+)
+
+
+def export_acts(asked: ActsAsked, scope: Scope, *, form: Form) -> Iterator[bytes]:
+    """Return the pieces of a file with the acts, newest first, at most 256 MiB. The last line says why it ends.
+
+    A piece is empty after each page of acts, so that the caller can stop in between. One query a page.
+    """
+    if form == "csv":
+        yield line(dict(zip(COLUMNS, COLUMNS, strict=True)), form)
+    before, acts, written_bytes, stopped_by = asked.before, 0, 0, ""
+    while not stopped_by:
+        rows, following = acts_page(asked, scope, before=before, limit=PAGE_ACTS)
+        for row in rows:
+            piece = line(_document(row), form)
+            yield piece
+            acts, before, written_bytes = acts + 1, row.id, written_bytes + len(piece)
+            if written_bytes >= MOST_WRITTEN_BYTES:
+                stopped_by = "size"
+                break
+        else:
+            stopped_by = "" if following else "end"
+        yield b""
+    end = {"stopped_by": stopped_by, "acts": acts, "before": before if stopped_by == "size" else None}
+    if form == "ndjson":
+        yield line({"end": end}, form)
+    else:
+        yield line({"end": "# " + ", ".join(f"{name} {value}" for name, value in end.items())}, form)
+
+
+def _document(row: ActRow) -> dict[str, Any]:
+    plan, result = _numbers(row.plan), _numbers(row.result)
+    values = (
+        row.id,
+        _utc(row.created_at),
+        _utc(row.finished_at),
+        row.kind,
+        row.state,
+        row.who,
+        _role(row.kind),
+        row.origin,
+        row.topic_name,
+        row.subscription_name,
+        row.parameters,
+        row.reason,
+        plan.get("replayed_messages"),
+        plan.get("skipped_messages"),
+        result.get("replayed_messages"),
+        result.get("skipped_messages"),
+        plan,
+        result,
+        row.error,
+        row.undo_of_id,
+        row.undone_by_id,
+    )
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def _role(kind: str) -> str:
+    """Return the role that an act of this kind takes; empty for acts of clients and of the broker."""
+    known = KINDS.get(kind)
+    if kind in OF_USERS:
+        return "admin"
+    is_requested = kind.endswith("_alert_rule") or (known is not None and known.can_be_requested)
+    return role_for(kind).word if is_requested or kind == "undo" else ""
+
+
+def _numbers(document: Mapping[str, Any] | None) -> dict[str, int | float]:
+    """Return the numbers of a plan or a result. Its words, places and rows of partitions are on the act's page."""
+    return {
+        name: value
+        for name, value in (document or {}).items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+
+
+def _utc(then: datetime | None) -> str | None:
+    return (
+        None
+        if then is None
+        else then.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )

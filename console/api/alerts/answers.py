@@ -1,0 +1,78 @@
+"""What the operations on alerts answer with."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+from broker.models import Measure, Severity
+
+__all__ = ["AlertSeverity", "Alerts", "Rule", "Rules"]
+
+AlertSeverity = Annotated[
+    Severity, WithJsonSchema({"type": "string", "enum": [each.value for each in Severity]})
+]
+"""Written out where it is used, because OpenAPI has another Severity: that of findings."""
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+
+class Rule(_Answer):
+    """An alert rule as it is now. The address of its webhook is never shown, because it may contain a secret."""
+
+    id: int
+    name: str
+    measure: Measure
+    threshold: int | None = Field(description="in messages, ms, bytes or per second, as the measure says")
+    within_ms: int | None = Field(description="dead letters only: the time in which they grew")
+    for_ms: int = Field(description="how long before it fires, and before it clears")
+    condition: str = Field(description="measure, threshold and times in words")
+    namespaces: str
+    topics: str
+    subscriptions: str
+    severity: AlertSeverity
+    has_webhook: bool
+    email: str
+    silent_until: datetime | None
+    who: str = Field(description="who created it")
+    firing: int = Field(description="how many subscriptions or topics it fires for now")
+    evaluated_ms: int | None = Field(description="when Celery last looked; null: not yet")
+    told_at: datetime | None = Field(description="when its latest notification was stored; null: none yet")
+    sent_at: datetime | None = Field(description="when that was sent")
+    attempts: int | None = Field(description="how often that was tried")
+    next_at: datetime | None = Field(description="when it is tried next; null: it was sent or given up")
+    error: str | None = Field(description="why the last attempt failed")
+
+
+class Rules(_Answer):
+    """Rules by name."""
+
+    rules: list[Rule]
+
+
+class Alert(_Answer):
+    """A subscription or topic that a rule found. Both names are empty if it is about the broker."""
+
+    id: int
+    rule_id: int | None = Field(description="null: the rule was deleted")
+    rule_name: str
+    severity: AlertSeverity
+    measure: Measure
+    topic_name: str
+    subscription_name: str
+    value: int = Field(description="the last value over the limit, in the unit of the rule's threshold")
+    value_words: str
+    over_since_ms: int
+    fired_ms: int
+    cleared_ms: int | None
+
+
+class Alerts(_Answer):
+    """A page of alerts."""
+
+    alerts: list[Alert]
+    next_after: str | None

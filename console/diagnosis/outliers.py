@@ -1,0 +1,78 @@
+"""Compares the consumers of one subscription: which of them differs from the others, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+from typing import Final, Protocol
+
+from console.words.numerals import count, rate, span
+
+__all__ = ["outliers"]
+
+_LEAST_CONSUMERS: Final = 3  # of two, neither is the odd one out
+_TIMES: Final = 4.0  # more than the median
+_LEAST_MESSAGES: Final = 10.0
+_LEAST_AGE_S: Final = 5.0
+_LEAST_PER_S: Final = 1.0
+_SHARED_TYPES: Final = ("Shared", "Key_Shared")  # of the others, only one consumer gets messages
+
+
+class Compared(Protocol):
+    """A consumer, as `console.queries.clients` reads it."""
+
+    @property
+    def key(self) -> int: ...
+    @property
+    def subscription_type(self) -> str: ...
+    @property
+    def unacked_messages(self) -> int: ...
+    @property
+    def oldest_delivered_ms(self) -> int: ...
+    @property
+    def message_rate_out(self) -> float: ...
+    @property
+    def message_rate_acked(self) -> float: ...
+    @property
+    def message_rate_redelivered(self) -> float: ...
+
+
+def outliers(consumers: Sequence[Compared], *, now_ms: int) -> Mapping[int, Mapping[str, str]]:
+    """Return by consumer key and column what the others have, for each value that is far from the median.
+
+    Empty unless all are consumers of one shared subscription, and there are at least three.
+    """
+    if len(consumers) < _LEAST_CONSUMERS or any(
+        each.subscription_type not in _SHARED_TYPES for each in consumers
+    ):
+        return {}
+    found: dict[int, dict[str, str]] = {}
+
+    def compare(
+        column: str,
+        value: Callable[[Compared], float],
+        least: float,
+        write: Callable[[float], str],
+        *,
+        low: bool,
+    ) -> None:
+        middle = median(value(each) for each in consumers)
+        for each in consumers:
+            own = value(each)
+            is_high = not low and own >= least and own > _TIMES * middle
+            if is_high or (low and middle >= least and own * _TIMES < middle):
+                found.setdefault(each.key, {})[column] = write(middle)
+
+    def age_s(each: Compared) -> float:
+        return max(0, now_ms - each.oldest_delivered_ms) / 1000 if each.oldest_delivered_ms else 0.0
+
+    compare("unacked", lambda each: each.unacked_messages, _LEAST_MESSAGES, _whole, low=False)
+    compare("oldest", age_s, _LEAST_AGE_S, span, low=False)
+    compare("out", lambda each: each.message_rate_out, _LEAST_PER_S, rate, low=True)
+    compare("acked", lambda each: each.message_rate_acked, _LEAST_PER_S, rate, low=True)
+    compare("redelivered", lambda each: each.message_rate_redelivered, _LEAST_PER_S, rate, low=False)
+    return found
+
+
+def _whole(number: float) -> str:
+    return count(round(number))

@@ -1,0 +1,132 @@
+"""Files that are made while they are sent: lines of NDJSON or CSV, and the response that needs little memory.
+
+Each file keeps a connection to the database that pages need too, so a process sends only a few at a time.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from threading import BoundedSemaphore
+from typing import Any, Final, Literal
+from weakref import finalize
+
+from asgiref.sync import sync_to_async
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest, StreamingHttpResponse
+
+__all__ = [
+    "CONTENT_TYPES",
+    "MOST_EXPORTS",
+    "TOO_MANY",
+    "TRY_AGAIN",
+    "FilePlace",
+    "Form",
+    "line",
+    "sent",
+    "take_place",
+]
+
+Form = Literal["ndjson", "csv"]
+
+MOST_EXPORTS: Final = 2  # at a time in one process
+TOO_MANY: Final = (
+    f"This console is sending {MOST_EXPORTS} exports already. Try again when one of them has ended."
+)
+TRY_AGAIN: Final = {"Retry-After": "10"}
+CONTENT_TYPES: Final[Mapping[Form, str]] = {
+    "ndjson": "application/x-ndjson",
+    "csv": "text/csv; charset=utf-8",
+}
+
+_PLACES: Final = BoundedSemaphore(MOST_EXPORTS)
+_AT_ONCE: Final = 64 * 1024  # bytes of a file that are gathered before they are sent
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+def line(document: Mapping[str, Any], form: Form) -> bytes:
+    """Return one line of a file. In CSV a text that a spreadsheet would run gets an apostrophe in front."""
+    if form == "ndjson":
+        return json.dumps(document, ensure_ascii=False).encode() + b"\n"
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\r\n").writerow([_cell(value) for value in document.values()])
+    return out.getvalue().encode()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dict):
+        value = json.dumps(value, ensure_ascii=False) if value else ""
+    text = str(value)
+    return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text
+
+
+class FilePlace:
+    """A place among the exports of this process, free again when it is closed or nothing refers to it."""
+
+    def __init__(self) -> None:
+        self.close = finalize(self, _PLACES.release)
+        self.close.atexit = False
+
+
+def take_place() -> FilePlace | None:
+    """Take a place for a file that is to be sent. None if this process sends as many as it may."""
+    return FilePlace() if _PLACES.acquire(blocking=False) else None
+
+
+def sent(
+    request: HttpRequest, pieces: Iterator[bytes], place: FilePlace, *, name: str, form: Form
+) -> StreamingHttpResponse:
+    """Return the response that sends these pieces as a file, and frees the place when it ends.
+
+    An empty piece sends what has been gathered, and lets the server stop if the browser has left.
+    """
+    kind = _AsyncBody if isinstance(request, ASGIRequest) else _Body
+    return StreamingHttpResponse(
+        kind(_gathered(pieces), place),
+        content_type=CONTENT_TYPES[form],
+        headers={
+            "Content-Disposition": f'attachment; filename="{name}.{form}"',
+            "Cache-Control": "private, no-store",
+        },
+    )
+
+
+def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Join small pieces, because sending one costs a switch of threads. An empty piece sends those gathered so far."""
+    kept: list[bytes] = []
+    size_bytes = 0
+    for piece in pieces:
+        kept.append(piece)
+        size_bytes += len(piece)
+        if size_bytes >= _AT_ONCE or not piece:
+            yield b"".join(kept)
+            kept, size_bytes = [], 0
+    yield b"".join(kept)
+
+
+class _Body:
+    """A file while it is sent."""
+
+    def __init__(self, pieces: Iterator[bytes], place: FilePlace) -> None:
+        self._pieces = pieces
+        self._place = place
+        self.close = place.close  # Django calls it after the last piece, or when the browser has left
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._pieces
+
+
+class _AsyncBody(_Body):
+    """A file while it is sent by an event loop. Django would collect an ordinary iterator in memory there."""
+
+    __iter__ = None  # type: ignore[assignment]  # Django takes what can be iterated in both ways for an ordinary one
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        # In the request's thread, which has its database connection.
+        following = sync_to_async(lambda: next(self._pieces, None))
+        while (piece := await following()) is not None:
+            yield piece

@@ -1,0 +1,52 @@
+"""The forms that an operator fills in: one for each kind of act, and one that applies a plan.
+
+A valid form has the `.kind` and `.parameters()` that broker.acts.requests takes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from console.forms.apply import ApplyForm
+from console.forms.consumers import DisconnectForm, RedeliverForm
+from console.forms.delivery import DeleteSubscriptionForm, PauseForm, ResumeForm
+from console.forms.form import ActForm
+from console.forms.letters import RedriveForm, SendToDeadLettersForm
+from console.forms.places import PlaceForm, ResetForm, RewindForm
+from console.forms.skips import ClearForm, SkipForm, SkipOneForm
+
+__all__ = [
+    "ActForm",
+    "ApplyForm",
+    "ClearForm",
+    "DeleteSubscriptionForm",
+    "DisconnectForm",
+    "PauseForm",
+    "PlaceForm",
+    "RedeliverForm",
+    "RedriveForm",
+    "ResetForm",
+    "ResumeForm",
+    "RewindForm",
+    "SendToDeadLettersForm",
+    "SkipForm",
+    "SkipOneForm",
+    "act_forms",
+]
+
+
+act_forms: Final[dict[str, type[ActForm]]] = {
+    "rewind": RewindForm,
+    "reset": ResetForm,
+    "skip": SkipForm,
+    "skip_one": SkipOneForm,
+    "send_to_dead_letters": SendToDeadLettersForm,
+    "clear": ClearForm,
+    "redrive": RedriveForm,
+    "pause": PauseForm,
+    "resume": ResumeForm,
+    "redeliver": RedeliverForm,
+    "disconnect": DisconnectForm,
+    "delete": DeleteSubscriptionForm,
+}
+"""By their name in addresses."""

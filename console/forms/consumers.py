@@ -1,0 +1,59 @@
+"""The forms about one consumer."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django import forms
+
+from console.forms.form import ActForm
+
+__all__ = ["DisconnectForm", "RedeliverForm"]
+
+_MOST_KEY: Final = 2**63 - 1  # the largest number that PostgreSQL can store
+
+
+class RedeliverForm(ActForm):
+    """Deliver one consumer's unacked messages again."""
+
+    kind = "redeliver"
+    heading = "Redeliver"
+    lead = "Take back the messages that a consumer has not acked, and deliver them again now."
+    template = "console/forms/consumer.html"
+
+    consumer = forms.CharField(required=False, max_length=1000)
+    consumer_key = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=_MOST_KEY,
+        error_messages={"invalid": "Write the number as the list of consumers does, or leave it empty."},
+    )
+
+    def clean(self) -> dict[str, Any]:
+        """Require a name or a number."""
+        given = super().clean() or {}
+        if not given.get("consumer") and given.get("consumer_key") is None and not self.errors:
+            self.add_error("consumer", "Name the consumer.")
+        return given
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the consumer's number if it is given, because several consumers may have one name."""
+        key = self.cleaned_data["consumer_key"]
+        return {"consumer": self.cleaned_data["consumer"]} if key is None else {"consumer_key": key}
+
+
+class DisconnectForm(RedeliverForm):
+    """Close one consumer."""
+
+    kind = "disconnect"
+    heading = "Disconnect"
+    lead = (
+        "Close a consumer. Its unacked messages go to other consumers. Most clients reconnect by themselves."
+    )
+
+    reason = forms.CharField(required=False, max_length=500)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the consumer, and the reason if one is given."""
+        reason = self.cleaned_data["reason"]
+        return super().parameters() | ({"reason": reason} if reason else {})

@@ -1,0 +1,46 @@
+"""Read the texts of fields. The functions that read one raise ValidationError if it is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.core.exceptions import ValidationError
+
+from broker.acts.requests import ActRefused, full_name
+from console.words.numerals import read_time_ms
+from vela.wire.errors import InvalidMessageId
+from vela.wire.message_id import MessageId
+
+__all__ = ["MOST_MESSAGES", "filled_in", "read_message_id", "read_time", "read_topic_name"]
+
+MOST_MESSAGES: Final = 10**12
+
+
+def read_message_id(text: str) -> str:
+    """Return the message id `ledger:entry[:partition[:batch index]]` as Vela writes it."""
+    try:
+        return str(MessageId.parse(text.strip()))
+    except InvalidMessageId:
+        raise ValidationError("Write the message id as ledger:entry, for example 12:4071.") from None
+
+
+def read_topic_name(text: str) -> str:
+    """Return the full name of a topic, or nothing for an empty field."""
+    try:
+        return full_name("redrive", text) if text else ""
+    except ActRefused as refused:
+        raise ValidationError(refused.text) from None
+
+
+def read_time(text: str) -> int | None:
+    """Return milliseconds since 1970, or None for an empty field."""
+    try:
+        return read_time_ms(text.strip()) if text.strip() else None
+    except ValueError as error:
+        raise ValidationError(str(error)) from None
+
+
+def filled_in(cleaned: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what is empty, so that the act's own default applies."""
+    return {name: value for name, value in cleaned.items() if value not in ("", None)}

@@ -1,0 +1,122 @@
+"""The forms that move messages to a dead-letter topic, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from console.forms.fields import filled_in, read_message_id, read_time, read_topic_name
+from console.forms.form import ActForm
+from console.words.numerals import in_zone
+
+__all__ = ["RedriveForm", "SendToDeadLettersForm"]
+
+
+class SendToDeadLettersForm(ActForm):
+    """Copy one message to the dead-letter topic, and acknowledge it."""
+
+    kind = "send_to_dead_letters"
+    heading = "Send to dead letters"
+    lead = "Copy a message that always fails to the dead-letter topic, then acknowledge it here."
+    template = "console/forms/fields.html"
+
+    id = forms.CharField(
+        label="Message id",
+        help_text="for example 12:4071",
+        error_messages={"required": "Give the message id."},
+    )
+    to_topic = forms.CharField(
+        label="Dead-letter topic",
+        help_text="empty: the one that the consumers use, or TOPIC-SUBSCRIPTION-DLQ",
+        required=False,
+    )
+
+    def clean_id(self) -> str:
+        """Check the form of the id. The act checks that the topic has the message."""
+        return read_message_id(self.cleaned_data["id"])
+
+    def clean_to_topic(self) -> str:
+        """Check the topic's name, if there is one."""
+        return read_topic_name(self.cleaned_data["to_topic"])
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the message id, and the topic if one is given."""
+        return filled_in(self.cleaned_data)
+
+
+class RedriveForm(ActForm):
+    """Publish dead letters to the topics that they came from."""
+
+    kind = "redrive"
+    heading = "Redrive"
+    lead = "Publish the letters that wait here to the topics that they came from, then acknowledge them here."
+    template = "console/forms/fields.html"
+
+    to_topic = forms.CharField(
+        label="To topic", help_text="empty: the topic in the property REAL_TOPIC", required=False
+    )
+    id = forms.CharField(label="Message id", help_text="only this letter", required=False)
+    key = forms.CharField(label="Key", help_text="only letters with this key", required=False, strip=False)
+    property_name = forms.CharField(
+        label="Property", help_text="only letters that have this property", required=False, strip=False
+    )
+    property_value = forms.CharField(
+        label="Value", help_text="only letters whose property has this value", required=False, strip=False
+    )
+    after_ms = forms.CharField(
+        label="Stored at or after", help_text=in_zone("for example 2026-01-31 14:00"), required=False
+    )
+    before_ms = forms.CharField(
+        label="Stored before", help_text=in_zone("for example 2026-01-31 15:00"), required=False
+    )
+    most = forms.IntegerField(
+        label="At most",
+        help_text="letters; empty: 10,000",
+        required=False,
+        min_value=1,
+        max_value=10_000_000,
+        error_messages={"min_value": "At least 1 letter."},
+    )
+    rate = forms.IntegerField(
+        label="Letters a second",
+        help_text="empty: as fast as possible",
+        required=False,
+        min_value=0,
+        max_value=1_000_000,
+    )
+    max_redrives = forms.IntegerField(
+        label="Leave out letters already redriven",
+        help_text="this many times or more; empty: 3",
+        required=False,
+        min_value=1,
+        max_value=1000,
+    )
+
+    def clean_id(self) -> str:
+        """Check the form of the id, if there is one. The act checks that the topic has the message."""
+        text: str = self.cleaned_data["id"].strip()
+        return read_message_id(text) if text else ""
+
+    def clean_to_topic(self) -> str:
+        """Check the topic's name, if there is one."""
+        return read_topic_name(self.cleaned_data["to_topic"])
+
+    def clean_after_ms(self) -> int | None:
+        """Read the time into milliseconds since 1970."""
+        return read_time(self.cleaned_data["after_ms"])
+
+    def clean_before_ms(self) -> int | None:
+        """Read the time into milliseconds since 1970."""
+        return read_time(self.cleaned_data["before_ms"])
+
+    def clean(self) -> dict[str, Any]:
+        """Require the property that a value belongs to."""
+        given = super().clean() or {}
+        if given.get("property_value") and not given.get("property_name"):
+            self.add_error("property_name", "Name the property that has this value.")
+        return given
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what is filled in."""
+        return filled_in(self.cleaned_data)

@@ -1,0 +1,113 @@
+"""The forms that move a cursor to a place."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from console.forms.fields import MOST_MESSAGES, read_message_id, read_time
+from console.forms.form import ActForm
+
+__all__ = ["PlaceForm", "ResetForm", "RewindForm"]
+
+
+class RewindForm(ActForm):
+    """Move back by a length of time (a preset button) or by a number of messages."""
+
+    kind = "reset"
+    heading = "Rewind"
+    lead = "Deliver messages again that this subscription has already acked."
+    template = "console/forms/rewind.html"
+
+    PRESETS: ClassVar[dict[str, tuple[str, int]]] = {
+        "15m": ("15 minutes", 15 * 60_000),
+        "1h": ("1 hour", 3_600_000),
+        "6h": ("6 hours", 6 * 3_600_000),
+        "1d": ("1 day", 24 * 3_600_000),
+    }
+
+    back = forms.CharField(required=False)
+    messages = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=MOST_MESSAGES,
+        error_messages={"min_value": "At least 1 message."},
+    )
+
+    def clean(self) -> dict[str, Any]:
+        """Require one of the two."""
+        given = super().clean() or {}
+        back = given.get("back") or ""
+        if back and back not in self.PRESETS:
+            raise ValidationError("Choose one of the lengths of time shown.")
+        if not back and not given.get("messages") and "messages" not in self.errors:
+            self.add_error("messages", "Say how many messages to go back.")
+        return given
+
+    def parameters(self) -> dict[str, Any]:
+        """Return a time if a preset button was pressed, else a number of messages."""
+        back = self.cleaned_data["back"]
+        if back:
+            return {"to": "back_time", "back_ms": self.PRESETS[back][1]}
+        return {"to": "shift", "messages": -self.cleaned_data["messages"]}
+
+
+class PlaceForm(ActForm):
+    """The fields of a place in a topic: the beginning, the end, a time, a message id or a bookmark."""
+
+    to = forms.ChoiceField(
+        choices=[("earliest", ""), ("latest", ""), ("time", ""), ("id", ""), ("bookmark", "")],
+        error_messages={"required": "Choose a place.", "invalid_choice": "Choose a place."},
+    )
+    time = forms.CharField(required=False)
+    id = forms.CharField(required=False)
+    start = forms.ChoiceField(required=False, choices=[("at", ""), ("after", "")])
+    bookmark = forms.CharField(required=False, strip=False)
+
+    def clean_time(self) -> int | None:
+        """Read ISO 8601, in the user's zone unless it has an offset, into milliseconds since 1970."""
+        return read_time(self.cleaned_data["time"])
+
+    def clean_id(self) -> str:
+        """Check the form ledger:entry[:partition[:batch index]]. The act checks that the topic has it."""
+        text: str = self.cleaned_data["id"].strip()
+        return read_message_id(text) if text else ""
+
+    def clean(self) -> dict[str, Any]:
+        """Require the field that the chosen place needs."""
+        given = super().clean() or {}
+        if given.get("to") == "time" and given.get("time") is None and "time" not in self.errors:
+            self.add_error("time", "Give the time.")
+        if given.get("to") == "id" and not given.get("id") and "id" not in self.errors:
+            self.add_error("id", "Give the message id.")
+        if given.get("to") == "bookmark" and not given.get("bookmark"):
+            self.add_error("bookmark", "Give the name of a bookmark of this topic.")
+        return given
+
+    def place(self) -> dict[str, Any]:
+        """Return only what the chosen place needs."""
+        given = self.cleaned_data
+        match given["to"]:
+            case "time":
+                return {"to": "time", "time_ms": given["time"]}
+            case "id":
+                return {"to": "id", "id": given["id"], "inclusive": given["start"] != "after"}
+            case "bookmark":
+                return {"to": "bookmark", "bookmark": given["bookmark"]}
+            case end:
+                return {"to": end}
+
+
+class ResetForm(PlaceForm):
+    """Move to the beginning, the end, a time, a message id or a bookmark."""
+
+    kind = "reset"
+    heading = "Reset"
+    lead = "Put the cursor at an exact place, forward or back."
+    template = "console/forms/reset.html"
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the place."""
+        return self.place()

@@ -1,0 +1,41 @@
+"""Finds the pages and pictures of the documentation: under docs/ in a checkout, inside `console` in a wheel."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+__all__ = ["page_name", "pages", "pictures", "runbook_page"]
+
+_CONSOLE: Final = Path(__file__).resolve().parents[1]
+_INDEX: Final = "README"
+
+
+@cache
+def pages() -> dict[str, Path]:
+    """Return each page by its name, which is its path without `.md`. A README has the name of its folder."""
+    folder = _folder()
+    return {page_name(path.relative_to(folder).as_posix()): path for path in folder.rglob("*.md")}
+
+
+@cache
+def pictures() -> dict[str, Path]:
+    """Return each picture by its path in the documentation."""
+    folder = _folder()
+    return {path.relative_to(folder).as_posix(): path for path in folder.glob("images/*.png")}
+
+
+def page_name(file: str) -> str:
+    """Return the name of the page in this file of the documentation. The index has the empty name."""
+    return file.removesuffix(".md").removesuffix(_INDEX).removesuffix("/")
+
+
+def runbook_page(rule: str) -> str:
+    """Return the name of the page about a rule of the diagnosis."""
+    return f"runbook/{rule.replace('_', '-')}"
+
+
+def _folder() -> Path:
+    installed = _CONSOLE / "docs"
+    return installed if installed.is_dir() else _CONSOLE.parent / "docs"

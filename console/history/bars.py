@@ -1,0 +1,41 @@
+"""Bars for the hours of a topic, drawn on the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["BARS_HEIGHT", "BARS_WIDTH", "Bars", "bars"]
+
+BARS_WIDTH: Final = 960
+BARS_HEIGHT: Final = 96
+_GAP: Final = 0.2  # of a bar's place
+_LEAST: Final = 1.0  # a bar of one message among millions can be seen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bars:
+    """The path of an SVG, and what it shows in numbers."""
+
+    path: str
+    most: int | None  # None = nothing is known
+    places: int  # from the left edge to the right
+    unknown: int  # places without a number, which stay empty
+
+
+def bars(values: Mapping[int, int], *, first: int, places: int, step: int) -> Bars:
+    """Draw a bar for each of `places` keys from `first`, `step` apart. A key without a value has none."""
+    keys = [first + step * number for number in range(places)]
+    known = {key: values[key] for key in keys if key in values}
+    most = max(known.values(), default=None)
+    unit = BARS_HEIGHT / most if most else 0.0
+    width = BARS_WIDTH / places
+    path = ""
+    for number, key in enumerate(keys):
+        if not known.get(key):
+            continue
+        height = max(_LEAST, known[key] * unit)
+        left, right = number * width + width * _GAP / 2, (number + 1) * width - width * _GAP / 2
+        path += f"M{left:.1f} {BARS_HEIGHT}V{BARS_HEIGHT - height:.1f}H{right:.1f}V{BARS_HEIGHT}Z"
+    return Bars(path=path, most=most, places=places, unknown=places - len(known))

@@ -1,0 +1,1 @@
+"""Dead letters: the topics that take them, where they come from, and why they failed."""

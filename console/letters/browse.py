@@ -1,0 +1,128 @@
+"""The letters in one dead-letter topic: a bounded search groups them and returns the first ones as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from console.letters.reasons import Group, Groups, Letter, letter_of
+from console.messages.asked import Asked, Spot
+from console.messages.browse import shown
+from console.messages.lanes import lanes_of
+from console.messages.peek import PeekedMessage
+from console.messages.scan import PAGE_BOUNDS, Hit, Looked, Scan
+from console.queries.letters.topics import StoredLedger, stored_ledgers
+from console.queries.rights import Scope
+from console.queries.topics.topic import TopicHead
+from vela.wire.errors import InvalidMessageId
+from vela.wire.message_id import MessageId
+
+__all__ = ["ROWS", "FoundLetters", "LetterRow", "Original", "find_letters"]
+
+ROWS: Final = 50
+_EVERY: Final = 10**9  # letters: the bounds of the search end it, not their number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Original:
+    """The message that a letter was copied from."""
+
+    topic_name: str
+    spot: Spot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterRow:
+    """One letter."""
+
+    topic_name: str  # of the partition, if the dead-letter topic is partitioned
+    spot: Spot
+    message: PeekedMessage
+    letter: Letter
+    original: Original | None  # None: it is not stored any more, or the letter does not say where it was
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundLetters:
+    """The result of one search in a dead-letter topic."""
+
+    groups: Sequence[Group]
+    others: int  # letters in further groups
+    rows: Sequence[LetterRow]  # the oldest ones
+    looked: Looked
+    stored: int  # entries to look at
+
+    @property
+    def is_all(self) -> bool:
+        """Return whether the rows include every letter."""
+        return self.looked.stopped_by == "end" and len(self.rows) == self.looked.matched
+
+
+def find_letters(head: TopicHead, scope: Scope, *, subscription: str, by: str) -> FoundLetters:
+    """Return the letters that wait for a subscription, oldest first. Without one, return all stored letters.
+
+    `by` names the property to group by; "" = the usual ones. Originals outside the scope count as gone. The search
+    and its number of queries are bounded. Raises AskedInvalid if the topic lacks the subscription.
+    """
+    asked = Asked(
+        start="next" if subscription else "oldest",
+        subscription=subscription,
+        is_backward=False,
+        limit=_EVERY,
+    )
+    lanes = lanes_of(head, asked)
+    scan = Scan(lanes, asked, PAGE_BOUNDS)
+    groups = Groups()
+    first: list[tuple[str, Spot, PeekedMessage, Letter]] = []
+    for hit in scan.hits():
+        letter = _letter(hit, by)
+        groups.add(letter, hit.opened.stored.append_ms)
+        if len(first) < ROWS:
+            first.append((hit.lane.topic_name, hit.spot, shown(hit), letter))
+    originals = _originals([letter for _, _, _, letter in first], scope)
+    return FoundLetters(
+        groups=groups.largest_first(),
+        others=groups.others,
+        rows=[
+            LetterRow(
+                topic_name=topic,
+                spot=spot,
+                message=message,
+                letter=letter,
+                original=originals.get((letter.topic, letter.origin_id)),
+            )
+            for topic, spot, message, letter in first
+        ],
+        looked=scan.looked,
+        stored=sum(last - begin + 1 for lane in lanes for begin, last in lane.spans),
+    )
+
+
+def _letter(hit: Hit, by: str) -> Letter:
+    message = hit.message or hit.opened.outer
+    return letter_of({} if message is None else message.properties, by=by)
+
+
+def _originals(letters: Sequence[Letter], scope: Scope) -> Mapping[tuple[str, str], Original]:
+    """Return the originals that are still stored, by topic and id as the letters name them. One query."""
+    named: dict[tuple[str, str], Spot] = {}
+    for letter in letters:
+        try:
+            origin = MessageId.parse(letter.origin_id)
+        except InvalidMessageId:
+            continue
+        # The third number is the partition here. In addresses of this console it is the place in a batch.
+        named[letter.topic, letter.origin_id] = Spot(origin.ledger_id, origin.entry_id, origin.batch_index)
+    ledgers = stored_ledgers({spot.ledger_id for spot in named.values()}, scope)
+    return {
+        key: Original(topic_name=ledger.topic_name, spot=spot)
+        for key, spot in named.items()
+        if (ledger := ledgers.get(spot.ledger_id)) is not None and _is_stored(ledger, key[0], spot)
+    }
+
+
+def _is_stored(ledger: StoredLedger, topic: str, spot: Spot) -> bool:
+    """Return whether a ledger has an entry and belongs to the topic that the letter names, or to a partition of it."""
+    is_own = topic == ledger.topic_name or ledger.topic_name.startswith(f"{topic}-partition-")
+    return is_own and (ledger.entries is None or spot.entry_id < ledger.entries)

@@ -1,0 +1,146 @@
+"""Why letters are dead, and where they come from: groups of the letters that a bounded search read.
+
+Pulsar's clients write where a letter comes from. No client writes why: applications and frameworks put the exception
+into a property of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from vela.wire.letters import ORIGIN_MESSAGE_ID, REAL_SUBSCRIPTION, REAL_TOPIC
+
+__all__ = ["MOST_GROUPS", "Group", "Groups", "Letter", "letter_of"]
+
+MOST_GROUPS: Final = 50
+_MOST_TEXT: Final = 300  # characters of a reason that a page shows
+_UNFIT: Final = re.compile("[\0\r\n]")
+# The first of these that a letter has is its reason. Names compare without case, - and _.
+_REASONS: Final = (
+    "exception",
+    "exceptionmessage",
+    "xexceptionmessage",
+    "exceptionfqcn",
+    "xexceptionfqcn",
+    "exceptionclass",
+    "error",
+    "errormessage",
+    "reason",
+    "failurereason",
+    "cause",
+)
+
+
+# Clients on Apache's C++ library write (ledger,entry,partition,batch index), the others ledger:entry:partition.
+_CPP_ID: Final = re.compile(r"\(([0-9]{1,19}),([0-9]{1,19}),(-1|[0-9]{1,10}),(-1|[0-9]{1,10})\)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """What a letter's properties say about the letter. They may be wrong, because the producer chooses them."""
+
+    reason_name: str  # the property that has the reason; "" = none
+    reason: str
+    topic: str  # REAL_TOPIC; "" = it has none
+    subscription: str  # REAL_SUBSCRIPTION
+    origin_id: str  # ORIGIN_MESSAGE_ID, with colons between its numbers
+
+
+def letter_of(properties: Mapping[str, str], *, by: str = "") -> Letter:
+    """Read a letter's properties. `by` names the property that has the reason; "" = one of the usual ones."""
+    name = by if by in properties else "" if by else _reason_name(properties)
+    return Letter(
+        reason_name=name,
+        reason=properties.get(name, ""),
+        topic=properties.get(REAL_TOPIC, ""),
+        subscription=properties.get(REAL_SUBSCRIPTION, ""),
+        origin_id=_origin_id(properties.get(ORIGIN_MESSAGE_ID, "")),
+    )
+
+
+def _origin_id(text: str) -> str:
+    cpp = _CPP_ID.fullmatch(text)
+    if cpp is None:
+        return text
+    ledger, entry, partition, index = cpp.groups()
+    return f"{ledger}:{entry}" if index == "-1" else f"{ledger}:{entry}:{partition}:{index}"
+
+
+def _reason_name(properties: Iterable[str]) -> str:
+    known = {name.lower().replace("-", "").replace("_", ""): name for name in properties if len(name) < 64}
+    return next((known[each] for each in _REASONS if each in known), "")
+
+
+@dataclass(slots=True, kw_only=True)
+class Group:
+    """Letters with the same reason that come from the same place."""
+
+    reason_name: str
+    reason: str  # whole, as a redrive's filter needs it
+    topic: str
+    subscription: str
+    letters: int = 0
+    oldest_ms: int = 0
+    newest_ms: int = 0
+
+    @property
+    def shown_reason(self) -> str:
+        """Return the reason, cut to what a page shows."""
+        return self.reason if len(self.reason) <= _MOST_TEXT else f"{self.reason[:_MOST_TEXT]}…"
+
+    @property
+    def redrive_filter(self) -> dict[str, str]:
+        """Return the fields of the redrive form that choose letters with this reason. Empty if none can.
+
+        The fields have one line, so a browser would remove line breaks, and the filter would choose no letter.
+        """
+        name, value = (
+            (self.reason_name, self.reason) if self.reason_name else (REAL_SUBSCRIPTION, self.subscription)
+        )
+        usable = (
+            name
+            and value
+            and len(name) <= _MOST_TEXT
+            and len(value) <= _MOST_TEXT
+            and not _UNFIT.search(name + value)
+        )
+        return {"property_name": name, "property_value": value} if usable else {}
+
+
+@dataclass(slots=True, kw_only=True)
+class Groups:
+    """The groups so far. Beyond the first fifty, letters of further groups are only counted."""
+
+    found: dict[Letter, Group] = field(default_factory=dict)
+    others: int = 0  # letters
+
+    def add(self, letter: Letter, append_ms: int) -> None:
+        """Count one letter."""
+        key = Letter(
+            reason_name=letter.reason_name,
+            reason=letter.reason,
+            topic=letter.topic,
+            subscription=letter.subscription,
+            origin_id="",
+        )
+        group = self.found.get(key)
+        if group is None:
+            if len(self.found) >= MOST_GROUPS:
+                self.others += 1
+                return
+            group = self.found[key] = Group(
+                reason_name=letter.reason_name,
+                reason=letter.reason,
+                topic=letter.topic,
+                subscription=letter.subscription,
+            )
+        group.letters += 1
+        group.oldest_ms = min(group.oldest_ms or append_ms, append_ms)
+        group.newest_ms = max(group.newest_ms, append_ms)
+
+    def largest_first(self) -> list[Group]:
+        """Return the groups, those with the most letters first."""
+        return sorted(self.found.values(), key=lambda group: (-group.letters, group.reason, group.topic))

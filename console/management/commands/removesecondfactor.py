@@ -1,0 +1,31 @@
+"""`manage.py removesecondfactor`: let a user who lost the second factor in with the password alone."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from console.access.changes import ChangeRefused
+from console.access.factors import remove_factor
+
+
+class Command(BaseCommand):
+    """Remove one second factor. The act log keeps who did it."""
+
+    help = "Remove a user's second factor and its recovery codes."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add the user."""
+        parser.add_argument("user")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Print what is now so. Raises CommandError for an unknown user, and if there is no second factor."""
+        name = options["user"]
+        try:
+            remove_factor(name, who=getpass.getuser(), origin="command line")
+        except ChangeRefused as refused:
+            raise CommandError(str(refused)) from None
+        self.stdout.write(f"{name} has no second factor any more")

@@ -1,0 +1,39 @@
+"""`manage.py setrole`: give a user a role, or take it."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from console.access.changes import ChangeRefused
+from console.access.granting import set_role
+from console.models import Role
+
+NONE = "none"
+
+
+class Command(BaseCommand):
+    """Change one grant. The act log keeps who did it."""
+
+    help = "Give a user a role for *, tenant/* or tenant/namespace, or take it with the role none."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add the user, the pattern and the role."""
+        parser.add_argument("user")
+        parser.add_argument("pattern", help="*, tenant/* or tenant/namespace")
+        parser.add_argument("role", choices=[*(role.word for role in Role), NONE])
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Print what is now so. Raises CommandError for an unknown user, a wrong pattern and the last admin."""
+        name, pattern, word = options["user"], options["pattern"], options["role"]
+        role = None if word == NONE else Role[word.upper()]
+        try:
+            set_role(name, pattern, role, who=getpass.getuser(), origin="command line")
+        except ChangeRefused as refused:
+            raise CommandError(str(refused)) from None
+        self.stdout.write(
+            f"{name} no longer has a role for {pattern}" if role is None else f"{name} is {word} of {pattern}"
+        )

@@ -1,0 +1,125 @@
+"""The console's own tables: who may do what, and what each user prefers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+
+__all__ = ["Grant", "Identity", "Preferences", "Role", "SavedView", "SecondFactor"]
+
+
+class Role(models.IntegerChoices):
+    """What a user may do in some namespaces. Each role may do all that the ones before it may."""
+
+    VIEWER = 1  # names, numbers, acts
+    READER = 2  # keys, properties and payloads of messages
+    OPERATOR = 3  # plan, apply and undo acts
+    ADMIN = 4  # roles of users, policies of namespaces, deleting topics
+
+    @property
+    def word(self) -> str:
+        """The role as users read it."""
+        return self.name.lower()
+
+
+class Grant(models.Model):
+    """A role that one user has in the namespaces of one pattern: `*`, `tenant/*` or `tenant/namespace`."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
+    role = models.SmallIntegerField(choices=Role)
+    pattern = models.TextField()
+    from_login = models.BooleanField(
+        default=False
+    )  # given by a group at the login server; each login sets them anew
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "vela_grant"
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["user", "pattern", "from_login"], name="vela_grant_pattern")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id}: {Role(self.role).word} of {self.pattern}"
+
+
+class Preferences(models.Model):
+    """What one user has chosen for the pages."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True)
+    time_zone = models.TextField(default="UTC")  # a name of the IANA database
+
+    class Meta:
+        db_table = "vela_preferences"
+
+    def __str__(self) -> str:
+        return f"{self.user_id}: {self.time_zone}"
+
+
+class SavedView(models.Model):
+    """The filters of a list under a name. It keeps an address and no right: the page decides what it shows to whom."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, db_index=False
+    )  # the constraint is its index
+    path = models.TextField()  # of the list
+    name = models.TextField()
+    query = models.TextField()  # filters and order, without the place of a page
+    # Patterns with blanks between them: who is an operator in all of them sees the view. Empty: its owner alone does.
+    shared_in = models.TextField(default="")
+    is_default = models.BooleanField(default=False)  # opened when its owner opens the list without filters
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "vela_saved_view"
+        indexes: ClassVar = [
+            models.Index(fields=["path"], name="vela_saved_view_shared", condition=~models.Q(shared_in=""))
+        ]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["user", "path", "name"], name="vela_saved_view_name"),
+            models.UniqueConstraint(
+                fields=["user", "path"], name="vela_saved_view_default", condition=models.Q(is_default=True)
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id}: {self.name} of {self.path}"
+
+
+class Identity(models.Model):
+    """Who a user is at the login server. Such a user has no password here."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="identity"
+    )
+    issuer = models.TextField()
+    subject = models.TextField()
+
+    class Meta:
+        db_table = "vela_identity"
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["issuer", "subject"], name="vela_identity_subject")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id}: {self.subject} at {self.issuer}"
+
+
+class SecondFactor(models.Model):
+    """The authenticator app of one user. The table's name keeps it from VELA_READ_ROLE, which may read `vela_…`."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="second_factor"
+    )
+    secret = models.TextField()  # encrypted
+    last_step = models.BigIntegerField()  # of the last code that was accepted: no code counts twice
+    recovery_codes = models.JSONField()  # the SHA-256 of each that is left
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "console_second_factor"
+
+    def __str__(self) -> str:
+        return f"{self.user_id}: since {self.created_at}"

@@ -1,0 +1,99 @@
+"""From what the login server says to a user of Vela with roles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from django.contrib.auth.models import User
+from django.contrib.auth.validators import UnicodeUsernameValidator
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from broker.login_settings import GroupRole, LoginSettings
+from console.access.changes import log_change
+from console.access.granting import set_login_roles
+from console.models import Identity, Role
+from console.oidc.errors import LoginRefused
+
+__all__ = ["groups_in", "roles_of", "user_of"]
+
+_LONGEST_NAME: Final = 150
+
+
+def user_of(claims: dict[str, Any], settings: LoginSettings, *, origin: str) -> User:
+    """Return the user with the roles that this login gives. A user who comes for the first time is made.
+
+    Raises LoginRefused for a deactivated user, an unverified e-mail address, and a name that another user has.
+    """
+    if claims.get("email") and claims.get("email_verified") in (False, "false"):
+        raise LoginRefused(
+            f"{settings.oidc_name} has not verified your e-mail address. Confirm it there, then log in again."
+        )
+    issuer, subject = str(claims["iss"]), str(claims["sub"])
+    if "\0" in subject:
+        raise LoginRefused("The subject of the login server's token contains a NUL.")
+    with transaction.atomic():
+        identity = Identity.objects.select_related("user").filter(issuer=issuer, subject=subject).first()
+        user = _made(claims, settings, origin) if identity is None else identity.user
+        if not user.is_active:
+            raise LoginRefused(
+                f"The user {user.get_username()} is deactivated. An administrator can undo it."
+            )
+        set_login_roles(
+            user, roles_of(groups_in(claims, settings), settings), who=settings.oidc_name, origin=origin
+        )
+    return user
+
+
+def groups_in(claims: dict[str, Any], settings: LoginSettings) -> list[str]:
+    """Return the user's groups. The claim's name may be a path: `realm_access.roles`."""
+    name = settings.oidc_groups_claim
+    found: Any = claims.get(name)
+    if found is None:
+        found = claims
+        for part in name.split("."):
+            found = found.get(part) if isinstance(found, dict) else None
+    if isinstance(found, str):
+        return [found]
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+
+
+def roles_of(groups: Iterable[str], settings: LoginSettings) -> dict[str, Role]:
+    """Return the roles that these groups give, by pattern: of several the highest."""
+    theirs = frozenset(groups)
+    given: list[GroupRole] = [each for each in settings.oidc_roles if each.group in theirs]
+    return {
+        pattern: max(Role[each.role.upper()] for each in given if each.pattern == pattern)
+        for pattern in dict.fromkeys(each.pattern for each in given)
+    }
+
+
+def _made(claims: dict[str, Any], settings: LoginSettings, origin: str) -> User:
+    name = _name_in(claims)
+    try:
+        with transaction.atomic():
+            user = User.objects.create_user(name)  # without a password
+            Identity.objects.create(user=user, issuer=claims["iss"], subject=claims["sub"])
+    except IntegrityError:
+        raise LoginRefused(
+            f"Another user is named {name} already. An administrator must deal with that user before you can log in."
+        ) from None
+    log_change("create_user", {"user": name}, who=settings.oidc_name, origin=origin)
+    return user
+
+
+def _name_in(claims: dict[str, Any]) -> str:
+    """Return the first claim that can be a name here: the name at the login server, the e-mail address, the subject."""
+    verified = claims.get("email_verified") in (True, "true")
+    for claim in ("preferred_username", *(["email"] if verified else []), "sub"):
+        name = User.normalize_username(str(claims.get(claim) or ""))
+        try:
+            UnicodeUsernameValidator()(name)
+        except ValidationError:
+            continue
+        if len(name) <= _LONGEST_NAME:
+            return name
+    raise LoginRefused(
+        "None of the claims preferred_username, email (if verified) and sub can be the name of a user here."
+    )

@@ -1,0 +1,112 @@
+"""What the login server says of itself: its addresses and keys. Both are kept for an hour."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+
+from console.oidc.errors import ServerAway
+
+__all__ = ["LoginServer", "forget", "keys_of", "login_server", "request"]
+
+TIMEOUT_S: Final = 10.0
+
+_KEPT_S: Final = 3600.0
+_KEYS_ANEW_S: Final = 30.0  # a token with an unknown key makes us ask again, but not more often
+
+_servers: Final[dict[str, tuple[float, LoginServer]]] = {}
+_keys: Final[dict[str, tuple[float, KeySet]]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginServer:
+    """The part of the discovery document that a login needs."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    userinfo_endpoint: str  # "" if there is none
+    takes_basic: bool  # the client's secret in the Authorization header
+
+
+def login_server(issuer: str) -> LoginServer:
+    """Return the server's addresses. Raises ServerAway."""
+    kept = _servers.get(issuer)
+    if kept is not None and time.monotonic() - kept[0] < _KEPT_S:
+        return kept[1]
+    document = _json("GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+    if document.get("issuer") != issuer:
+        raise ServerAway(
+            f"VELA_OIDC_ISSUER is {issuer!r}, and the server there calls itself {document.get('issuer')!r}:"
+            " write it in exactly the same way"
+        )
+    methods = document.get("token_endpoint_auth_methods_supported")
+    server = LoginServer(
+        issuer=issuer,
+        authorization_endpoint=_address(document, "authorization_endpoint", issuer),
+        token_endpoint=_address(document, "token_endpoint", issuer),
+        jwks_uri=_address(document, "jwks_uri", issuer),
+        userinfo_endpoint=_address(document, "userinfo_endpoint", issuer)
+        if document.get("userinfo_endpoint")
+        else "",
+        takes_basic=not isinstance(methods, list) or "client_secret_basic" in methods,
+    )
+    _servers[issuer] = (time.monotonic(), server)
+    return server
+
+
+def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
+    """Return the keys that sign the server's tokens, or with `anew` those that it has now. Raises ServerAway."""
+    kept = _keys.get(server.issuer)
+    if kept is not None and time.monotonic() - kept[0] < (_KEYS_ANEW_S if anew else _KEPT_S):
+        return kept[1]
+    try:
+        keys = KeySet.import_key_set(_json("GET", server.jwks_uri))  # type: ignore[arg-type]
+    except (JoseError, ValueError, KeyError, TypeError) as error:
+        raise ServerAway(f"{server.jwks_uri} has no keys that can be read: {error}") from error
+    _keys[server.issuer] = (time.monotonic(), keys)
+    return keys
+
+
+def forget() -> None:
+    """Forget what servers have said."""
+    _servers.clear()
+    _keys.clear()
+
+
+def request(method: str, url: str, **how: Any) -> httpx.Response:
+    """Ask the server. Raises ServerAway if no answer comes, or one that says that the server is in trouble."""
+    try:
+        answer = httpx.request(method, url, timeout=TIMEOUT_S, **how)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise ServerAway(f"{url} did not answer: {type(error).__name__} {error}") from error
+    if answer.status_code >= 500:
+        raise ServerAway(f"{url} answered {answer.status_code}")
+    return answer
+
+
+def _json(method: str, url: str) -> dict[str, Any]:
+    answer = request(method, url, headers={"Accept": "application/json"})
+    try:
+        document = answer.json() if answer.status_code == 200 else None
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise ServerAway(f"{url} answered {answer.status_code}, and not with a JSON object")
+    return document
+
+
+def _address(document: dict[str, Any], name: str, issuer: str) -> str:
+    """Return an endpoint. What the issuer itself must be reached by, its endpoints must too: https."""
+    url = document.get(name)
+    schemes = ("https",) if issuer.startswith("https:") else ("https", "http")
+    if not isinstance(url, str) or urlsplit(url).scheme not in schemes:
+        raise ServerAway(f"the discovery document of {issuer} has no {name} with {' or '.join(schemes)}")
+    return url

@@ -1,0 +1,21 @@
+"""The login form of `/django-admin/`, which knows no second factor."""
+
+from __future__ import annotations
+
+from django.contrib.admin.forms import AdminAuthenticationForm
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+
+from console.people.requirement import AfterPassword, after_password
+
+__all__ = ["PasswordAloneForm"]
+
+
+class PasswordAloneForm(AdminAuthenticationForm):
+    """Lets only users in for whom a password is enough. The others log in on the console's page."""
+
+    def confirm_login_allowed(self, user: User) -> None:
+        """Raise ValidationError for a user who needs a second factor."""
+        super().confirm_login_allowed(user)
+        if after_password(user) is not AfterPassword.LOGIN:
+            raise ValidationError("You need a second factor: log in at /login, then come back.")

@@ -1,0 +1,37 @@
+"""The secret of a second factor that a user is setting up: kept in the session until the first code proves it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cryptography.fernet import InvalidToken
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.http import HttpRequest
+
+from console.people.second_factor import address_of, new_secret, picture_of, readable, sealed, unsealed
+
+__all__ = ["forget", "offer", "offered"]
+
+_KEY: Final = "offered_second_factor"
+
+
+def offer(request: HttpRequest, user: AbstractBaseUser) -> dict[str, Any]:
+    """Return what the page shows: the QR code and the same secret as text. A reload shows the same."""
+    secret = offered(request)
+    if not secret:
+        secret = new_secret()
+        request.session[_KEY] = sealed(secret)
+    return {"picture": picture_of(address_of(user.get_username(), secret)), "secret": readable(secret)}
+
+
+def offered(request: HttpRequest) -> str:
+    """Return the secret that this session was shown, "" if none was."""
+    try:
+        return unsealed(request.session.get(_KEY, ""))
+    except InvalidToken:
+        return ""
+
+
+def forget(request: HttpRequest) -> None:
+    """Forget the secret, which is stored now or not wanted any more."""
+    request.session.pop(_KEY, None)

@@ -1,0 +1,69 @@
+"""What a password is worth: who must give a code too, and who must set up a second factor first.
+
+A user of the login server has no password here, and gives a second factor there.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import User
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from broker.conf import broker_settings
+from console.models import Grant, Identity, Role, SecondFactor
+
+__all__ = ["AfterPassword", "after_password", "is_required", "lack_a_required_factor", "with_needs_more"]
+
+
+class AfterPassword(Enum):
+    """What follows a right password."""
+
+    LOGIN = "login"
+    CODE = "code"
+    SET_UP = "set up"
+
+
+def after_password(user: AbstractBaseUser) -> AfterPassword:
+    """Return what a user who gave the right password must do next. One query, two if some need a second factor."""
+    if SecondFactor.objects.filter(user_id=user.pk).exists():
+        return AfterPassword.CODE
+    return AfterPassword.SET_UP if is_required(user) else AfterPassword.LOGIN
+
+
+def is_required(user: AbstractBaseUser) -> bool:
+    """Return whether the user must have a second factor."""
+    required = _required()
+    return required is not None and User.objects.filter(required, pk=user.pk).exists()
+
+
+def lack_a_required_factor() -> Q | None:
+    """Return the condition on users who must have a second factor and have none. None if nobody must."""
+    required = _required()
+    return None if required is None else required & ~Q(_has_factor())
+
+
+def with_needs_more(users: QuerySet[Any]) -> QuerySet[Any]:
+    """Add `needs_more`: whether the password alone does not let a user in."""
+    lacking = lack_a_required_factor()
+    more = Q(_has_factor())
+    annotated: QuerySet[Any] = users.annotate(needs_more=more if lacking is None else more | lacking)
+    return annotated
+
+
+def _required() -> Q | None:
+    whom = broker_settings().require_second_factor
+    if whom == "nobody":
+        return None
+    has_password_here = ~Q(Exists(Identity.objects.filter(user=OuterRef("pk"))))
+    if whom == "everybody":
+        return has_password_here
+    return has_password_here & (
+        Q(is_superuser=True) | Q(Exists(Grant.objects.filter(user=OuterRef("pk"), role=Role.ADMIN)))
+    )
+
+
+def _has_factor() -> Exists:
+    return Exists(SecondFactor.objects.filter(user=OuterRef("pk")))

@@ -1,0 +1,27 @@
+"""The login brake counts wrong codes like wrong passwords. Without django-axes nothing is counted."""
+
+from __future__ import annotations
+
+from django.apps import apps
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.signals import user_login_failed
+from django.http import HttpRequest
+
+__all__ = ["count_wrong_code", "may_try"]
+
+
+def may_try(request: HttpRequest, user: AbstractBaseUser) -> bool:
+    """Return whether this user may give a code from here now. If not, AxesMiddleware answers with 429."""
+    if not apps.is_installed("axes"):
+        return True
+    from axes.handlers.proxy import AxesProxyHandler  # its models need the app
+
+    if AxesProxyHandler.is_allowed(request, {"username": user.get_username()}):
+        return True
+    request.axes_locked_out = True  # type: ignore[attr-defined]  # what AxesMiddleware looks for
+    return False
+
+
+def count_wrong_code(request: HttpRequest, user: AbstractBaseUser) -> None:
+    """Count a failure against the user's name and the address."""
+    user_login_failed.send(sender=__name__, credentials={"username": user.get_username()}, request=request)

@@ -1,0 +1,1 @@
+"""The form that sets policies, for namespaces and topics alike."""

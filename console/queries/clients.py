@@ -1,0 +1,279 @@
+"""Connected consumers and producers over all topics. The server filters, sorts and pages, and says what is wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from console.diagnosis.rules.consumers import hoarder, no_permits, not_reading
+from console.diagnosis.rules.messages import kept_unacked
+from console.queries.database import fetch_text, statement
+from console.queries.rights import EVERYTHING, Scope
+
+__all__ = [
+    "CONSUMER_FLAGS",
+    "CONSUMER_ORDERS",
+    "PRODUCER_FLAGS",
+    "PRODUCER_ORDERS",
+    "ClientPage",
+    "ClientsAsked",
+    "ConsumerRow",
+    "ProducerRow",
+    "consumers",
+    "consumers_of",
+    "producers",
+]
+
+PAGE_ROWS: Final = 50
+CONSUMERS_SHOWN: Final = 500  # of one subscription's page
+CONSUMER_FLAGS: Final = (
+    "blocked",
+    "not-reading",
+    "ack-less",
+    "silent",
+    "hoarding",
+    "old",
+)  # most serious first
+PRODUCER_FLAGS: Final = ("refused", "old")
+_OLD_PROTOCOL: Final = 11  # the broker cannot notify clients up to this version which consumer is active
+_LAST: Final = 2**63 - 1  # beyond every key, and every number that the lists sort by
+_NAME_CHARACTERS: Final = 200  # as in the index on names
+
+Row = TypeVar("Row", "ConsumerRow", "ProducerRow")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """An order of a list. A place in it is the value of a column and a session's key."""
+
+    column: str
+    type: str  # PostgreSQL's: a value of another type would not be looked up in the index
+    field: str  # of a row
+    before_all: str | float
+    is_descending: bool = True
+
+    def place(self, text: str, key: int) -> tuple[str | float, int]:
+        """Return the place after which a page begins. It is before every row if the key is 0 or the text is not one."""
+        if key:
+            try:
+                value = text if self.type == "text" else float(text) if self.type == "float8" else int(text)
+            except ValueError:
+                value = float("nan")
+            if isinstance(value, str) or -_LAST <= value <= _LAST:
+                return value, key
+        return self.before_all, 0 if self.type == "text" else _LAST
+
+    def value_of(self, row: object) -> str:
+        """Return the row's value in a form that `place` reads."""
+        value = getattr(row, self.field)
+        return value[:_NAME_CHARACTERS] if isinstance(value, str) else repr(value)
+
+
+def _filled_in(query: str, order: _Order, flags: Sequence[str], flag: str) -> str:
+    """Return the text of a query of clients.sql in this order, for clients with this flag (all: "")."""
+    cases = [f"CASE WHEN {_condition(name)} THEN '{name}' END" for name in flags]
+    pieces = {
+        "flags": f"array_remove(ARRAY[{', '.join(cases)}], NULL)",
+        "wrong": f"({_condition(flag)})" if flag in flags else "true",
+        "sorted_by": order.column,
+        "type": order.type,
+        "beyond": "<" if order.is_descending else ">",
+        "direction": "DESC" if order.is_descending else "ASC",
+    }
+    return statement("clients", query).format(**pieces)
+
+
+def _condition(flag: str) -> str:
+    return statement("clients", f"is_{flag.replace('-', '_')}")
+
+
+_BY_NAME: Final = _Order(
+    column=f"left(c.name, {_NAME_CHARACTERS})", type="text", field="name", before_all="", is_descending=False
+)
+_BY_SINCE: Final = _Order(column="c.connected_ms", type="bigint", field="connected_ms", before_all=_LAST)
+CONSUMER_ORDERS: Final = {
+    "name": _BY_NAME,
+    "unacked": _Order(column="c.unacked_messages", type="bigint", field="unacked_messages", before_all=_LAST),
+    # Ascending, from the first time after 0: consumers without an unacked message are not in this list.
+    "oldest": _Order(
+        column="c.oldest_delivered_ms",
+        type="bigint",
+        field="oldest_delivered_ms",
+        before_all=0,
+        is_descending=False,
+    ),
+    "since": _BY_SINCE,
+}
+PRODUCER_ORDERS: Final = {
+    "name": _BY_NAME,
+    "rate": _Order(column="c.message_rate_in", type="float8", field="message_rate_in", before_all=_LAST),
+    "since": _BY_SINCE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientsAsked:
+    """Which clients to list. Texts are parts of what they filter, in any case; "" = all."""
+
+    topic: str = ""  # part of a name, or a full name: that topic and its partitions
+    subscription: str = ""
+    name: str = ""
+    address: str = ""
+    version: str = ""
+    flag: str = ""  # one of CONSUMER_FLAGS or PRODUCER_FLAGS
+    order: str = "name"
+    after: str = ""  # the last row's value on the previous page
+    after_key: int = 0  # the last row's key there; 0 = first page
+    limit: int = PAGE_ROWS
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the list leaves clients out."""
+        return any((self.topic, self.subscription, self.name, self.address, self.version, self.flag))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerRow:
+    """One connected consumer."""
+
+    key: int
+    topic_name: str  # of the partition
+    partition: int  # -1 = the topic is no partition
+    subscription_id: int | None  # None = a reader, whose cursor is not stored
+    subscription_name: str
+    subscription_type: str
+    name: str
+    address: str
+    client_version: str
+    face: str
+    protocol_version: int
+    priority: int
+    connected_ms: int
+    permits: int
+    unacked_messages: int
+    blocked: bool  # on unacked messages
+    writable: bool
+    messages_out: int
+    bytes_out: int
+    messages_acked: int
+    messages_redelivered: int
+    message_rate_out: float  # per second, here and below
+    message_rate_acked: float
+    message_rate_redelivered: float
+    last_flow_ms: int  # 0 = never, here and below
+    last_delivery_ms: int
+    last_ack_ms: int
+    oldest_delivered_ms: int  # of its unacked messages; 0 = it has none, or it is a reader
+    updated_ms: int
+    properties: dict[str, str]  # the client's own
+    flags: list[str]  # of CONSUMER_FLAGS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerRow:
+    """One connected producer."""
+
+    key: int
+    topic_id: int
+    topic_name: str  # of the partition
+    partition: int  # -1 = the topic is no partition
+    name: str
+    address: str
+    client_version: str
+    face: str
+    protocol_version: int
+    connected_ms: int
+    access_mode: str
+    deduplicated: bool  # the broker drops messages that it sends twice
+    messages_in: int
+    bytes_in: int
+    message_rate_in: float  # per second
+    byte_rate_in: float  # per second
+    last_sequence_id: int
+    last_send_ms: int  # 0 = never
+    last_error: str  # why the broker refused its last refused message; "" = none was refused
+    updated_ms: int
+    properties: dict[str, str]  # the client's own
+    flags: list[str]  # of PRODUCER_FLAGS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientPage(Generic[Row]):
+    """The rows in order, and where the next page begins."""
+
+    rows: tuple[Row, ...]
+    next_after: str
+    next_key: int  # 0 = this is the last page
+
+
+def consumers(asked: ClientsAsked, scope: Scope) -> ClientPage[ConsumerRow]:
+    """Read one page of the consumers in scope, readers included. One query."""
+    return _page(ConsumerRow, "consumers", CONSUMER_ORDERS[asked.order], CONSUMER_FLAGS, asked, scope)
+
+
+def producers(asked: ClientsAsked, scope: Scope) -> ClientPage[ProducerRow]:
+    """Read one page of the producers in scope. One query."""
+    return _page(ProducerRow, "producers", PRODUCER_ORDERS[asked.order], PRODUCER_FLAGS, asked, scope)
+
+
+def consumers_of(subscriptions: Sequence[int]) -> list[ConsumerRow]:
+    """Return at most 500 consumers of these subscriptions, by priority and name. One query."""
+    asked = ClientsAsked(limit=CONSUMERS_SHOWN)
+    page = _page(ConsumerRow, "consumers", _BY_NAME, CONSUMER_FLAGS, asked, EVERYTHING, list(subscriptions))
+    return sorted(page.rows, key=lambda row: (row.priority, row.name, row.key))
+
+
+def _page(
+    row_type: type[Row],
+    query: str,
+    order: _Order,
+    flags: Sequence[str],
+    asked: ClientsAsked,
+    scope: Scope,
+    subscriptions: list[int] | None = None,
+) -> ClientPage[Row]:
+    text = _filled_in(query, order, flags, asked.flag)
+    rows = fetch_text(row_type, text, _parameters(order, asked, scope, subscriptions))
+    shown = rows[: asked.limit]
+    more = len(rows) > asked.limit
+    return ClientPage(
+        rows=tuple(shown),
+        next_after=order.value_of(shown[-1]) if more else "",
+        next_key=shown[-1].key if more else 0,
+    )
+
+
+def _parameters(
+    order: _Order, asked: ClientsAsked, scope: Scope, subscriptions: list[int] | None
+) -> Mapping[str, Any]:
+    is_whole_name = "://" in asked.topic
+    after, after_key = order.place(asked.after, asked.after_key)
+    now_ms = int(time.time() * 1000)
+    return {
+        "subscriptions": subscriptions,
+        "topic": asked.topic if is_whole_name else "",
+        "topic_part": "" if is_whole_name else _part(asked.topic),
+        "subscription": _part(asked.subscription),
+        "name": _part(asked.name),
+        "address": _part(asked.address),
+        "version": _part(asked.version),
+        "after": after,
+        "after_key": after_key,
+        "limit": asked.limit + 1,
+        "not_reading_before_ms": now_ms - int(not_reading.WINDOW_S * 1000),
+        "ackless_before_ms": now_ms - int(kept_unacked.WINDOW_S * 1000),
+        "silent_before_ms": now_ms - int(no_permits.WINDOW_S * 1000),
+        "idle_before_ms": now_ms - int(hoarder.WINDOW_S * 1000),
+        "hoard_messages": hoarder.LEAST_MESSAGES,
+        "hoard_share": hoarder.LEAST_SHARE,
+        "old_protocol": _OLD_PROTOCOL,
+        **scope.of_topics,
+    }
+
+
+def _part(text: str) -> str:
+    """Return the SQL pattern for values that contain a text; "" = everything."""
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%" if text else ""

@@ -1,0 +1,59 @@
+"""Find the topic and subscription of which the name of a dead-letter topic is made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from console.queries.database import fetch
+
+__all__ = ["Origin", "origins_of", "possible_origins"]
+
+_USUAL: Final = re.compile(r"(?P<namespace>.+/)(?P<rest>[^/]+)-DLQ(-partition-[0-9]+)?", re.DOTALL)
+_MOST: Final = 40  # of one name: each - in it may be the one between topic and subscription
+
+
+class Origin(NamedTuple):
+    """Where letters come from."""
+
+    topic: str  # full name
+    subscription: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    letters: str
+    topic: str
+    subscription: str
+
+
+def possible_origins(name: str) -> Iterator[Origin]:
+    """Yield at most 40 pairs of which TOPIC-SUBSCRIPTION-DLQ may be made. Nothing for another name."""
+    found = _USUAL.fullmatch(name)
+    if found is None:
+        return
+    namespace, rest = found["namespace"], found["rest"]
+    places = [at for at, letter in enumerate(rest) if letter == "-" and 0 < at < len(rest) - 1]
+    for at in places[:_MOST]:
+        yield Origin(namespace + rest[:at], rest[at + 1 :])
+
+
+def origins_of(names: Collection[str]) -> dict[str, tuple[Origin, ...]]:
+    """Return for each name the existing pairs of topic and subscription of which it may be made. One query."""
+    possible = [(name, *origin) for name in names for origin in possible_origins(name)]
+    rows = fetch(
+        _Row,
+        "letters",
+        "origins",
+        {
+            "letters": [name for name, _, _ in possible],
+            "topics": [topic for _, topic, _ in possible],
+            "subscriptions": [subscription for _, _, subscription in possible],
+        },
+    )
+    found: dict[str, tuple[Origin, ...]] = {}
+    for row in rows:
+        found[row.letters] = (*found.get(row.letters, ()), Origin(row.topic, row.subscription))
+    return found

@@ -1,0 +1,200 @@
+"""Dead-letter topics: the list, and where letters come from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from console.history.windows import WINDOWS, frame_of, spans
+from console.queries.database import fetch, fetch_entries
+from console.queries.letters.origins import Origin, origins_of
+from console.queries.rights import Scope
+from console.queries.topics.log import EntryAt, by_place
+
+__all__ = [
+    "ORDERS",
+    "PAGE_ROWS",
+    "LetterPage",
+    "LetterTopicRow",
+    "LettersAsked",
+    "StoredLedger",
+    "letter_topics",
+    "stored_ledgers",
+]
+
+PAGE_ROWS: Final = 50
+ORDERS: Final = ("waiting", "name")
+_HOUR_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LettersAsked:
+    """The list that the page's address asks for."""
+
+    search: str = ""  # part of a name
+    order: str = "waiting"  # one of ORDERS
+    after_name: str = ""  # the last name on the previous page, "" = first page
+    after_value: float = 0.0  # the sort value of the last row on the previous page
+    limit: int = PAGE_ROWS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterTopicRow:
+    """One dead-letter topic, or one partition of it. None if the broker never reported on it."""
+
+    id: int
+    name: str
+    messages_in: int | None  # letters ever written
+    waiting_messages: int | None  # of the worst subscription
+    stored_bytes: int | None
+    last_append_ms: int | None  # 0 = never
+    updated_ms: int | None
+    subscriptions: int
+    consumers: int
+    worst_subscription: str | None
+    oldest_ms: int | None  # when the oldest waiting letter was stored; None = unknown, or none waits
+    hour_messages: int | None
+    day_messages: int | None
+    origins: tuple[Origin, ...]  # pairs that fit the name; usually one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterPage:
+    """The rows in order and where the next page begins."""
+
+    rows: tuple[LetterTopicRow, ...]
+    next_name: str | None  # None = this is the last page
+    next_value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredLedger:
+    """A ledger whose entries are stored."""
+
+    ledger_id: int
+    topic_name: str
+    entries: int | None  # None: it is open
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Key:
+    id: int
+    name: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Numbers:
+    id: int
+    name: str
+    messages_in: int | None
+    waiting_messages: int | None
+    stored_bytes: int | None
+    last_append_ms: int | None
+    updated_ms: int | None
+    subscriptions: int
+    consumers: int
+    worst_subscription: str | None
+    oldest_ledger: int | None
+    oldest_segment: int | None
+    oldest_entry: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Published:
+    topic_id: int
+    hour_messages: int
+    day_messages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Progress:
+    resolution_s: int
+    until_ms: int
+
+
+def letter_topics(asked: LettersAsked, scope: Scope) -> LetterPage:
+    """Return one page of the dead-letter topics in scope. Six queries."""
+    search = asked.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    keys = fetch(
+        _Key,
+        "letters",
+        f"by_{asked.order}",
+        {
+            "pattern": f"%{search}%" if search else "",
+            "after_name": asked.after_name,
+            "after_value": asked.after_value,
+            "limit": asked.limit + 1,
+            **scope.of_topics,
+        },
+    )
+    shown = keys[: asked.limit]
+    ids = [key.id for key in shown]
+    numbers = {row.id: row for row in fetch(_Numbers, "letters", "numbers", {"ids": ids})}
+    oldest = _oldest(list(numbers.values()))
+    published = _published(ids)
+    origins = origins_of([key.name for key in shown])
+    return LetterPage(
+        rows=tuple(
+            _row(numbers[key_id], oldest.get(key_id), published.get(key_id), origins)
+            for key_id in ids
+            if key_id in numbers
+        ),
+        next_name=shown[-1].name if len(keys) > asked.limit else None,
+        next_value=shown[-1].value if shown else 0.0,
+    )
+
+
+def stored_ledgers(ids: Collection[int], scope: Scope) -> dict[int, StoredLedger]:
+    """Return the ledgers among these that are still stored, if their topic is in scope. One query."""
+    rows = fetch(StoredLedger, "letters", "stored_ledgers", {"ledgers": list(ids), **scope.of_topics})
+    return {row.ledger_id: row for row in rows}
+
+
+def _row(
+    row: _Numbers,
+    oldest_ms: int | None,
+    published: _Published | None,
+    origins: Mapping[str, tuple[Origin, ...]],
+) -> LetterTopicRow:
+    return LetterTopicRow(
+        id=row.id,
+        name=row.name,
+        messages_in=row.messages_in,
+        waiting_messages=row.waiting_messages if row.subscriptions else None,
+        stored_bytes=row.stored_bytes,
+        last_append_ms=row.last_append_ms,
+        updated_ms=row.updated_ms,
+        subscriptions=row.subscriptions,
+        consumers=row.consumers,
+        worst_subscription=row.worst_subscription,
+        oldest_ms=oldest_ms,
+        hour_messages=None if published is None or row.updated_ms is None else published.hour_messages,
+        day_messages=None if published is None or row.updated_ms is None else published.day_messages,
+        origins=origins.get(row.name, ()),
+    )
+
+
+def _oldest(rows: Sequence[_Numbers]) -> dict[int, int]:
+    """Return when each topic's oldest waiting letter was stored, or its oldest if it has no subscription. One query."""
+    places = {(row.oldest_ledger, row.oldest_entry): row for row in rows if row.oldest_ledger is not None}
+    entries = fetch_entries(
+        EntryAt,
+        "at",
+        {row.oldest_segment for row in places.values() if row.oldest_segment is not None},
+        by_place(places),
+    )
+    return {places[entry.place].id: entry.append_ms for entry in entries}
+
+
+def _published(ids: Sequence[int]) -> dict[int, _Published]:
+    """Return how many letters came in the last hour and the last day. Two queries."""
+    now_ms = time.time_ns() // 1_000_000
+    until_ms = {row.resolution_s: row.until_ms for row in fetch(_Progress, "history", "progress", {})}
+    ends: dict[str, int] = {}
+    for resolution_s, (from_ms, to_ms) in spans(frame_of(WINDOWS["24h"], now_ms), until_ms).items():
+        ends |= {f"from_{resolution_s}": from_ms, f"to_{resolution_s}": to_ms}
+    rows = fetch(_Published, "letters", "published", {"ids": list(ids), "hour_ms": now_ms - _HOUR_MS, **ends})
+    return {row.topic_id: row for row in rows}

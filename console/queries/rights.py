@@ -1,0 +1,116 @@
+"""A user's roles, and the part of every list that they open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from console.models import Role
+from console.queries.database import fetch
+
+__all__ = ["EVERYTHING", "NAMESPACES_MOST", "GrantRow", "Scope", "grants_of", "keys_in"]
+
+NAMESPACES_MOST: Final = 5000  # covered by one `tenant/*`, in lists
+_TOO_LARGE: Final = 1 << 63
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantRow:
+    """One role of a user."""
+
+    role: int
+    pattern: str  # *, tenant/* or tenant/namespace
+    namespace_ids: list[int]  # namespaces that it covers now; none for *
+
+    @property
+    def word(self) -> str:
+        """The role as users read it."""
+        return Role(self.role).word
+
+    @property
+    def covered(self) -> str:
+        """What the pattern covers, in words."""
+        if self.pattern == "*":
+            return "all namespaces"
+        return f"all of {self.pattern[:-2]}" if self.pattern.endswith("/*") else self.pattern
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """The part of everything that one user's lists and sums are about. Without values: everything."""
+
+    namespace_ids: tuple[int, ...] | None = None
+    namespaces: tuple[str, ...] | None = None  # that patterns name, with or without topics
+    tenants: tuple[str, ...] | None = None  # all their namespaces are in scope
+
+    @classmethod
+    def of(cls, grants: Iterable[GrantRow]) -> Self:
+        """Return the scope that these roles open."""
+        rows = list(grants)
+        patterns = [row.pattern for row in rows]
+        if "*" in patterns:
+            return cls()
+        return cls(
+            namespace_ids=tuple(sorted({each for row in rows for each in row.namespace_ids})),
+            namespaces=tuple(sorted(patterns)),
+            tenants=tuple(sorted({name.removesuffix("/*") for name in patterns if name.endswith("/*")})),
+        )
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing is left out."""
+        return self.namespace_ids is None
+
+    @property
+    def of_topics(self) -> dict[str, Any]:
+        """The parameter of queries over topics: `namespace_ids`, NULL for everything."""
+        return {"namespace_ids": None if self.namespace_ids is None else list(self.namespace_ids)}
+
+    @property
+    def of_acts(self) -> dict[str, Any]:
+        """The parameters of queries over acts, whose namespaces may be gone: `namespaces` and `tenants`."""
+        return {
+            "namespaces": None if self.namespaces is None else list(self.namespaces),
+            "tenants": None if self.tenants is None else list(self.tenants),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Key:
+    key: str
+
+
+EVERYTHING: Final = Scope()
+
+
+def grants_of(user_id: int) -> list[GrantRow]:
+    """Return the roles of a user, each with the namespaces that its pattern covers. One query."""
+    return fetch(GrantRow, "rights", "grants", {"user_id": user_id, "limit": NAMESPACES_MOST})
+
+
+def keys_in(scope: Scope, keys: Iterable[str]) -> frozenset[str]:
+    """Return which keys of a live stream are in scope: `topic:5`, `sub:9`, `act:7`. `acts` always is.
+
+    One query; none if the scope is everything.
+    """
+    asked = frozenset(keys)
+    if scope.is_everything:
+        return asked
+    ids: dict[str, list[int]] = {"topic": [], "sub": [], "act": []}
+    for kind, separator, number in (key.partition(":") for key in asked):
+        if separator and int(number) < _TOO_LARGE:
+            ids[kind].append(int(number))
+    found = fetch(
+        _Key,
+        "rights",
+        "keys",
+        {
+            "topics": ids["topic"],
+            "subscriptions": ids["sub"],
+            "acts": ids["act"],
+            **scope.of_topics,
+            **scope.of_acts,
+        },
+    )
+    return asked & {"acts", *(row.key for row in found)}

@@ -1,0 +1,103 @@
+-- Dead-letter topics: those with the usual name (the index vela_topic_dead_letters), those to which the dead-letter producer of
+-- a client is connected, and those that were redriven. Each partition is a row of its own.
+
+-- name: by_name
+WITH known AS (
+    SELECT topic_id FROM vela_producer_session WHERE name LIKE '%%-DLQ'
+    UNION SELECT topic_id FROM vela_act WHERE kind = 'redrive'
+), usual AS (
+    SELECT t.id, t.name FROM vela_topic t
+    WHERE t.partitions = 0 AND (t.name LIKE '%%-DLQ' OR t.name ~ '-DLQ-partition-[0-9]+$')
+      AND t.name > %(after_name)s AND (%(pattern)s = '' OR t.name ILIKE %(pattern)s)
+      AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))
+    ORDER BY t.name LIMIT %(limit)s
+), others AS (
+    SELECT t.id, t.name FROM known k JOIN vela_topic t ON t.id = k.topic_id
+    WHERE t.partitions = 0 AND t.name > %(after_name)s AND (%(pattern)s = '' OR t.name ILIKE %(pattern)s)
+      AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))
+    ORDER BY t.name LIMIT %(limit)s
+)
+SELECT id, name, 0::float8 AS value FROM (SELECT * FROM usual UNION SELECT * FROM others) t ORDER BY name LIMIT %(limit)s
+
+-- name: by_waiting
+-- Without a durable subscription (state is NULL) all stored letters count: nobody will read them.
+WITH known AS (
+    SELECT topic_id FROM vela_producer_session WHERE name LIKE '%%-DLQ'
+    UNION SELECT topic_id FROM vela_act WHERE kind = 'redrive'
+), letters AS (
+    SELECT id, name, namespace_id FROM vela_topic
+    WHERE partitions = 0 AND (name LIKE '%%-DLQ' OR name ~ '-DLQ-partition-[0-9]+$')
+    UNION SELECT t.id, t.name, t.namespace_id FROM known k JOIN vela_topic t ON t.id = k.topic_id WHERE t.partitions = 0
+), valued AS (
+    SELECT t.id, t.name, CASE WHEN s.topic_id IS NULL THEN -1
+                              WHEN s.state IS NULL AND s.stored_bytes > 0 THEN s.messages_in
+                              ELSE s.max_backlog_messages END::float8 AS value
+    FROM letters t LEFT JOIN vela_topic_summary s ON s.topic_id = t.id
+    WHERE (%(pattern)s = '' OR t.name ILIKE %(pattern)s)
+      AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))
+)
+SELECT id, name, value FROM valued
+WHERE %(after_name)s = '' OR (-value, name) > (-%(after_value)s::float8, %(after_name)s)
+ORDER BY value DESC, name LIMIT %(limit)s
+
+-- name: numbers
+-- The oldest letter is the next entry of the subscription that has acked least, or the first one stored if there is none. A ledger
+-- that is open does not know how many entries it has.
+SELECT t.id, t.name, n.messages_in, n.max_backlog_messages AS waiting_messages, n.stored_bytes, n.last_append_ms, n.updated_ms,
+       (SELECT count(*) FROM vela_subscription s WHERE s.topic_id = t.id) AS subscriptions,
+       (SELECT count(*) FROM vela_consumer_session c
+        WHERE c.topic_id = t.id AND c.subscription_id IS NOT NULL) AS consumers,
+       w.name AS worst_subscription, l.id AS oldest_ledger, l.segment_id AS oldest_segment,
+       CASE WHEN l.id = w.mark_delete_ledger THEN w.mark_delete_entry + 1 ELSE 0 END AS oldest_entry
+FROM vela_topic t
+LEFT JOIN vela_topic_summary n ON n.topic_id = t.id
+LEFT JOIN LATERAL (
+    SELECT s.name, c.mark_delete_ledger, c.mark_delete_entry
+    FROM vela_subscription s JOIN vela_cursor c ON c.subscription_id = s.id
+    WHERE s.topic_id = t.id ORDER BY c.acked_messages, s.id LIMIT 1
+) w ON true
+LEFT JOIN LATERAL (
+    SELECT l.id, l.segment_id FROM vela_ledger l
+    WHERE l.topic_id = t.id AND l.segment_id IS NOT NULL AND l.id >= coalesce(w.mark_delete_ledger, 0)
+      AND (l.id IS DISTINCT FROM w.mark_delete_ledger OR l.state = 'open' OR l.entries > w.mark_delete_entry + 1)
+    ORDER BY l.id LIMIT 1
+) l ON true
+WHERE t.id = ANY(%(ids)s)
+
+-- name: published
+-- Letters of the last day and the last hour. Each bucket is probed, as in history.sql.
+SELECT w.topic_id, coalesce(sum(p.messages_in) FILTER (WHERE p.at_ms >= %(hour_ms)s), 0)::bigint AS hour_messages,
+       coalesce(sum(p.messages_in), 0)::bigint AS day_messages
+FROM unnest(%(ids)s::bigint[]) AS w(topic_id)
+LEFT JOIN LATERAL (
+    SELECT q.* FROM generate_series(%(from_600)s::bigint, %(to_600)s::bigint - 1, 600000) AS g(at_ms) CROSS JOIN LATERAL (
+        SELECT at_ms, messages_in FROM vela_stats_point_600s
+        WHERE at_ms = g.at_ms AND topic_id = w.topic_id AND subscription_id = 0 OFFSET 0
+    ) q
+    UNION ALL
+    SELECT q.* FROM generate_series(%(from_60)s::bigint, %(to_60)s::bigint - 1, 60000) AS g(at_ms) CROSS JOIN LATERAL (
+        SELECT at_ms, messages_in FROM vela_stats_point_60s
+        WHERE at_ms = g.at_ms AND topic_id = w.topic_id AND subscription_id = 0 OFFSET 0
+    ) q
+    UNION ALL
+    SELECT q.* FROM generate_series(%(from_10)s::bigint, %(to_10)s::bigint - 1, 10000) AS g(at_ms) CROSS JOIN LATERAL (
+        SELECT at_ms, messages_in FROM vela_stats_point_10s
+        WHERE at_ms = g.at_ms AND topic_id = w.topic_id AND subscription_id = 0 OFFSET 0
+    ) q
+) p ON true
+GROUP BY w.topic_id
+
+-- name: origins
+-- Which of these pairs of topic and subscription exist. Subscriptions of a partitioned topic are those of its partitions.
+SELECT w.letters, w.topic, w.subscription
+FROM unnest(%(letters)s::text[], %(topics)s::text[], %(subscriptions)s::text[]) AS w(letters, topic, subscription)
+WHERE EXISTS (
+    SELECT FROM vela_topic t JOIN vela_subscription s ON s.topic_id = t.id AND s.name = w.subscription
+    WHERE t.name IN (w.topic, w.topic || '-partition-0'))
+
+-- name: stored_ledgers
+-- Where the messages are that letters were copied from. A ledger that was trimmed is not in the answer.
+SELECT l.id AS ledger_id, t.name AS topic_name, CASE WHEN l.state = 'open' THEN NULL ELSE l.entries END AS entries
+FROM vela_ledger l JOIN vela_topic t ON t.id = l.topic_id
+WHERE l.id = ANY(%(ledgers)s::bigint[]) AND l.segment_id IS NOT NULL
+  AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))

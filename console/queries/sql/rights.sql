@@ -1,0 +1,21 @@
+-- Who may see what. Relies on vela_grant(user_id, pattern), vela_tenant(name) and vela_namespace(tenant_id, name).
+
+-- name: grants
+SELECT g.role, g.pattern, ARRAY(
+    SELECT n.id FROM vela_tenant t JOIN vela_namespace n ON n.tenant_id = t.id
+    WHERE t.name = split_part(g.pattern, '/', 1) AND split_part(g.pattern, '/', 2) IN ('*', n.name)
+    ORDER BY n.id LIMIT %(limit)s
+) AS namespace_ids
+FROM vela_grant g WHERE g.user_id = %(user_id)s ORDER BY g.pattern
+
+-- name: keys
+-- Which topics, subscriptions and acts are in the namespaces that the user may see.
+SELECT 'topic:' || t.id AS key FROM vela_topic t
+WHERE t.id = ANY(%(topics)s::bigint[]) AND t.namespace_id = ANY(%(namespace_ids)s::bigint[])
+UNION ALL
+SELECT 'sub:' || s.id FROM vela_subscription s JOIN vela_topic t ON t.id = s.topic_id
+WHERE s.id = ANY(%(subscriptions)s::bigint[]) AND t.namespace_id = ANY(%(namespace_ids)s::bigint[])
+UNION ALL
+SELECT 'act:' || a.id FROM vela_act a
+WHERE a.id = ANY(%(acts)s::bigint[]) AND (a.namespace = ANY(%(namespaces)s::text[])
+      OR split_part(a.namespace, '/', 1) = ANY(%(tenants)s::text[]))

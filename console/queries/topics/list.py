@@ -1,0 +1,129 @@
+"""The list of topics. The server searches, sorts and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from console.queries.database import fetch
+from console.queries.rights import Scope
+
+__all__ = [
+    "ORDERS",
+    "PAGE_ROWS",
+    "TopicPage",
+    "TopicRow",
+    "TopicsAsked",
+    "namespaces",
+    "topic_rows",
+    "topics",
+]
+
+PAGE_ROWS = 50
+ORDERS = ("name", "worst", "backlog", "rate", "last")
+_STATE_UNIT = 1 << 42
+"""A place in the order by worst state is one number: the state times this, and since when in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsAsked:
+    """The list that the page's address asks for."""
+
+    search: str = ""  # part of a name
+    namespace: str = ""  # "tenant/namespace", "" = all
+    only_backlog: bool = False
+    state: int = 0  # only topics whose worst subscription has this stored state, 0 = all
+    order: str = "name"  # one of ORDERS
+    after_name: str = ""  # the last name on the previous page, "" = first page
+    after_value: float = 0.0  # the sort value of the last row on the previous page
+    limit: int = PAGE_ROWS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRow:
+    """One row. Its numbers are what the broker last reported, None if it never did."""
+
+    id: int
+    name: str
+    partitions: int  # 0 = not partitioned
+    partition_ids: list[int]  # at most 20
+    backlog_messages: int | None  # of the worst subscription, summed over partitions
+    message_rate_in: float | None  # per second
+    byte_rate_in: float | None  # per second
+    stored_bytes: int | None
+    producers: int | None
+    last_append_ms: int | None  # 0 = never
+    updated_ms: int | None
+    subscriptions: int
+    consumers: int | None
+    message_rate_acked: float | None  # per second, all subscriptions
+    worst_subscription: str | None  # the one with the largest backlog
+    state: int | None  # the worst of its subscriptions', None = it has no durable subscription
+    state_since_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPage:
+    """The rows in order and where the next page begins."""
+
+    rows: tuple[TopicRow, ...]
+    next_name: str | None  # None = this is the last page
+    next_value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Key:
+    id: int
+    value: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Name:
+    name: str
+
+
+def topics(asked: TopicsAsked, scope: Scope) -> TopicPage:
+    """Read one page of the topics in scope. Two queries: the page's keys, then their numbers."""
+    after_state, after_since_ms = _worst_place(asked.after_value)
+    search = asked.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    keys = fetch(
+        _Key,
+        "topics",
+        f"by_{asked.order}",
+        {
+            "pattern": f"%{search}%" if search else "",
+            "prefix": f"persistent://{asked.namespace}/" if asked.namespace else "",
+            "only_backlog": asked.only_backlog,
+            "state": asked.state,
+            "after_state": after_state,
+            "after_since_ms": after_since_ms,
+            "after_name": asked.after_name,
+            "after_value": asked.after_value,
+            "limit": asked.limit + 1,
+            **scope.of_topics,
+        },
+    )
+    shown = keys[: asked.limit]
+    numbers = {row.id: row for row in topic_rows([key.id for key in shown])}
+    return TopicPage(
+        rows=tuple(numbers[key.id] for key in shown if key.id in numbers),
+        next_name=shown[-1].name if len(keys) > asked.limit else None,
+        next_value=shown[-1].value if shown else 0.0,
+    )
+
+
+def _worst_place(value: float) -> tuple[int, int]:
+    """Return the state and the time of a place in the order by worst state; the beginning if it is not a place."""
+    return divmod(int(value), _STATE_UNIT) if 0 <= value < _STATE_UNIT * 2048 else (0, 0)
+
+
+def topic_rows(ids: Sequence[int]) -> list[TopicRow]:
+    """Return the numbers of these topics, in no particular order. One query."""
+    return fetch(TopicRow, "topics", "numbers", {"ids": list(ids)})
+
+
+def namespaces(scope: Scope, *, chosen: str = "") -> tuple[str, ...]:
+    """Return the first 200 namespaces in scope, and the chosen one if it is in scope, for a list to choose from."""
+    rows = fetch(_Name, "topics", "namespaces", {"chosen": chosen, **scope.of_topics})
+    return tuple(row.name for row in rows)

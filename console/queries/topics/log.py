@@ -1,0 +1,244 @@
+"""A topic's log as the pages count it: each entry has an index, which continues from one ledger to the next."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from console.queries.database import fetch, fetch_entries
+
+__all__ = [
+    "Ends",
+    "EntryAt",
+    "LedgerRow",
+    "Log",
+    "Place",
+    "by_place",
+    "ends_of",
+    "entries_at",
+    "log_of",
+    "logs_of",
+]
+
+Place = tuple[int, int]  # ledger id, entry id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow:
+    """One ledger that still has a row."""
+
+    ledger_id: int
+    state: str
+    segment_id: int | None  # None = trimmed: an empty one that only keeps the topic's counts
+    opened_ms: int
+    entries_before: int  # of the topic
+    messages_before: int
+    bytes_before: int
+    entries: int
+    messages: int
+    size_bytes: int
+    first_append_ms: int  # 0 = nothing stored, here and below
+    last_append_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryAt:
+    """One entry without its data."""
+
+    ledger_id: int
+    entry_id: int
+    messages: int
+    append_ms: int
+    cumulative_messages: int  # of the topic, this entry included
+
+    @property
+    def place(self) -> Place:
+        """Return ledger id and entry id, as a dictionary key."""
+        return (self.ledger_id, self.entry_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """All ledgers of a topic in order."""
+
+    ledgers: tuple[LedgerRow, ...]
+    _ids: list[int] = field(init=False, repr=False, compare=False)
+    _begins: list[int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_ids", [ledger.ledger_id for ledger in self.ledgers])
+        object.__setattr__(self, "_begins", [ledger.entries_before for ledger in self.ledgers])
+
+    @property
+    def total_messages(self) -> int:
+        """Messages ever appended, trimmed ones included."""
+        last = self.ledgers[-1] if self.ledgers else None
+        return last.messages_before + last.messages if last else 0
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes ever appended, trimmed ones included."""
+        last = self.ledgers[-1] if self.ledgers else None
+        return last.bytes_before + last.size_bytes if last else 0
+
+    @property
+    def begin(self) -> int:
+        """Index of the first entry that is stored."""
+        return self.ledgers[0].entries_before if self.ledgers else 0
+
+    @property
+    def end(self) -> int:
+        """Index after the last entry."""
+        last = self.ledgers[-1] if self.ledgers else None
+        return last.entries_before + last.entries if last else 0
+
+    def index_of(self, ledger_id: int, entry_id: int) -> int:
+        """Return the index of a position. One in a trimmed ledger counts as just before the first stored entry."""
+        at = bisect_right(self._ids, ledger_id) - 1
+        if at < 0:
+            return self.begin - 1
+        ledger = self.ledgers[at]
+        if ledger.ledger_id != ledger_id:
+            return ledger.entries_before + ledger.entries - 1
+        return ledger.entries_before + min(entry_id, ledger.entries)
+
+    def segments_of(self, places: Iterable[Place]) -> set[int]:
+        """Return the segments that store the entries at these places."""
+        asked = {ledger_id for ledger_id, _ in places}
+        return {
+            ledger.segment_id
+            for ledger in self.ledgers
+            if ledger.segment_id is not None and ledger.ledger_id in asked
+        }
+
+    def place_at(self, index: int) -> Place | None:
+        """Return ledger and entry of an index, None if the log does not store it."""
+        ledger = self.ledger_at(index)
+        return None if ledger is None else (ledger.ledger_id, index - ledger.entries_before)
+
+    def ledger_at(self, index: int) -> LedgerRow | None:
+        """Return the ledger that stores the entry with this index, None if none does."""
+        at = (
+            bisect_right(self._begins, index) - 1
+        )  # of ledgers that begin at one index, only the last has entries
+        if at < 0 or index >= self.ledgers[at].entries_before + self.ledgers[at].entries:
+            return None
+        return self.ledgers[at]
+
+    def has_ledger(self, ledger_id: int) -> bool:
+        """Return whether this is a ledger of the log. A trimmed one is not."""
+        at = bisect_right(self._ids, ledger_id) - 1
+        return at >= 0 and self._ids[at] == ledger_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LedgerOf(LedgerRow):
+    topic_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OpenEnd:
+    ledger_id: int
+    entry_id: int
+    cumulative_messages: int
+    cumulative_bytes: int
+    last_append_ms: int
+    first_append_ms: int
+
+
+def log_of(topic_id: int) -> Log:
+    """Read a topic's log. Two queries: the ledgers, and the last entry of the open one."""
+    return logs_of([topic_id])[topic_id]
+
+
+def logs_of(topic_ids: Sequence[int]) -> dict[int, Log]:
+    """Read the logs of several topics. Two queries: the ledgers, and the last entries of the open ones."""
+    rows: dict[int, list[LedgerRow]] = {topic_id: [] for topic_id in topic_ids}
+    for row in fetch(_LedgerOf, "log", "ledgers", {"topics": list(topic_ids)}):
+        rows[row.topic_id].append(row)
+    written = {
+        ledgers[-1].ledger_id: ledgers[-1].segment_id
+        for ledgers in rows.values()
+        if ledgers and ledgers[-1].state == "open" and ledgers[-1].segment_id is not None
+    }
+    ends = _ends_of_open(written)
+    return {
+        topic_id: Log((*ledgers[:-1], _with_its_end(ledgers[-1], ends))) if ledgers else Log(())
+        for topic_id, ledgers in rows.items()
+    }
+
+
+def _ends_of_open(written: Mapping[int, int | None]) -> dict[int, _OpenEnd]:
+    """Return the last entry of each open ledger. `written` has their segments. One query."""
+    segments = {segment for segment in written.values() if segment is not None}
+    found = fetch_entries(_OpenEnd, "ends_of_open", segments, {"ledgers": list(written)})
+    return {end.ledger_id: end for end in found}
+
+
+def _with_its_end(ledger: LedgerRow, ends: Mapping[int, _OpenEnd]) -> LedgerRow:
+    end = ends.get(ledger.ledger_id)
+    if end is None:
+        return ledger
+    return replace(
+        ledger,
+        entries=end.entry_id + 1,
+        messages=end.cumulative_messages - ledger.messages_before,
+        size_bytes=end.cumulative_bytes - ledger.bytes_before,
+        first_append_ms=end.first_append_ms,
+        last_append_ms=end.last_append_ms,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """The ends of some topics' logs, as parameters of a query: how much was ever appended to each."""
+
+    topics: list[int]
+    messages: list[int]
+    bytes: list[int]
+
+    @classmethod
+    def of(cls, topic_id: int, log: Log) -> Ends:
+        """Return the end of one log that has been read already."""
+        return cls(topics=[topic_id], messages=[log.total_messages], bytes=[log.total_bytes])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LastLedger:
+    topic_id: int
+    ledger_id: int | None  # None = the topic has none
+    is_open: bool | None
+    segment_id: int | None
+    messages: int  # since the topic began; if the ledger is open, only those before it
+    size_bytes: int
+
+
+def ends_of(topic_id: int) -> Ends:
+    """Read the end of the topic's log, or of each partition's log. Two queries."""
+    last = fetch(_LastLedger, "log", "last_ledgers", {"topic_id": topic_id})
+    ends = _ends_of_open(
+        {row.ledger_id: row.segment_id for row in last if row.ledger_id is not None and row.is_open}
+    )
+    return Ends(
+        topics=[row.topic_id for row in last],
+        messages=[
+            end.cumulative_messages if (end := ends.get(row.ledger_id or 0)) else row.messages for row in last
+        ],
+        bytes=[
+            end.cumulative_bytes if (end := ends.get(row.ledger_id or 0)) else row.size_bytes for row in last
+        ],
+    )
+
+
+def entries_at(log: Log, places: Iterable[Place]) -> dict[Place, EntryAt]:
+    """Return the entries at these places that are stored. One query."""
+    asked = list(places)
+    rows = fetch_entries(EntryAt, "at", log.segments_of(asked), by_place(asked))
+    return {row.place: row for row in rows}
+
+
+def by_place(places: Iterable[Place]) -> dict[str, list[int]]:
+    """Return the places as parameters of a query."""
+    asked = list(places)
+    return {"ledgers": [place[0] for place in asked], "entries": [place[1] for place in asked]}

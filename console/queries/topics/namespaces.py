@@ -1,0 +1,110 @@
+"""Namespaces, with the sums of their topics as the broker last reported them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from console.queries.database import fetch, fetch_one
+from console.queries.rights import Scope
+
+__all__ = [
+    "MOST_COUNTED",
+    "NamespaceNumbers",
+    "NamespacePage",
+    "NamespaceRow",
+    "NamespacesAsked",
+    "namespace",
+    "namespace_numbers",
+    "namespaces",
+]
+
+PAGE_ROWS = 50
+MOST_COUNTED = 10_000  # subscriptions of one namespace; above it the page says "more than"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespacesAsked:
+    """The list that an address asks for."""
+
+    search: str = ""  # part of tenant/namespace
+    after: str = ""  # the last tenant/namespace of the previous page, "" = first page
+    limit: int = PAGE_ROWS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceRow:
+    """A namespace without its numbers."""
+
+    id: int
+    tenant: str
+    name: str
+    policies: dict[str, Any]  # only what is set
+    created_at: datetime
+
+    @property
+    def full_name(self) -> str:
+        """tenant/namespace."""
+        return f"{self.tenant}/{self.name}"
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether every act in it needs a reason."""
+        return self.policies.get("protected") is True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceNumbers:
+    """Sums over the topics of a namespace. None if the broker never reported on any of them."""
+
+    id: int
+    topics: int  # partitions not counted
+    subscriptions: int  # each partition's counted; at most MOST_COUNTED + 1
+    backlog_messages: int | None  # of each topic's worst subscription
+    stored_bytes: int | None
+    message_rate_in: float | None  # per second
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespacePage:
+    """Rows by name, and where the next page begins."""
+
+    rows: tuple[tuple[NamespaceRow, NamespaceNumbers], ...]
+    next_name: str | None  # None = this is the last page
+
+
+def namespaces(asked: NamespacesAsked, scope: Scope) -> NamespacePage:
+    """Return one page of the namespaces in scope. Two queries."""
+    tenant, _, name = asked.after.partition("/")
+    search = asked.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    found = fetch(
+        NamespaceRow,
+        "namespaces",
+        "page",
+        {
+            "after_tenant": tenant,
+            "after_name": name,
+            "pattern": f"%{search}%" if search else "",
+            "limit": asked.limit + 1,
+            **scope.of_topics,
+        },
+    )
+    shown = found[: asked.limit]
+    numbers = namespace_numbers([row.id for row in shown])
+    return NamespacePage(
+        rows=tuple((row, numbers[row.id]) for row in shown),
+        next_name=shown[-1].full_name if len(found) > asked.limit else None,
+    )
+
+
+def namespace(tenant: str, name: str) -> NamespaceRow | None:
+    """Find a namespace. One query."""
+    return fetch_one(NamespaceRow, "namespaces", "one", {"tenant": tenant, "namespace": name})
+
+
+def namespace_numbers(ids: Sequence[int]) -> dict[int, NamespaceNumbers]:
+    """Return the numbers of these namespaces. One query."""
+    rows = fetch(NamespaceNumbers, "namespaces", "numbers", {"ids": list(ids), "most": MOST_COUNTED + 1})
+    return {row.id: row for row in rows}

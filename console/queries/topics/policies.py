@@ -1,0 +1,35 @@
+"""The policies set on a namespace or a topic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from console.queries.database import fetch_one
+
+__all__ = ["TopicDocuments", "namespace_policies", "topic_policies"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Document:
+    policies: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDocuments:
+    """The policies set for a topic and for the levels above."""
+
+    namespace: dict[str, Any]
+    own: dict[str, Any]  # for a partition: those set on its partitioned topic
+    parent_name: str | None  # of a partition: its partitioned topic
+
+
+def topic_policies(name: str) -> TopicDocuments | None:
+    """Return the policies set for a topic, None if there is no such topic. One query."""
+    return fetch_one(TopicDocuments, "policies", "of_topic", {"name": name})
+
+
+def namespace_policies(tenant: str, namespace: str) -> dict[str, Any] | None:
+    """Return the policies set on a namespace, None if there is no such namespace. One query."""
+    row = fetch_one(_Document, "policies", "of_namespace", {"tenant": tenant, "namespace": namespace})
+    return None if row is None else row.policies

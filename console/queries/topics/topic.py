@@ -1,0 +1,171 @@
+"""One topic: its numbers, subscriptions, producers and partitions."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from console.queries.database import fetch, fetch_one
+from console.queries.topics.log import Ends
+
+__all__ = [
+    "ROWS",
+    "ROWS_TO_CHOOSE",
+    "ParkedPull",
+    "ParkedQueue",
+    "PartitionRow",
+    "SubscriptionRow",
+    "TopicHead",
+    "parked_queues",
+    "partitions",
+    "subscription_names",
+    "subscriptions",
+    "topic_head",
+]
+
+ROWS = 500
+ROWS_TO_CHOOSE = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicHead:
+    """The topic itself, with the sums of its partitions. Its numbers are None if the broker never reported on it."""
+
+    id: int
+    name: str
+    partitions: int  # 0 = not partitioned
+    partition: int  # -1 = not a partition
+    parent_name: str | None
+    created_at: datetime
+    terminated_at: datetime | None
+    policies: dict[str, Any]  # of the namespace
+    owner_epoch: int | None
+    messages_in: int | None
+    stored_bytes: int | None
+    producers: int | None
+    message_rate_in: float | None  # per second
+    byte_rate_in: float | None  # per second
+    last_append_ms: int | None  # 0 = never
+    backlog_messages: int | None  # of the worst subscription
+    updated_ms: int | None
+    state: int | None  # the worst of its subscriptions', those of partitions included; None = it has none
+    state_since_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRow:
+    """One partition of a partitioned topic."""
+
+    id: int
+    name: str
+    partition: int
+    messages_in: int | None
+    stored_bytes: int | None
+    message_rate_in: float | None
+    backlog_messages: int | None
+    last_append_ms: int | None
+    updated_ms: int | None
+    state: int | None  # the worst of its subscriptions', None = it has none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionRow:
+    """One subscription of the topic or of one of its partitions."""
+
+    id: int
+    name: str
+    type: str
+    topic_id: int  # of the partition
+    topic_name: str
+    partition: int
+    mark_delete_ledger: int
+    mark_delete_entry: int
+    acked_messages: int
+    backlog_messages: int  # exact: messages in the log less messages acked by the stored cursor
+    consumers: int | None
+    unacked_messages: int | None
+    message_rate_out: float | None
+    message_rate_acked: float | None
+    messages_redelivered: int | None
+    updated_ms: int | None
+    state: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedPull:
+    """One pull that waits for a message."""
+
+    offset: int
+    parked_ms: int
+    due_ms: int  # when the broker answers it even if no message has come
+    is_filtered: bool  # it wants only some messages
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedQueue:
+    """The pulls that wait at one queue, as the broker last reported them."""
+
+    queue: int
+    topic_name: str
+    pulls: int
+    oldest: tuple[ParkedPull, ...]  # at most 50
+    updated_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ParkedRow:
+    partition: int
+    topic_name: str
+    pulls: int
+    oldest: list[dict[str, Any]]
+    updated_ms: int
+
+
+def topic_head(name: str) -> TopicHead | None:
+    """Find a topic by its full name. One query."""
+    return fetch_one(TopicHead, "topic", "head", {"name": name})
+
+
+def partitions(topic_id: int) -> list[PartitionRow]:
+    """Return all partitions, by index. One query."""
+    return fetch(PartitionRow, "topic", "partitions", {"topic_id": topic_id})
+
+
+def subscriptions(topic_id: int, ends: Ends) -> list[SubscriptionRow]:
+    """Return at most 500 subscriptions, by name and partition. One query."""
+    return fetch(
+        SubscriptionRow, "topic", "subscriptions", {"topic_id": topic_id, **asdict(ends), "limit": ROWS}
+    )
+
+
+def parked_queues(topic_id: int) -> list[ParkedQueue]:
+    """Return the pulls that wait at a topic or at its first 100 partitions where some do. One query."""
+    return [
+        ParkedQueue(
+            queue=max(row.partition, 0),
+            topic_name=row.topic_name,
+            pulls=row.pulls,
+            oldest=tuple(ParkedPull(**each) for each in row.oldest),
+            updated_ms=row.updated_ms,
+        )
+        for row in fetch(_ParkedRow, "topic", "parked", {"topic_id": topic_id})
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Name:
+    name: str
+
+
+def subscription_names(topic_id: int, *, search: str, after: str) -> list[str]:
+    """Return names after `after` that contain `search`, one more than a page shows. One query."""
+    escaped = search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    asked = {
+        "topic_id": topic_id,
+        "pattern": f"%{escaped}%" if escaped else "",
+        "after": after,
+        "limit": ROWS_TO_CHOOSE + 1,
+    }
+    return [row.name for row in fetch(_Name, "topic", "subscription_names", asked)]

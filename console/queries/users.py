@@ -1,0 +1,78 @@
+"""Users and their roles, for admins.
+
+Django's tables are read on Django's own connection: `VELA_READ_ROLE` may read Vela's tables only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db.models import F, Prefetch, Q, QuerySet
+
+from console.models import Grant, Role
+
+__all__ = ["PAGE_ROWS", "UserGrant", "UserRow", "user_named", "users_page"]
+
+PAGE_ROWS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserGrant:
+    """One role of a user."""
+
+    word: str  # the role as users read it
+    pattern: str
+    from_login: bool  # given by a group at the login server
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserRow:
+    """One user."""
+
+    name: str
+    is_active: bool
+    is_superuser: bool
+    last_login: datetime | None
+    is_from_server: bool  # logs in at the login server, and has no password here
+    factor_since: datetime | None  # when the second factor was set up, None without one
+    grants: tuple[UserGrant, ...]
+
+
+def users_page(search: str, after: str) -> tuple[list[UserRow], str]:
+    """Return a page of users, ordered by name, and the `after` of the next page, "" on the last. Two queries."""
+    found = User.objects.filter(username__icontains=search) if search else User.objects.all()
+    if after:
+        found = found.filter(username__gt=after)
+    rows = [_row(each) for each in _with_grants(found.order_by("username")[: PAGE_ROWS + 1])]
+    return rows[:PAGE_ROWS], rows[PAGE_ROWS - 1].name if len(rows) > PAGE_ROWS else ""
+
+
+def user_named(name: str) -> UserRow | None:
+    """Return a user. Two queries."""
+    return next((_row(each) for each in _with_grants(User.objects.filter(username=name))), None)
+
+
+def _with_grants(users: QuerySet[User]) -> Iterable[User]:
+    grants = Prefetch("grant_set", Grant.objects.order_by("pattern"), to_attr="granted")
+    return users.annotate(
+        factor_since=F("second_factor__created_at"), is_from_server=Q(identity__isnull=False)
+    ).prefetch_related(grants)
+
+
+def _row(user: User) -> UserRow:
+    granted: list[Grant] = user.granted  # type: ignore[attr-defined]  # the name that the prefetch gives
+    return UserRow(
+        name=user.get_username(),
+        is_active=user.is_active,
+        is_superuser=user.is_superuser,
+        last_login=user.last_login,
+        is_from_server=user.is_from_server,  # type: ignore[attr-defined]  # annotated
+        factor_since=user.factor_since,  # type: ignore[attr-defined]  # annotated
+        grants=tuple(
+            UserGrant(word=Role(each.role).word, pattern=each.pattern, from_login=each.from_login)
+            for each in granted
+        ),
+    )

@@ -1,0 +1,139 @@
+"""The saved views that a user sees: of one list, or all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from django.contrib.auth.models import User
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+
+from console.access import Rights
+from console.models import SavedView
+from console.saved_views.keeping import is_shared_with, sharing_of
+from console.saved_views.lists import EVERYTHING_QUERY, SavedList, filters_in, list_at, list_of
+
+__all__ = ["ListViews", "ViewRow", "address_of", "all_views", "user_id_of", "view_to_change", "views_of"]
+
+_MOST: Final = 1000  # rows that are read: a user's own, and what others share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewRow:
+    """One view."""
+
+    id: int
+    name: str
+    path: str
+    query: str
+    list_word: str  # "" = the list is gone
+    owner: str
+    is_own: bool
+    is_shared: bool
+    is_default: bool
+    may_share: bool  # its owner; the user may also stop that
+    may_delete: bool
+
+    @property
+    def address(self) -> str:
+        """Where it leads."""
+        return _address(self.path, self.query)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListViews:
+    """The views above one list."""
+
+    path: str
+    query: str  # the filters in force
+    rows: Sequence[ViewRow]
+    may_share: bool
+    may_save: bool
+    goes_to: str  # the user's default view, if the address asks for nothing; else ""
+
+    @property
+    def everything(self) -> str:
+        """The address of the list without a filter."""
+        return _address(self.path, "")
+
+
+def address_of(view: SavedView) -> str:
+    """Return where a view leads."""
+    return _address(view.path, view.query)
+
+
+def user_id_of(request: HttpRequest) -> int:
+    """Return who asks. The user has logged in."""
+    return cast("User", request.user).pk
+
+
+def views_of(request: HttpRequest, rights: Rights) -> ListViews | None:
+    """Return what is saved for the list that the request asks for. None for one block of it. One query."""
+    saved_list = None if request.resolver_match is None else list_of(request.resolver_match)
+    if saved_list is None or "part" in request.GET:
+        return None
+    found = SavedView.objects.filter(path=saved_list.path)
+    rows = _rows(found, rights, user_id_of(request), saved_list)
+    default = next((row for row in rows if row.is_own and row.is_default), None)
+    return ListViews(
+        path=saved_list.path,
+        query=filters_in(saved_list, request.GET),
+        rows=rows,
+        may_share=not rights.is_read_only and bool(sharing_of(rights, saved_list)),
+        may_save=not rights.is_read_only,
+        goes_to=default.address if default is not None and not request.GET else "",
+    )
+
+
+def all_views(request: HttpRequest, rights: Rights) -> list[ViewRow]:
+    """Return the user's own views and those that others share, by list and name. One query."""
+    return _rows(SavedView.objects.all(), rights, user_id_of(request))
+
+
+def view_to_change(request: HttpRequest, rights: Rights, view_id: int) -> tuple[SavedView, ViewRow] | None:
+    """Return a view that the user sees. None if there is none. One query."""
+    found = SavedView.objects.filter(pk=view_id).select_related("user").first()
+    if found is None:
+        return None
+    rows = _visible([found], rights, user_id_of(request), None)
+    return (found, rows[0]) if rows else None
+
+
+def _rows(
+    found: QuerySet[SavedView], rights: Rights, user_id: int, saved_list: SavedList | None = None
+) -> list[ViewRow]:
+    seen = found.filter(Q(user_id=user_id) | ~Q(shared_in="")).select_related("user")
+    return _visible(seen.order_by("path", "name", "id")[:_MOST], rights, user_id, saved_list)
+
+
+def _visible(
+    views: Iterable[SavedView], rights: Rights, user_id: int, saved_list: SavedList | None
+) -> list[ViewRow]:
+    rows: list[ViewRow] = []
+    for view in views:
+        is_own = view.user_id == user_id
+        if not is_own and not is_shared_with(rights, view.shared_in):
+            continue
+        place = saved_list or list_at(view.path)
+        rows.append(
+            ViewRow(
+                id=view.pk,
+                name=view.name,
+                path=view.path,
+                query=view.query,
+                list_word="" if place is None else place.word,
+                owner=view.user.get_username(),
+                is_own=is_own,
+                is_shared=bool(view.shared_in),
+                is_default=view.is_default,
+                may_share=is_own and place is not None and bool(sharing_of(rights, place)),
+                may_delete=is_own or rights.is_admin(),
+            )
+        )
+    return rows
+
+
+def _address(path: str, query: str) -> str:
+    return f"{path}?{query or EVERYTHING_QUERY}"

@@ -1,0 +1,108 @@
+"""Saving, renaming, sharing and deleting views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from django.db import connection, transaction
+
+from console.access import Rights, Role
+from console.models import SavedView
+from console.saved_views.lists import MOST_QUERY, SavedList
+
+__all__ = [
+    "VIEWS_MOST",
+    "ViewRefused",
+    "delete_view",
+    "is_shared_with",
+    "rename_view",
+    "save_view",
+    "set_default",
+    "share_view",
+    "sharing_of",
+]
+
+VIEWS_MOST: Final = 200  # of one user
+_LOCK: Final = 0x5657  # with the user's id: two requests of one user come one after the other
+
+
+class ViewRefused(Exception):
+    """Nothing is changed; the text says what to change."""
+
+
+def save_view(
+    user_id: int, saved_list: SavedList, *, name: str, query: str, shared_in: str, is_default: bool
+) -> SavedView:
+    """Save filters of a list under a name. A view of this user and list with the same name is replaced.
+
+    Raises ViewRefused.
+    """
+    if len(query) > MOST_QUERY:
+        raise ViewRefused(f"the filters are longer than {MOST_QUERY} characters: search for less")
+    with _alone(user_id):
+        own = SavedView.objects.filter(user_id=user_id)
+        of_list = own.filter(path=saved_list.path)
+        if not of_list.filter(name=name).exists() and own.count() >= VIEWS_MOST:
+            raise ViewRefused(f"you have {VIEWS_MOST} views already, the most there can be: delete one first")
+        if is_default:
+            of_list.update(is_default=False)
+        view, _ = SavedView.objects.update_or_create(
+            user_id=user_id,
+            path=saved_list.path,
+            name=name,
+            defaults={"query": query, "shared_in": shared_in, "is_default": is_default},
+        )
+    return view
+
+
+def rename_view(view: SavedView, name: str) -> None:
+    """Give a view another name. Raises ViewRefused if the user has a view of this list with that name."""
+    with _alone(view.user_id):
+        same = SavedView.objects.filter(user_id=view.user_id, path=view.path, name=name).exclude(pk=view.pk)
+        if same.exists():
+            raise ViewRefused(f"you have a view {name!r} of this list already: choose another name")
+        SavedView.objects.filter(pk=view.pk).update(name=name)
+
+
+def set_default(view: SavedView, *, is_default: bool) -> None:
+    """Open this view when the user opens the list without filters, or no view."""
+    with _alone(view.user_id):
+        SavedView.objects.filter(user_id=view.user_id, path=view.path).update(is_default=False)
+        SavedView.objects.filter(pk=view.pk).update(is_default=is_default)
+
+
+def share_view(view: SavedView, shared_in: str) -> None:
+    """Show a view to other users, see `sharing_of`, or with no pattern to its owner alone."""
+    SavedView.objects.filter(pk=view.pk).update(shared_in=shared_in)
+
+
+def delete_view(view: SavedView) -> None:
+    """Delete a view, for everybody who sees it."""
+    SavedView.objects.filter(pk=view.pk).delete()
+
+
+def sharing_of(rights: Rights, saved_list: SavedList) -> str:
+    """Return in which patterns one must be an operator to see what this user shares. "" if the user may not share.
+
+    Filters may contain names and parts of messages. So a view is shared with operators of every place in which its
+    owner is one; a view of one topic with the operators of its namespace.
+    """
+    if saved_list.namespace:
+        return saved_list.namespace if (rights.role_in(saved_list.namespace) or 0) >= Role.OPERATOR else ""
+    return " ".join(sorted(grant.pattern for grant in rights.grants if grant.role >= Role.OPERATOR))
+
+
+def is_shared_with(rights: Rights, shared_in: str) -> bool:
+    """Return whether a user sees a view that is shared in these patterns."""
+    patterns = shared_in.split()
+    return bool(patterns) and all((rights.role_in(each) or 0) >= Role.OPERATOR for each in patterns)
+
+
+@contextmanager
+def _alone(user_id: int) -> Iterator[None]:
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [_LOCK, user_id])
+        yield

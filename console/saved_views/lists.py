@@ -1,0 +1,87 @@
+"""The lists whose filters can be saved, and how a list and its filters are written.
+
+A view keeps an address and no right: what it shows is decided by the page whenever somebody opens it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote, urlencode
+
+from django.http import QueryDict
+from django.urls import Resolver404, ResolverMatch, resolve, reverse
+
+from console.access.guards import place_in
+from console.access.roles import namespace_of
+from console.addresses import short_name
+
+__all__ = ["EVERYTHING_QUERY", "MOST_PATH", "MOST_QUERY", "SavedList", "filters_in", "list_at", "list_of"]
+
+MOST_PATH: Final = 1500  # characters: an index contains it
+MOST_QUERY: Final = 4000
+EVERYTHING_QUERY: Final = "view=all"  # an address with it asks for no filter, and not for the default view
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    word: str
+    places: tuple[str, ...]  # names in the query string that say where a page of the list begins
+
+
+_KINDS: Final[Mapping[str, _Kind]] = {
+    "console:topics": _Kind(word="Topics", places=("after", "value")),
+    "console:consumers": _Kind(word="Consumers", places=("after", "key")),
+    "console:producers": _Kind(word="Producers", places=("after", "key")),
+    "console:dead_letters": _Kind(word="Dead letters", places=("after", "value")),
+    "console:dead_letter_topic": _Kind(word="Dead letters in", places=()),
+    "console:messages": _Kind(word="Messages of", places=("after",)),
+    "console:acts": _Kind(word="Acts", places=("before",)),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedList:
+    """One list."""
+
+    path: str
+    word: str  # as users read it
+    place: str  # the topic that it is about; "" = none
+    pages: tuple[str, ...]
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that it is about, "" if it is about all of them."""
+        return namespace_of(self.place) if self.place else ""
+
+
+def list_of(match: ResolverMatch) -> SavedList | None:
+    """Return the list that an address leads to, None if it leads to another page."""
+    kind = _KINDS.get(match.view_name)
+    if kind is None:
+        return None
+    topic = place_in(match.kwargs)
+    return SavedList(
+        path=reverse(match.view_name, kwargs=match.kwargs),
+        word=f"{kind.word} {short_name(topic)}" if topic else kind.word,
+        place=topic,
+        pages=kind.places,
+    )
+
+
+def list_at(path: str) -> SavedList | None:
+    """Return the list with this path, None if there is none."""
+    if len(path) > MOST_PATH or not path.startswith("/"):
+        return None
+    try:
+        return list_of(resolve(unquote(path)))
+    except Resolver404:
+        return None
+
+
+def filters_in(saved_list: SavedList, query: QueryDict) -> str:
+    """Return the filters and the order in a query string, always written in the same way. "" = none."""
+    left_out = {"part", "view", *saved_list.pages}
+    given = ((name, value) for name, values in query.lists() for value in values)
+    return urlencode(sorted((name, value) for name, value in given if value and name not in left_out))

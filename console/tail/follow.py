@@ -1,0 +1,97 @@
+"""One look at a topic that is followed: the newest messages that match, of those that came since the last look.
+
+A look goes from the end of the log backwards and stops at its bounds. What lies between that and the last look is
+skipped and counted, so that a topic that is faster than the page costs no more than a slow one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+from console.messages.asked import Asked, AskedInvalid
+from console.messages.browse import FoundRow, shown, with_states
+from console.messages.lanes import Lane, lanes_of
+from console.messages.scan import Bounds, Scan
+from console.queries.topics.log import Place
+from console.queries.topics.topic import TopicHead
+from console.tail.since import Since
+
+__all__ = ["FIRST_ROWS", "LOOK_BOUNDS", "MOST_FOLLOWED", "Followed", "follow"]
+
+MOST_FOLLOWED: Final = 200  # rows
+FIRST_ROWS: Final = 20  # that are there before anything came
+LOOK_BOUNDS: Final = Bounds(entries=1000, bytes=8 * 1024 * 1024, seconds=0.3)
+_EVERY_MATCH: Final = 1_000_000  # more than the entries of one look can contain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """What one look found."""
+
+    rows: Sequence[FoundRow]  # the newest first, at most 200
+    matched: int  # messages that came since the last look
+    skipped: int  # entries that came since the last look and were not looked at
+    since: Since  # for the next look; with the sums of all looks
+    topic_ids: tuple[int, ...]  # that have to change before there is anything new
+    has_states: bool  # a subscription was named
+
+
+def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = LOOK_BOUNDS) -> Followed:
+    """Look once. Of `asked` only partition, subscription and filters count. Raises AskedInvalid.
+
+    Without `since` it returns the newest messages as a beginning, and counts nothing.
+    """
+    asked = Asked(
+        partition=asked.partition,
+        subscription=asked.subscription,
+        filters=asked.filters,
+        limit=FIRST_ROWS if since is None else _EVERY_MATCH,
+    )
+    lanes = lanes_of(head, asked)
+    ends = tuple(_end_of(lane) for lane in lanes)
+    if since is not None:
+        lanes = _newer(lanes, since)
+    came = sum(last - first + 1 for lane in lanes for first, last in lane.spans)
+    scan = Scan(lanes, asked, bounds)
+    hits = scan.hits()
+    found = [(hit.lane, hit.spot, shown(hit)) for hit in islice(hits, MOST_FOLLOWED)]
+    matched = skipped = 0
+    if since is not None:
+        matched = len(found) + sum(1 for _ in hits)
+        skipped = max(came - scan.looked.entries - scan.looked.gone, 0)
+    return Followed(
+        rows=with_states(found),
+        matched=matched,
+        skipped=skipped,
+        since=Since(
+            matched=matched + (0 if since is None else since.matched),
+            skipped=skipped + (0 if since is None else since.skipped),
+            places=ends,
+        ),
+        topic_ids=tuple(lane.topic_id for lane in lanes),
+        has_states=bool(asked.subscription),
+    )
+
+
+def _end_of(lane: Lane) -> Place:
+    """Return the last entry. (0, 0) comes before every entry that can be stored."""
+    return lane.log.place_at(lane.log.end - 1) or (0, 0)
+
+
+def _newer(lanes: Sequence[Lane], since: Since) -> tuple[Lane, ...]:
+    """Keep what came since. A partition that was added since then is new as a whole."""
+    if len(since.places) > len(lanes):
+        raise AskedInvalid("since", "This topic has fewer partitions than the address says: follow it anew.")
+    known = (*since.places, *[(0, 0)] * (len(lanes) - len(since.places)))
+    return tuple(
+        replace(lane, spans=_from(lane, lane.log.index_of(*place) + 1))
+        for lane, place in zip(lanes, known, strict=True)
+    )
+
+
+def _from(lane: Lane, index: int) -> tuple[tuple[int, int], ...]:
+    first = max(index, lane.log.begin)
+    return ((first, lane.log.end - 1),) if first < lane.log.end else ()

@@ -1,0 +1,25 @@
+"""The form of a page that follows a topic: filters, and where the page before had got to."""
+
+from __future__ import annotations
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from console.messages.form import FilterForm
+from console.tail.since import MOST_CHARACTERS, Since, read_since
+
+__all__ = ["FollowForm"]
+
+
+class FollowForm(FilterForm):
+    """Reads the query string. Where a search would start means nothing here and is ignored."""
+
+    since = forms.CharField(label="Newer", required=False, max_length=MOST_CHARACTERS)
+
+    def clean_since(self) -> Since | None:
+        """Read the place; None at the beginning."""
+        text = self.cleaned_data["since"]
+        try:
+            return read_since(text) if text else None
+        except ValueError as error:
+            raise ValidationError(str(error)) from None

@@ -1,0 +1,40 @@
+"""Where a page that follows a topic has got to, as its address says it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from console.messages.lanes import MOST_LANES
+from console.queries.topics.log import Place
+
+__all__ = ["MOST_CHARACTERS", "Since", "read_since"]
+
+MOST_CHARACTERS: Final = 2000
+_MOST_ID: Final = (1 << 63) - 1
+_SINCE: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,15})@((?:[0-9]{1,19}:[0-9]{1,19},?)+)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Since:
+    """The last entry of each log that was there, and the sums of all looks up to then."""
+
+    matched: int  # messages
+    skipped: int  # entries
+    places: tuple[Place, ...]  # of the topic, or of its partitions in their order
+
+    def __str__(self) -> str:
+        places = ",".join(f"{ledger_id}:{entry_id}" for ledger_id, entry_id in self.places)
+        return f"{self.matched}-{self.skipped}@{places}"
+
+
+def read_since(text: str) -> Since:
+    """Read what `Since` writes. Raises ValueError."""
+    found = _SINCE.fullmatch(text)
+    if found is not None and len(text) <= MOST_CHARACTERS:
+        pairs = [pair.split(":") for pair in found[3].rstrip(",").split(",")]
+        places = tuple((int(ledger_id), int(entry_id)) for ledger_id, entry_id in pairs)
+        if len(places) <= MOST_LANES and max(map(max, places)) <= _MOST_ID:
+            return Since(matched=int(found[1]), skipped=int(found[2]), places=places)
+    raise ValueError("Take “since” from the address of the previous page, without a change.")

@@ -1,0 +1,49 @@
+"""Lines of `name = value`, as forms take policies and the properties of a message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from django.core.exceptions import ValidationError
+
+from console.marks import is_plain
+
+__all__ = ["as_lines", "read_lines"]
+
+
+def read_lines(text: str) -> dict[str, str]:
+    """Read one `name = value` a line, or a JSON object whose values are text. Raises ValidationError."""
+    if text.lstrip().startswith("{"):
+        return _read_object(text)
+    read: dict[str, str] = {}
+    for line in text.splitlines():
+        name, separator, value = (part.strip() for part in line.partition("="))
+        if not separator and not name:
+            continue
+        if not separator or not name:
+            raise ValidationError(f"Write “{line.strip()}” as name = value.")
+        if name in read:
+            raise ValidationError(f"{name} is there twice.")
+        read[name] = value
+    return read
+
+
+def as_lines(labels: Mapping[str, str]) -> str:
+    """Return the text that `read_lines` reads as these labels. A JSON object if lines cannot express them."""
+    lines = "\n".join(f"{name} = {value}" for name, value in sorted(labels.items()))
+    try:
+        is_the_same = is_plain(lines) and "\r" not in lines and read_lines(lines) == dict(labels)
+    except ValidationError:
+        is_the_same = False
+    return lines if is_the_same else json.dumps(dict(labels), indent=1, sort_keys=True)
+
+
+def _read_object(text: str) -> dict[str, str]:
+    try:
+        read = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValidationError(f"This begins like a JSON object, but is not one: {error}") from None
+    if not isinstance(read, dict) or not all(isinstance(value, str) for value in read.values()):
+        raise ValidationError("Every value of the JSON object must be text.")
+    return read

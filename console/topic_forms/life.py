@@ -1,0 +1,187 @@
+"""The forms that create, grow, terminate and delete a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django import forms
+
+from broker.acts import requests as acts
+from console.forms import ActForm
+from console.topic_forms.labels import read_lines
+
+__all__ = [
+    "AddPartitionsForm",
+    "CompactForm",
+    "CreateTopicForm",
+    "DeleteCompactionForm",
+    "DeleteTopicForm",
+    "TerminateForm",
+    "TruncateForm",
+    "UnloadForm",
+]
+
+_MOST_PARTITIONS = 10_000  # the broker's limit, in docs/reference/acts.md
+_PARTITIONS_ERRORS = {
+    "required": "Give the number of partitions.",
+    "invalid": "Give a whole number.",
+    "max_value": f"At most {_MOST_PARTITIONS:,} partitions.",
+}
+
+
+class _TopicForm(ActForm):
+    template = "console/forms/fields.html"
+
+
+class CreateTopicForm(_TopicForm):
+    """Create a topic in a namespace."""
+
+    kind = "create_topic"
+    heading = "Create a topic"
+    lead = "Create a topic before any client connects to it."
+
+    namespace = forms.ChoiceField(
+        label="Namespace",
+        error_messages={"required": "Choose a namespace.", "invalid_choice": "Choose one of the namespaces."},
+    )
+    name = forms.CharField(
+        label="Name",
+        help_text="what comes after the namespace",
+        strip=False,
+        error_messages={"required": "Give the topic a name."},
+    )
+    partitions = forms.IntegerField(
+        label="Partitions",
+        help_text="0: not partitioned",
+        min_value=0,
+        max_value=_MOST_PARTITIONS,
+        initial=0,
+        error_messages={**_PARTITIONS_ERRORS, "min_value": "0 or more."},
+    )
+    policies = forms.CharField(
+        label="First policies",
+        help_text="optional, one in a line, for example message_ttl_ms = 60000",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+    )
+
+    def __init__(self, *args: Any, namespaces: Iterable[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["namespace"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [(name, name) for name in namespaces]
+
+    def clean_policies(self) -> dict[str, str]:
+        """Read one `name = value` a line. The broker checks names and values."""
+        return read_lines(self.cleaned_data["policies"])
+
+    def clean(self) -> dict[str, Any]:
+        """Check that the name can be a topic's."""
+        given = super().clean() or {}
+        name, namespace = given.get("name"), given.get("namespace")
+        if name and namespace:
+            if "/" in name:
+                self.add_error("name", "A name has no slash: give only what comes after the namespace.")
+            else:
+                try:
+                    acts.check_topic_name(f"persistent://{namespace}/{name}")
+                except acts.ActRefused as refused:
+                    self.add_error("name", refused.text)
+        return given
+
+    def parameters(self) -> dict[str, Any]:
+        """Return name, partitions and policies."""
+        given = self.cleaned_data
+        chosen: dict[str, Any] = {"name": given["name"], "partitions": given["partitions"]}
+        return {**chosen, "policies": given["policies"]} if given["policies"] else chosen
+
+
+class AddPartitionsForm(_TopicForm):
+    """Grow a partitioned topic."""
+
+    kind = "update_partitions"
+    heading = "Add partitions"
+    lead = "Add partitions, each with the subscriptions that the others have. A topic never gets fewer."
+
+    partitions = forms.IntegerField(
+        label="Partitions",
+        help_text="in all, with those it has",
+        min_value=1,
+        max_value=_MOST_PARTITIONS,
+        error_messages={**_PARTITIONS_ERRORS, "min_value": "At least 1 partition."},
+    )
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the number of partitions."""
+        return {"partitions": self.cleaned_data["partitions"]}
+
+
+class TerminateForm(_TopicForm):
+    """End a topic."""
+
+    kind = "terminate"
+    heading = "Terminate"
+    lead = "End the topic: it takes no more messages, for good. Consumers are notified once they have acked everything."
+
+
+class TruncateForm(_TopicForm):
+    """Empty a topic."""
+
+    kind = "truncate"
+    heading = "Truncate"
+    lead = "Empty the topic: every subscription skips the messages that are stored now."
+
+
+class CompactForm(_TopicForm):
+    """Compact a topic."""
+
+    kind = "compact"
+    heading = "Compact"
+    lead = (
+        "Keep the latest message of each key for the readers and consumers that ask for the compacted topic. All others"
+        " get every message, as before."
+    )
+
+
+class DeleteCompactionForm(_TopicForm):
+    """Delete what compaction keeps of a topic."""
+
+    kind = "delete_compaction"
+    heading = "Delete compaction"
+    lead = (
+        "Delete the compacted topic. Its readers get the log instead, and retention alone decides what stays."
+    )
+
+
+class UnloadForm(_TopicForm):
+    """Remove a topic from the broker's memory."""
+
+    kind = "unload"
+    heading = "Unload"
+    lead = (
+        "Remove the topic from the broker's memory. Its clients reconnect and load it again; nothing is lost."
+    )
+
+
+class DeleteTopicForm(_TopicForm):
+    """Delete a topic."""
+
+    kind = "delete_topic"
+    heading = "Delete"
+    lead = "Delete the topic with its messages, for good."
+
+    subscriptions = forms.BooleanField(
+        required=False,
+        label="Delete its subscriptions too",
+        help_text="without this, the broker refuses while the topic has a subscription",
+    )
+    force = forms.BooleanField(
+        required=False,
+        label="Disconnect its clients and delete its subscriptions",
+        help_text="without this, the broker refuses while a client is connected",
+    )
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what the act may delete and disconnect besides the topic."""
+        return {name: self.cleaned_data[name] for name in ("force", "subscriptions")}

@@ -1,0 +1,121 @@
+"""The acts that a topic's page offers, in order, each with the reason if it is not possible now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from console.access import Rights
+from console.access.guards import refusal_of
+from console.addresses import short_name, topic_act_url
+from console.forms import ActForm
+from console.queries.topics.topic import TopicHead
+from console.topic_forms.life import (
+    AddPartitionsForm,
+    CompactForm,
+    DeleteCompactionForm,
+    DeleteTopicForm,
+    TerminateForm,
+    TruncateForm,
+    UnloadForm,
+)
+from console.topic_forms.places import CreateBookmarkForm, CreateSubscriptionForm, DeleteBookmarkForm
+from console.topic_forms.publish import PublishForm
+
+__all__ = ["Offer", "offers", "topic_forms"]
+
+topic_forms: Final[dict[str, type[ActForm]]] = {
+    "publish": PublishForm,
+    "subscription": CreateSubscriptionForm,
+    "bookmark": CreateBookmarkForm,
+    "delete-bookmark": DeleteBookmarkForm,
+    "partitions": AddPartitionsForm,
+    "compact": CompactForm,
+    "delete-compaction": DeleteCompactionForm,
+    "unload": UnloadForm,
+    "truncate": TruncateForm,
+    "terminate": TerminateForm,
+    "delete": DeleteTopicForm,
+}
+"""By their name in addresses."""
+
+# The lists of bookmarks and of compactions have them.
+_FROM_ELSEWHERE: Final = ("delete-bookmark", "delete-compaction")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """One act of the menu."""
+
+    name: str  # in addresses
+    heading: str
+    url: str  # of its form
+    why_not: str = ""  # a sentence, if the act is not possible on this topic
+    cure: str = ""  # text of the link below the sentence, if there is one
+    cure_url: str = ""
+
+    @property
+    def is_possible(self) -> bool:
+        """Return whether the act is possible on this topic."""
+        return not self.why_not
+
+
+def offers(head: TopicHead, rights: Rights) -> list[Offer]:
+    """Return the acts on this topic, those that are not possible now too."""
+    return [_offer(head, name, rights) for name in topic_forms if name not in _FROM_ELSEWHERE]
+
+
+def _offer(head: TopicHead, name: str, rights: Rights) -> Offer:
+    why_not, cure, cure_url = _obstacle(head, name)
+    kind = topic_forms[name].kind
+    if not rights.may_act_on(head.name, kind):
+        why_not, cure, cure_url = refusal_of(head.name, kind), "", ""
+    return Offer(
+        name=name,
+        heading=topic_forms[name].heading,
+        url=topic_act_url(head.name, name),
+        why_not=why_not,
+        cure=cure,
+        cure_url=cure_url,
+    )
+
+
+def _obstacle(head: TopicHead, name: str) -> tuple[str, str, str]:
+    """Return why an act is not possible, and text and address of a link that helps. Three empty texts if it is."""
+    if name == "partitions" and head.parent_name:
+        return (
+            "This is a partition.",
+            "Add partitions to its topic",
+            topic_act_url(head.parent_name, "partitions"),
+        )
+    if name == "partitions" and not head.partitions:
+        return (
+            "The topic is not partitioned, and cannot become partitioned.",
+            "Create a partitioned topic",
+            _new_topic_beside(head, partitions=4),
+        )
+    if name == "publish" and head.terminated_at:
+        return (
+            "The topic is terminated: it takes no more messages.",
+            "Create another topic",
+            _new_topic_beside(head, partitions=head.partitions),
+        )
+    if name == "terminate" and head.terminated_at:
+        return "The topic is already terminated.", "", ""
+    if name == "delete" and head.parent_name:
+        return (
+            "This is a partition, which goes with its topic.",
+            f"Delete {short_name(head.parent_name)}",
+            topic_act_url(head.parent_name, "delete"),
+        )
+    return "", "", ""
+
+
+def _new_topic_beside(head: TopicHead, *, partitions: int) -> str:
+    namespace = head.name.partition("://")[2].rsplit("/", 1)[0]
+    tenant, _, rest = namespace.partition("/")
+    asked = urlencode({"namespace": f"{tenant}/{rest.partition('/')[0]}", "partitions": partitions})
+    return f"{reverse('console:topic_new')}?{asked}"

@@ -1,0 +1,91 @@
+"""The forms that create a subscription or a bookmark at a place in a topic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from console.forms import ActForm, PlaceForm
+
+__all__ = ["CreateBookmarkForm", "CreateSubscriptionForm", "DeleteBookmarkForm"]
+
+_DAY_MS = 24 * 3600 * 1000
+_MOST_DAYS = 36_600
+_NAMELESS = {"required": "Give it a name."}
+
+
+class CreateSubscriptionForm(PlaceForm):
+    """Create a subscription at a place."""
+
+    kind = "create_subscription"
+    heading = "Create subscription"
+    lead = "Create a subscription before its first consumer connects. Messages from the chosen place on wait for it."
+    template = "console/forms/new_place.html"
+    fields_above = ("name", "type")
+
+    name = forms.CharField(label="Name", strip=False, error_messages=_NAMELESS)
+    type = forms.ChoiceField(
+        label="Type",
+        help_text="until its first consumer connects, whose own type counts then",
+        choices=[(each, each) for each in ("Shared", "Exclusive", "Failover", "Key_Shared")],
+    )
+
+    def parameters(self) -> dict[str, Any]:
+        """Return name, type and place."""
+        return {"name": self.cleaned_data["name"], "type": self.cleaned_data["type"], **self.place()}
+
+
+class CreateBookmarkForm(PlaceForm):
+    """Create a bookmark."""
+
+    kind = "create_bookmark"
+    heading = "Create bookmark"
+    lead = "Name a place, so that you can reset cursors to it later. The messages after it stay until it expires."
+    template = "console/forms/new_place.html"
+    fields_above = ("name", "keep_days")
+    without_bookmark = True  # a bookmark of a bookmark
+
+    name = forms.CharField(label="Name", strip=False, error_messages=_NAMELESS)
+    keep_days = forms.IntegerField(
+        label="Days to keep the messages after it",
+        help_text="0: until you delete the bookmark",
+        min_value=0,
+        max_value=_MOST_DAYS,
+        initial=7,
+        error_messages={
+            "required": "Give a number of days.",
+            "invalid": "Give a whole number of days.",
+            "min_value": "0 or more days.",
+            "max_value": f"At most {_MOST_DAYS:,} days.",
+        },
+    )
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse a bookmark as the place, as the broker does."""
+        given = super().clean()
+        if given.get("to") == "bookmark":
+            self.add_error("to", "Choose a place that is not a bookmark.")
+        return given
+
+    def parameters(self) -> dict[str, Any]:
+        """Return name, place and how long to keep the messages."""
+        given = self.cleaned_data
+        return {"name": given["name"], "keep_ms": given["keep_days"] * _DAY_MS, **self.place()}
+
+
+class DeleteBookmarkForm(ActForm):
+    """Delete a bookmark."""
+
+    kind = "delete_bookmark"
+    heading = "Delete bookmark"
+    lead = "Delete the name. Retention applies again to the messages that it kept."
+    template = "console/forms/fields.html"
+
+    name = forms.CharField(
+        label="Bookmark", strip=False, error_messages={"required": "Name the bookmark to delete."}
+    )
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the bookmark's name."""
+        return {"name": self.cleaned_data["name"]}

@@ -1,0 +1,241 @@
+"""The forms that publish a message: one to write it, and two that publish a stored message again."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from broker.acts import requests as acts
+from console.forms import ActForm
+from console.marks import is_plain
+from console.topic_forms.labels import as_lines, read_lines
+from console.words.numerals import in_zone, is_time, read_time_ms, time_text
+from vela.wire.entry import Message
+
+__all__ = ["AgainForm", "EditedForm", "PublishForm", "as_it_is", "to_edit"]
+
+_UNITS_MS: Final = {"s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_MOST_BYTES: Final = 1024 * 1024  # the act's limit, in docs/reference/acts.md
+_LONGEST_DELAY: Final = 1_000_000
+
+
+class PublishForm(ActForm):
+    """Write a message and publish it."""
+
+    kind = "publish"
+    heading = "Publish"
+    lead = "Publish one message. Every subscription of the topic gets it."
+    template = "console/forms/publish.html"
+
+    value = forms.CharField(
+        label="Value",
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}),
+    )
+    encoding = forms.ChoiceField(
+        label="Written as",
+        choices=[("text", "text"), ("json", "JSON, checked"), ("base64", "base64, for bytes")],
+        initial="text",
+    )
+    key = forms.CharField(label="Key", help_text="optional", required=False, strip=False)
+    key_encoding = forms.ChoiceField(
+        label="The key is written as", choices=[("text", "text"), ("base64", "base64")], initial="text"
+    )
+    properties = forms.CharField(
+        label="Properties",
+        help_text="optional, one name = value in a line, or a JSON object",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+    )
+    event_time = forms.CharField(
+        label="Event time", help_text=in_zone("optional, for example 2026-01-31 09:30"), required=False
+    )
+    delay = forms.IntegerField(
+        label="Deliver only after",
+        help_text="optional; Shared and Key_Shared subscriptions wait for it",
+        required=False,
+        min_value=1,
+        max_value=_LONGEST_DELAY,
+        error_messages={
+            "invalid": "Give a whole number.",
+            "min_value": "At least 1.",
+            "max_value": f"At most {_LONGEST_DELAY:,}.",
+        },
+    )
+    delay_unit = forms.ChoiceField(
+        label="Unit of the delay", choices=[(each, each) for each in _UNITS_MS], initial="s"
+    )
+    partition = forms.IntegerField(
+        label="Partition",
+        help_text="optional; by default the key chooses one",
+        required=False,
+        min_value=0,
+        max_value=9_999,
+        error_messages={"invalid": "Give the number of a partition.", "min_value": "Partitions begin at 0."},
+    )
+    ordering_key = forms.CharField(label="Ordering key", help_text="optional, base64", required=False)
+
+    def clean_value(self) -> str:
+        """Undo what browsers do to line breaks, and check the size."""
+        value: str = self.cleaned_data["value"].replace("\r\n", "\n")
+        # Base64 writes three bytes as four characters; the act checks what it means.
+        if len(value.encode()) > _MOST_BYTES * 4 // 3 + 4:
+            raise ValidationError("The value is too large: at most 1 MiB. Use a client for larger messages.")
+        return value
+
+    def clean_properties(self) -> dict[str, str]:
+        """Read the lines."""
+        return read_lines(self.cleaned_data["properties"])
+
+    def clean_event_time(self) -> int | None:
+        """Read ISO 8601, in the user's zone unless it has an offset, into milliseconds since 1970."""
+        text = self.cleaned_data["event_time"].strip()
+        if not text:
+            return None
+        try:
+            time_ms = read_time_ms(text)
+        except ValueError as error:
+            raise ValidationError(str(error)) from None
+        if time_ms <= 0:
+            raise ValidationError("Give a time after 1970.")
+        return time_ms
+
+    def clean_ordering_key(self) -> str:
+        """Check that it is base64."""
+        return _checked_base64(self.cleaned_data["ordering_key"].strip())
+
+    def clean(self) -> dict[str, Any]:
+        """Check value and key as the chosen encodings write them."""
+        given = super().clean() or {}
+        value, encoding = given.get("value"), given.get("encoding")
+        try:
+            if value is not None and encoding == "base64":
+                given["value"] = _checked_base64("".join(value.split()))
+            elif value is not None and encoding == "json":
+                json.loads(value)
+        except ValidationError as error:
+            self.add_error("value", error)
+        except (ValueError, RecursionError) as error:
+            self.add_error("value", f"This is not JSON: {error}")
+        if given.get("key") and given.get("key_encoding") == "base64":
+            try:
+                _checked_base64(given["key"])
+            except ValidationError as error:
+                self.add_error("key", error)
+        return given
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the message, without what was left empty."""
+        given = self.cleaned_data
+        chosen: dict[str, Any] = {"value": given["value"], "encoding": given["encoding"]}
+        if given["key"]:
+            chosen |= {"key": given["key"], "key_encoding": given["key_encoding"]}
+        if given["properties"]:
+            chosen["properties"] = given["properties"]
+        if given["event_time"] is not None:
+            chosen["event_time_ms"] = given["event_time"]
+        if given["delay"] is not None:
+            chosen["deliver_after_ms"] = given["delay"] * _UNITS_MS[given["delay_unit"]]
+        if given["partition"] is not None:
+            chosen["partition"] = given["partition"]
+        if given["ordering_key"]:
+            chosen["ordering_key"] = given["ordering_key"]
+        return chosen
+
+
+class _ToTopic(forms.Form):
+    """The topic that a stored message goes to."""
+
+    to_topic = forms.CharField(label="Topic", error_messages={"required": "Name the topic to publish to."})
+
+    def clean_to_topic(self) -> str:
+        """Return the full name."""
+        try:
+            return acts.full_name("publish", self.cleaned_data["to_topic"].strip())
+        except acts.ActRefused as refused:
+            raise ValidationError(refused.text) from None
+
+
+class AgainForm(_ToTopic):
+    """Publish a stored message as it is."""
+
+
+class EditedForm(PublishForm, _ToTopic):
+    """Publish a stored message with changes."""
+
+    heading = "Publish again"
+
+
+def as_it_is(message: Message) -> dict[str, Any]:
+    """Return the parameters that publish a message's payload, key, properties, event time and ordering key."""
+    chosen: dict[str, Any] = {
+        "value": base64.b64encode(message.payload).decode(),
+        "encoding": "base64",
+        **({"properties": dict(message.properties)} if message.properties else {}),
+    }
+    if message.key is not None:
+        chosen |= {"key": message.key, "key_encoding": "base64" if message.key_b64 else "text"}
+    if message.event_time_ms:
+        chosen["event_time_ms"] = message.event_time_ms
+    if message.ordering_key is not None:
+        chosen["ordering_key"] = base64.b64encode(message.ordering_key).decode()
+    return chosen
+
+
+def to_edit(message: Message) -> Mapping[str, Any]:
+    """Return the first values of the form that edits a message. Text, where the form returns it unchanged."""
+    text = _editable(message.payload)
+    key = message.key
+    is_binary_key = message.key_b64 or (key is not None and _editable(key.encode(), has_lines=False) is None)
+    if key is not None and is_binary_key and not message.key_b64:
+        key = base64.b64encode(key.encode()).decode()
+    return {
+        "value": base64.b64encode(message.payload).decode() if text is None else text,
+        "encoding": "base64" if text is None else "json" if _is_json(text) else "text",
+        "key": key,
+        "key_encoding": "base64" if is_binary_key else "text",
+        "properties": as_lines(message.properties),
+        "event_time": _moment(message.event_time_ms),
+        "ordering_key": ""
+        if message.ordering_key is None
+        else base64.b64encode(message.ordering_key).decode(),
+    }
+
+
+def _editable(data: bytes, *, has_lines: bool = True) -> str | None:
+    """Return the text of these bytes, None if a browser would change it in its field.
+
+    `has_lines`: the field has several lines.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    is_kept = is_plain(text) and "\r" not in text and (has_lines or "\n" not in text)
+    return text if is_kept else None
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _moment(time_ms: int) -> str:
+    return time_text(time_ms) if time_ms and is_time(time_ms) else ""
+
+
+def _checked_base64(text: str) -> str:
+    try:
+        base64.b64decode(text, validate=True)
+    except ValueError:
+        raise ValidationError("This is not base64.") from None
+    return text

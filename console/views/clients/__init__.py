@@ -1,0 +1,1 @@
+"""Connected clients over all topics."""

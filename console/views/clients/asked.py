@@ -1,0 +1,60 @@
+"""Read the address of a list of clients, and write the addresses of its other orders and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from django.http import QueryDict
+
+from console.queries.clients import ClientPage, ClientsAsked
+from console.views.topics import changed_query, headings
+from console.words.clients import FLAGS
+
+__all__ = ["EVERY_S", "asked_of", "form_of", "list_of"]
+
+EVERY_S = 10  # a client that does nothing, or that has just connected, causes no event on the page
+
+_KEY_DIGITS = 18  # fewer than a key of 64 bits can have
+
+
+def asked_of(query: QueryDict, *, orders: Collection[str], flags: Collection[str]) -> ClientsAsked:
+    """Read the filters, the order and the place. An unknown order or flag counts as not given."""
+    order, flag = query.get("sort", ""), query.get("flag", "")
+    key = query.get("key", "")
+    is_key = key.isascii() and key.isdigit() and len(key) <= _KEY_DIGITS
+    return ClientsAsked(
+        topic=_text(query.get("topic", "")),
+        subscription=_text(query.get("sub", "")),
+        name=_text(query.get("name", "")),
+        address=_text(query.get("address", "")),
+        version=_text(query.get("version", "")),
+        flag=flag if flag in flags else "",
+        order=order if order in orders else "name",
+        after=query.get("after", ""),
+        after_key=int(key) if is_key else 0,
+    )
+
+
+def form_of(asked: ClientsAsked, flags: Collection[str]) -> dict[str, Any]:
+    """Return what the page around a list needs."""
+    return {"asked": asked, "flags": [(name, FLAGS[name]) for name in flags], "nav": "clients"}
+
+
+def list_of(
+    query: QueryDict, asked: ClientsAsked, found: ClientPage[Any], orders: Collection[str]
+) -> dict[str, Any]:
+    """Return what a list shows: its rows, and the addresses of other orders and pages."""
+    return {
+        "rows": found.rows,
+        "asked": asked,
+        "headings": headings(query, orders, asked.order, clear=("after", "key")),
+        "first_query": changed_query(query, after="", key="", part=""),
+        "next_query": changed_query(query, after=found.next_after, key=str(found.next_key), part="")
+        if found.next_key
+        else "",
+    }
+
+
+def _text(text: str) -> str:
+    return text.replace("\0", "").strip()

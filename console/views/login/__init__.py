@@ -1,0 +1,1 @@
+"""Logging in: with name and password, and with the code of a second factor."""

@@ -1,0 +1,53 @@
+"""Login, with Django's own users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.views import LoginView
+from django.http import HttpResponse
+from django.shortcuts import redirect
+
+from broker.conf import broker_settings
+from console.blocks import frame
+from console.people import half_login
+from console.people.requirement import AfterPassword, after_password
+
+__all__ = ["Login"]
+
+
+class Login(LoginView):
+    """Ask for name and password, and go on to the code if the user has a second factor or needs one.
+
+    A user who is already logged in is redirected.
+    """
+
+    template_name = "console/pages/login.html"
+    redirect_authenticated_user = True
+    next_page = "console:home"
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        """Log in, or ask for more. The password is right."""
+        user = form.get_user()
+        following = after_password(user)
+        if following is AfterPassword.LOGIN:
+            return super().form_valid(form)
+        half_login.begin(self.request, user, self.get_redirect_url())
+        return redirect(
+            "console:login_code" if following is AfterPassword.CODE else "console:login_second_factor"
+        )
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Return Django's context, the frame's and the ways to log in.
+
+        With VELA_LOCAL_LOGIN=0 the form is at `/login?password` only, for superusers.
+        """
+        settings = broker_settings()
+        login_server = settings.oidc_name if settings.oidc_issuer else ""
+        return {
+            **super().get_context_data(**kwargs),
+            **frame(self.request),
+            "login_server": login_server,
+            "asks_password": settings.local_login or "password" in self.request.GET,
+        }

@@ -1,0 +1,1 @@
+"""Finding messages: the browser of a topic, its export, and following what comes."""

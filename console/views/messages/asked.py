@@ -1,0 +1,34 @@
+"""What the address of a page about the messages of a topic asks for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.http import Http404
+
+from console.access import Rights
+from console.messages.asked import Asked
+from console.messages.form import FilterForm
+from console.queries.topics.topic import TopicHead, topic_head
+
+__all__ = ["asked_by", "head_of"]
+
+_HIDDEN: Final = "Searching in keys, properties and payloads takes the role reader."
+
+
+def head_of(topic: str) -> TopicHead:
+    """Return the topic. Raises Http404."""
+    head = topic_head(topic)
+    if head is None:
+        raise Http404(f"There is no topic {topic}.")
+    return head
+
+
+def asked_by(form: FilterForm, rights: Rights) -> Asked | None:
+    """Return what is asked for. None if the form has an error, also if the user may not search like this."""
+    if not form.is_valid():
+        return None
+    if form.asked.filters.is_set and not rights.may_see_payloads:
+        form.add_error(None, _HIDDEN)
+        return None
+    return form.asked

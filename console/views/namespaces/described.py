@@ -1,0 +1,33 @@
+"""Describe the policies in force on a namespace or a topic, for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import Http404
+
+from broker.conf import broker_settings
+from broker.topics.policies_in_force import DescribedPolicies, described_policies
+from console.queries.topics.policies import TopicDocuments, topic_policies
+
+__all__ = ["described_topic", "policies_of_namespace", "policies_of_topic"]
+
+
+def policies_of_namespace(name: str, document: Mapping[str, object]) -> DescribedPolicies:
+    """Describe the policies of tenant/namespace. No query."""
+    return described_policies(broker_settings(), document, None, where=name)
+
+
+def described_topic(name: str) -> tuple[TopicDocuments, DescribedPolicies]:
+    """Find and describe the policies of a topic. One query. Raises Http404 if there is no such topic."""
+    documents = topic_policies(name)
+    if documents is None:
+        raise Http404(f"There is no topic {name}.")
+    return documents, described_policies(broker_settings(), documents.namespace, documents.own, where=name)
+
+
+def policies_of_topic(name: str) -> dict[str, Any]:
+    """Return the context of the block with a topic's policies. One query. Raises Http404 if there is no such topic."""
+    documents, described = described_topic(name)
+    return {"described": described, "subject": documents.parent_name or name, "parent": documents.parent_name}

@@ -1,0 +1,30 @@
+"""The list of namespaces."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from console.access import Rights, viewer
+from console.blocks import Source, answer
+from console.queries.topics.namespaces import MOST_COUNTED, NamespacesAsked
+from console.queries.topics.namespaces import namespaces as read_namespaces
+
+__all__ = ["namespaces"]
+
+
+@require_safe
+@viewer
+def namespaces(request: HttpRequest, rights: Rights) -> HttpResponse:
+    """Show the list. Search and page are in the query string. Three queries."""
+    asked = NamespacesAsked(
+        search=request.GET.get("q", "").replace("\0", "").strip(), after=request.GET.get("after", "")
+    )
+    source = Source(
+        name="rows",
+        template="console/parts/namespaces/rows.html",
+        live=(),  # not read again by itself: a million subscriptions cost 0.15 s, and seconds before a vacuum
+        context=lambda: {"page": read_namespaces(asked, rights.scope), "asked": asked, "most": MOST_COUNTED},
+    )
+    context = {"asked": asked, "nav": "namespaces"}
+    return answer(request, rights, "console/pages/namespaces.html", [source], context)

@@ -1,0 +1,88 @@
+"""The page on which users change their own password and time zone. The theme, a cookie, has its own view."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from django.contrib.auth import update_session_auth_hash
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from console.access import Rights
+from console.access.changes import ChangeRefused
+from console.access.guards import logged_in
+from console.access.users import set_password
+from console.blocks import page
+from console.origin import origin_of
+from console.people.second_factor import factor_of
+from console.people.zones import set_zone, zone_names
+from console.views.people.forms import OwnPasswordForm, ZoneForm
+from console.words.numerals import zone_name
+
+__all__ = ["account", "set_own_password", "set_own_zone"]
+
+_DONE = {
+    "password": "Your password has changed. Your other sessions have ended.",
+    "factor_off": "You have no second factor any more: your password alone lets you in.",
+    "zone": "Pages now show times in this zone, and read times that you write in it.",
+}
+
+
+@require_safe
+@logged_in
+def account(request: HttpRequest, rights: Rights) -> HttpResponse:
+    """Show the forms."""
+    return _answer(request, rights)
+
+
+@require_POST
+@logged_in
+def set_own_password(request: HttpRequest, rights: Rights) -> HttpResponse:
+    """Set the user's own password. Every other session of the user ends. 422 if a field is wrong, 409 if too weak."""
+    user = cast("User", request.user)
+    form = OwnPasswordForm(request.POST, user=user)
+    if not form.is_valid():
+        return _answer(request, rights, form=form, status=422)
+    try:
+        set_password(rights.name, form.cleaned_data["new"], who=rights.name, origin=origin_of(request))
+    except ChangeRefused as refused:
+        return _answer(request, rights, form=form, refusal=str(refused), status=409)
+    user.refresh_from_db(fields=["password"])
+    update_session_auth_hash(request, user)
+    return redirect(f"{reverse('console:account')}?done=password")
+
+
+@require_POST
+@logged_in
+def set_own_zone(request: HttpRequest, rights: Rights) -> HttpResponse:
+    """Choose the zone in which pages write and read times. 422 for one that is not in the list."""
+    form = ZoneForm(request.POST)
+    if not form.is_valid():
+        return _answer(request, rights, refusal=str(form.errors["zone"][0]), status=422)
+    set_zone(cast("User", request.user), form.cleaned_data["zone"])
+    return redirect(f"{reverse('console:account')}?done=zone")
+
+
+def _answer(
+    request: HttpRequest,
+    rights: Rights,
+    *,
+    form: OwnPasswordForm | None = None,
+    refusal: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    user = cast("User", request.user)
+    context = {
+        "form": form,
+        "refusal": refusal,
+        "done": _DONE.get(request.GET.get("done", ""), ""),
+        "zones": zone_names(),
+        "chosen_zone": zone_name(),
+        "has_password": user.has_usable_password(),
+        "has_second_factor": factor_of(user) is not None,
+        "nav": "account",
+    }
+    return page(request, rights, "console/pages/account.html", context, status=status)

@@ -1,0 +1,90 @@
+"""An admin's changes to a user: the password, the roles, the second factor, and whether the user may log in."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from console.access import Rights, admin_everywhere_only
+from console.access.changes import ChangeRefused
+from console.access.factors import remove_factor
+from console.access.granting import set_role
+from console.access.users import made_password, set_active, set_password
+from console.origin import origin_of
+from console.views.people.forms import ActiveForm, PasswordForm, RoleForm
+from console.views.people.show import show_user
+
+__all__ = ["remove_user_factor", "set_user_active", "set_user_password", "set_user_role"]
+
+
+@require_POST
+@admin_everywhere_only
+def set_user_password(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
+    """Set the typed password. If none was typed, make one and show it on this page only."""
+    form = PasswordForm(request.POST)
+    if not form.is_valid():
+        return _invalid(request, rights, name, form)
+    typed = form.cleaned_data["password"]
+    password = typed or made_password()
+    try:
+        set_password(name, password, who=rights.name, origin=origin_of(request))
+    except ChangeRefused as refused:
+        return show_user(request, rights, name, refusal=str(refused), status=409)
+    return _back(name, "password") if typed else show_user(request, rights, name, password=password)
+
+
+@require_POST
+@admin_everywhere_only
+def set_user_role(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
+    """Give a role for a pattern, or take it. Admins who take their own role away are sent to the overview."""
+    form = RoleForm(request.POST)
+    if not form.is_valid():
+        return _invalid(request, rights, name, form)
+    pattern, role = form.cleaned_data["pattern"], form.chosen()
+    try:
+        set_role(name, pattern, role, who=rights.name, origin=origin_of(request))
+    except ChangeRefused as refused:
+        return show_user(request, rights, name, refusal=str(refused), given={"pattern": pattern}, status=409)
+    is_own = name == rights.name and pattern == "*" and not rights.is_superuser
+    return redirect("console:home") if is_own else _back(name, "role")
+
+
+@require_POST
+@admin_everywhere_only
+def set_user_active(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
+    """Let the user log in, or not."""
+    form = ActiveForm(request.POST)
+    if not form.is_valid():
+        return _invalid(request, rights, name, form)
+    is_active = form.cleaned_data["active"] == "yes"
+    try:
+        set_active(name, is_active, who=rights.name, origin=origin_of(request))
+    except ChangeRefused as refused:
+        return show_user(request, rights, name, refusal=str(refused), status=409)
+    return _back(name, "active" if is_active else "inactive")
+
+
+@require_POST
+@admin_everywhere_only
+def remove_user_factor(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
+    """Take a lost second factor from the user."""
+    try:
+        remove_factor(name, who=rights.name, origin=origin_of(request))
+    except ChangeRefused as refused:
+        return show_user(request, rights, name, refusal=str(refused), status=409)
+    return _back(name, "factor")
+
+
+def _invalid(request: HttpRequest, rights: Rights, name: str, form: forms.Form) -> HttpResponse:
+    said = " ".join(str(error) for errors in form.errors.values() for error in errors)
+    given = {"pattern": str(form.data.get("pattern", ""))}
+    return show_user(request, rights, name, refusal=said, given=given, status=422)
+
+
+def _back(name: str, done: str) -> HttpResponse:
+    return redirect(f"{reverse('console:user', args=[name])}?{urlencode({'done': done})}")

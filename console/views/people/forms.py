@@ -1,0 +1,121 @@
+"""The forms about users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib.auth.models import User
+from django.contrib.auth.validators import UnicodeUsernameValidator
+from django.core.exceptions import ValidationError
+from django.http import QueryDict
+
+from console.models import Role
+from console.people.zones import zone_names
+
+__all__ = ["ActiveForm", "NewUserForm", "OwnPasswordForm", "PasswordForm", "RoleForm", "ZoneForm"]
+
+_MOST_PASSWORD = 1024
+
+
+class PasswordForm(forms.Form):
+    """A password, or none: then Vela makes one."""
+
+    password = forms.CharField(
+        label="Password",
+        required=False,
+        strip=False,
+        max_length=_MOST_PASSWORD,
+        error_messages={"max_length": "At most 1,024 characters."},
+    )
+
+
+class NewUserForm(PasswordForm):
+    """The name of a new user, and the password."""
+
+    name = forms.CharField(
+        label="Name",
+        max_length=150,
+        validators=[UnicodeUsernameValidator()],
+        error_messages={"required": "Give the name.", "max_length": "At most 150 characters."},
+    )
+
+    def clean_name(self) -> str:
+        """Normalise equal characters, as Django does when it stores the name."""
+        return str(User.normalize_username(self.cleaned_data["name"]))
+
+
+class RoleForm(forms.Form):
+    """A pattern and the role for it."""
+
+    pattern = forms.CharField(
+        max_length=600, error_messages={"required": "Give a pattern: *, tenant/* or tenant/namespace."}
+    )
+    role = forms.ChoiceField(
+        choices=[*((role.word, role.word) for role in Role), ("none", "none")],
+        error_messages={"required": "Choose a role.", "invalid_choice": "Choose a role."},
+    )
+
+    def chosen(self) -> Role | None:
+        """Return the role, None to take it."""
+        word: str = self.cleaned_data["role"]
+        return None if word == "none" else Role[word.upper()]
+
+
+class ActiveForm(forms.Form):
+    """Whether the user may log in."""
+
+    active = forms.ChoiceField(
+        choices=[("yes", ""), ("no", "")],
+        error_messages={"required": "Say yes or no.", "invalid_choice": "Say yes or no."},
+    )
+
+
+class OwnPasswordForm(forms.Form):
+    """The current password, and the new one twice."""
+
+    old = forms.CharField(
+        strip=False,
+        max_length=_MOST_PASSWORD,
+        error_messages={
+            "required": "Give your present password.",
+            "max_length": "This is not your password.",
+        },
+    )
+    new = forms.CharField(
+        strip=False,
+        max_length=_MOST_PASSWORD,
+        error_messages={"required": "Give the new password.", "max_length": "At most 1,024 characters."},
+    )
+    again = forms.CharField(required=False, strip=False)
+
+    def __init__(self, data: QueryDict | None = None, *, user: User) -> None:
+        super().__init__(data)
+        self._user = user
+
+    def clean_old(self) -> str:
+        """Check the present password."""
+        old: str = self.cleaned_data["old"]
+        if not self._user.check_password(old):
+            raise ValidationError("This is not your password.")
+        return old
+
+    def clean(self) -> dict[str, Any]:
+        """Check that the new password was typed twice in the same way."""
+        given = super().clean() or {}
+        if "new" in given and given["new"] != given.get("again"):
+            self.add_error("again", "This is not the same password.")
+        return given
+
+
+class ZoneForm(forms.Form):
+    """A time zone."""
+
+    zone = forms.CharField(error_messages={"required": "Choose a time zone."})
+
+    def clean_zone(self) -> str:
+        """Check that the zone is in the list."""
+        zone: str = self.cleaned_data["zone"]
+        if zone not in zone_names():
+            raise ValidationError("There is no such time zone: choose one from the list.")
+        return zone

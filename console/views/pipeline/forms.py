@@ -1,0 +1,78 @@
+"""The form of one job: its topic, its options, and how often it repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from broker.acts.requests import ActRefused, full_name
+from pipeline.errors import InvalidOption
+from pipeline.jobs.catalogue import Job
+
+__all__ = ["JobForm"]
+
+_MOST_MINUTES = 31 * 24 * 60
+
+
+class JobForm(forms.Form):
+    """The form of one job. If it is valid, `act` returns the arguments for broker.acts.requests."""
+
+    topic = forms.CharField(max_length=1024, error_messages={"required": "Name the topic."})
+    every_minutes = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=_MOST_MINUTES,
+        error_messages={
+            "invalid": "Give a number of minutes, or leave the field empty.",
+            "min_value": "At least 1 minute.",
+            "max_value": "At most 31 days.",
+        },
+    )
+
+    def __init__(self, job: Job, given: Mapping[str, Any] | None, **more: Any) -> None:
+        super().__init__(given, **more)
+        self._job = job
+        for option in job.options:
+            self.fields[f"option_{option.name}"] = forms.CharField(
+                required=False, max_length=4096, help_text=option.doc
+            )
+
+    @property
+    def options(self) -> list[tuple[Any, Any]]:
+        """The job's options with their fields, in the order of the catalogue."""
+        return [(option, self[f"option_{option.name}"]) for option in self._job.options]
+
+    def clean_topic(self) -> str:
+        """Return the topic's full name."""
+        try:
+            return full_name("run_job", self.cleaned_data["topic"].strip())
+        except ActRefused as refused:
+            raise ValidationError(refused.text) from None
+
+    def clean(self) -> dict[str, Any]:
+        """Check every option, as the job will."""
+        given = super().clean() or {}
+        for option in self._job.options:
+            field = f"option_{option.name}"
+            try:
+                option.checked(self._given(given))
+            except InvalidOption as error:
+                if field not in self.errors:
+                    self.add_error(field, str(error))
+        return given
+
+    @property
+    def act(self) -> tuple[str, dict[str, Any]]:
+        """The kind of act and its parameters."""
+        parameters = {"job": self._job.name, "options": self._given(self.cleaned_data)}
+        every_minutes = self.cleaned_data["every_minutes"]
+        if every_minutes:
+            return "schedule_job", {**parameters, "every_minutes": every_minutes}
+        return "run_job", parameters
+
+    def _given(self, cleaned: Mapping[str, Any]) -> dict[str, str]:
+        texts = {option.name: cleaned.get(f"option_{option.name}") for option in self._job.options}
+        return {name: text for name, text in texts.items() if text}

@@ -1,0 +1,64 @@
+"""Renaming, sharing and deleting a saved view, and choosing the default of a list."""
+
+from __future__ import annotations
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST
+
+from console.access import Rights, viewer
+from console.saved_views.form import NameForm
+from console.saved_views.found import view_to_change
+from console.saved_views.keeping import (
+    ViewRefused,
+    delete_view,
+    rename_view,
+    set_default,
+    share_view,
+    sharing_of,
+)
+from console.saved_views.lists import list_at
+from console.views.saved_views.show import answer_views
+
+__all__ = ["change_view"]
+
+_OF_ITS_OWNER = ("rename", "default", "no-default", "share")
+_OF_ADMINS_TOO = ("unshare", "delete")
+
+
+@require_POST
+@viewer
+def change_view(request: HttpRequest, rights: Rights, view_id: int, change: str) -> HttpResponse:
+    """Change a view: `rename`, `default`, `no-default`, `share`, `unshare` or `delete`.
+
+    An admin of everything may also stop the sharing of another user's view, and delete it. 404 for a view that the user
+    does not see, 403 for one of another user, 422 if the name cannot be kept.
+    """
+    found = view_to_change(request, rights, view_id)
+    if found is None or change not in (*_OF_ITS_OWNER, *_OF_ADMINS_TOO):
+        raise Http404("There is no such view, or nothing of this kind to do with it.")
+    view, row = found
+    if not row.is_own and (change in _OF_ITS_OWNER or not row.may_delete):
+        raise PermissionDenied(f"This is a view of {row.owner}.")
+    if change == "delete":
+        delete_view(view)
+    elif change == "rename":
+        form = NameForm(request.POST)
+        if not form.is_valid():
+            return answer_views(request, rights, refusal=str(form.errors["name"][0]))
+        try:
+            rename_view(view, form.cleaned_data["name"])
+        except ViewRefused as refused:
+            return answer_views(request, rights, refusal=str(refused))
+    elif change == "share":
+        saved_list = list_at(view.path)
+        shared_in = "" if saved_list is None else sharing_of(rights, saved_list)
+        if not shared_in:
+            raise PermissionDenied("Sharing a view takes the role operator.")
+        share_view(view, shared_in)
+    elif change == "unshare":
+        share_view(view, "")
+    else:
+        set_default(view, is_default=change == "default")
+    return redirect("console:views")

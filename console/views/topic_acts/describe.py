@@ -1,0 +1,39 @@
+"""The form for one kind of act on a topic."""
+
+from __future__ import annotations
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_http_methods
+
+from console.access import Rights, check_may_act, operator_only
+from console.queries.topics.topic import topic_head
+from console.topic_forms.offers import offers, topic_forms
+from console.views.topic_acts.planning import answer_form, prefilled
+
+__all__ = ["topic_act"]
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@operator_only
+def topic_act(request: HttpRequest, rights: Rights, topic: str, act: str) -> HttpResponse:
+    """Show the form, filled in from the query string. If the act is not possible on the topic, show why instead."""
+    form_class = topic_forms.get(act)
+    head = topic_head(topic)
+    if form_class is None or head is None:
+        raise Http404("There is no such act or topic.")
+    check_may_act(rights, topic, form_class.kind)
+    form = (
+        form_class(request.POST)
+        if request.method == "POST"
+        else form_class(initial=prefilled(request, form_class))
+    )
+    every = offers(head, rights)
+    context = {
+        "head": head,
+        "kind": act,
+        "offers": every,
+        "offer": next((each for each in every if each.name == act), None),
+    }
+    return answer_form(
+        request, rights, form, about=topic, template="console/pages/topic_act.html", context=context
+    )

@@ -1,0 +1,54 @@
+"""Step one of an act on a topic or a namespace: a form that is filled in becomes a plan, which has its own page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+from broker.acts import requests as acts
+from console.access import Rights, plan
+from console.blocks import page
+from console.forms import ActForm
+
+__all__ = ["answer_form", "prefilled"]
+
+
+def prefilled(request: HttpRequest, form_class: type[ActForm]) -> dict[str, Any]:
+    """Return the form's values from the address of the link that leads to the form."""
+    return {name: request.GET[name] for name in form_class.base_fields if name in request.GET}
+
+
+def answer_form(
+    request: HttpRequest,
+    rights: Rights,
+    form: ActForm,
+    *,
+    about: str,
+    template: str,
+    context: Mapping[str, Any],
+) -> HttpResponse:
+    """Show the form, or plan the act of a valid form and go to the plan's page.
+
+    422 if the form is invalid, 409 if the broker refuses to plan it. `about` is a topic, or
+    tenant/namespace. Raises PermissionDenied if the user may not act on it.
+    """
+    status, refusal = 200, ""
+    if request.method == "POST":
+        status = 422
+        if form.is_valid():
+            try:
+                view = plan(request, rights, form.kind, topic=about, parameters=form.parameters())
+            except acts.ActRefused as refused:
+                status, refusal = 409, refused.text
+            else:
+                return redirect("console:act", view.id)
+    return page(
+        request,
+        rights,
+        template,
+        {"form": form, "refusal": refusal, "nav": "topics", **context},
+        status=status,
+    )

@@ -1,0 +1,47 @@
+"""The page to which an act's page leads back: the one about the act's subject, if that still exists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.urls import reverse
+
+from console.addresses import namespace_url, short_name, subscription_url, topic_url
+from console.words.acts import OF_USERS
+
+if TYPE_CHECKING:
+    from broker.acts.requests import ActView
+
+__all__ = ["ActPlace", "place_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActPlace:
+    """A page and the text of a link to it."""
+
+    name: str
+    url: str
+
+
+def place_of(act: ActView) -> ActPlace:
+    """Return the page of the subject that the act created, changed or left behind."""
+    is_applied = act.state == "applied"
+    if act.kind in OF_USERS:
+        return ActPlace(name="the acts", url=reverse("console:acts"))
+    made = str(act.parameters.get("name", ""))
+    if act.kind == "create_topic" and is_applied:
+        return ActPlace(name=made, url=topic_url(f"persistent://{act.topic}/{made}"))
+    if "://" not in act.topic:
+        exists = {"create_namespace": is_applied, "delete_namespace": not is_applied}.get(act.kind, True)
+        if exists:
+            return ActPlace(name=act.topic, url=namespace_url(act.topic))
+        return ActPlace(name="the namespaces", url=reverse("console:namespaces"))
+    if act.kind == "delete_topic" and is_applied:
+        return ActPlace(name="the topics", url=reverse("console:topics"))
+    if act.kind == "create_subscription" and is_applied:
+        return ActPlace(name=made, url=subscription_url(act.topic, made))
+    if act.subscription and not (act.kind == "delete_subscription" and is_applied):
+        return ActPlace(name=act.subscription, url=subscription_url(act.topic, act.subscription))
+    tab = "?tab=bookmarks" if act.kind in ("create_bookmark", "delete_bookmark") else ""
+    return ActPlace(name=short_name(act.topic), url=topic_url(act.topic) + tab)

@@ -1,0 +1,73 @@
+"""The same act as a `vela` command and as an HTTP request, to copy."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from console.words.acts import OF_USERS
+
+if TYPE_CHECKING:
+    from broker.acts.requests import ActView
+
+__all__ = ["SameAct", "same_act"]
+
+_OF_ELSEWHERE = frozenset(("seek", "unsubscribe", "commit", "evict", "expire_subscription"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SameAct:
+    """Two ways to plan the act again. Both ask before they change something."""
+
+    command: str
+    request: str
+    needs_message: bool  # the log does not keep the message: `value` is to be filled in
+
+
+def same_act(act: ActView, console_url: str) -> SameAct | None:
+    """Return how a command and a program plan this act. None for an act of a client, of the broker or on a user."""
+    if act.kind in _OF_ELSEWHERE or act.kind in OF_USERS:
+        return None
+    if act.kind == "undo":
+        return SameAct(
+            command=f"vela acts undo {act.undo_of}",
+            request=_curl(f"{console_url}/api/v1/acts/{act.undo_of}/undo", {}),
+            needs_message=False,
+        )
+    parameters: dict[str, Any] = dict(act.parameters)
+    if act.kind == "publish":
+        parameters["value"] = "…"
+    subscription = ["--subscription", act.subscription] if act.subscription else []
+    words = [
+        *("vela", "acts", "plan", act.kind, act.topic),
+        *subscription,
+        *(f"{name}={_argument(value)}" for name, value in parameters.items()),
+    ]
+    document: dict[str, Any] = {"kind": act.kind, "topic": act.topic}
+    if act.subscription:
+        document["subscription"] = act.subscription
+    return SameAct(
+        command=shlex.join(words),
+        request=_curl(f"{console_url}/api/v1/acts", {**document, "parameters": parameters}),
+        needs_message=act.kind == "publish",
+    )
+
+
+def _argument(value: Any) -> str:
+    """Return a value as `vela acts plan` reads it: text stays text unless it would be read as other JSON."""
+    if not isinstance(value, str):
+        return json.dumps(value)
+    try:
+        read = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return value if isinstance(read, float) else json.dumps(value)
+
+
+def _curl(url: str, document: Mapping[str, Any]) -> str:
+    return shlex.join(
+        ["curl", "-u", "NAME", "-H", "Content-Type: application/json", url, "-d", json.dumps(document)]
+    )
