@@ -27,6 +27,10 @@ settings.register_profile(
 )
 settings.load_profile("vela")
 
+# A test's Spark lives for seconds: Java's second compiler and parallel collector would cost more than they save.
+os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+os.environ["SPARK_LAUNCHER_OPTS"] = os.environ["SPARK_SUBMIT_OPTS"]
+
 _said: set[str] = set()
 
 

@@ -12,6 +12,9 @@ from tests.support.vela import VelaProcess, started_vela
 
 @pytest.fixture(scope="package")
 def shared_vela(vela_data: Path) -> Iterator[VelaProcess]:
-    """A whole Vela shared by tests of this folder: give topics names of the test's own, kill nothing."""
+    """A whole Vela shared by tests of this folder: give topics names of the test's own.
+
+    A test may kill a process of it, if it waits until clients can go on.
+    """
     with started_vela(data=vela_data) as process:
         yield process

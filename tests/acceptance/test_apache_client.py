@@ -22,8 +22,8 @@ QUEUE = 10
 
 
 @pytest.fixture
-def client(vela: VelaProcess) -> Iterator[pulsar.Client]:
-    client = pulsar.Client(vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+def client(shared_vela: VelaProcess) -> Iterator[pulsar.Client]:
+    client = pulsar.Client(shared_vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     yield client
     client.close()
 
@@ -100,7 +100,9 @@ def test_exclusive_refuses_a_second_consumer_and_takes_it_after_the_first(
     client.subscribe(topic, "s").close()
 
 
-def test_shared_spreads_messages_and_gives_back_what_a_leaver_held(client: pulsar.Client, topic: str) -> None:
+def test_shared_spreads_messages_and_redelivers_those_of_a_consumer_that_leaves(
+    client: pulsar.Client, topic: str
+) -> None:
     consumers = [client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared) for _ in range(3)]
     producer = client.create_producer(topic)
     publish(producer, [b"%d" % number for number in range(90)])
@@ -185,7 +187,7 @@ def within(call: Callable[[], pulsar.Message], seconds: float = RECEIVE_MS / 100
 
 
 @pytest.mark.row("S2.4")
-def test_without_a_queue_a_busy_consumer_holds_one_message_and_others_get_the_rest(
+def test_without_a_queue_a_busy_consumer_has_one_message_and_others_get_the_rest(
     client: pulsar.Client, topic: str
 ) -> None:
     kind = pulsar.ConsumerType.Shared
@@ -217,10 +219,10 @@ def test_without_a_queue_messages_come_one_by_one_on_every_type(
 
 
 def test_a_lower_priority_gets_entries_when_the_higher_one_has_no_permits(
-    vela: VelaProcess, client: pulsar.Client, topic: str
+    shared_vela: VelaProcess, client: pulsar.Client, topic: str
 ) -> None:
     """This client has no option for a level: it is always of the best one, 0, beside a peer of level 1."""
-    with RawPulsar(vela.pulsar_url) as peer:
+    with RawPulsar(shared_vela.pulsar_url) as peer:
         peer.subscribe(topic, priority=1)
         peer.tell(commands.flow(1, 100))
         best = client.subscribe(
@@ -233,9 +235,9 @@ def test_a_lower_priority_gets_entries_when_the_higher_one_has_no_permits(
 
 
 def test_the_best_priority_takes_over_a_failover_subscription(
-    vela: VelaProcess, client: pulsar.Client, topic: str
+    shared_vela: VelaProcess, client: pulsar.Client, topic: str
 ) -> None:
-    with RawPulsar(vela.pulsar_url) as peer:
+    with RawPulsar(shared_vela.pulsar_url) as peer:
         peer.subscribe(topic, type_=SubType.FAILOVER, priority=1)
         assert peer.active_change() is True
         best = client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Failover, consumer_name="z")
@@ -296,8 +298,10 @@ def test_unsubscribe_forgets_the_cursor(client: pulsar.Client, topic: str) -> No
     assert_silent(consumer)
 
 
-def test_partitioned_topic_made_by_the_command(vela: VelaProcess, client: pulsar.Client, topic: str) -> None:
-    vela.manage("createtopic", topic, "--partitions", "3")
+def test_partitioned_topic_made_by_the_command(
+    shared_vela: VelaProcess, client: pulsar.Client, topic: str
+) -> None:
+    shared_vela.manage("createtopic", topic, "--partitions", "3")
     assert len(client.get_topic_partitions(topic)) == 3
     consumer = client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
     producer = client.create_producer(
@@ -309,9 +313,11 @@ def test_partitioned_topic_made_by_the_command(vela: VelaProcess, client: pulsar
     assert len({message.topic_name() for message in messages}) == 3
 
 
-def test_a_restart_in_between_loses_nothing_and_repeats_no_flushed_ack(vela: VelaProcess, topic: str) -> None:
+def test_a_restart_in_between_loses_nothing_and_repeats_no_flushed_ack(
+    shared_vela: VelaProcess, topic: str
+) -> None:
     def subscribe() -> tuple[pulsar.Client, pulsar.Consumer]:
-        client = pulsar.Client(vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+        client = pulsar.Client(shared_vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
         kind = pulsar.ConsumerType.Shared
         return client, client.subscribe(topic, "s", consumer_type=kind, batch_index_ack_enabled=True)
 
@@ -322,8 +328,8 @@ def test_a_restart_in_between_loses_nothing_and_repeats_no_flushed_ack(vela: Vel
         consumer.acknowledge(message)
     consumer.close()
     client.close()
-    assert vela.stop() == 0
-    vela.start()
+    assert shared_vela.stop() == 0
+    shared_vela.start()
     client, consumer = subscribe()
     again = {message.data() for message in receive(consumer, 600)}
     assert again == {b"%d" % number for number in range(1000)} - {message.data() for message in acked}

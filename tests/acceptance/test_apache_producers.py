@@ -11,6 +11,7 @@ import pulsar
 import pulsar.schema
 import pytest
 
+from tests.support.api import create_topic
 from tests.support.vela import VelaProcess
 from tests.support.waiting import wait_until
 
@@ -26,8 +27,8 @@ def connected(vela: VelaProcess) -> pulsar.Client:
 
 
 @pytest.fixture
-def client(vela: VelaProcess) -> Iterator[pulsar.Client]:
-    client = connected(vela)
+def client(shared_vela: VelaProcess) -> Iterator[pulsar.Client]:
+    client = connected(shared_vela)
     yield client
     client.close()
 
@@ -45,16 +46,15 @@ def drained(consumer: pulsar.Consumer, count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("batching", [True, False], ids=["batches", "single"])
-def test_what_a_program_sends_again_after_its_restart_is_stored_once(
-    vela: VelaProcess, topic: str, batching: bool
+def test_messages_that_a_program_repeats_after_its_restart_are_stored_once(
+    shared_vela: VelaProcess, topic: str, batching: bool
 ) -> None:
     full = f"persistent://public/default/{topic}"
-    vela.manage("createtopic", topic)
-    vela.manage("setpolicy", full, "deduplication=true", "--yes")
+    create_topic(shared_vela, topic, deduplication="true")
 
     def send(first: int, end: int) -> int:
         """As a program that numbers its messages by what it reads; returns where the broker says it was."""
-        client = connected(vela)
+        client = connected(shared_vela)
         producer = client.create_producer(
             full, producer_name="reader-of-a-file", batching_enabled=batching, batching_max_messages=7
         )
@@ -68,9 +68,9 @@ def test_what_a_program_sends_again_after_its_restart_is_stored_once(
     # With batches a program goes on after what the broker has; message by message it may begin anywhere before.
     assert send(0, 50) == -1
     assert send(50 if batching else 30, 80) == 490
-    vela.kill("broker")
+    shared_vela.kill("broker")
     assert send(80 if batching else 60, 100) == 790
-    client = connected(vela)
+    client = connected(shared_vela)
     consumer = client.subscribe(full, "s", initial_position=pulsar.InitialPosition.Earliest)
     assert drained(consumer, 100) == [b"%d" % number for number in range(100)]
     client.close()
@@ -79,13 +79,13 @@ def test_what_a_program_sends_again_after_its_restart_is_stored_once(
 SEND_TIMEOUT_MS = 3000  # a fenced producer's client gives a send up by its own clock, after 30 s by default
 
 
-def test_exclusive_access(vela: VelaProcess, client: pulsar.Client, topic: str) -> None:
+def test_exclusive_access(shared_vela: VelaProcess, client: pulsar.Client, topic: str) -> None:
     mode = pulsar.ProducerAccessMode
     owner = client.create_producer(topic, access_mode=mode.Exclusive)
     for wanted in (mode.Exclusive, mode.Shared):
         with pytest.raises(pulsar.PulsarException):
             client.create_producer(topic, access_mode=wanted)
-    other = connected(vela)
+    other = connected(shared_vela)
     waited: list[pulsar.Producer] = []
     thread = threading.Thread(
         target=lambda: waited.append(
@@ -207,8 +207,8 @@ def test_a_primitive_schema(client: pulsar.Client, topic: str) -> None:
     assert consumer.receive(RECEIVE_MS).value() == "Übung"
 
 
-def test_a_non_persistent_topic_reaches_who_is_there(
-    vela: VelaProcess, client: pulsar.Client, topic: str
+def test_a_non_persistent_topic_reaches_connected_consumers(
+    shared_vela: VelaProcess, client: pulsar.Client, topic: str
 ) -> None:
     name = f"non-persistent://public/default/{topic}"
     producer = client.create_producer(name)

@@ -116,7 +116,7 @@ def test_beat_alone_redelivers_when_the_wheel_is_off(without_wheel: VelaProcess)
     assert_letters_are_written(without_wheel.websocket_url, BEAT_LIMIT_S)
 
 
-def test_beat_alone_delivers_what_is_due_when_the_wheel_is_off(without_wheel: VelaProcess) -> None:
+def test_beat_alone_delivers_due_messages_when_the_wheel_is_off(without_wheel: VelaProcess) -> None:
     assert_comes_when_due(without_wheel.websocket_url, BEAT_LIMIT_S)
 
 

@@ -6,12 +6,11 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pulsar
 import pytest
 
-from tests.support.vela import VelaProcess, started_vela
+from tests.support.vela import VelaProcess
 from tests.support.waiting import wait_until
 
 RECEIVE_MS = 20_000
@@ -39,7 +38,7 @@ def now_ms() -> int:
 
 
 @pytest.mark.row("S1.4")
-def test_deliver_at_and_deliver_after_hold_on_shared_and_not_on_exclusive(client: pulsar.Client) -> None:
+def test_deliver_at_and_deliver_after_apply_to_shared_and_not_to_exclusive(client: pulsar.Client) -> None:
     topic = "delayed-by-type"
     shared = subscribed(client, topic, pulsar.ConsumerType.Shared)
     exclusive = subscribed(client, topic, pulsar.ConsumerType.Exclusive)
@@ -67,10 +66,9 @@ def test_deliver_at_and_deliver_after_hold_on_shared_and_not_on_exclusive(client
 
 
 @pytest.mark.row("I15")
-def test_a_delayed_message_outlives_kill_9_of_the_broker(vela_data: Path) -> None:
-    with started_vela(data=vela_data) as vela:
-        # A busy machine may need longer for the restart than the message waits: then it waits longer.
-        assert any(outlives_kill_9(vela, delay_ms) for delay_ms in (9_000, 45_000))
+def test_a_delayed_message_outlives_kill_9_of_the_broker(shared_vela: VelaProcess) -> None:
+    # A busy machine may need longer for the restart than the message waits: then it waits longer.
+    assert any(outlives_kill_9(shared_vela, delay_ms) for delay_ms in (9_000, 45_000))
 
 
 def outlives_kill_9(vela: VelaProcess, delay_ms: int) -> bool:

@@ -164,7 +164,7 @@ def test_names_that_cannot_be_are_refused(vela: VelaProcess) -> None:
         peer.ask("PONG", commands.ping())
 
 
-def test_permits_of_zero_close_and_what_was_out_is_delivered_again(vela: VelaProcess) -> None:
+def test_permits_of_zero_close_and_pending_messages_are_redelivered(vela: VelaProcess) -> None:
     with RawPulsar(vela.pulsar_url) as peer:
         peer.open_producer("permits")
         peer.ask("SEND_RECEIPT", *commands.send(1, 0, entry()))
@@ -178,7 +178,7 @@ def test_permits_of_zero_close_and_what_was_out_is_delivered_again(vela: VelaPro
         peer.ask("MESSAGE", commands.flow(1, 10))
 
 
-def test_an_ack_of_what_was_never_delivered_is_answered_and_changes_nothing(vela: VelaProcess) -> None:
+def test_an_ack_of_an_undelivered_message_is_answered_and_changes_nothing(vela: VelaProcess) -> None:
     with RawPulsar(vela.pulsar_url) as peer:
         peer.open_producer("never")
         peer.ask("SEND_RECEIPT", *commands.send(1, 0, entry()))
@@ -242,7 +242,7 @@ def test_a_bad_message_is_answered_and_the_socket_stays(vela: VelaProcess, frame
     ],
     ids=["json", "base64", "id", "permits", "no-number", "binary", "large"],
 )
-def test_a_bad_command_closes_with_a_code_and_what_was_out_comes_again(
+def test_a_bad_command_closes_with_a_code_and_pending_messages_are_redelivered(
     vela: VelaProcess, frame_: str | bytes, code: int
 ) -> None:
     topic = f"ws-command-{code}-{len(frame_)}"
@@ -261,7 +261,7 @@ def test_a_bad_command_closes_with_a_code_and_what_was_out_comes_again(
         assert json.loads(consumer.recv(20))["payload"] == "aGk="
 
 
-def test_acks_of_what_was_never_delivered_change_nothing(vela: VelaProcess) -> None:
+def test_acks_of_undelivered_messages_change_nothing(vela: VelaProcess) -> None:
     with connect(producer_url(vela, "ws-never")) as producer:
         producer.send('{"payload": "aGk="}')
         producer.recv(20)

@@ -14,6 +14,7 @@ import pytest
 import websockets
 from websockets.sync.client import ClientConnection, connect
 
+from tests.support.api import create_topic
 from tests.support.vela import VelaProcess
 from vela.wire.binary import commands
 from vela.wire.message_id import MessageId
@@ -70,7 +71,7 @@ def apache(shared_vela: VelaProcess) -> Iterator[pulsar.Client]:
     client.close()
 
 
-def test_what_is_published_arrives_whole_and_once_when_acked(shared_vela: VelaProcess, topic: str) -> None:
+def test_a_published_message_arrives_whole_and_once_if_acked(shared_vela: VelaProcess, topic: str) -> None:
     with producer(shared_vela, topic) as publishing, consumer(shared_vela, topic) as consuming:
         sent = send(
             publishing,
@@ -89,7 +90,7 @@ def test_what_is_published_arrives_whole_and_once_when_acked(shared_vela: VelaPr
         assert_silent(consuming)
 
 
-def test_what_is_not_acked_comes_again_to_the_next_and_is_counted(
+def test_an_unacked_message_goes_to_the_next_consumer_and_is_counted(
     shared_vela: VelaProcess, topic: str
 ) -> None:
     shared = "&subscriptionType=Shared"
@@ -116,7 +117,7 @@ def test_the_ack_timeout_is_the_brokers(shared_vela: VelaProcess, topic: str) ->
         acknowledge(consuming, again)
 
 
-def test_the_window_bounds_what_is_out_and_acks_open_it(shared_vela: VelaProcess, topic: str) -> None:
+def test_the_window_bounds_pending_messages_and_acks_open_it(shared_vela: VelaProcess, topic: str) -> None:
     with producer(shared_vela, topic) as publishing:
         for number in range(5):
             send(publishing, str(number))
@@ -129,7 +130,7 @@ def test_the_window_bounds_what_is_out_and_acks_open_it(shared_vela: VelaProcess
         assert receive(consuming)["text"] == "3"
 
 
-def test_pull_mode_sends_what_was_permitted(shared_vela: VelaProcess, topic: str) -> None:
+def test_pull_mode_sends_as_many_messages_as_permitted(shared_vela: VelaProcess, topic: str) -> None:
     with producer(shared_vela, topic) as publishing:
         for number in range(3):
             send(publishing, str(number))
@@ -177,7 +178,7 @@ def test_batches_go_both_ways_between_the_faces(
 
 
 def test_partitions_by_key_and_back(shared_vela: VelaProcess, topic: str) -> None:
-    shared_vela.manage("createtopic", topic, "--partitions", "3")
+    create_topic(shared_vela, topic, partitions=3)
     with (
         producer(shared_vela, topic) as publishing,
         consumer(shared_vela, topic, "&receiverQueueSize=4") as consuming,
@@ -233,7 +234,7 @@ def test_unsubscribe_forgets_the_cursor(shared_vela: VelaProcess, topic: str) ->
         assert receive(consuming)["text"] == "a"
 
 
-def test_pages_for_those_who_watch(shared_vela: VelaProcess) -> None:
+def test_health_and_metrics_pages(shared_vela: VelaProcess) -> None:
     for path, words in (("/healthz", b"ok"), ("/readyz", b"ready"), ("/metrics", b"# TYPE pulsar_")):
         with urllib.request.urlopen(shared_vela.http_url + path, timeout=RECEIVE_S) as answer:
             assert answer.status == 200

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pulsar
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
+from tests.support.console import Act, ConsoleSession
 from tests.support.vela import VelaProcess
 
 RECEIVE_S = 20.0
@@ -93,7 +96,7 @@ def test_reconsume_later_brings_a_message_back_after_its_delay(shared_vela: Vela
         socket.recv(0.5)
 
 
-def test_what_options_cannot_do_is_said_in_the_handshake(shared_vela: VelaProcess, topic: str) -> None:
+def test_impossible_options_are_refused_in_the_handshake(shared_vela: VelaProcess, topic: str) -> None:
     path = f"/ws/v2/consumer/persistent/public/default/{topic}/s"
     with connect(f"{shared_vela.websocket_url}{path}?maxRedeliverCount=3") as socket:
         assert socket.response is not None
@@ -126,3 +129,80 @@ def test_apaches_client_makes_its_own_dead_letters_of_the_brokers_counts(
     assert (letter.data(), letter.properties()["a"]) == (b"bad", "b")
     with pytest.raises(pulsar.Timeout):
         consuming.receive(1000)
+
+
+def redriven(console: ConsoleSession, topic: str, fields: dict[str, str]) -> Act:
+    """Redrive the letters of a form, and wait for the end."""
+    act = console.apply(console.plan(topic, "fixing", "redrive", fields))
+    until_s = time.monotonic() + RECEIVE_S
+    while act.state in ("apply_requested", "applying") and time.monotonic() < until_s:
+        act = console.act(act.id)
+    return act
+
+
+def test_letters_of_apaches_client_are_redriven_from_the_page(
+    shared_vela: VelaProcess, topic: str, apache: pulsar.Client
+) -> None:
+    """The list names the topic, its page the origin, and the forms of the page bring the letters back."""
+    policy = pulsar.ConsumerDeadLetterPolicy(max_redeliver_count=1, initial_subscription_name="fixing")
+    broken = apache.subscribe(
+        topic,
+        "billing",
+        consumer_type=pulsar.ConsumerType.Shared,
+        negative_ack_redelivery_delay_ms=100,
+        dead_letter_policy=policy,
+    )
+    producer = apache.create_producer(topic)
+    for number in range(3):
+        producer.send(b"bill %d" % number, properties={"exception": "card declined"})
+    dlq = f"persistent://public/default/{topic}-billing-DLQ"
+    console = ConsoleSession.logged_in(shared_vela)
+    page = f"/dlq/{dlq.replace('://', '/')}"
+    until_s = time.monotonic() + RECEIVE_S
+    while time.monotonic() < until_s:
+        with suppress(pulsar.Timeout):
+            broken.negative_acknowledge(broken.receive(200))
+        shown = console.get(page)
+        if shown.status == 200 and "<strong>3</strong>" in shown.text and "All of them" in shown.text:
+            break
+    else:
+        raise AssertionError(f"no three letters within {RECEIVE_S} s")
+    assert "card declined" in shown.text
+    assert "/s/fixing/act/redrive?property_name=exception&amp;property_value=card+declined" in shown.text
+    assert f"{topic}-billing-DLQ" in console.get(f"/dlq?q={topic}").text
+    broken.close()
+    fixed = apache.subscribe(topic, "billing", consumer_type=pulsar.ConsumerType.Shared)
+    first = re.findall(r"/s/fixing/act/redrive\?id=(\d+:\d+)", shown.text)[0]
+    act = redriven(console, dlq, {"id": first})
+    assert (act.state, act.result["redriven_messages"]) == ("applied", 1), act.error
+    assert fixed.receive(RECEIVE_MS).data() == b"bill 0"
+    act = redriven(console, dlq, {"property_name": "exception"})
+    assert (act.state, act.result["redriven_messages"]) == ("applied", 2), act.error
+    assert {fixed.receive(RECEIVE_MS).data() for _ in range(2)} == {b"bill 1", b"bill 2"}
+    assert "No letter waits" in console.get(page).text
+
+
+def test_a_message_goes_to_the_dead_letters_by_hand_while_a_client_is_connected(
+    shared_vela: VelaProcess, topic: str, apache: pulsar.Client
+) -> None:
+    consumer = apache.subscribe(topic, "billing", consumer_type=pulsar.ConsumerType.Shared)
+    sent = apache.create_producer(topic).send(b"poison", partition_key="k")
+    assert consumer.receive(RECEIVE_MS).data() == b"poison"
+    console = ConsoleSession.logged_in(shared_vela)
+    full = f"persistent://public/default/{topic}"
+    spot = f"{sent.ledger_id()}:{sent.entry_id()}"
+    assert (
+        f"act/send_to_dead_letters?id={spot}" in console.get(f"/t/{full.replace('://', '/')}/m/{spot}").text
+    )
+    act = console.apply(console.plan(full, "billing", "send_to_dead_letters", {"id": spot}))
+    assert act.state == "applied", act.error
+    letters = apache.subscribe(
+        f"{topic}-billing-DLQ", "look", initial_position=pulsar.InitialPosition.Earliest
+    )
+    letter = letters.receive(RECEIVE_MS)
+    assert (letter.data(), letter.partition_key()) == (b"poison", "k")
+    assert letter.properties()["REAL_SUBSCRIPTION"] == "billing"
+    assert "1 letter written to" in console.get(f"/acts/{act.id}").text
+    consumer.redeliver_unacknowledged_messages()
+    with pytest.raises(pulsar.Timeout):
+        consumer.receive(500)

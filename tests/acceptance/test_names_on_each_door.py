@@ -83,7 +83,7 @@ def test_look_ups_and_refused_requests_make_no_tenant(shared_vela: VelaProcess) 
 
 
 @pytest.mark.parametrize("topic", BAD_NAMES)
-def test_what_cannot_be_a_name_is_refused_on_each_door(shared_vela: VelaProcess, topic: str) -> None:
+def test_an_invalid_name_is_refused_on_each_door(shared_vela: VelaProcess, topic: str) -> None:
     before = known_tenants(shared_vela)
     namespace = topic.removeprefix("persistent://").rpartition("/")[0]
     path = "/".join(quote(part, safe="") for part in [*namespace.split("/"), "x"])

@@ -128,7 +128,7 @@ def test_a_web_page_reaches_no_door(wheel_less: VelaProcess) -> None:
 
 
 @pytest.mark.row("S3.16")
-def test_a_held_pull_is_answered_by_the_arrival(wheel_less: VelaProcess) -> None:
+def test_a_parked_pull_is_answered_when_a_message_arrives(wheel_less: VelaProcess) -> None:
     """With the wheel off and a hold of a minute only the arrival itself can answer so soon."""
     vela = wheel_less
     publish(vela, "wake", b"before")
@@ -162,7 +162,7 @@ def test_beat_alone_answers_when_the_time_is_over(wheel_less: VelaProcess) -> No
 
 
 @pytest.mark.row("S3.14")
-def test_a_client_that_leaves_while_held_is_forgotten(wheel_less: VelaProcess) -> None:
+def test_a_client_that_leaves_while_parked_is_forgotten(wheel_less: VelaProcess) -> None:
     vela = wheel_less
     publish(vela, "left", b"x")
     host, port = http_url(vela).removeprefix("http://").split(":")

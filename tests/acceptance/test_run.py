@@ -75,7 +75,7 @@ def test_one_line_names_every_door(running: VelaProcess) -> None:
     assert set(running.pids()) == CHILDREN
 
 
-def test_django_admin_asks_who_is_there(running: VelaProcess) -> None:
+def test_django_admin_asks_for_a_login(running: VelaProcess) -> None:
     with urllib.request.urlopen(f"{running.console_url}/django-admin/", timeout=5) as answer:
         assert "/django-admin/login/" in answer.url
 
@@ -119,7 +119,7 @@ def test_a_second_vela_on_the_same_folder_is_refused(running: VelaProcess) -> No
 
 
 @pytest.mark.parametrize("name", sorted(CHILDREN))
-def test_what_is_killed_is_started_again_and_said_once(running: VelaProcess, name: str) -> None:
+def test_a_killed_process_is_restarted_and_reported_once(running: VelaProcess, name: str) -> None:
     before = running.text().count(f"{name} was ended by SIGKILL")
     killed = running.kill(name)
     wait_until(lambda: running.pids().get(name, killed) != killed, f"another {name}", timeout_s=60)

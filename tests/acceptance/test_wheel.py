@@ -37,6 +37,7 @@ _WHAT_IS_BUILT = (
     "pipeline",
     "templates",
     "static",
+    "docs",
 )
 _WHAT_IS_NOT = ("config", "tests", "bench")
 
@@ -133,7 +134,7 @@ def _outside() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(mine)}
 
 
-def test_what_the_wheel_holds(wheel: Path) -> None:
+def test_contents_of_the_wheel(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     tops = {name.split("/")[0] for name in names}
     version = re.search(r'^__version__.*"(.*)"$', (PROJECT_DIR / "vela/version.py").read_text(), re.MULTILINE)
@@ -142,6 +143,8 @@ def test_what_the_wheel_holds(wheel: Path) -> None:
     for folder, pattern, inside in (
         ("templates", "**/*.html", "console/templates"),
         ("static", "**/*.*", "console/static"),
+        ("docs", "**/*.md", "console/docs"),
+        ("docs", "images/*.png", "console/docs"),
         ("broker", "**/*.sql", "broker"),
         ("console", "**/*.sql", "console"),
         ("pipeline", "**/*.sql", "pipeline"),

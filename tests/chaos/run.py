@@ -11,16 +11,18 @@ import secrets
 import sys
 import time
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import psycopg
 
 from tests.chaos.workload import RECEIVER_QUEUE, Workload
+from tests.support.api import create_topic
 from tests.support.vela import VelaProcess, started_vela
 from tests.support.waiting import wait_until
 from vela.wire.entry import decode_messages
 
-__all__ = ["Findings", "run_chaos"]
+__all__ = ["Findings", "Kind", "run_chaos"]
 
 TARGETS = ("broker", "postgresql", "worker-tick")
 FLUSH_WINDOW_S = 1.5  # cursors are flushed within 1 s; half a second for the flush itself
@@ -51,85 +53,112 @@ class Findings:
         )
 
 
-def run_chaos(
-    vela: VelaProcess,
-    *,
-    kills: int,
-    messages: int,
-    seed: int,
-    shared: bool = True,
-    batching: bool = True,
-    deduplicated: bool = False,
-) -> Findings:
-    """`kills` of each target under at least `messages` messages; raises AssertionError with what went wrong.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of workload. `deduplicated`: the topic has the policy, so that clients' own resends are not stored."""
 
-    `deduplicated`: the topic has the policy, so that clients' own resends are not stored either.
+    shared: bool = True
+    batching: bool = True
+    deduplicated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trial:
+    """A workload on a topic of its own, and what came of it."""
+
+    workload: Workload
+    findings: Findings
+
+
+def run_chaos(
+    vela: VelaProcess, *, kills: int, messages: int, seed: int, kinds: Sequence[Kind] = (Kind(),)
+) -> list[Findings]:
+    """`kills` of each target under at least `messages` messages of each kind of workload, all at the same time.
+
+    Returns the findings of each workload. Raises AssertionError with what went wrong.
     """
     chance = random.Random(seed)
-    findings = Findings(seed)
     order = list(TARGETS) * kills
     chance.shuffle(order)
     rate_per_s = max(500, messages // max(1, 3 * len(order)))
-    topic = f"chaos-{seed}{'-deduplicated' if deduplicated else ''}"
-    if deduplicated:
-        vela.manage("createtopic", topic)
-        vela.manage("setpolicy", f"persistent://public/default/{topic}", "deduplication=true", "--yes")
-    workload = Workload(
+    trials = [
+        _Trial(workload=_workload(vela, f"chaos-{seed}-{number}", kind, rate_per_s), findings=Findings(seed))
+        for number, kind in enumerate(kinds)
+    ]
+    for trial in trials:
+        trial.workload.start()
+    try:
+        for target in order:
+            _kill(vela, trials, target, chance)
+        for trial in trials:
+            _finish(trial.workload, messages)
+    finally:
+        for trial in trials:
+            trial.workload.stop()
+    unknown_outcomes = _metric(vela, UNKNOWN)
+    for trial, kind in zip(trials, kinds, strict=True):
+        findings = trial.findings
+        findings.sent, findings.receipted = trial.workload.sent, len(trial.workload.record.receipts)
+        findings.unknown_outcomes += unknown_outcomes
+        _check(vela, trial.workload, findings)
+        if kind.deduplicated:
+            assert not findings.stored_twice, (
+                f"{findings.stored_twice} messages stored twice in spite of deduplication"
+            )
+    return [trial.findings for trial in trials]
+
+
+def _workload(vela: VelaProcess, topic: str, kind: Kind, rate_per_s: int) -> Workload:
+    if kind.deduplicated:
+        create_topic(vela, topic, deduplication="true")
+    return Workload(
         vela.pulsar_url,
         topic,
         subscription="checked",
-        shared=shared,
+        shared=kind.shared,
         rate_per_s=rate_per_s,
-        batching=batching,
-        deduplicated=deduplicated,
+        batching=kind.batching,
+        deduplicated=kind.deduplicated,
     )
-    workload.start()
-    try:
-        for target in order:
-            _kill(vela, workload, target, chance, findings)
-        wait_until(lambda: workload.sent >= messages, "all messages sent", timeout_s=600)
-        workload.stop_sending()
-        _wait_for_delivery(workload)
-    finally:
-        workload.stop()
-    findings.sent, findings.receipted = workload.sent, len(workload.record.receipts)
-    findings.unknown_outcomes += _metric(vela, UNKNOWN)
-    _check(vela, workload, findings)
-    if deduplicated:
-        assert not findings.stored_twice, (
-            f"{findings.stored_twice} messages stored twice in spite of deduplication"
-        )
-    return findings
 
 
-def _kill(
-    vela: VelaProcess, workload: Workload, target: str, chance: random.Random, findings: Findings
-) -> None:
+def _kill(vela: VelaProcess, trials: Sequence[_Trial], target: str, chance: random.Random) -> None:
     # A commit is under way about half of the time: any moment will do, but not the same one each time.
     moment = time.monotonic() + chance.uniform(0.05, 1.0)
     wait_until(lambda: time.monotonic() >= moment, "a random moment")
-    if target == "broker":
-        findings.unknown_outcomes += _metric(vela, UNKNOWN)
-    record = workload.record
-    unanswered = workload.sent - len(record.receipts) - len(record.failed)
+    unknown_outcomes = _metric(vela, UNKNOWN) if target == "broker" else 0  # a new broker counts from 0
+    records = [trial.workload.record for trial in trials]
+    unanswered = [
+        trial.workload.sent - len(record.receipts) - len(record.failed)
+        for trial, record in zip(trials, records, strict=True)
+    ]
     killed_s = time.monotonic()
     vela.kill(target)
-    findings.kills[target] = findings.kills.get(target, 0) + 1
-    answered = len(record.receipts)
-    wait_until(
-        lambda: len(record.receipts) > answered + 10,
-        f"receipts after kill -9 of {target} (seed {findings.seed})",
-        timeout_s=RECOVERY_S,
-    )
-    if target == "broker":
-        findings.stored_twice_limit += (
-            unanswered + 2000
-        )  # what was sent until the client noticed: its pending limit
-        unflushed = sum(1 for at_s, _ in record.acks if killed_s - FLUSH_WINDOW_S <= at_s)
-        findings.delivered_again_limit += unflushed + 2 * RECEIVER_QUEUE
-    elif target == "postgresql":
-        # The broker lives on and keeps its memory: connections of clients are not cut.
-        findings.delivered_again_limit += 2 * RECEIVER_QUEUE
+    answered = [len(record.receipts) for record in records]
+    for trial, unanswered_then, answered_then in zip(trials, unanswered, answered, strict=True):
+        findings, record = trial.findings, trial.workload.record
+        findings.kills[target] = findings.kills.get(target, 0) + 1
+        findings.unknown_outcomes += unknown_outcomes
+        wait_until(
+            lambda record=record, least=answered_then + 10: len(record.receipts) > least,  # type: ignore[misc]
+            f"receipts after kill -9 of {target} (seed {findings.seed})",
+            timeout_s=RECOVERY_S,
+        )
+        if target == "broker":
+            findings.stored_twice_limit += (
+                unanswered_then + 2000
+            )  # what was sent until the client noticed: its pending limit
+            unflushed = sum(1 for at_s, _ in record.acks if killed_s - FLUSH_WINDOW_S <= at_s)
+            findings.delivered_again_limit += unflushed + 2 * RECEIVER_QUEUE
+        elif target == "postgresql":
+            # The broker lives on and keeps its memory: connections of clients are not cut.
+            findings.delivered_again_limit += 2 * RECEIVER_QUEUE
+
+
+def _finish(workload: Workload, messages: int) -> None:
+    wait_until(lambda: workload.sent >= messages, "all messages sent", timeout_s=600)
+    workload.stop_sending()
+    _wait_for_delivery(workload)
 
 
 def _wait_for_delivery(workload: Workload) -> None:
@@ -214,7 +243,7 @@ def main() -> int:
     print(f"chaos: seed {seed}", flush=True)
     with started_vela() as vela:
         try:
-            findings = run_chaos(vela, kills=options.kills, messages=options.messages, seed=seed)
+            (findings,) = run_chaos(vela, kills=options.kills, messages=options.messages, seed=seed)
         except AssertionError:
             print(vela.text(), *_logs(vela), sep="\n")
             raise

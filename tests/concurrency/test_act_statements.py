@@ -67,7 +67,7 @@ async def test_a_pause_fenced_by_this_process_itself_is_repeated(run: BrokerRun)
     assert not consumer.closed
 
 
-async def test_what_goes_out_while_a_pause_is_stored_is_nothing(run: BrokerRun) -> None:
+async def test_nothing_is_delivered_while_a_pause_is_stored(run: BrokerRun) -> None:
     producer = await run.producer()
     consumer = await run.consumer(permits=10)
     act_id, _ = await planned(run, "pause")
@@ -107,7 +107,7 @@ async def test_a_late_removal_does_not_take_a_bookmark_made_since(run: BrokerRun
     assert rows(run.database_url, BOOKMARKS) == [("b", *positions[1])]
 
 
-async def test_a_bookmark_whose_answer_is_lost_is_made_once_and_removed_once(run: BrokerRun) -> None:
+async def test_a_bookmark_whose_answer_is_lost_is_created_once_and_removed_once(run: BrokerRun) -> None:
     positions = await (await run.producer()).publish(2)
     trap = run.proxy.trap(MAKE, Moment.LOSE_ANSWER)
     await done(run, "create_bookmark", {"name": "b", "to": "earliest"}, subscription=None)

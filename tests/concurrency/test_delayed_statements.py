@@ -99,7 +99,7 @@ async def test_a_delayed_append_in_flight_while_the_epoch_advances_stores_all_or
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-async def test_what_the_outbox_held_is_moved_once_and_its_row_goes_with_it(
+async def test_an_outbox_message_is_moved_once_and_its_row_is_deleted_with_it(
     still: BrokerRun, loss: Moment
 ) -> None:
     due_ms = still.clock.now_ms() + HOUR_MS

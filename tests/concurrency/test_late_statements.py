@@ -15,7 +15,7 @@ FLUSH = "UPDATE vela_cursor c SET mark_delete_ledger = u."
 ADVANCE = "UPDATE vela_topic_owner o SET owner_epoch"
 
 
-async def test_a_late_flush_does_not_take_back_what_was_acked_since(run: BrokerRun) -> None:
+async def test_a_late_flush_does_not_undo_later_acks(run: BrokerRun) -> None:
     producer = await run.producer()
     consumer = await run.consumer(permits=10)
     positions = await producer.publish(6)
@@ -148,7 +148,7 @@ async def test_a_roll_a_subscribe_a_seek_and_an_unsubscribe_survive_this_process
         assert states == [("seek", "applied"), ("unsubscribe", "applied")]
 
 
-async def test_a_late_subscribe_does_not_bring_back_what_was_unsubscribed(run: BrokerRun) -> None:
+async def test_a_late_subscribe_does_not_bring_back_a_deleted_subscription(run: BrokerRun) -> None:
     producer = await run.producer()
     await producer.publish(1)
     trap = run.proxy.trap("INSERT INTO vela_subscription", Moment.LATE_REQUEST)

@@ -69,7 +69,7 @@ async def test_a_seek_back_during_the_trim_lands_on_the_first_entry_that_is_left
         await recounted(again)
 
 
-async def test_a_seek_under_way_when_the_trim_begins_keeps_what_it_needs(broker_url: str) -> None:
+async def test_a_seek_under_way_when_the_trim_begins_keeps_its_ledgers(broker_url: str) -> None:
     async with keeping(broker_url) as run:
         positions = await publish_ledgers(await run.producer(), 3)
         await consumed(run, len(positions))

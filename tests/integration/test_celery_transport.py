@@ -37,7 +37,7 @@ def test_messages_are_taken_one_by_one_and_in_order(database_url: str, options: 
         queue.close()
 
 
-def test_a_worker_and_the_server_notice_that_the_other_is_gone(database_url: str) -> None:
+def test_a_worker_and_the_server_notice_a_lost_connection(database_url: str) -> None:
     with Connection(broker_url(ProjectSettings.from_environment({"DATABASE_URL": database_url}))) as celery:  # type: ignore[no-untyped-call]
         session = celery.default_channel.session
         assert session.execute("SHOW tcp_user_timeout").fetchone() == ("15000",)

@@ -36,7 +36,7 @@ def test_the_oldest_supported_server_answers(postgres_15_url: str) -> None:
     assert int(show(postgres_15_url, "server_version_num")) // 10_000 in (15, 16)
 
 
-def test_what_a_receipt_stands_on_is_not_switched_off(durable_postgres: PostgresServer) -> None:
+def test_settings_that_make_receipts_durable_stay_on(durable_postgres: PostgresServer) -> None:
     for setting in ("fsync", "synchronous_commit", "full_page_writes"):
         assert show(durable_postgres.url, setting) == "on"
 

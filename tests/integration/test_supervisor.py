@@ -135,7 +135,7 @@ def test_a_broker_that_finds_the_lock_taken_after_the_start_is_started_until_it_
     )
 
 
-def test_a_stage_is_asked_to_stop_when_the_one_before_it_is_gone(
+def test_a_stage_is_stopped_after_the_one_before_it_has_ended(
     make: MakeChild, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def noting(name: str) -> Child:
@@ -159,7 +159,7 @@ def test_a_process_that_exceeds_its_share_of_the_stop_is_killed(
     assert stuck.died() == -signal.SIGKILL
 
 
-def test_a_second_ctrl_c_kills_what_has_not_stopped(
+def test_a_second_ctrl_c_kills_processes_that_have_not_stopped(
     make: MakeChild, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The child itself presses Ctrl-C again when it is asked to stop, and stays."""
@@ -171,7 +171,9 @@ def test_a_second_ctrl_c_kills_what_has_not_stopped(
     assert capsys.readouterr().out == "stuck was killed after a second signal to stop\n"
 
 
-def test_a_second_sigterm_is_no_hurry(make: MakeChild, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_sigterm_does_not_hasten_the_stop(
+    make: MakeChild, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`make` passes on a SIGTERM that went to its whole process group."""
     child = make("child", serving("child", at_term="kill -TERM $PPID; sleep 0.1; exit 0"))
     with Supervisor(None, stop_timeout_s=NEVER_S) as supervisor:

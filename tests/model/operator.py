@@ -1,4 +1,4 @@
-"""An operator's acts on one subscription, and what they must do to a set of acked messages."""
+"""An operator's acts on a subscription, and what they must do to a set of acked messages."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.core.position import Position
+from broker.core.topic_name import TopicName
 from broker.storage.acts.acts import WaitingAct
 from tests.support.memory_broker import MemoryRun
 
@@ -31,7 +32,7 @@ class Operator:
     """Asks the broker as the console does, without waiting for notifications."""
 
     def __init__(self, topic: str, subscription: str) -> None:
-        self._topic = topic
+        self._topic = TopicName.parse(topic).full  # may be partitioned
         self._subscription = subscription
 
     async def plan(
@@ -42,11 +43,32 @@ class Operator:
         parameters: Mapping[str, Any],
         undo_of: int | None = None,
     ) -> PlannedAct:
-        """Plan an act; `change` is what the model says that it will do."""
-        act_id = run.storage.plan_act(kind, run.subscription(self._topic, self._subscription).subscription_id)
+        """Plan an act; `change` is what the model says that it will do. Raises AssertionError if it is refused."""
+        planned = await self._asked(run, kind, change, parameters, undo_of)
+        act = run.storage.acts[planned.act_id]
+        assert act.state == "planned", act.error
+        return planned
+
+    async def refused_undo(self, run: MemoryRun, undo_of: int) -> str:
+        """Why an undo is not planned. Raises AssertionError if it is."""
+        planned = await self._asked(run, "undo", set, {}, undo_of)
+        act = run.storage.acts[planned.act_id]
+        assert act.state == "refused", act.state
+        return act.error
+
+    async def _asked(
+        self,
+        run: MemoryRun,
+        kind: str,
+        change: Change,
+        parameters: Mapping[str, Any],
+        undo_of: int | None,
+    ) -> PlannedAct:
+        is_partitioned = self._topic in run.storage.partitions
+        one = None if is_partitioned else run.subscription(self._topic, self._subscription).subscription_id
+        act_id = run.storage.plan_act(kind, one)
         planned = PlannedAct(act_id=act_id, kind=kind, undo_of=undo_of, change=change, parameters=parameters)
         await self._ask(run, planned, is_apply=False)
-        assert run.storage.acts[act_id].state == "planned", run.storage.acts[act_id].error
         return planned
 
     async def apply(
@@ -63,15 +85,14 @@ class Operator:
 
     async def _ask(self, run: MemoryRun, planned: PlannedAct, *, is_apply: bool) -> None:
         stored = run.storage.acts[planned.act_id]
-        topic = run.topic(self._topic)
         await run.broker.acts._answer(
             WaitingAct(
                 act_id=planned.act_id,
                 kind=planned.kind,
                 is_apply=is_apply,
-                topic_id=topic.topic_id,
+                topic_id=run.storage.topics[self._topic],
                 subscription_id=stored.subscription_id,
-                topic_name=topic.name.full,
+                topic_name=self._topic,
                 subscription_name=self._subscription,
                 parameters=planned.parameters,
                 plan=stored.plan,
@@ -80,5 +101,6 @@ class Operator:
                 waited_s=0.0,
                 who="operator",
                 progress=None,
+                message=None,
             )
         )

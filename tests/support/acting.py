@@ -24,10 +24,11 @@ async def ask(
         run.database_url,
         "INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters,"
         " error, who, origin, reason, undo_of_id, created_at, requested_at)"
-        " SELECT %s, 'plan_requested', t.id, s.id, t.name, coalesce(s.name, ''), %s, '', 'op', 'test', '', %s, now(),"
+        " SELECT %s, 'plan_requested', t.id, s.id, t.name, coalesce(%s, ''), %s, '', 'op', 'test', '', %s, now(),"
         " now() FROM vela_topic t LEFT JOIN vela_subscription s ON s.topic_id = t.id AND s.name = %s"
         " WHERE t.name = 'persistent://public/default/' || %s RETURNING id",
         kind,
+        subscription,
         json.dumps(parameters or {}),
         undo_of,
         subscription,

@@ -22,7 +22,7 @@ from broker.core.ledgers.ledger import LedgerInfo
 from broker.core.position import Position
 from broker.core.topic_name import TopicName
 from broker.log import writer as writer_module
-from broker.storage.acts import acts
+from broker.storage.acts import acts, parts
 from broker.storage.cursors import chunk_codec, cursors, sessions
 from broker.storage.log import entries as log
 from broker.storage.log import lifetime
@@ -76,7 +76,9 @@ class StoredCursor:
 class _Act:
     kind: str
     state: str
-    subscription_id: int
+    subscription_id: int | None
+    part_of: int | None = None  # the act on several partitions
+    topic: str = ""  # of a part
     before: CursorState | None = None
     result: dict[str, Any] = field(default_factory=dict)
     plan: dict[str, Any] | None = None
@@ -107,6 +109,10 @@ class _Connection:
     def cursor(self, **_: object) -> _Connection:
         return self
 
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        yield
+
 
 class MemoryStorage:
     """The rows of one database. `installed()` puts it in place of broker.storage."""
@@ -114,6 +120,7 @@ class MemoryStorage:
     def __init__(self) -> None:
         self.entries: dict[Position, StoredEntry] = {}
         self.topics: dict[str, int] = {}
+        self.partitions: dict[str, int] = {}  # of partitioned topics
         self.policies: dict[str, object] = {}  # of every topic, when it is loaded
         self.ledgers: dict[int, tuple[int, topics.LedgerRow]] = {}  # ledger → topic, row
         self.cursors: dict[int, tuple[int, StoredCursor]] = {}  # subscription → topic, rows
@@ -140,6 +147,8 @@ class MemoryStorage:
                 (sessions, ("upsert_consumers", "delete_sessions")),
                 (acts, ("finish", "apply_to_cursor", "record_client_act", "undo_source", "latest_move")),
                 (acts, ("open_undos", "store_overlays", "replan")),
+                (topics, ("owned",)),
+                (parts, ("record_parts", "finish_whole", "parts_of")),
                 (lifetime, ("seal_ledger", "trim", "undo_pins", "bookmark_pins")),
             ):
                 for name in names:
@@ -225,8 +234,8 @@ class MemoryStorage:
             return None
         return topics.TopicRow(
             topic_id=topic_id,
-            partitions=0,
-            partition=-1,
+            partitions=self.partitions.get(name.full, 0),
+            partition=-1 if name.partition is None else name.partition,
             terminated=False,
             namespace_policies={},
             topic_policies=self.policies,
@@ -236,6 +245,15 @@ class MemoryStorage:
 
     async def _create_topic(self, _: object, name: TopicName, **__: object) -> None:
         self.topics.setdefault(name.full, self._next_id())
+
+    def create_partitioned(self, name: TopicName, partitions: int) -> None:
+        """A topic with partitions."""
+        self.partitions[name.full] = partitions
+        for each in (name, *(name.with_partition(number) for number in range(partitions))):
+            self.topics[each.full] = self._next_id()
+
+    async def _owned(self, _: object, epochs: Mapping[int, int]) -> set[int]:
+        return set(epochs)
 
     async def _take_topic(self, _: object, topic_id: int, *, token: int) -> int:
         return self._next_id()
@@ -391,8 +409,8 @@ class MemoryStorage:
 
     # -- acts
 
-    def plan_act(self, kind: str, subscription_id: int) -> int:
-        """A new act; the runner is given the rest by the test."""
+    def plan_act(self, kind: str, subscription_id: int | None) -> int:
+        """A new act; the runner is given the rest by the test. On a partitioned topic it has no subscription."""
         act_id = self._next_id()
         self.acts[act_id] = _Act(kind=kind, state="plan_requested", subscription_id=subscription_id)
         return act_id
@@ -449,6 +467,25 @@ class MemoryStorage:
         act.state, act.before, act.result = "applied", before, json.loads(result)
         act.acked_since = chunk_codec.encode_overlay(passed)
         return True
+
+    async def _record_parts(
+        self, _: object, *, act_id: int, parts: Sequence[parts.RecordedPart]
+    ) -> dict[str, int]:
+        recorded = {}
+        for part in parts:
+            mine = self.topics[part.topic]
+            (subscription_id,) = (key for key, (owner, _stored) in self.cursors.items() if owner == mine)
+            recorded[part.topic] = part_id = self.plan_act(self.acts[act_id].kind, subscription_id)
+            act = self.acts[part_id]
+            act.part_of, act.topic, act.plan = act_id, part.topic, json.loads(part.plan)
+        return recorded
+
+    async def _finish_whole(self, _: object, *, act_id: int, result: str, **__: object) -> None:
+        act = self.acts[act_id]
+        act.state, act.result = "applied", json.loads(result)
+
+    async def _parts_of(self, _: object, act_id: int) -> dict[str, int]:
+        return {act.topic: part_id for part_id, act in self.acts.items() if act.part_of == act_id}
 
     async def _record_client_act(self, _: object, *, kind: str, subscription_id: int, **__: object) -> int:
         return self.plan_act(kind, subscription_id)

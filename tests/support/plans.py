@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["a_plan"]
+from broker.acts.kinds.merged import merged_plan
+
+__all__ = ["a_partitioned_plan", "a_plan"]
 
 
 def a_plan(**changes: Any) -> dict[str, Any]:
@@ -30,3 +33,26 @@ def a_plan(**changes: Any) -> dict[str, Any]:
         "notes": ["the oldest message kept is 3 s younger than the requested time"],
         **changes,
     }
+
+
+def a_partitioned_plan(
+    replayed: Sequence[int], topic: str = "persistent://public/default/orders"
+) -> dict[str, Any]:
+    """A preview of a reset that brings back this many messages of each partition."""
+    return merged_plan(
+        [
+            a_plan(
+                partition=partition,
+                topic=f"{topic}-partition-{partition}",
+                cursor_version=3,
+                replayed_messages=messages,
+                target={
+                    "mark_delete": "1:0",
+                    "next": "1:1",
+                    "next_append_ms": 1000,
+                    "backlog_messages": 12 + messages,
+                },
+            )
+            for partition, messages in enumerate(replayed)
+        ]
+    )

@@ -15,12 +15,12 @@ from broker.log import writer
 from broker.storage import pool as connections
 from broker.storage.acts import acts
 from broker.storage.cursors import cursors
-from broker.storage.log import deduplication, delayed, entries, outbox
+from broker.storage.log import compaction, deduplication, delayed, entries, outbox
 from broker.storage.topics import topics
 
 __all__ = ["Fault", "Moment", "StorageFaults"]
 
-_MODULES = (acts, cursors, deduplication, delayed, entries, outbox, topics)
+_MODULES = (acts, compaction, cursors, deduplication, delayed, entries, outbox, topics)
 
 
 class Fault(RuntimeError):

@@ -276,7 +276,7 @@ def test_a_program_that_closes_nothing_ends(service_url: str, topic: str, client
     assert [consumer.receive(WAIT_MS).data() for _ in range(2)] == [b"x", b"gathered"]
 
 
-def test_clients_that_nobody_holds_go_away(service_url: str, topic: str) -> None:
+def test_unreferenced_clients_are_collected(service_url: str, topic: str) -> None:
     before = threading.active_count()
     for _ in range(3):
         client = vela.Client(service_url)

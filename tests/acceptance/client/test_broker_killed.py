@@ -22,7 +22,7 @@ ACKED = (
 
 @pytest.mark.row("S0.3")
 async def test_a_killed_broker_is_found_again_and_nothing_receipted_is_lost(
-    vela: VelaProcess, topic: str
+    shared_vela: VelaProcess, topic: str
 ) -> None:
     first = asyncio.Event()
     killed = asyncio.Event()
@@ -47,21 +47,23 @@ async def test_a_killed_broker_is_found_again_and_nothing_receipted_is_lost(
 
     async def kill() -> None:
         await first.wait()
-        await asyncio.to_thread(vela.kill, "broker")
+        await asyncio.to_thread(shared_vela.kill, "broker")
         killed.set()
 
     async with asyncio.timeout(60):
         await asyncio.gather(
-            publish_and_consume(vela.pulsar_url), publish_and_consume(vela.websocket_url), kill()
+            publish_and_consume(shared_vela.pulsar_url),
+            publish_and_consume(shared_vela.websocket_url),
+            kill(),
         )
 
 
-async def test_after_a_kill_key_shared_gives_again_what_was_not_acked_and_nothing_that_was_stored(
-    vela: VelaProcess, topic: str
+async def test_after_a_kill_key_shared_redelivers_only_entries_without_a_stored_ack(
+    shared_vela: VelaProcess, topic: str
 ) -> None:
     async with (
         asyncio.timeout(60),
-        Client(vela.pulsar_url, initial_backoff_ms=20, max_backoff_ms=200) as client,
+        Client(shared_vela.pulsar_url, initial_backoff_ms=20, max_backoff_ms=200) as client,
     ):
         consumer = await client.subscribe(topic, "s", consumer_type=ConsumerType.KeyShared)
         producer = await client.create_producer(topic, batching_enabled=False)
@@ -83,8 +85,10 @@ async def test_after_a_kill_key_shared_gives_again_what_was_not_acked_and_nothin
 
         await publish(0, MESSAGES)
         await receive(MESSAGES)
-        await becomes(lambda: asyncio.to_thread(half_is_stored, vela.database_url, topic), "stored acks")
-        await asyncio.to_thread(vela.kill, "broker")
+        await becomes(
+            lambda: asyncio.to_thread(half_is_stored, shared_vela.database_url, topic), "stored acks"
+        )
+        await asyncio.to_thread(shared_vela.kill, "broker")
         again = await receive(MESSAGES // 2)
         assert sorted(again) == list(range(0, MESSAGES, 2))
         await publish(MESSAGES, KEYS)  # behind whatever else would come again of each key

@@ -91,9 +91,9 @@ def test_a_file_goes_in_and_comes_out_and_its_subscription_goes_back(
     assert all(each["payload_base64"] is None and each["key"] == "k" for each in rest)
 
 
-def test_what_waits_in_a_partition_is_seen_although_nobody_consumes(vela: Run, topic: str) -> None:
+def test_messages_in_a_partition_are_shown_without_a_consumer(vela: Run, topic: str) -> None:
     assert vela("topics", "create", topic, "--partitions", "2", "--yes").returncode == 0
-    made = vela("subscriptions", "create", topic, "s", "--earliest", "--all-partitions", "--yes")
+    made = vela("subscriptions", "create", topic, "s", "--earliest", "--yes")
     assert made.returncode == 0, made.stderr
     assert vela("produce", f"{topic}-partition-0", "a", "b", "c").returncode == 0
     (stats,) = documents(vela("stats", topic, "--json", "--once"))
@@ -105,7 +105,7 @@ def test_what_waits_in_a_partition_is_seen_although_nobody_consumes(vela: Run, t
     assert [(each["partition"], each["backlog_messages"]) for each in listed] == [(0, 3), (1, 0)]
 
 
-def test_what_was_not_acknowledged_comes_again_and_a_seek_goes_anywhere(vela: Run, topic: str) -> None:
+def test_unacked_messages_are_redelivered_and_a_seek_goes_anywhere(vela: Run, topic: str) -> None:
     ids = vela("produce", topic, "a", "b", "c", "--no-batching", "--ids").stdout.split()
     first = vela("consume", topic, "s", "--start", "earliest", "--count", "2", "--no-ack", "--format", "hex")
     assert first.stdout.split() == ["61", "62"]
@@ -126,12 +126,12 @@ def test_a_seek_to_a_message_that_is_not_there_moves_nothing(vela: Run, topic: s
     made = vela("subscriptions", "create", topic, "s", "--id", ids[1], "--yes")
     assert made.returncode == 0, made.stderr
     for wrong, says in (
-        ("999999:1", "nothing is stored from there on"),
-        (f"{ledger}:999", "nothing is stored from there on"),
-        ("0:1", f"the next one stored is {ids[0]}"),
+        ("999999:1", "the topic stores nothing from there on"),
+        (f"{ledger}:999", "the topic stores nothing from there on"),
+        ("0:1", f"the next stored message is {ids[0]}"),
         (elsewhere, "nothing was moved"),
-        (f"{ids[1]}:4:0", f"the next one stored is {ids[1]}"),
-        (f"{batched}:7", "nothing is stored from there on"),
+        (f"{ids[1]}:4:0", f"the next stored message is {ids[1]}"),
+        (f"{batched}:7", "the topic stores nothing from there on"),
     ):
         refused = vela("consume", topic, "s", "--seek", wrong, "-n", "1")
         assert (refused.returncode, f"there is no message {wrong.replace(':7', ':-1:7')} in " in refused.stderr,
@@ -166,7 +166,7 @@ def test_a_topic_is_read_from_any_place_without_a_trace(vela: Run, topic: str) -
     assert vela("topics", "show", f"{topic}-typo").returncode == 3
 
 
-def test_what_was_on_its_way_before_an_error_is_stored_and_said(vela: Run, topic: str) -> None:
+def test_messages_sent_before_an_error_are_stored_and_reported(vela: Run, topic: str) -> None:
     lines = '{"payload": "a"}\n{"payload": "b", "event_ms": -1}\n'
     wrong = vela("produce", topic, "--as", "json", typed=lines)
     assert (wrong.returncode, "line 2, has a wrong event_ms" in wrong.stderr) == (2, True), wrong.stderr
@@ -176,7 +176,7 @@ def test_what_was_on_its_way_before_an_error_is_stored_and_said(vela: Run, topic
     assert vela("read", topic).stdout == "a\nb\n"
 
 
-def test_a_benchmark_has_a_topic_of_its_own_and_takes_it_away(vela: Run) -> None:
+def test_a_benchmark_creates_and_deletes_its_topic(vela: Run) -> None:
     (figures,) = documents(vela("bench", "--messages", "2000", "--rate", "200", "--seconds", "0.2", "--json"))
     assert figures["published_per_s"] > 0
     assert figures["consumed_per_s"] > 0
@@ -205,7 +205,7 @@ def test_json_of_one_topic_is_input_for_another(vela: Run, topic: str, environme
     ]
 
 
-def test_interrupted_it_says_what_was_done_and_leaves_nothing_behind(
+def test_an_interrupted_command_reports_its_progress_and_leaves_nothing_behind(
     vela: Run, topic: str, environment: dict[str, str], shared_vela: VelaProcess
 ) -> None:
     consumer = subprocess.Popen(
@@ -232,7 +232,7 @@ def test_interrupted_it_says_what_was_done_and_leaves_nothing_behind(
     assert vela("consume", topic, "s", "--timeout", "100ms").returncode == 3
 
 
-def test_nobody_reads_its_output_any_more(topic: str, environment: dict[str, str], vela: Run) -> None:
+def test_the_reader_of_its_output_closes(topic: str, environment: dict[str, str], vela: Run) -> None:
     vela("produce", topic, typed="\n".join(LINES))
     line = f"{' '.join(VELA)} consume {topic} s --start earliest | head -n 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
@@ -242,14 +242,14 @@ def test_nobody_reads_its_output_any_more(topic: str, environment: dict[str, str
     assert "Traceback" not in done.stderr
 
 
-def test_topics_are_made_and_deleted(vela: Run, topic: str) -> None:
+def test_topics_are_created_and_deleted(vela: Run, topic: str) -> None:
     name = topic.rpartition("/")[2] + "-made"
     assert vela("topics", "create", name, "--partitions", "2", "--yes").returncode == 0
     vela("produce", f"{name}-partition-1", "x")
     made = vela("subscriptions", "create", f"{name}-partition-1", "s", "--earliest", "--yes")
     assert (made.returncode, "1 message waits for it" in made.stdout) == (0, True), made.stderr
-    assert vela("clear", name, "s", "--yes", "--all-partitions").returncode == 0
-    assert vela("subscriptions", "create", name, "new", "--yes", "--all-partitions").returncode == 0
+    assert vela("clear", name, "s", "--yes").returncode == 0
+    assert vela("subscriptions", "create", name, "new", "--yes").returncode == 0
     cursors = documents(vela("subscriptions", "list", name, "--json"))
     assert sorted(row["topic"][-1] for row in cursors if row["name"] == "new") == ["0", "1"]
     assert vela("topics", "delete", name, "--force", "--yes").returncode == 0
@@ -270,7 +270,7 @@ def test_topics_are_made_and_deleted(vela: Run, topic: str) -> None:
         (["clear", "no-such-topic", "s", "--yes"], {}, 3, "there is no subscription 's'"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_one_sentence(
+def test_an_error_is_one_sentence(
     arguments: list[str],
     changed: dict[str, str],
     exit_code: int,

@@ -67,7 +67,7 @@ async def test_schemas_are_stored_and_found(service_url: str, topic: str) -> Non
         assert (await client.get_schema(topic, version)).schema.data == schema.data
 
 
-async def test_what_the_broker_refuses_is_raised(service_url: str, topic: str) -> None:
+async def test_the_brokers_refusal_is_raised(service_url: str, topic: str) -> None:
     async with Client(service_url) as client:
         with pytest.raises(errors.TopicNotFound, match="does not exist"):
             await client.get_or_create_schema(topic, Schema(name="s", type=1, data=b"", properties={}))

@@ -72,7 +72,7 @@ async def test_clients_that_reconnect_make_the_topic_again(
 
 
 @WHAT
-async def test_who_may_not_make_it_ends(
+async def test_a_client_that_may_not_create_the_topic_fails(
     what: str, shared_vela: VelaProcess, tcp_client: Client, topic: str
 ) -> None:
     consumer = await tcp_client.subscribe(topic, "s")
@@ -83,7 +83,7 @@ async def test_who_may_not_make_it_ends(
     await vela(shared_vela, "policies", "set", namespace, *policies, "--yes")
     assert "that reconnect are refused" in await deleted(shared_vela, what, topic)
     await until(lambda: consumer.state is ConsumerState.FAILED, "the consumer's end")
-    with pytest.raises(NotConnected, match="has failed: make another"):
+    with pytest.raises(NotConnected, match="has failed: create a new one"):
         await consumer.receive()
     if what == "topics":
         with pytest.raises(TopicNotFound):

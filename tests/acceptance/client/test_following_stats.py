@@ -89,7 +89,7 @@ def publish(vela: VelaProcess, topic: str) -> None:
         client.create_producer(topic).send(b"x")
 
 
-def test_a_terminal_shows_what_is_new_until_ctrl_c_and_gets_its_screen_back(
+def test_a_terminal_shows_updates_until_ctrl_c_and_gets_its_screen_back(
     shared_vela: VelaProcess, topic: str, environment: dict[str, str]
 ) -> None:
     name = topic.rpartition("/")[2] + "-followed"

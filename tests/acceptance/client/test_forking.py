@@ -95,7 +95,7 @@ def test_in_a_forked_child_closing_is_quiet_and_all_else_is_refused(service_url:
         assert reader.read_next(WAIT_MS).data() == b"1"
 
 
-def test_a_forked_child_makes_a_client_of_its_own(service_url: str, topic: str) -> None:
+def test_a_forked_child_creates_its_own_client(service_url: str, topic: str) -> None:
     def publish() -> object:
         with vela.Client(service_url) as own:
             own.create_producer(topic).send(b"from the child")

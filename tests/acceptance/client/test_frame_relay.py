@@ -37,7 +37,7 @@ async def test_frames_pass_whole_and_are_seen(relay: FrameRelay, topic: str) -> 
     await until(lambda: relay.open_connections == 0, "the client's goodbye")
 
 
-async def test_frames_are_dropped_doubled_and_held(relay: FrameRelay, topic: str) -> None:
+async def test_frames_are_dropped_doubled_and_delayed(relay: FrameRelay, topic: str) -> None:
     async with Client(relay.service_url) as client:
         consumer = await client.subscribe(topic, "s")
         producer = await client.create_producer(topic)
@@ -69,7 +69,7 @@ async def test_links_are_cut_and_clients_turned_away(relay: FrameRelay, topic: s
         assert relay.connections == 2
 
 
-async def test_what_a_hook_raises_is_not_lost(shared_vela: VelaProcess, transport: str, topic: str) -> None:
+async def test_the_error_of_a_hook_is_not_lost(shared_vela: VelaProcess, transport: str, topic: str) -> None:
     def broken(frame: Frame) -> list[Frame]:
         raise RuntimeError("a hook's own fault")
 

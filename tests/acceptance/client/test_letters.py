@@ -117,7 +117,7 @@ async def test_a_message_put_off_comes_back_after_its_delay_through_the_same_con
 
 
 @pytest.mark.row("I16")
-async def test_what_is_put_off_too_often_is_a_dead_letter(client: Client, topic: str) -> None:
+async def test_a_message_put_off_too_often_becomes_a_dead_letter(client: Client, topic: str) -> None:
     policy = ConsumerDeadLetterPolicy(2, f"{topic}-morgue", "look", retry_letter_topic=f"{topic}-later")
     consumer = await subscribed(
         client,
@@ -183,7 +183,7 @@ async def test_the_members_of_a_batch_that_failed_are_letters_one_by_one(client:
 
 @pytest.mark.row("I16")
 @pytest.mark.parametrize("batch_index_acks", [True, False])
-async def test_what_waits_of_a_batch_at_the_limit_is_shown_before_it_is_given_up(
+async def test_waiting_messages_of_a_batch_at_the_limit_are_shown_before_they_become_letters(
     client: Client, topic: str, batch_index_acks: bool
 ) -> None:
     consumer = await with_a_batch(client, topic, 4, batch_index_acks=batch_index_acks)
@@ -206,7 +206,7 @@ async def test_what_waits_of_a_batch_at_the_limit_is_shown_before_it_is_given_up
 
 
 @pytest.mark.row("I16")
-def test_what_the_client_for_threads_took_ahead_is_shown_before_it_is_given_up(
+def test_messages_that_vela_client_took_ahead_are_shown_before_they_become_letters(
     service_url: str, topic: str
 ) -> None:
     client = vela.Client(service_url)

@@ -183,7 +183,7 @@ async def test_a_readers_listener_is_called_with_everything(client: Client, topi
     assert found == numbers("m", 50)
 
 
-async def test_a_table_view_holds_the_newest_of_each_key_and_follows(client: Client, topic: str) -> None:
+async def test_a_table_view_has_the_newest_value_of_each_key_and_follows(client: Client, topic: str) -> None:
     for value in (b"1", b"2"):
         await publish(client, topic, value, key="a")
     await publish(client, topic, b"3", key="b")

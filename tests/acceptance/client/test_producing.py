@@ -14,6 +14,7 @@ import pulsar.schema
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
+from tests.support.api import act, create_topic
 from tests.support.vela import VelaProcess
 from tests.unit.client.recorded_encryption import PRIVATE_KEY
 from vela import errors, schema
@@ -139,7 +140,7 @@ async def test_without_chunking_a_large_message_is_refused_here(client: Client, 
     await producer.send(b"small")
 
 
-async def test_key_based_batches_hold_one_key_each(
+async def test_key_based_batches_have_one_key_each(
     apache: pulsar.Client, tcp_client: Client, topic: str
 ) -> None:
     producer = await tcp_client.create_producer(
@@ -191,7 +192,7 @@ async def test_a_null_value_and_a_schema_are_read(
     ],
     ids=["single", "compressed batches", "compressed chunks"],
 )
-async def test_apaches_client_decrypts_what_is_encrypted_here(
+async def test_apaches_client_decrypts_our_encrypted_messages(
     apache: pulsar.Client, client: Client, topic: str, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     private, public = tmp_path / "private.pem", tmp_path / "public.pem"
@@ -238,7 +239,7 @@ async def test_this_client_reads_its_own_batches_and_chunks(client: Client, topi
 async def test_keys_live_where_apaches_client_puts_them(
     shared_vela: VelaProcess, apache: pulsar.Client, tcp_client: Client, topic: str
 ) -> None:
-    shared_vela.manage("createtopic", topic, "--partitions", "7")
+    create_topic(shared_vela, topic, partitions=7)
     keys = [f"order-{n}" for n in range(40)] + ["a", "ключ", "日本語", "x" * 50]
 
     def by_apache() -> list[int]:
@@ -257,7 +258,7 @@ async def test_keys_live_where_apaches_client_puts_them(
 async def test_partitions_take_turns_and_grow(
     shared_vela: VelaProcess, tcp_client: Client, topic: str
 ) -> None:
-    shared_vela.manage("createtopic", topic, "--partitions", "2")
+    create_topic(shared_vela, topic, partitions=2)
     producer = await tcp_client.create_producer(topic, partitions_update_interval_seconds=0.05)
     single = await tcp_client.create_producer(
         topic,
@@ -269,7 +270,7 @@ async def test_partitions_take_turns_and_grow(
     assert sorted(each.partition() for each in ids) == [0, 0, 1, 1]
     ids = await asyncio.gather(*[single.send_async(b"x") for _ in range(4)])
     assert len({each.partition() for each in ids}) == 1
-    await asyncio.to_thread(shared_vela.manage, "updatepartitions", topic, "3", "--yes")
+    await asyncio.to_thread(act, shared_vela, "update_partitions", topic, partitions=3)
     seen: set[int] = set()
 
     async with asyncio.timeout(10):
@@ -281,11 +282,10 @@ async def test_partitions_take_turns_and_grow(
 
 
 @pytest.mark.parametrize("batching", [True, False], ids=["batches", "single"])
-async def test_what_is_sent_again_is_stored_once(
+async def test_a_repeated_send_is_stored_once(
     shared_vela: VelaProcess, apache: pulsar.Client, tcp_client: Client, topic: str, batching: bool
 ) -> None:
-    shared_vela.manage("createtopic", topic)
-    shared_vela.manage("setpolicy", topic, "deduplication=true", "--yes")
+    create_topic(shared_vela, topic, deduplication="true")
     for first, end, expected_last in ((0, 30, -1), (20, 50, 290), (50, 60, 490)):
         producer = await tcp_client.create_producer(
             topic, "reader-of-a-file", batching_enabled=batching, batching_max_messages=7
@@ -303,8 +303,7 @@ async def test_what_is_sent_again_is_stored_once(
 async def test_links_that_break_lose_and_double_nothing(
     shared_vela: VelaProcess, apache: pulsar.Client, client: Client, topic: str
 ) -> None:
-    shared_vela.manage("createtopic", topic)
-    shared_vela.manage("setpolicy", topic, "deduplication=true", "--yes")
+    create_topic(shared_vela, topic, deduplication="true")
     producer = await client.create_producer(topic, batching_enabled=True, batching_max_messages=5)
     breaking = True
 

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from websockets.sync.client import connect
 
+from tests.support.api import create_topic
 from tests.support.byte_relay import relay
 from tests.support.certificates import Authority
 from tests.support.vela import VelaProcess
@@ -92,7 +93,7 @@ async def test_the_broker_keeps_the_offsets_of_a_group(shared_vela: VelaProcess,
 async def test_a_file_keeps_the_offsets_of_all_queues(
     shared_vela: VelaProcess, topic: str, tmp_path: Path
 ) -> None:
-    shared_vela.manage("createtopic", topic, "--partitions", "3")
+    create_topic(shared_vela, topic, partitions=3)
     store = FileOffsets(tmp_path / "offsets.json")
     listened: list[bytes] = []
 
@@ -117,7 +118,7 @@ async def test_a_file_keeps_the_offsets_of_all_queues(
 
 
 @pytest.mark.row("S3.19")
-async def test_a_hold_that_ends_is_no_failure(
+async def test_the_end_of_a_parked_pull_is_not_a_failure(
     shared_vela: VelaProcess, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The broker answers in time, and the consumer pulls on with the same offset."""
@@ -198,7 +199,7 @@ async def test_it_pulls_through_a_door_with_tls(shared_vela: VelaProcess, topic:
                 pass
 
 
-async def test_tags_filters_and_what_is_refused(shared_vela: VelaProcess, topic: str) -> None:
+async def test_tags_filters_and_refusals(shared_vela: VelaProcess, topic: str) -> None:
     publish(shared_vela, topic, *numbers(40), tag="A")
     publish(shared_vela, topic, b"mine", tag="B")
     choices: list[dict[str, Any]] = [{"tags": "B || C"}, {"property_filter": "TAGS IN ('B')"}]

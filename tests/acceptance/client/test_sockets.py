@@ -57,7 +57,7 @@ async def test_without_pooling_everyone_has_a_connection_and_look_ups_leave_none
 
 
 @pytest.mark.row("S0.1")
-async def test_who_asks_together_fails_together_and_the_next_call_tries_again(
+async def test_concurrent_calls_fail_together_and_the_next_call_tries_again(
     relay: FrameRelay, topic: str
 ) -> None:
     async with Client(relay.service_url) as client:

@@ -87,7 +87,7 @@ async def test_a_trust_file_counts_alone_and_none_means_the_systems(
 
 
 @pytest.mark.row("S0.9")
-async def test_a_door_that_wants_a_certificate_opens_for_who_has_one(
+async def test_a_door_that_wants_a_certificate_accepts_a_client_with_one(
     service_url: str, topic: str, tmp_path: Path
 ) -> None:
     authority = Authority(tmp_path)

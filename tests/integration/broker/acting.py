@@ -5,10 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from broker.core.position import Position
+from broker.core.topic_name import TopicName
+from broker.storage.connection import connect
+from broker.storage.topics import topics as topic_store
 from tests.support.broker_harness import (
     BrokerRun,
     ConsumerProbe,
 )
+
+
+async def partitioned(run: BrokerRun, partitions: int, name: str = "p") -> None:
+    """Make a partitioned topic."""
+    connection = await connect(run.database_url, name="test")
+    await topic_store.create_topic(connection, TopicName.parse(name), partitions=partitions, policies={})
+    await connection.close()
 
 
 async def ten(run: BrokerRun, *, messages: int = 1) -> list[Position]:

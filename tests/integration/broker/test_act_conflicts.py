@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from broker.acts import runner
 from broker.core.errors import BrokerError, SubscriptionBusy
 from broker.core.position import EARLIEST, Position
+from broker.storage.acts import acts as act_store
+from broker.storage.connection import Connection
 from tests.integration.broker.acting import filled, rest_of, ten
 from tests.support import entries
 from tests.support.acting import apply, done, planned
@@ -17,6 +20,7 @@ from tests.support.broker_harness import (
     ConsumerProbe,
     eventually,
     one_row,
+    rows,
     running,
 )
 
@@ -119,7 +123,7 @@ async def test_a_plan_says_where_it_parts_a_message_in_chunks(
 # -- undo after a restart
 @pytest.mark.row("I3")
 @pytest.mark.parametrize("is_clean", [True, False])
-async def test_an_undo_after_a_restart_knows_what_was_acked_since(broker_url: str, is_clean: bool) -> None:
+async def test_an_undo_after_a_restart_keeps_acks_made_since(broker_url: str, is_clean: bool) -> None:
     async with running(broker_url) as run:
         positions = await ten(run, messages=2)
         consumer = await rest_of(run)
@@ -175,3 +179,34 @@ async def test_an_undo_is_taken_back_with_the_holes_that_it_brought(
         assert plan["target"]["backlog_messages"] == 2 * len(rest)
         assert (await apply(run, second))[0] == "applied"
         assert (await rest_of(run)).positions == [positions[at] for at in rest]
+
+
+async def test_many_waiting_acts_are_read_a_few_at_a_time(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each may have a message of 1 MiB. One notification is enough for all of them."""
+    await ten(run)
+    await done(run, "pause")  # the runner has looked since its last poll
+    monkeypatch.setattr(runner, "_POLL_S", 60.0)
+    read: list[int] = []
+    waiting = act_store.waiting
+
+    async def counted(connection: Connection, *, most: int) -> list[act_store.WaitingAct]:
+        found = await waiting(connection, most=most)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(act_store, "waiting", counted)
+    await done(run, "resume")  # the next wait is the longer one
+    rows(
+        run.database_url,
+        "INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters,"
+        " error, who, origin, reason, created_at, requested_at)"
+        " SELECT 'clear', 'plan_requested', topic_id, subscription_id, topic_name, 's', '{}', '', 'op', 'test', '',"
+        " now(), now() FROM vela_act, generate_series(1, 40) WHERE kind = 'pause'",
+    )
+    rows(run.database_url, "SELECT pg_notify('vela_act', '')")
+    left = "SELECT count(*) FROM vela_act WHERE state = 'plan_requested'"
+    await eventually(lambda: one_row(run.database_url, left) == (0,), "all plans to be made")
+    assert max(read) <= 8
+    assert one_row(run.database_url, "SELECT count(*) FROM vela_act WHERE state = 'planned'") == (40,)

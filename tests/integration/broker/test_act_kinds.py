@@ -67,11 +67,11 @@ async def test_a_shift_beyond_the_log_says_so_in_its_plan(
     assert (await rest_of(run)).positions == (positions[10:] if messages > 0 else positions)
 
 
-async def test_a_shift_from_before_a_batch_of_which_some_is_acked_says_what_counts(run: BrokerRun) -> None:
+async def test_a_shift_from_before_a_partly_acked_batch_says_which_messages_count(run: BrokerRun) -> None:
     positions = await ten(run, messages=4)
     await done(run, "skip", {"messages": 2})
     counts_from = (
-        f"it counts from the mark-delete position, {positions[0].ledger_id}:-1, so the acknowledged messages"
+        f"shift counts from the mark-delete position, {positions[0].ledger_id}:-1, so the acknowledged messages"
         f" of the next batch, {positions[0]}, count too"
     )
     _, plan = await planned(run, "reset", {"to": "shift", "messages": 2})
@@ -84,7 +84,7 @@ async def test_a_shift_from_before_a_batch_of_which_some_is_acked_says_what_coun
     ]
 
 
-async def test_a_message_of_a_deleted_topic_is_no_trimmed_one_of_a_topic_that_has_its_first(
+async def test_a_message_of_a_deleted_topic_is_not_reported_as_trimmed(
     run: BrokerRun,
 ) -> None:
     (gone,) = await (await run.producer("gone")).publish(1)
@@ -125,16 +125,18 @@ async def test_a_reset_goes_inside_a_batch(run: BrokerRun) -> None:
         ("1:0:-1:2147483648", "a number is too large"),
         ("-1:-1", "cannot be negative"),
         ("{0}:-1:4", "has 1 message, so there is no index 4"),
-        ("{0}:2:0", "is of partition 2"),
+        ("{0}:2:0", "names partition 2"),
         (
             "{0}:2",
-            "is of partition 2; persistent://public/default/t is not partitioned: one message of a batch",
+            "names partition 2; persistent://public/default/t is not partitioned: write one message of a batch",
         ),
-        ("{other}", "is of persistent://public/default/other, not of"),
+        ("{other}", "belongs to persistent://public/default/other, not to"),
         ("999999:0", "has no ledger 999999"),
     ],
 )
-async def test_an_id_that_is_none_of_the_topics_is_refused(run: BrokerRun, text: str, complaint: str) -> None:
+async def test_an_id_that_does_not_belong_to_the_topic_is_refused(
+    run: BrokerRun, text: str, complaint: str
+) -> None:
     (other,) = await (await run.producer("other")).publish(1)
     positions = await ten(run)
     text = filled(text.replace("{other}", str(other)), positions)
@@ -169,7 +171,7 @@ async def test_a_place_after_the_end(run: BrokerRun) -> None:
     assert "no bookmark 'nope'" in await refused(run, "reset", {"to": "bookmark", "bookmark": "nope"})
 
 
-async def test_what_is_not_there_has_a_code_of_its_own(run: BrokerRun) -> None:
+async def test_a_missing_object_has_its_own_error_code(run: BrokerRun) -> None:
     positions = await ten(run)
     after = f"{positions[-1].ledger_id}:500"
     for kind, parameters in (
@@ -218,7 +220,7 @@ async def test_a_message_that_was_skipped_and_acked_since_stays_acked(run: Broke
     assert (await rest_of(run)).positions == positions[:4] + positions[5:]
 
 
-async def test_what_is_older_expires_in_flight_or_not(broker_url: str) -> None:
+async def test_older_messages_expire_whether_pending_or_not(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock) as run:
         consumer = await run.consumer(permits=3)

@@ -28,7 +28,7 @@ async def a_plan(kind: str, **parameters: Any) -> acts.ActView:
     return await asked(acts.plan, kind, topic=T, subscription="s", parameters=parameters)
 
 
-async def test_an_apply_says_how_much_more_may_come_again_and_the_act_keeps_it(run: BrokerRun) -> None:
+async def test_an_apply_sets_the_allowed_drift_and_the_act_stores_it(run: BrokerRun) -> None:
     consumer = await run.consumer(permits=10)
     positions = await (await run.producer()).publish(10)
     await consumer.has(10)
@@ -49,7 +49,7 @@ async def test_an_apply_says_how_much_more_may_come_again_and_the_act_keeps_it(r
 
 
 @pytest.mark.parametrize("allowed", [-1, 10**16])
-async def test_an_allowance_that_makes_no_sense_leaves_the_plan(run: BrokerRun, allowed: int) -> None:
+async def test_a_wrong_allowance_leaves_the_plan_unchanged(run: BrokerRun, allowed: int) -> None:
     await run.consumer()
     planned = await a_plan("clear")
     with pytest.raises(acts.ActRefused, match="allowed_drift_messages"):

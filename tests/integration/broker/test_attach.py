@@ -25,7 +25,7 @@ async def run(broker_url: str) -> AsyncIterator[BrokerRun]:
 
 @pytest.mark.parametrize("wanted", TYPES)
 @pytest.mark.parametrize("current", TYPES)
-async def test_the_first_consumer_says_what_the_subscription_is(
+async def test_the_first_consumer_decides_the_subscription_type(
     run: BrokerRun, current: SubscriptionType, wanted: SubscriptionType
 ) -> None:
     first = await run.consumer(type_=current, name="first")
@@ -108,9 +108,7 @@ async def test_permits_of_an_old_connection_are_ignored(run: BrokerRun, type_: S
 
 @pytest.mark.row("I17")
 @pytest.mark.parametrize("type_", TYPES)
-async def test_a_zero_queue_consumer_holds_one_message_at_most(
-    run: BrokerRun, type_: SubscriptionType
-) -> None:
+async def test_a_zero_queue_consumer_has_at_most_one_message(run: BrokerRun, type_: SubscriptionType) -> None:
     """It asks for one at a time, and gets one at a time, over reconnections too."""
     producer = await run.producer()
     positions = await producer.publish(12)

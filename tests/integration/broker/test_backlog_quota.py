@@ -93,7 +93,7 @@ async def test_eviction_by_size_leaves_nine_tenths_and_is_in_the_act_log(run: Br
     assert one_row(run.database_url, "SELECT count(*) FROM vela_act") == (1,)
 
 
-async def test_eviction_by_age_gives_up_what_is_older_than_nine_tenths(broker_url: str) -> None:
+async def test_eviction_by_age_acks_messages_older_than_nine_tenths_of_the_limit(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock) as run:
         producer = await run.producer()

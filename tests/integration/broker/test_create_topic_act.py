@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("acts_of_run")
 HERE = "public/default"
 
 
-async def test_a_topic_is_made_with_its_partitions(run: BrokerRun) -> None:
+async def test_a_topic_is_created_with_its_partitions(run: BrokerRun) -> None:
     await run.producer()
     planned = await plan("create_topic", HERE, name="orders", partitions=2)
     assert planned.plan is not None
@@ -35,6 +35,20 @@ async def test_a_topic_is_made_with_its_partitions(run: BrokerRun) -> None:
     await run.producer("orders-partition-1")
 
 
+async def test_a_topic_begins_with_its_policies(run: BrokerRun) -> None:
+    await run.producer()
+    planned = await plan("create_topic", HERE, name="orders", policies={"message_ttl_ms": "60000"})
+    assert planned.plan is not None, planned.error
+    assert planned.plan["words"][1:] == ["its policy message_ttl_ms is 60000"]
+    applied = await apply(planned)
+    assert applied.state == "applied", applied.error
+    await run.producer("orders")
+    assert run.topic("orders").policies.message_ttl_ms == 60_000
+    for wrong in ({"message_ttl": "1"}, {"message_ttl_ms": "soon"}):
+        with pytest.raises(acts.ActRefused, match="message_ttl"):
+            await plan("create_topic", HERE, name="other", policies=wrong)
+
+
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
@@ -46,9 +60,7 @@ async def test_a_topic_is_made_with_its_partitions(run: BrokerRun) -> None:
         ({"name": ""}, "must be set"),
     ],
 )
-async def test_what_makes_no_sense_changes_nothing(
-    parameters: dict[str, Any], says: str, run: BrokerRun
-) -> None:
+async def test_wrong_parameters_change_nothing(parameters: dict[str, Any], says: str, run: BrokerRun) -> None:
     await run.producer()
     before = rows(run.database_url, "SELECT * FROM vela_topic")
     refused = await plan("create_topic", HERE, **parameters)

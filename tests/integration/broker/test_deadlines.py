@@ -18,7 +18,7 @@ def tick(run: BrokerRun) -> None:
 
 
 @pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED])
-async def test_a_tick_alone_redelivers_what_was_not_acked_in_time(
+async def test_a_tick_alone_redelivers_messages_not_acked_in_time(
     broker_url: str, type_: SubscriptionType
 ) -> None:
     clock = ManualClock()
@@ -46,7 +46,7 @@ async def test_a_tick_alone_redelivers_what_was_not_acked_in_time(
 
 
 @pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED])
-async def test_the_owner_redelivers_what_the_tick_found_though_its_own_timer_lost_it(
+async def test_the_owner_redelivers_entries_that_only_the_tick_found(
     broker_url: str, monkeypatch: pytest.MonkeyPatch, type_: SubscriptionType
 ) -> None:
     clock = ManualClock()
@@ -133,7 +133,7 @@ async def test_deadlines_go_with_the_exclusive_consumer_that_had_them(broker_url
         assert second.positions == positions
 
 
-async def test_one_redelivery_of_all_on_exclusive_starts_every_clock_anew(broker_url: str) -> None:
+async def test_a_redelivery_of_all_on_exclusive_restarts_every_timeout(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, wheel_enabled=False) as run:
         producer = await run.producer()
@@ -152,7 +152,7 @@ async def test_one_redelivery_of_all_on_exclusive_starts_every_clock_anew(broker
 
 
 @pytest.mark.row("I22")
-async def test_asking_for_what_another_consumer_holds_does_not_stop_its_clock(broker_url: str) -> None:
+async def test_requesting_another_consumers_message_does_not_stop_its_timeout(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, wheel_enabled=False) as run:
         producer = await run.producer()

@@ -72,7 +72,7 @@ async def test_without_the_policy_everything_is_stored(run: BrokerRun) -> None:
     assert producer.producer.last_sequence_id == -1
 
 
-async def test_a_repeat_of_what_is_on_its_way_is_answered_with_it_and_in_its_turn(dedup: BrokerRun) -> None:
+async def test_a_duplicate_of_a_message_in_flight_is_answered_with_it_and_in_order(dedup: BrokerRun) -> None:
     first = await dedup.producer(name="p")
     send(first, 0)
     await first.has_receipts(1)
@@ -261,7 +261,7 @@ async def test_it_is_switched_on_and_off_while_messages_flow(run: BrokerRun) -> 
     )
 
 
-async def test_a_flush_that_fails_is_made_up_for(dedup: BrokerRun) -> None:
+async def test_a_failed_flush_is_repeated(dedup: BrokerRun) -> None:
     producer = await dedup.producer(name="p")
     send(producer, 0)
     await producer.has_receipts(1)

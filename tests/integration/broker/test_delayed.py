@@ -26,7 +26,7 @@ def needs_pruning(run: BrokerRun) -> bool:
 
 @pytest.mark.row("S1.4")
 @pytest.mark.parametrize("type_", [SHARED, SubscriptionType.KEY_SHARED])
-async def test_delayed_message_is_held_on_shared_and_not_on_exclusive(
+async def test_a_delayed_message_waits_on_shared_and_not_on_exclusive(
     broker_url: str, type_: SubscriptionType
 ) -> None:
     clock = ManualClock()
@@ -97,7 +97,7 @@ async def test_a_tick_alone_is_enough(broker_url: str) -> None:
         await consumer.has(5000)
 
 
-async def test_the_owner_releases_what_the_tick_found_though_its_own_timer_lost_it(
+async def test_the_owner_releases_delayed_messages_that_only_the_tick_found(
     broker_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = ManualClock()
@@ -127,7 +127,9 @@ async def test_the_tick_finds_topics_with_due_rows(broker_url: str, monkeypatch:
 
 @pytest.mark.row("I15")
 @pytest.mark.parametrize("crashes", [True, False])
-async def test_not_lost_on_restart_and_only_what_is_due_is_read(broker_url: str, crashes: bool) -> None:
+async def test_delayed_messages_survive_a_restart_and_are_read_when_due(
+    broker_url: str, crashes: bool
+) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, **BY_HAND) as run:
         producer = await run.producer()
@@ -236,7 +238,7 @@ async def test_acks_by_other_means_leave_nothing_behind(broker_url: str) -> None
         assert subscription.cursor.backlog_messages == 0
 
 
-async def test_a_reset_before_the_time_holds_them_back_again(broker_url: str) -> None:
+async def test_a_reset_before_the_due_time_delays_them_again(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, **BY_HAND) as run:
         producer = await run.producer()

@@ -48,7 +48,7 @@ async def test_many_due_at_once_wait_for_permits_in_the_replay_set(broker_url: s
 
 
 @pytest.mark.row("I15")
-async def test_what_was_due_first_goes_first_when_the_broker_is_slow(broker_url: str) -> None:
+async def test_the_message_due_first_is_sent_first_when_the_broker_is_slow(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, tail_cache_bytes=0, **BY_HAND) as run:
         producer = await run.producer()
@@ -89,7 +89,7 @@ async def test_the_policy_switches_it_off_and_on(broker_url: str) -> None:
         assert run.subscription().cursor.backlog_messages == 0
 
 
-async def test_what_was_appended_while_it_was_off_is_held_back_once_it_is_on(broker_url: str) -> None:
+async def test_messages_appended_while_delays_were_off_are_delayed_once_they_are_on(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, **BY_HAND) as run:
         producer = await run.producer()
@@ -137,7 +137,7 @@ async def test_a_delay_above_the_policy_is_refused_and_nothing_is_stored(broker_
         assert one_row(broker_url, "SELECT count(*) FROM vela_entry") == (1,)
 
 
-async def test_a_clock_set_back_holds_back_what_it_meets(broker_url: str) -> None:
+async def test_a_clock_that_is_set_back_delays_due_messages_again(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, **BY_HAND) as run:
         producer = await run.producer()

@@ -42,7 +42,9 @@ async def test_a_hundred_discarded_batches_leave_the_permits_right(
 
 @pytest.mark.row("S0.19")
 @pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED])
-async def test_what_was_acked_before_is_not_returned_twice(run: BrokerRun, type_: SubscriptionType) -> None:
+async def test_permits_of_acked_messages_are_not_restored_twice(
+    run: BrokerRun, type_: SubscriptionType
+) -> None:
     producer = await run.producer()
     consumer = await run.consumer(type_=type_, permits=20)
     producer.send(messages=10)
@@ -70,7 +72,7 @@ async def test_a_discard_of_an_entry_pending_at_another_consumer_returns_no_perm
 
 
 @pytest.mark.row("S0.16")
-async def test_what_could_not_be_decrypted_is_returned_by_the_client(run: BrokerRun) -> None:
+async def test_the_client_restores_permits_of_undecryptable_messages(run: BrokerRun) -> None:
     producer = await run.producer()
     consumer = await run.consumer(permits=20)
     producer.send(messages=10)

@@ -20,7 +20,7 @@ def names(url: str) -> list[str]:
     return [row[0].rpartition("/")[2] for row in rows(url, "SELECT name FROM vela_topic ORDER BY name")]
 
 
-async def test_a_subscription_expires_when_nobody_came_back(broker_url: str) -> None:
+async def test_a_subscription_expires_when_no_consumer_returns(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock) as run:
         await (await run.producer()).publish(3)
@@ -60,7 +60,7 @@ async def left_behind(url: str, clock: ManualClock, **policies: object) -> None:
         await run.broker.stop()
 
 
-async def test_what_is_not_in_memory_expires_too(broker_url: str) -> None:
+async def test_subscriptions_that_are_not_in_memory_expire_too(broker_url: str) -> None:
     clock = ManualClock()
     await left_behind(broker_url, clock, subscription_expiry_ms=DAY_MS)
     async with running(broker_url, clock=clock) as run:
@@ -73,7 +73,7 @@ async def test_what_is_not_in_memory_expires_too(broker_url: str) -> None:
         assert not run.broker.topics.loaded  # it was looked at and let go
 
 
-async def test_who_was_connected_when_the_broker_died_has_its_full_time(broker_url: str) -> None:
+async def test_a_consumer_connected_when_the_broker_died_has_the_full_time_to_return(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock) as run:
         await run.producer()
@@ -106,7 +106,7 @@ async def test_an_inactive_topic_goes_in_the_mode_that_allows_it(broker_url: str
         assert names(broker_url) == []
 
 
-async def test_what_cannot_go_is_not_loaded_again_and_again(broker_url: str) -> None:
+async def test_a_topic_that_cannot_be_deleted_is_not_loaded_repeatedly(broker_url: str) -> None:
     clock = ManualClock()
     await left_behind(broker_url, clock, delete_inactive_topics=True, inactive_topic_ms=1000)
     async with running(broker_url, clock=clock) as run:

@@ -250,7 +250,7 @@ async def test_order_is_kept_where_it_must_be(broker_url: str) -> None:
 
 
 @pytest.mark.row("S1.7")
-async def test_what_a_filter_puts_off_is_kept_through_a_reconnect_and_a_restart(broker_url: str) -> None:
+async def test_a_message_that_a_filter_puts_off_survives_a_reconnect_and_a_restart(broker_url: str) -> None:
     settings: dict[str, Any] = {"entry_filters": FILTER, "filter_reschedule_ms": 20}
     async with running(broker_url, **settings) as run:
         producer = await run.producer()

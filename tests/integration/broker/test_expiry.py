@@ -23,7 +23,7 @@ async def hourly(run: BrokerRun, clock: ManualClock, ledgers: int) -> tuple[Prod
     return producer, positions
 
 
-async def test_what_is_older_is_acked_whole_ledgers_first_then_inside_one(broker_url: str) -> None:
+async def test_older_messages_are_acked_by_whole_ledgers_and_then_inside_one(broker_url: str) -> None:
     clock = ManualClock()
     async with keeping(broker_url, time_ms=-1, size_bytes=-1, clock=clock) as run:
         await run.consumer()
@@ -63,7 +63,9 @@ async def test_in_flight_messages_expire_too_and_their_consumers_stay_connected(
         assert run.subscription().cursor.backlog_messages == 1
 
 
-async def test_the_policy_expires_each_subscription_and_frees_what_retention_lets_go(broker_url: str) -> None:
+async def test_the_policy_expires_each_subscription_and_frees_ledgers_beyond_retention(
+    broker_url: str,
+) -> None:
     clock = ManualClock()
     async with keeping(broker_url, clock=clock) as run:
         await run.consumer(subscription="idle")

@@ -123,7 +123,7 @@ async def traffic(url: str) -> AsyncIterator[Traffic]:
             yield Traffic(run, faults, producer, reader, again, late, old)
 
 
-async def test_the_list_of_calls_is_what_the_traffic_makes(broker_url: str) -> None:
+async def test_the_list_of_calls_matches_the_traffic(broker_url: str) -> None:
     async with traffic(broker_url) as found:
         found.flow()
         await found.settle()
@@ -227,7 +227,7 @@ async def test_state_of_deduplication_whose_flush_fails_is_stored_by_a_later_one
         assert faults.hits["deduplication.flush"] == 4
 
 
-async def test_a_topic_whose_outbox_rows_cannot_be_read_holds_up_no_other(run: BrokerRun) -> None:
+async def test_a_topic_with_unreadable_outbox_rows_delays_no_other(run: BrokerRun) -> None:
     faults = StorageFaults()
     first, second = await run.consumer("a", permits=10), await run.consumer("b", permits=10)
     with faults.installed():
@@ -253,7 +253,7 @@ async def test_acts_and_the_outbox_go_on_after_a_fault(run: BrokerRun) -> None:
         )
 
 
-async def test_the_broker_lock_is_held_again_after_a_fault_of_its_listener(run: BrokerRun) -> None:
+async def test_the_broker_lock_is_taken_again_after_a_fault_of_its_listener(run: BrokerRun) -> None:
     ownership = run.broker.ownership
     producer = await run.producer()
     await producer.publish(1)

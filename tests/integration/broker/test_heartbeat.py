@@ -29,7 +29,7 @@ async def test_a_clean_stop_is_recorded(broker_url: str) -> None:
         assert one_row(broker_url, SEEN)[1] is None
 
 
-async def test_after_a_long_silence_everything_is_reported_anew(run: BrokerRun, broker_url: str) -> None:
+async def test_after_a_long_silence_everything_is_reported_again(run: BrokerRun, broker_url: str) -> None:
     await run.producer()
     await run.consumer()
     sessions = "SELECT key FROM vela_consumer_session UNION ALL SELECT key FROM vela_producer_session"

@@ -55,9 +55,7 @@ async def bucket(run: BrokerRun, clock: ManualClock) -> None:
     await run.broker.reporter.history.write()
 
 
-async def test_the_figures_of_a_bucket_are_those_of_what_was_done_in_it(
-    run: BrokerRun, clock: ManualClock
-) -> None:
+async def test_a_bucket_counts_only_its_own_traffic(run: BrokerRun, clock: ManualClock) -> None:
     consumer = await run.consumer(permits=100)
     producer = await run.producer()
     await bucket(run, clock)
@@ -182,7 +180,7 @@ async def test_nothing_is_written_twice_while_the_clock_is_set_back(
     assert [row[:2] for row in rows(run.database_url, OF_TOPIC, START_MS)] == [(0, 1), (1, 2)]
 
 
-async def test_a_clock_that_is_set_back_far_does_not_gather_what_changes(
+async def test_a_clock_that_is_set_back_far_does_not_pile_up_changes(
     run: BrokerRun, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     producer = await run.producer()

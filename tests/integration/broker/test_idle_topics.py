@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.integration.broker.test_trimming import applied
@@ -78,7 +80,7 @@ async def test_a_topic_stays_while_memory_alone_knows_something(broker_url: str,
         assert "vela_subscription_backlog_messages" in run.metrics_text()
 
 
-async def test_what_an_absent_topic_holds_is_trimmed_and_its_segment_dropped(broker_url: str) -> None:
+async def test_an_unloaded_topic_is_trimmed_and_its_segment_dropped(broker_url: str) -> None:
     clock = ManualClock()
     async with keeping(broker_url, clock=clock) as run:
         producer = await run.producer()
@@ -117,7 +119,7 @@ async def test_what_an_absent_topic_holds_is_trimmed_and_its_segment_dropped(bro
         assert run.topic().log.ledgers.total_messages == 2 * ENTRIES + 1
 
 
-async def test_celery_wakes_the_owner_that_has_no_clock_of_its_own(broker_url: str) -> None:
+async def test_celery_wakes_an_owner_without_timers(broker_url: str) -> None:
     async with keeping(broker_url, wheel_enabled=False, lifetime_check_ms=1000) as run:
         producer = await run.producer()
         await publish_ledgers(producer, 3)
@@ -134,3 +136,16 @@ async def test_the_owner_alone_trims_by_its_own_clock(broker_url: str) -> None:
         await publish_ledgers(producer, 3)
         await consumer.has(3 * ENTRIES)
         await eventually(lambda: len(stored_ledgers(broker_url)) == 1, "the trim", timeout_s=8)
+
+
+async def test_a_topic_stays_while_it_is_compacted(broker_url: str) -> None:
+    clock = ManualClock()
+    async with keeping(broker_url, clock=clock, compaction_rate_bytes=1) as run:
+        await quiet(run)
+        topic = run.topic()
+        task = asyncio.create_task(run.broker.compactor.compact(topic))
+        await eventually(lambda: topic.compacted.trim_limit, "the run to begin")
+        assert not await left(run, clock)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert await left(run, clock)

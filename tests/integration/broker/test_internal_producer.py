@@ -116,25 +116,22 @@ async def test_a_refusal_is_the_senders_and_the_next_send_works(run: BrokerRun) 
     assert (await producer.send(entry())).entry_id == 1
 
 
-async def test_opening_what_cannot_be_opened_says_why(run: BrokerRun) -> None:
+async def test_opening_an_invalid_topic_raises_its_error(run: BrokerRun) -> None:
     with pytest.raises(TopicNotFound):
         await InternalProducer.open(run.broker, "absent", name="own", create_topic=False)
     with pytest.raises(NotAllowed):
         await InternalProducer.open(run.broker, "t", name="no\0name")
 
 
-async def test_a_name_in_use_is_given_up_after_a_while(
-    run: BrokerRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("broker.producers.internal_producer.REOPEN_S", 0.2)
+async def test_opening_a_name_in_use_fails_after_a_while(run: BrokerRun) -> None:
     first = await InternalProducer.open(run.broker, "t", name="own")
     with pytest.raises(ProducerBusy):
-        await InternalProducer.open(run.broker, "t", name="own")
+        await InternalProducer.open(run.broker, "t", name="own", reopen_s=0.2)
     await first.close()
     await InternalProducer.open(run.broker, "t", name="own")
 
 
-async def test_an_initial_subscription_is_made_with_the_topic(run: BrokerRun) -> None:
+async def test_an_initial_subscription_is_created_with_the_topic(run: BrokerRun) -> None:
     producer = await InternalProducer.open(run.broker, "dead", name="own", initial_subscription="look")
     await producer.send(entry())
     assert run.subscription("dead", "look").cursor.backlog_messages == 1

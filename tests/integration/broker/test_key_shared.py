@@ -95,7 +95,7 @@ async def test_other_keys_flow_while_one_consumer_stalls(run: BrokerRun) -> None
     assert stalled.positions == sorted(stalled.positions)
 
 
-async def test_ranges_that_overlap_are_refused_and_nothing_is_made(run: BrokerRun) -> None:
+async def test_overlapping_ranges_are_refused_and_create_nothing(run: BrokerRun) -> None:
     with pytest.raises(ConsumerAssignFailed, match="must name its hash ranges"):
         await run.consumer(type_=KEY_SHARED, key_shared=KeySharedPolicy(sticky=True))
     assert one_row(run.database_url, "SELECT count(*) FROM vela_subscription") == (0,)
@@ -160,7 +160,7 @@ async def test_the_chunks_of_a_message_go_to_one_consumer(run: BrokerRun, type_:
 
 
 @pytest.mark.parametrize("type_", [SHARED, KEY_SHARED])
-async def test_a_chunk_holder_that_leaves_gives_the_whole_message_to_another(
+async def test_a_consumer_that_leaves_inside_a_chunked_message_passes_on_the_whole_message(
     run: BrokerRun, type_: SubscriptionType
 ) -> None:
     producer = await run.producer()
@@ -178,7 +178,7 @@ async def test_a_chunk_holder_that_leaves_gives_the_whole_message_to_another(
     await eventually(lambda: any(len(probe.deliveries) == 3 for probe in others), "one to get all three")
 
 
-async def test_a_chunk_that_waits_for_its_holder_holds_up_nobody(run: BrokerRun) -> None:
+async def test_a_chunk_that_waits_for_its_consumer_delays_no_other(run: BrokerRun) -> None:
     """The holder has no permits: others get what is theirs, and the loop does not run in vain."""
     producer = await run.producer()
     holder = await run.consumer(name="holder", permits=1)

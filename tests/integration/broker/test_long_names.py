@@ -29,7 +29,7 @@ def incompressible() -> str:
     return secrets.token_urlsafe(3000)
 
 
-async def test_a_refused_subscription_is_answered_and_others_are_made(run: BrokerRun) -> None:
+async def test_a_refused_subscription_is_answered_and_others_are_created(run: BrokerRun) -> None:
     await run.producer()
     async with asyncio.timeout(TIMEOUT_S):
         with pytest.raises(psycopg.errors.ProgramLimitExceeded):
@@ -45,7 +45,7 @@ async def test_a_refused_subscription_is_answered_and_others_are_made(run: Broke
 
 
 @pytest.mark.parametrize(("kind", "check"), ACT_CHECKS.items())
-async def test_a_refused_act_fails_and_those_behind_it_are_done(
+async def test_a_refused_act_fails_and_later_acts_are_carried_out(
     run: BrokerRun, kind: str, check: str
 ) -> None:
     await run.producer()

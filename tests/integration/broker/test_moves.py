@@ -10,7 +10,7 @@ import pytest
 from broker.core.errors import ConsumerNotFound, MetadataInvalid, PersistenceFailed
 from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.subscription.types import SubscriptionType
-from broker.subscription import moves as cursor_move
+from broker.subscription.moves import cursor_move
 from broker.subscription.requests import AckRequest
 from tests.support.acting import answered, apply, ask, planned
 from tests.support.broker_harness import (
@@ -291,7 +291,7 @@ async def test_acks_that_come_while_a_skip_is_being_stored_count_and_survive_its
     assert set(again.positions) == set(positions) - {positions[1], positions[7]}
 
 
-async def test_an_undo_keeps_what_was_acked_since(run: BrokerRun) -> None:
+async def test_an_undo_keeps_acks_made_since(run: BrokerRun) -> None:
     positions, consumer = await ten_delivered(run)
     assert await consumer.ack_durably(*positions[:5]) is None
     act_id, _ = await planned(run, "reset", {"to": "earliest"})
@@ -333,7 +333,7 @@ async def test_an_act_asked_for_while_no_broker_runs_waits_and_an_old_one_expire
         assert again.subscription().cursor.backlog_messages == 10
 
 
-async def test_an_act_on_a_subscription_that_has_gone_is_refused(run: BrokerRun) -> None:
+async def test_an_act_on_a_deleted_subscription_is_refused(run: BrokerRun) -> None:
     _, consumer = await ten_delivered(run)
     act_id, _ = await planned(run, "clear")
     assert consumer.consumer is not None

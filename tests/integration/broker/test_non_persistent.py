@@ -23,7 +23,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_who_is_there_gets_it_and_the_rest_is_dropped(run: BrokerRun) -> None:
+async def test_connected_consumers_get_a_message_and_others_miss_it(run: BrokerRun) -> None:
     producer = await run.producer(T)
     await producer.publish(2)
     consumer = await run.consumer(T, permits=3)
@@ -73,7 +73,7 @@ async def test_an_ack_on_a_non_persistent_topic_does_nothing(run: BrokerRun) -> 
     assert (await consumer.consumer.last_message()).position == Position(-1, -1)
 
 
-async def test_a_batch_thrown_away_gives_back_what_it_cost(run: BrokerRun) -> None:
+async def test_a_dropped_batch_restores_its_permits(run: BrokerRun) -> None:
     consumer = await run.consumer(T, permits=10)
     producer = await run.producer(T)
     (position,) = await producer.publish(1, messages=10)
@@ -100,7 +100,7 @@ async def test_a_peer_that_does_not_read_delays_no_other_peer(run: BrokerRun) ->
     assert slow.payloads[-1] == b"11"
 
 
-async def test_types_and_access_modes_hold_here_too(run: BrokerRun) -> None:
+async def test_types_and_access_modes_apply_to_non_persistent_topics(run: BrokerRun) -> None:
     await run.consumer(T, "alone", SubscriptionType.EXCLUSIVE)
     with pytest.raises(ConsumerBusy):
         await run.consumer(T, "alone", SubscriptionType.EXCLUSIVE)
@@ -111,7 +111,7 @@ async def test_types_and_access_modes_hold_here_too(run: BrokerRun) -> None:
         await run.producer(T, access_mode=AccessMode.EXCLUSIVE)
 
 
-async def test_it_is_gone_with_the_last_who_leaves(run: BrokerRun) -> None:
+async def test_the_topic_disappears_with_its_last_client(run: BrokerRun) -> None:
     consumer = await run.consumer(T)
     producer = await run.producer(T)
     assert await run.broker.topics_of_namespace("public/default") == [T]
@@ -145,7 +145,7 @@ async def test_partitions_of_a_non_persistent_topic(run: BrokerRun) -> None:
     assert producer.producer.topic_name.partition == 0
 
 
-async def test_the_namespace_s_policies_hold_and_change_while_it_is_used(run: BrokerRun) -> None:
+async def test_policies_of_the_namespace_apply_and_change_while_it_is_used(run: BrokerRun) -> None:
     await run.producer("persistent://public/default/makes-the-namespace")
     rows(run.database_url, "UPDATE vela_namespace SET policies = '{\"max_producers\": 1}'")
     first = await run.producer(T)

@@ -67,7 +67,7 @@ def numbers(count: int) -> list[bytes]:
     return [b"%d" % number for number in range(count)]
 
 
-async def test_what_was_published_comes_in_order_and_leaves_the_outbox(run: BrokerRun) -> None:
+async def test_published_messages_arrive_in_order_and_leave_the_outbox(run: BrokerRun) -> None:
     consumer = await run.consumer(permits=5000)
     committed(run.database_url, *numbers(1200))
     await consumer.has(1200)
@@ -94,7 +94,7 @@ async def test_an_ordering_key_is_told_from_a_key(run: BrokerRun) -> None:
     assert [each.entry.flags for each in consumer.deliveries] == [0, FLAG_ORDERING_KEY]
 
 
-async def test_what_waited_while_no_broker_ran_is_moved_first(broker_url: str) -> None:
+async def test_messages_that_waited_for_a_broker_are_moved_first(broker_url: str) -> None:
     committed(broker_url, b"a", b"b")
     async with running(broker_url) as run:
         consumer = await run.consumer(permits=10)
@@ -189,7 +189,7 @@ async def test_a_topic_to_which_nothing_is_published_any_more_has_no_producer(
     assert payloads(consumer) == [b"1", b"2"]
 
 
-async def test_a_topic_that_refuses_keeps_its_messages_and_holds_up_nobody(
+async def test_a_topic_that_refuses_keeps_its_messages_and_delays_no_other(
     run: BrokerRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await run.producer("ended")

@@ -44,7 +44,7 @@ async def test_memory_is_kept_when_only_the_locks_connection_was_lost(run: Broke
     assert one_row(run.database_url, "SELECT acked_messages FROM vela_cursor") == (2,)
 
 
-async def test_what_was_delivered_is_reported_under_the_new_epoch(run: BrokerRun) -> None:
+async def test_pending_messages_are_reported_under_the_new_epoch(run: BrokerRun) -> None:
     producer = await run.producer()
     consumer = await run.consumer(permits=10)
     await producer.publish(3)
@@ -61,7 +61,7 @@ async def test_what_was_delivered_is_reported_under_the_new_epoch(run: BrokerRun
     )
 
 
-async def test_a_lock_held_by_its_own_dead_connection_is_freed(run: BrokerRun) -> None:
+async def test_the_lock_of_its_own_dead_connection_is_freed(run: BrokerRun) -> None:
     producer = await run.producer()
     run.proxy.orphan("lock")
     await eventually(lambda: not run.broker.is_ready()[0], "the loss to be noticed")

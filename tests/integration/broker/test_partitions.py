@@ -9,10 +9,9 @@ import pytest
 from broker.core.errors import MetadataInvalid, NotAllowed, TopicFenced, TopicNotFound
 from broker.core.topic_name import TopicName
 from broker.process.reports.statistics import partitioned_statistics
-from broker.storage.connection import connect
 from broker.storage.pool import ConnectionPool
-from broker.storage.topics import topics as topic_store
 from broker.topics.partitions import grow
+from tests.integration.broker.acting import partitioned
 from tests.support.broker_harness import BrokerRun, eventually, one_row, rows
 from tests.support.postgres_proxy import Moment
 
@@ -21,12 +20,6 @@ P = TopicName.parse("p")
 
 def pool(run: BrokerRun) -> ConnectionPool:
     return run.broker.pool
-
-
-async def partitioned(run: BrokerRun, partitions: int, name: str = "p") -> None:
-    connection = await connect(run.database_url, name="test")
-    await topic_store.create_topic(connection, TopicName.parse(name), partitions=partitions, policies={})
-    await connection.close()
 
 
 def layout(run: BrokerRun) -> list[tuple[str, str]]:
@@ -100,7 +93,7 @@ async def test_an_impossible_request_is_refused_and_changes_nothing(
 async def test_a_name_that_is_taken_is_not_taken_over(run: BrokerRun) -> None:
     await run.producer("p-partition-3")
     await partitioned(run, 2)
-    with pytest.raises(NotAllowed, match="p-partition-3 exists already"):
+    with pytest.raises(NotAllowed, match="p-partition-3 already exists"):
         await grow(pool(run), P, 4)
     assert await run.broker.partition_count(P, create=False) == 2
     await grow(pool(run), P, 3)
@@ -133,7 +126,7 @@ async def test_two_growths_at_once_leave_the_larger_one(run: BrokerRun) -> None:
     assert layout(run) == [(f"p{index}", "a") for index in range(5)]
 
 
-async def test_a_topic_deleted_while_it_grows_is_gone_or_whole(run: BrokerRun) -> None:
+async def test_a_topic_deleted_while_it_grows_is_deleted_or_complete(run: BrokerRun) -> None:
     await partitioned(run, 2)
     trap = run.proxy.trap("UPDATE vela_topic SET partitions", Moment.HOLD_REQUEST)
     growing = asyncio.ensure_future(grow(pool(run), P, 4))

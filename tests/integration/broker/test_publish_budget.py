@@ -84,7 +84,7 @@ def held_bytes(run: BrokerRun) -> int:
     return sum(len(request.data) for _, request in [*queued, *in_flight])
 
 
-async def test_many_connections_hold_a_bounded_sum_and_everything_is_stored_in_order(
+async def test_many_connections_use_bounded_memory_and_everything_is_stored_in_order(
     broker_url: str,
 ) -> None:
     async with running(broker_url, max_unanswered_publish_bytes=LIMIT_BYTES) as run:

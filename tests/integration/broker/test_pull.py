@@ -75,7 +75,7 @@ async def test_offsets_are_dense_over_batches_ledgers_and_restarts(broker_url: s
             assert 1 <= answer.next_begin_offset - offset <= 3
 
 
-async def test_an_offset_is_found_in_few_probes_whatever_the_mixture(
+async def test_an_offset_is_found_in_few_probes_for_any_mixture(
     broker_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(broker_url) as run:

@@ -6,7 +6,9 @@ from broker.core.subscription.types import SubscriptionType
 from tests.support.broker_harness import ManualClock, ProducerProbe, running
 
 
-async def test_publishing_over_the_rate_stops_the_reading_and_stores_what_was_read(broker_url: str) -> None:
+async def test_publishing_over_the_rate_stops_reading_and_stores_messages_already_read(
+    broker_url: str,
+) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock) as run:
         topic = await run.policies("t", publish_rate_messages=10)

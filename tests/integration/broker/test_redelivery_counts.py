@@ -134,7 +134,7 @@ async def test_a_broker_that_starts_again_forgets_the_counts(broker_url: str) ->
 
 @pytest.mark.row("I13")
 @pytest.mark.parametrize("cause", ["request", "all", "nack", "timeout", "close"])
-async def test_on_exclusive_the_count_is_always_0_and_all_comes_again_in_order(
+async def test_on_exclusive_the_count_is_always_0_and_redelivery_is_in_order(
     still: BrokerRun, cause: str
 ) -> None:
     consumer = await holding(still, 4, EXCLUSIVE, timeout_ms=1000)
@@ -160,7 +160,7 @@ async def test_on_exclusive_the_count_is_always_0_and_all_comes_again_in_order(
 
 
 @pytest.mark.row("I13")
-async def test_an_ack_ends_the_count_and_what_is_acked_is_never_replayed(still: BrokerRun) -> None:
+async def test_an_ack_ends_the_count_and_acked_entries_are_never_replayed(still: BrokerRun) -> None:
     consumer = await holding(still, 3)
     positions = consumer.positions[:3]
     consumer.ack(positions[1])

@@ -74,7 +74,7 @@ async def test_dead_letters_go_back_whole_and_are_acknowledged_after(run: Broker
     assert left(run) == 0
 
 
-async def test_the_receipt_of_a_redrive_says_what_was_acked_since_its_plan_and_adds_up(
+async def test_the_receipt_of_a_redrive_counts_acks_since_its_plan_and_adds_up(
     run: BrokerRun,
 ) -> None:
     back = await dead(run, *(letter(n) for n in range(6)))
@@ -112,6 +112,23 @@ async def test_only_matching_letters_are_redriven(
     assert left(run) == 3 - len(expected)
 
 
+async def test_one_letter_is_redriven_by_its_id(run: BrokerRun) -> None:
+    back = await dead(run, *(letter(n) for n in range(3)))
+    ledger_id, entry_id = run.subscription(DLQ, "dead").cursor.read_from()
+    second = f"{ledger_id}:{entry_id + 1}"
+    _, plan = await planned(run, "redrive", {"id": second}, **HERE)
+    assert plan["redriven_messages"] == 1
+    await done(run, "redrive", {"id": second}, **HERE)
+    await back.has(1)
+    assert [each.payload for each in messages_of(back)] == [b"1"]
+    assert left(run) == 2
+    _, plan = await planned(run, "redrive", {"id": second}, **HERE)
+    assert plan["redriven_messages"] == 0, "it is acknowledged"
+    for wrong, why in ((f"{ledger_id}:99", "nothing to redrive"), ("x", "write it as ledger:entry")):
+        assert why in await refused(run, "redrive", {"id": wrong}, **HERE)
+    assert left(run) == 2
+
+
 async def test_letters_that_cannot_be_redriven_stay_and_are_counted(run: BrokerRun) -> None:
     back = await dead(
         run,
@@ -143,6 +160,27 @@ async def test_letters_that_cannot_be_redriven_stay_and_are_counted(run: BrokerR
     assert "1 message stays: redriven too often already" in plan["words"]
 
 
+async def test_a_letter_that_the_plan_did_not_read_opens_no_other_namespace(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever applies the plan was asked for rights on the namespaces in it, and producers write REAL_TOPIC."""
+    monkeypatch.setattr(redrive, "_PLAN_ENTRIES", 1)
+    elsewhere = "persistent://other/place/pears"
+    back = await dead(run, letter(0), letter(1, origin=elsewhere), letter(2))
+    act_id, plan = await planned(run, "redrive", **HERE)
+    assert list(plan["targets"]) == ["persistent://public/default/orders"]
+    state, result, error = await apply(run, act_id)
+    assert (state, result["redriven_messages"]) == ("applied", 2), error
+    assert (
+        "1 message stays: the target is in a namespace that the plan did not name, so plan again to redrive them"
+        in result["words"]
+    )
+    await back.has(2)
+    assert left(run) == 1
+    _, again = await planned(run, "redrive", **HERE)
+    assert list(again["targets"]) == [elsewhere]
+
+
 async def test_members_of_a_batch_go_one_by_one(run: BrokerRun) -> None:
     batch = encode_batch(
         [
@@ -165,6 +203,8 @@ async def test_members_of_a_batch_go_one_by_one(run: BrokerRun) -> None:
     await producer.has_receipts(1)
     assert holder.consumer is not None
     holder.consumer.detach()
+    position = run.subscription(DLQ, "dead").cursor.read_from()
+    await done(run, "redrive", {"id": f"{position}:-1:1"}, **HERE)
     await done(run, "redrive", {"property_name": "odd", "property_value": "1"}, **HERE)
     await back.has(2)
     sent = messages_of(back)
@@ -224,7 +264,7 @@ async def test_a_broker_that_starts_goes_on_with_it(broker_url: str, monkeypatch
         assert len(numbers) <= 60
 
 
-async def test_a_receipt_after_a_restart_counts_by_topic_what_it_counts_in_all(
+async def test_a_receipt_after_a_restart_has_the_same_sum_by_topic(
     broker_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redrive, "PIECE_MESSAGES", 10)

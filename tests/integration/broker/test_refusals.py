@@ -56,7 +56,7 @@ async def test_a_refused_append_closes_its_producer_and_no_other(run: BrokerRun)
     await again.publish(2)
 
 
-async def test_what_a_closed_producer_sends_afterwards_does_not_overtake(run: BrokerRun) -> None:
+async def test_later_sends_of_a_closed_producer_do_not_overtake(run: BrokerRun) -> None:
     producer = await run.producer()
     await producer.publish(1)
     refuse_bad_entries(run)
@@ -94,7 +94,7 @@ def refuse_cursor(run: BrokerRun, subscription: str) -> int:
     return guilty
 
 
-async def test_a_refused_cursor_holds_up_no_other_and_heals_by_itself(run: BrokerRun) -> None:
+async def test_a_refused_cursor_delays_no_other_and_recovers_by_itself(run: BrokerRun) -> None:
     producer = await run.producer()
     good, bad = (
         await run.consumer(subscription="good", permits=10),

@@ -52,7 +52,7 @@ async def recount(run: BrokerRun) -> object:
     return found[-1]
 
 
-async def test_members_of_a_batch_acked_durably_do_not_come_again(broker_url: str) -> None:
+async def test_durably_acked_messages_of_a_batch_are_not_redelivered(broker_url: str) -> None:
     async with running(broker_url) as run:
         producer = await run.producer()
         consumer = await run.consumer(permits=100)

@@ -49,7 +49,7 @@ async def publish(run: BrokerRun, topic: str, count: int) -> None:
     probe.producer.detach()
 
 
-async def test_a_topic_loaded_anew_between_two_reports_is_reported_as_it_is_now(run: BrokerRun) -> None:
+async def test_a_topic_reloaded_between_two_reports_is_reported_as_it_is_now(run: BrokerRun) -> None:
     consumer = await run.consumer(permits=10, acks=True)
     await publish(run, "t", 3)
     await consumer.has(3)
@@ -83,7 +83,7 @@ async def test_an_old_object_s_last_word_does_not_come_after_the_new_one_s(run: 
     assert one_row(run.database_url, OF_TOPIC, T.full)[0] == 2
 
 
-async def test_a_report_that_failed_keeps_what_is_newest(run: BrokerRun) -> None:
+async def test_a_failed_report_keeps_the_newest_rows(run: BrokerRun) -> None:
     await run.consumer()
     trap = run.proxy.trap("INSERT INTO vela_subscription_summary", Moment.LOSE_REQUEST)
     with pytest.raises(psycopg.OperationalError):
@@ -112,6 +112,66 @@ async def test_no_client_stays_connected_to_an_unloaded_topic(run: BrokerRun) ->
     assert rows(run.database_url, "SELECT name FROM vela_producer_session") == []
     assert rows(run.database_url, "SELECT name FROM vela_consumer_session") == []
     assert not run.broker.reporter.rates.moving().topics
+
+
+async def test_consumers_and_producers_are_reported_with_their_rates_until_these_are_zero(
+    run: BrokerRun,
+) -> None:
+    producer = await run.producer(name="p")
+    consumer = await run.consumer(permits=10, acks=True)
+    reader = await run.consumer(subscription="r", durable=False, permits=10)
+    await report(run)
+    await producer.publish(6)
+    await consumer.has(6)
+    await reader.has(6)
+    await report(run)
+    for rate_in, byte_rate in rows(
+        run.database_url, "SELECT message_rate_in, byte_rate_in FROM vela_producer_session WHERE name = 'p'"
+    ):
+        assert 0 < rate_in < byte_rate
+    moving = (
+        "SELECT message_rate_out, message_rate_acked, message_rate_redelivered FROM vela_consumer_session"
+    )
+    of_subscriptions = f"{moving} WHERE subscription_id IS NOT NULL"
+    out, acked, again = one_row(run.database_url, of_subscriptions)
+    assert (out > 0, acked > 0, again) == (True, True, 0)
+    (read, *_) = one_row(run.database_url, f"{moving} WHERE subscription_id IS NULL")
+    assert read > 0
+    for _ in range(60):
+        await report(run)
+    assert set(rows(run.database_url, moving)) == {(0.0, 0.0, 0.0)}
+    assert one_row(run.database_url, "SELECT message_rate_in FROM vela_producer_session") == (0.0,)
+    still = run.broker.reporter.rates.moving()
+    assert (still.topics, still.subscriptions) == (set(), set())
+
+
+async def test_a_consumer_is_reported_with_the_age_of_its_oldest_message(run: BrokerRun) -> None:
+    consumer = await run.consumer(permits=10)
+    oldest = "SELECT oldest_delivered_ms, protocol_version FROM vela_consumer_session"
+    await report(run)
+    assert one_row(run.database_url, oldest) == (0, 21)
+    await publish(run, "t", 2)
+    await consumer.has(2)
+    await report(run)
+    (first_ms, _) = one_row(run.database_url, oldest)
+    assert first_ms > 0
+    consumer.ack(*consumer.positions)
+    await report(run)
+    assert one_row(run.database_url, oldest) == (0, 21)
+
+
+async def test_a_producer_is_reported_with_why_its_message_was_refused(run: BrokerRun) -> None:
+    producer = await run.producer(name="p", access_mode=AccessMode.EXCLUSIVE)
+    await report(run)
+    said = "SELECT access_mode, deduplicated, last_error FROM vela_producer_session"
+    assert one_row(run.database_url, said) == ("Exclusive", False, "")
+    await run.policies(deduplication=True)
+    run.topic().is_terminated = True
+    producer.send(b"late")
+    await report(run)
+    mode, deduplicated, error = one_row(run.database_url, said)
+    assert (mode, deduplicated) == ("Exclusive", True)
+    assert error.startswith("TopicTerminatedError: ")
 
 
 async def test_a_row_that_the_server_refuses_is_missed_by_its_topic_alone(

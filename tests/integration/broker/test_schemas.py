@@ -48,7 +48,7 @@ async def test_versions_are_given_kept_and_found_again(broker_url: str) -> None:
         assert version(await second.producer(schema=FIRST)) == version_bytes(0)
 
 
-async def test_what_does_not_fit_is_refused_and_changes_nothing(run: BrokerRun) -> None:
+async def test_an_incompatible_schema_is_refused_and_changes_nothing(run: BrokerRun) -> None:
     await run.producer(schema=FIRST)
     with pytest.raises(IncompatibleSchema, match="cannot read"):
         await run.producer(name="p", schema=BROKEN)
@@ -60,7 +60,7 @@ async def test_what_does_not_fit_is_refused_and_changes_nothing(run: BrokerRun) 
     assert rows(run.database_url, "SELECT version FROM vela_schema") == [(0,)]
 
 
-async def test_the_policy_says_what_fits(run: BrokerRun) -> None:
+async def test_the_policy_decides_which_schemas_fit(run: BrokerRun) -> None:
     await run.policies("t", schema_compatibility="ALWAYS_COMPATIBLE")
     await run.producer(schema=FIRST)
     assert version(await run.producer(schema=BROKEN)) == version_bytes(1)
@@ -114,7 +114,7 @@ async def test_partitions_share_their_parent_s_schemas(run: BrokerRun) -> None:
     )
 
 
-async def test_two_who_come_at_once_get_one_version(run: BrokerRun) -> None:
+async def test_two_producers_with_the_same_new_schema_get_one_version(run: BrokerRun) -> None:
     probes = await asyncio.gather(*(run.producer(schema=FIRST) for _ in range(5)))
     assert {version(each) for each in probes} == {version_bytes(0)}
 

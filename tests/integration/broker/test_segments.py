@@ -34,7 +34,7 @@ async def test_open_ledgers_move_to_the_next_segment_with_their_topics_next_appe
         assert one_row(broker_url, "SELECT count(*) FROM vela_entry") == (18,)
 
 
-async def test_a_reader_that_holds_the_views_delays_neither_appends_nor_the_next_segment(
+async def test_a_reader_that_locks_the_views_delays_neither_appends_nor_the_next_segment(
     broker_url: str,
 ) -> None:
     clock = ManualClock()

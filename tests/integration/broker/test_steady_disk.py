@@ -36,9 +36,7 @@ async def turn(run: BrokerRun) -> None:
 
 
 @pytest.mark.parametrize("straggles", [False, True])
-async def test_what_is_written_and_consumed_leaves_the_disk_as_it_was(
-    broker_url: str, straggles: bool
-) -> None:
+async def test_consumed_messages_leave_the_disk_as_it_was(broker_url: str, straggles: bool) -> None:
     sizes: list[int] = []
     written = kept = 0
     async with keeping(

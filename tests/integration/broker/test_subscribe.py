@@ -146,7 +146,7 @@ async def test_of_two_that_take_over_a_dead_producers_name_one_gets_it(run: Brok
     assert dead.closed == [None]
 
 
-async def test_the_dead_letter_topics_first_subscription_is_made_with_it(run: BrokerRun) -> None:
+async def test_the_dead_letter_topics_first_subscription_is_created_with_it(run: BrokerRun) -> None:
     probe = ProducerProbe()
     probe.producer = await run.broker.open_producer(
         ProducerRequest(topic=TopicName.parse("dlq"), name=None, initial_subscription="keep"), IDENTITY, probe
@@ -179,7 +179,7 @@ async def test_names_that_cannot_be_typed_or_stored_are_refused(run: BrokerRun) 
         )
 
 
-async def test_what_cannot_be_served_leaves_no_topic(run: BrokerRun) -> None:
+async def test_a_refused_topic_is_not_stored(run: BrokerRun) -> None:
     name = TopicName.parse("non-persistent://public/default/np")
     assert await run.broker.partition_count(name, create=True) == 0
     with pytest.raises(NotAllowed, match="no log"):

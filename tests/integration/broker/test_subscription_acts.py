@@ -55,7 +55,7 @@ async def test_a_consumer_is_disconnected_with_a_reason(run: BrokerRun) -> None:
 
 
 @pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED])
-async def test_what_a_consumer_holds_is_delivered_again(run: BrokerRun, type_: SubscriptionType) -> None:
+async def test_a_consumers_pending_messages_are_redelivered(run: BrokerRun, type_: SubscriptionType) -> None:
     consumer = await run.consumer(permits=100, type_=type_)
     positions = await (await run.producer()).publish(3)
     await consumer.has(3)
@@ -67,7 +67,7 @@ async def test_what_a_consumer_holds_is_delivered_again(run: BrokerRun, type_: S
 
 
 # -- subscriptions, bookmarks
-async def test_a_subscription_is_made_at_a_place_and_removed(run: BrokerRun) -> None:
+async def test_a_subscription_is_created_at_a_position_and_removed(run: BrokerRun) -> None:
     positions = await ten(run, messages=2)
     _, plan = await planned(run, "create_subscription", {"name": "n", "to": "latest"}, subscription=None)
     assert "n" not in run.topic().subscriptions
@@ -82,7 +82,7 @@ async def test_a_subscription_is_made_at_a_place_and_removed(run: BrokerRun) -> 
     consumer = await rest_of(run, "n")
     assert consumer.positions == positions[5:]
     assert consumer.deliveries[0].remaining == 0b10
-    assert "use force" in await refused(run, "delete_subscription", subscription="n")
+    assert "set force to true" in await refused(run, "delete_subscription", subscription="n")
     _, result = await done(run, "delete_subscription", {"force": True}, subscription="n")
     assert (result["skipped_messages"], result["consumers_closed"]) == (9, 1)
     assert consumer.closed
@@ -90,9 +90,7 @@ async def test_a_subscription_is_made_at_a_place_and_removed(run: BrokerRun) -> 
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-async def test_the_plan_of_a_forced_delete_says_what_the_consumers_will_do(
-    run: BrokerRun, allowed: bool
-) -> None:
+async def test_the_plan_of_a_forced_delete_tells_how_consumers_react(run: BrokerRun, allowed: bool) -> None:
     await run.consumer()
     policy = {"set": {"auto_create_subscriptions": str(allowed).lower()}}
     await done(run, "set_topic_policies", policy, subscription=None)
@@ -118,7 +116,7 @@ async def test_the_plan_of_a_delete_says_nothing_of_consumers_where_there_are_no
     assert plan["words"] == ["s is deleted with 10 messages that it has not acked"]
 
 
-async def test_a_topics_deletion_counts_what_subscriptions_without_a_consumer_have_not_acked(
+async def test_a_topics_deletion_counts_the_backlog_of_subscriptions_without_consumers(
     run: BrokerRun,
 ) -> None:
     await ten(run, messages=2)
@@ -128,7 +126,7 @@ async def test_a_topics_deletion_counts_what_subscriptions_without_a_consumer_ha
     assert result["skipped_messages"] == 20
 
 
-async def test_a_delete_is_refused_when_more_would_be_lost_than_it_said(run: BrokerRun) -> None:
+async def test_a_delete_is_refused_if_it_would_lose_more_than_planned(run: BrokerRun) -> None:
     await ten(run)
     act_id, _ = await planned(run, "delete_subscription")
     await (await run.producer()).publish(1)
@@ -144,7 +142,7 @@ async def test_a_delete_is_refused_when_more_would_be_lost_than_it_said(run: Bro
 
 
 @pytest.mark.parametrize("kind", ["delete_subscription", "delete_topic", "truncate"])
-async def test_the_receipt_of_what_loses_messages_counts_acks_since_its_plan_and_adds_up(
+async def test_the_receipt_of_an_act_that_loses_messages_counts_acks_since_its_plan_and_adds_up(
     run: BrokerRun, kind: str
 ) -> None:
     consumer = await run.consumer(permits=100)
@@ -170,7 +168,7 @@ async def test_the_receipt_of_what_loses_messages_counts_acks_since_its_plan_and
     assert result["skipped_messages"] == plan["skipped_messages"] - 3 + published
 
 
-async def test_a_delete_is_refused_when_fewer_would_be_lost_than_it_said_but_others(run: BrokerRun) -> None:
+async def test_a_delete_is_refused_if_it_would_lose_fewer_but_other_messages(run: BrokerRun) -> None:
     consumer = await run.consumer(permits=100)
     producer = await run.producer()
     positions = await producer.publish(10)
@@ -193,7 +191,7 @@ async def test_a_delete_is_refused_when_a_cursor_was_made_after_its_plan(run: Br
     assert (state, "a cursor was created" in error, "new_plan" in result) == ("refused", True, True)
 
 
-async def test_bookmarks_are_made_once_and_removed(run: BrokerRun) -> None:
+async def test_bookmarks_are_created_once_and_removed(run: BrokerRun) -> None:
     positions = await ten(run)
     await done(
         run,

@@ -36,7 +36,7 @@ async def test_it_stays_terminated_after_a_restart(broker_url: str) -> None:
         await eventually(lambda: consumer.ends, "the end of the topic")
 
 
-async def test_what_is_under_way_is_stored_and_what_waits_is_refused(run: BrokerRun) -> None:
+async def test_messages_being_stored_are_stored_and_waiting_ones_are_refused(run: BrokerRun) -> None:
     producer = await run.producer()
     await producer.publish(1)
     trap = run.proxy.trap('INSERT INTO "vela_entry_1"', Moment.HOLD_REQUEST)

@@ -53,7 +53,7 @@ async def test_earliest_gives_all_stored_messages_and_latest_no_earlier_ones(
 
 
 @pytest.mark.row("S0.49")
-async def test_what_all_have_acked_is_deleted_and_a_seek_back_starts_at_the_first_that_is_kept(
+async def test_fully_acked_ledgers_are_deleted_and_a_seek_back_starts_at_the_first_kept_one(
     broker_url: str,
 ) -> None:
     async with keeping(broker_url) as run:
@@ -134,7 +134,7 @@ async def test_backlogs_stay_exact_through_acks_resets_skips_and_trims(
         await recounted(run)
 
 
-async def test_counts_survive_a_restart_after_every_ledger_of_a_topic_is_gone(broker_url: str) -> None:
+async def test_counts_survive_a_restart_after_every_ledger_is_trimmed(broker_url: str) -> None:
     async with keeping(broker_url) as run:
         producer = await run.producer()
         await publish_ledgers(producer, 2, messages=2)
@@ -185,7 +185,7 @@ async def test_a_reader_keeps_nothing_and_goes_on_at_the_first_entry_that_is_lef
         assert reader.positions == positions[:2] + positions[2 * ENTRIES :]
 
 
-async def test_truncating_frees_all_but_the_open_ledger_whatever_retention_says(broker_url: str) -> None:
+async def test_truncating_frees_all_but_the_open_ledger_despite_retention(broker_url: str) -> None:
     async with keeping(broker_url, time_ms=-1, size_bytes=-1) as run:
         producer = await run.producer()
         await publish_ledgers(producer, 3)
@@ -213,7 +213,7 @@ async def applied(run: BrokerRun, kind: str, parameters: dict[str, Any], **reque
     return act_id
 
 
-async def test_what_an_open_undo_window_needs_is_kept_until_it_closes(broker_url: str) -> None:
+async def test_messages_for_an_open_undo_window_are_kept_until_it_closes(broker_url: str) -> None:
     async with keeping(broker_url) as run:
         producer = await run.producer()
         positions = await publish_ledgers(producer, 3)

@@ -41,7 +41,7 @@ async def test_terminate_of_a_partitioned_topic_ends_every_partition(run: Broker
             await run.producer(f"p-partition-{index}")
 
 
-async def test_truncate_empties_what_the_plan_showed_and_keeps_consumers(run: BrokerRun) -> None:
+async def test_truncate_empties_the_planned_backlog_and_keeps_consumers(run: BrokerRun) -> None:
     await run.producer()
     await done("set_topic_policies", set={"ledger_max_entries": "2", "ledger_min_age_ms": "0"})
     producer = await run.producer("t")
@@ -67,7 +67,7 @@ async def test_truncate_empties_what_the_plan_showed_and_keeps_consumers(run: Br
     await other.has(3)
 
 
-async def test_truncate_keeps_what_an_undo_needs(run: BrokerRun) -> None:
+async def test_truncate_keeps_messages_that_an_undo_needs(run: BrokerRun) -> None:
     await run.producer()
     await done("set_topic_policies", set={"ledger_max_entries": "2", "ledger_min_age_ms": "0"})
     await run.consumer()
@@ -123,9 +123,7 @@ async def test_delete_without_clients_needs_leave_to_remove_subscriptions(run: B
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-async def test_the_plan_of_a_forced_delete_says_what_the_clients_will_do(
-    run: BrokerRun, allowed: bool
-) -> None:
+async def test_the_plan_of_a_forced_delete_tells_how_clients_react(run: BrokerRun, allowed: bool) -> None:
     """They come again, and make what the policy lets them make."""
     await run.producer("n")
     await run.producer()
@@ -203,7 +201,7 @@ async def test_update_partitions(run: BrokerRun) -> None:
 
 
 @pytest.mark.parametrize("kind", ["terminate", "truncate", "unload", "delete_topic", "update_partitions"])
-async def test_acts_on_what_does_not_exist(run: BrokerRun, kind: str) -> None:
+async def test_acts_on_missing_topics(run: BrokerRun, kind: str) -> None:
     parameters: dict[str, Any] = {"partitions": 2} if kind == "update_partitions" else {}
     with pytest.raises(acts.ActRefused, match="there is no topic"):
         await plan(kind, **parameters)

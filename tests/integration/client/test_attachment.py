@@ -139,14 +139,14 @@ async def test_others_are_raised_at_once(peer: ScriptedPeer, client: Client) -> 
     assert peer.count(events.Subscribe) == 1
 
 
-async def test_a_timeout_says_what_failed_last(peer: ScriptedPeer) -> None:
+async def test_a_timeout_names_the_last_error(peer: ScriptedPeer) -> None:
     refuse_subscribe(peer, ServerError.SERVICE_NOT_READY, 1000)
     async with Client(peer.url, operation_timeout_seconds=0.2, initial_backoff_ms=5) as client:
         with pytest.raises(errors.Timeout, match="refused by the script"):
             await Subscriber(client).attachment.open()
 
 
-async def test_what_was_attached_once_outlives_refusals_that_pass(peer: ScriptedPeer, client: Client) -> None:
+async def test_an_attachment_survives_temporary_refusals(peer: ScriptedPeer, client: Client) -> None:
     subscriber = Subscriber(client)
     await subscriber.attachment.open()
     # The broker may not know yet that this client's own connection is dead.
@@ -157,7 +157,7 @@ async def test_what_was_attached_once_outlives_refusals_that_pass(peer: Scripted
     await subscriber.attachment.close()
 
 
-async def test_what_will_not_mend_ends_it(peer: ScriptedPeer, client: Client) -> None:
+async def test_a_permanent_refusal_ends_it(peer: ScriptedPeer, client: Client) -> None:
     subscriber = Subscriber(client)
     await subscriber.attachment.open()
     refuse_subscribe(peer, ServerError.TOPIC_NOT_FOUND, 1)
@@ -234,7 +234,7 @@ async def test_opening_may_be_cancelled(peer: ScriptedPeer, client: Client) -> N
     assert not subscriber.is_attached
 
 
-async def test_who_is_queued_waits_beyond_the_operation_timeout(peer: ScriptedPeer) -> None:
+async def test_a_queued_producer_waits_beyond_the_operation_timeout(peer: ScriptedPeer) -> None:
     def queue(link: Link, event: events.OpenProducer) -> None:
         link.engine.send_producer_success(event.request_id, name="p", ready=False)
 

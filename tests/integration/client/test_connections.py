@@ -64,7 +64,7 @@ async def test_an_attempt_that_failed_is_not_remembered(tcp_peer: ScriptedPeer) 
         assert await client.partitions(TOPIC) == 0
 
 
-async def test_a_connection_that_breaks_as_it_is_made_is_not_remembered(peer: ScriptedPeer) -> None:
+async def test_a_connection_that_breaks_while_opening_is_not_reused(peer: ScriptedPeer) -> None:
     def admit_and_babble(link: Link, _event: events.Connect) -> None:
         link.engine.send_connected()
         link.raw(b"".join(link.engine.data_to_send()) + bytes(100))  # in one piece
@@ -78,7 +78,7 @@ async def test_a_connection_that_breaks_as_it_is_made_is_not_remembered(peer: Sc
         assert await client.partitions(TOPIC) == 0
 
 
-async def test_a_caller_that_gives_up_does_not_disturb_who_waits_for_the_same_attempt(
+async def test_a_caller_that_gives_up_does_not_disturb_others_that_wait_for_the_same_attempt(
     tcp_peer: ScriptedPeer,
 ) -> None:
     tcp_peer.on(events.Connect, silent)
@@ -165,7 +165,7 @@ async def test_tcp_no_delay_reaches_the_socket(peer: ScriptedPeer, switch: bool)
 
 
 @pytest.mark.row("S0.5")
-async def test_bytes_of_payloads_are_given_back_whatever_becomes_of_them(peer: ScriptedPeer) -> None:
+async def test_bytes_of_payloads_are_always_released(peer: ScriptedPeer) -> None:
     class Picky(Sink):
         """Takes one in two and remembers none."""
 
@@ -224,7 +224,7 @@ async def test_a_host_that_is_not_ready_is_not_asked_again_while_there_are_other
         assert (tcp_peer.count(events.Lookup), other.count(events.Lookup)) == (2, 2)
 
 
-async def test_hosts_are_changed_once_for_all_who_fail_together(tcp_peer: ScriptedPeer) -> None:
+async def test_callers_that_fail_together_move_to_the_next_host_once(tcp_peer: ScriptedPeer) -> None:
     async with Client(f"pulsar://127.0.0.1:1,127.0.0.1:{tcp_peer.port}") as client:
         client._lookups._at = 0
         assert await asyncio.gather(*(client.partitions(TOPIC) for _ in range(10))) == [0] * 10

@@ -110,7 +110,7 @@ async def test_an_http_port_without_tls_that_waits_for_more(
 
 
 @BOTH
-async def test_an_http_port_that_waits_for_more_is_no_tcp_port(kind: ClientClass) -> None:
+async def test_an_http_port_that_waits_for_more_is_not_taken_for_a_tcp_port(kind: ClientClass) -> None:
     async with waits_for_lines(b"HTTP/1.1 404 Not Found\r\n\r\n") as heard:
         said = await refusal(kind, f"pulsar://127.0.0.1:{heard.port}", AuthenticationToken(SECRET))
     assert "does not speak the protocol" in said

@@ -96,7 +96,7 @@ def elsewhere() -> Iterator[Elsewhere]:
 
 @pytest.mark.parametrize("is_closed", [False, True], ids=["open", "closed"])
 @pytest.mark.parametrize("name", CALLS)
-def test_it_is_said_and_no_coroutine_is_left(
+def test_the_error_is_raised_and_no_coroutine_is_left(
     name: str, is_closed: bool, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with warnings.catch_warnings(record=True) as warned:
@@ -104,13 +104,13 @@ def test_it_is_said_and_no_coroutine_is_left(
         with monkeypatch.context() as patched:
             # As asyncio.run leaves it; closed in earnest, the sockets could not be closed any more.
             patched.setattr(elsewhere.loop, "_closed", is_closed)
-            with pytest.raises(vela.InvalidConfiguration, match="made on another event loop"):
+            with pytest.raises(vela.InvalidConfiguration, match="belongs to another event loop"):
                 asyncio.run(outcome(CALLS[name], elsewhere.made))
         gc.collect()
     assert not [each for each in warned if "never awaited" in str(each.message)]
 
 
-def test_what_was_used_on_another_loop_goes_on_on_its_own(elsewhere: Elsewhere) -> None:
+def test_a_client_used_on_another_loop_continues_on_its_own(elsewhere: Elsewhere) -> None:
     for call in CALLS.values():
         with pytest.raises(vela.InvalidConfiguration):
             asyncio.run(outcome(call, elsewhere.made))

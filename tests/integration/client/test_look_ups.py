@@ -180,7 +180,7 @@ async def test_closing_the_client_ends_an_attempt_to_connect(tcp_peer: ScriptedP
     await until(lambda: not tcp_peer.open_links, "no connection left")
 
 
-async def test_what_is_asked_without_waiting_is_sent_in_order_and_answered(peer: ScriptedPeer) -> None:
+async def test_requests_without_waiting_are_sent_in_order_and_answered(peer: ScriptedPeer) -> None:
     async with Client(peer.url) as client:
         connection = await client.connection_for(TOPIC)
         asked = connection.ask(
@@ -224,7 +224,7 @@ async def test_closing_does_not_wait_for_a_peer_that_reads_nothing_more(
     assert connection.is_lost
 
 
-def test_a_client_whose_loop_is_gone_does_no_harm() -> None:
+def test_a_client_whose_loop_is_closed_does_no_harm() -> None:
     async def use() -> tuple[Client, Connection, ScriptedPeer]:
         peer = ScriptedPeer()
         await peer.listen()
@@ -235,7 +235,7 @@ def test_a_client_whose_loop_is_gone_does_no_harm() -> None:
 
     client, connection, _peer = asyncio.run(use())
     connection.write(commands.ping())
-    with pytest.raises(errors.InvalidConfiguration, match="made on another event loop"):
+    with pytest.raises(errors.InvalidConfiguration, match="belongs to another event loop"):
         asyncio.run(client.close())
     with warnings.catch_warnings():  # asyncio's own: transports that nobody closed
         warnings.simplefilter("ignore", ResourceWarning)

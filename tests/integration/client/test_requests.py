@@ -104,7 +104,9 @@ async def test_sinks_get_their_events_in_order(peer: ScriptedPeer) -> None:
         assert producer.told[2][0] == "lost"
 
 
-async def test_a_loss_fails_what_waits_and_the_next_call_connects_again(peer: ScriptedPeer) -> None:
+async def test_a_lost_connection_fails_waiting_requests_and_the_next_call_reconnects(
+    peer: ScriptedPeer,
+) -> None:
     async with Client(peer.url) as client:
         connection = await client.connection_for(TOPIC)
         peer.on(events.PartitionMetadata, silent)
@@ -143,7 +145,7 @@ async def test_an_error_in_a_sink_ends_the_connection_and_reaches_the_other_sink
         assert "a fault" in caplog.text
 
 
-async def test_what_is_written_in_one_turn_leaves_in_one_piece(
+async def test_data_written_in_one_turn_is_sent_in_one_piece(
     tcp_peer: ScriptedPeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Client(tcp_peer.url) as client:

@@ -55,7 +55,7 @@ async def test_with_tls_everything_is_encrypted(
 
 
 @pytest.mark.row("S0.6")
-async def test_use_tls_encrypts_whatever_the_scheme_says(server: KeyPair, authority: Authority) -> None:
+async def test_use_tls_encrypts_for_any_scheme(server: KeyPair, authority: Authority) -> None:
     async with (
         ScriptedPeer.started(tls=server.server_context()) as peer,
         Client(
@@ -157,7 +157,7 @@ async def test_a_client_certificate_is_shown_when_there_is_one(
             assert await client.partitions(TOPIC) == 0
 
 
-def test_files_that_cannot_be_used_are_said_at_once(server: KeyPair) -> None:
+def test_unusable_files_raise_at_once(server: KeyPair) -> None:
     with pytest.raises(errors.InvalidConfiguration, match=r"tls_trust_certs_file_path: .*No such file"):
         Client("pulsar+ssl://h", tls_trust_certs_file_path="/no/such/file")
     with pytest.raises(errors.InvalidConfiguration, match="tls_certificate_file_path and"):

@@ -57,22 +57,27 @@ async def api(request: pytest.FixtureRequest, peer: ScriptedPeer) -> AsyncIterat
 
 NUMBERS = ("x", None)
 CLIENT: list[tuple[str, Arguments, Named, str]] = [
-    ("create_producer", (5,), {}, "a topic's name is a string"),
-    ("create_table_view", (5,), {}, "a topic's name is a string"),
-    ("subscribe", (TOPIC, 5), {}, "a subscription needs a name"),
+    ("create_producer", (5,), {}, "a topic's name must be a string"),
+    ("create_table_view", (5,), {}, "a topic's name must be a string"),
+    ("subscribe", (TOPIC, 5), {}, "subscription_name must be a non-empty string"),
     ("create_reader", (TOPIC, 5), {}, "start_message_id"),
     ("create_reader", (TOPIC, None), {}, "start_message_id"),
-    ("create_reader", (TOPIC, vela.MessageId.earliest), {"reader_name": 5}, "reader_name is a string"),
+    ("create_reader", (TOPIC, vela.MessageId.earliest), {"reader_name": 5}, "reader_name must be a string"),
     (
         "create_reader",
         (TOPIC, vela.MessageId.earliest),
         {"subscription_role_prefix": 5},
-        "subscription_role_prefix is a string",
+        "subscription_role_prefix must be a string",
     ),
-    ("create_reader", (TOPIC, vela.MessageId.earliest), {"reader_listener": 5}, "reader_listener is a func"),
+    (
+        "create_reader",
+        (TOPIC, vela.MessageId.earliest),
+        {"reader_listener": 5},
+        "reader_listener must be a func",
+    ),
     ("get_schema", (TOPIC, "1"), {}, "version"),
     *(
-        ("create_producer", (TOPIC,), {name: 5}, f"{name} is a string")
+        ("create_producer", (TOPIC,), {name: 5}, f"{name} must be a string")
         for name in ("producer_name", "initial_subscription_name")
     ),
     *(
@@ -90,8 +95,13 @@ CLIENT: list[tuple[str, Arguments, Named, str]] = [
     ),
     ("create_producer", (TOPIC,), {"initial_sequence_id": "x"}, "initial_sequence_id"),
     ("create_producer", (TOPIC,), {"initial_sequence_id": -2}, "initial_sequence_id"),
-    ("create_producer", (TOPIC,), {"max_pending_messages": 1.5}, "max_pending_messages is a whole number"),
-    ("subscribe", (TOPIC, "s"), {"consumer_name": 5}, "consumer_name is a string"),
+    (
+        "create_producer",
+        (TOPIC,),
+        {"max_pending_messages": 1.5},
+        "max_pending_messages must be a whole number",
+    ),
+    ("subscribe", (TOPIC, "s"), {"consumer_name": 5}, "consumer_name must be a string"),
     ("subscribe", (TOPIC, "s"), {"unacked_messages_timeout_ms": "x"}, "unacked_messages_timeout_ms"),
     *(
         ("subscribe", (TOPIC, "s"), {name: wrong}, name)
@@ -112,7 +122,7 @@ CLIENT: list[tuple[str, Arguments, Named, str]] = [
     ),
 ]
 PRODUCER: list[tuple[Named, str]] = [
-    ({"deliver_after": 3}, "deliver_after is a .*timedelta"),
+    ({"deliver_after": 3}, "deliver_after must be a .*timedelta"),
     ({"deliver_at": "x"}, "deliver_at"),
     ({"deliver_at": True}, "deliver_at"),
     ({"deliver_at": 1.5}, "deliver_at"),
@@ -129,7 +139,7 @@ PRODUCER: list[tuple[Named, str]] = [
     ({"replication_clusters": "abc"}, "replication_clusters"),
     ({"replication_clusters": [5]}, "replication_clusters"),
 ]
-NO_MESSAGE = "pass a message that was received"
+NO_MESSAGE = "pass a received message"
 CONSUMER: list[tuple[str, Arguments, str]] = [
     ("receive", ("5",), "timeout_millis"),
     ("acknowledge", (None,), NO_MESSAGE),
@@ -174,7 +184,7 @@ async def test_of_a_consumer(
     method: str, args: Arguments, named: str, retries: bool, api: Api, peer: ScriptedPeer
 ) -> None:
     if method == "reconsume_later" and not retries:
-        named = "reconsume_later needs a consumer made with retry_enable"
+        named = "reconsume_later needs a consumer created with retry_enable"
     delivered: list[int] = []
 
     def deliver(link: Link, event: events.Flow) -> None:
@@ -267,7 +277,7 @@ async def test_ids_without_a_message_are_not_acknowledged(
     )
     wrong: list[Any] = [*NO_MESSAGES, [vela.MessageId.latest]]
     for each in wrong[: None if method == "acknowledge" else -1]:
-        with pytest.raises(vela.OperationNotSupported, match="to move the subscription, seek"):
+        with pytest.raises(vela.OperationNotSupported, match="to move the subscription, use seek"):
             await api.call(consumer, method, each)
     if method == "acknowledge":
         assert await api.call(consumer, method, []) is None

@@ -51,16 +51,16 @@ HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
         ("pulsar", b"\x15\x03\x03\x00\x02\x02\x46", "that is TLS; .* begins with pulsar\\+ssl://"),
         ("pulsar", b"hi", "It says b'hi'"),
         ("pulsar", bytes(8), "a command of 0 bytes in a frame of 0"),
-        ("pulsar+ssl", HTTP, "TLS fails: what answers there does not speak TLS"),
+        ("pulsar+ssl", HTTP, "the TLS handshake failed: the server does not speak TLS"),
         ("ws", HTTP, "answers HTTP 400.* Where a port wants TLS, the URL begins with wss://"),
         ("ws", HTTP.replace(b"400 Bad Request", b"421 Misdirected Request"), "VELA_ALLOWED_HOSTS can add it"),
         ("ws", b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak WebSocket"),
         ("ws", b"hi", "does not speak WebSocket, is the port right\\? It says b'hi'"),
         ("ws", b"\0\0\0\x48", "begins with pulsar://"),
-        ("wss", HTTP, "TLS fails"),
+        ("wss", HTTP, "the TLS handshake failed"),
     ],
 )
-async def test_a_port_that_speaks_something_else_is_said_at_once(
+async def test_a_port_that_speaks_another_protocol_raises_at_once(
     scheme: str, answer: bytes, said: str
 ) -> None:
     async with speaking(answer) as port, Client(f"{scheme}://127.0.0.1:{port}") as client:
@@ -83,7 +83,7 @@ async def test_a_refusal_without_a_length_ends_with_the_connection() -> None:
     server.close()
 
 
-async def test_a_handshake_that_breaks_off_is_said_with_what_had_come() -> None:
+async def test_an_interrupted_handshake_is_reported_with_the_data_received() -> None:
     async def break_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
         writer.write(bytes(3))
@@ -121,12 +121,12 @@ async def closing(taken: list[int]) -> AsyncIterator[int]:
         ("pulsar", "it took the connection and did not answer, is the port right"),
         (
             "pulsar+ssl",
-            "no connection to pulsar\\+ssl://127.*(closes the connection before TLS|reset by peer)",
+            "no connection to pulsar\\+ssl://127.*(closed the connection during the TLS handshake|reset by peer)",
         ),
         ("ws", "closed the connection instead of upgrading it"),
     ],
 )
-async def test_a_port_that_closes_without_a_word_is_tried_again_and_said_at_the_end(
+async def test_a_port_that_closes_without_an_answer_is_retried_and_named_at_the_end(
     scheme: str, said: str
 ) -> None:
     taken: list[int] = []
@@ -210,7 +210,7 @@ async def test_a_server_that_is_not_ready_is_asked_again() -> None:
         assert len(paths) == 3
 
 
-async def test_text_is_no_way_to_speak_the_protocol() -> None:
+async def test_text_messages_end_the_connection() -> None:
     async def say(socket: ServerConnection) -> None:
         await socket.send("hello")
         await socket.wait_closed()
@@ -220,7 +220,7 @@ async def test_text_is_no_way_to_speak_the_protocol() -> None:
     async with serve(say, "127.0.0.1", 0) as server:
         port = next(iter(server.sockets)).getsockname()[1]
         async with Client(f"ws://127.0.0.1:{port}") as client:
-            with pytest.raises(errors.ConnectError, match="text where the protocol is binary") as said:
+            with pytest.raises(errors.ConnectError, match="text, but the protocol is binary") as said:
                 await client.connection_for(TOPIC)
             assert "did not answer" not in str(said.value)
         await until(lambda: codes, "the close")

@@ -1,14 +1,19 @@
-"""The same three people in every test: one who acts, one who looks, one who is nobody."""
+"""The same people in every test: one who acts, one who looks, one without a role, and nobody; and a started console."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.test import Client
+from playwright.sync_api import Browser, Page
 from pytest_django import Settings
 
-from console.access import OPERATOR_GROUP
+from console.access import Role
+from console.models import Grant
 from tests.integration.console.shop import Shop, open_shop
+from tests.integration.console.started_console import StartedConsole, started_console, window
 
 
 @pytest.fixture(autouse=True)
@@ -23,22 +28,41 @@ def quick_passwords(settings: Settings) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
+def granted(user: User, roles: Mapping[str, Role]) -> User:
+    """Give a user roles, by pattern."""
+    Grant.objects.bulk_create(Grant(user=user, pattern=pattern, role=role) for pattern, role in roles.items())
+    return user
+
+
+def person(name: str, roles: Mapping[str, Role]) -> Client:
+    """The browser of a new user with these roles, by pattern."""
+    client = Client()
+    client.force_login(granted(User.objects.create_user(name, password="tested-7"), roles))
+    return client
+
+
+@pytest.fixture
+def admin(db: None) -> Client:
+    """May also change namespaces and delete topics, everywhere."""
+    return person("anna", {"*": Role.ADMIN})
+
+
 @pytest.fixture
 def operator(db: None) -> Client:
-    """May act and sees payloads, by the group."""
-    user = User.objects.create_user("ada", password="tested-7")
-    user.groups.add(Group.objects.create(name=OPERATOR_GROUP))
-    client = Client()
-    client.force_login(user)
-    return client
+    """May act and sees payloads, everywhere."""
+    return person("ada", {"*": Role.OPERATOR})
 
 
 @pytest.fixture
 def looker(db: None) -> Client:
-    """Logged in, nothing more."""
-    client = Client()
-    client.force_login(User.objects.create_user("vera", password="tested-7"))
-    return client
+    """Sees names and numbers, everywhere."""
+    return person("vera", {"*": Role.VIEWER})
+
+
+@pytest.fixture
+def outsider(db: None) -> Client:
+    """Logged in, without a role."""
+    return person("otto", {})
 
 
 @pytest.fixture
@@ -51,3 +75,33 @@ def nobody(db: None) -> Client:
 def shop(db: None) -> Shop:
     """The topic `orders` and its subscription `billing`."""
     return open_shop()
+
+
+@pytest.fixture(scope="package")
+def console(django_db_setup: None) -> Iterator[StartedConsole]:
+    """A console for all tests of pages in a browser, each of which begins with empty tables."""
+    with started_console() as started:
+        yield started
+
+
+@pytest.fixture
+def console_url(console: StartedConsole) -> str:
+    """Where its pages are."""
+    return console.url
+
+
+@pytest.fixture
+def errors() -> list[str]:
+    """What the browser complained about."""
+    return []
+
+
+@pytest.fixture
+def page(chromium: Browser, console_url: str, shop: Shop, errors: list[str]) -> Iterator[Page]:
+    """A logged-in operator's window. A test fails if the browser logs an error that it does not clear."""
+    with window(chromium, console_url) as page:
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto("/topics")
+        yield page
+    assert errors == []

@@ -14,7 +14,7 @@ from vela.wire.entry import parse_header
 from vela.wire.errors import EntryCorrupt
 from vela.wire.key_hash import murmur3_32
 
-__all__ = ["Written", "hash_of", "write_log"]
+__all__ = ["Written", "append", "hash_of", "write_log"]
 
 FLAG_BATCH, FLAG_ORDERING_KEY = 1, 32
 
@@ -77,27 +77,9 @@ def write_log(
             bytes_before=before[2],
         )
         for entry_id, data in enumerate(piece):
-            inside = _messages_of(data)
-            messages, size_bytes = messages + inside, size_bytes + len(data)
-            key_hash, flags = hash_of(data)
-            with connection.cursor() as cursor:
-                cursor.execute(
-                    f"INSERT INTO vela_entry_{segment.pk} (ledger_id, entry_id, messages, flags, key_hash, append_ms,"
-                    " deliver_at_ms, cumulative_messages, cumulative_bytes, data)"
-                    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
-                    [
-                        ledger.pk,
-                        entry_id,
-                        inside,
-                        flags,
-                        key_hash,
-                        begin_ms + (count + entry_id) * step_ms,
-                        deliver_at_ms,
-                        messages,
-                        size_bytes,
-                        data,
-                    ],
-                )
+            messages, size_bytes = messages + _messages_of(data), size_bytes + len(data)
+            append_ms = begin_ms + (count + entry_id) * step_ms
+            _insert(ledger, entry_id, data, messages, size_bytes, append_ms, deliver_at_ms)
         ledger.entries = len(piece)
         count += len(piece)
         if number < len(pieces) - 1:
@@ -108,6 +90,59 @@ def write_log(
             ledger.save()
         ledgers.append(ledger)
     return Written(topic=topic, ledgers=tuple(ledgers))
+
+
+def append(ledger: Ledger, entries: Iterable[bytes]) -> None:
+    """Store more entries in an open ledger, as the topic's owner does."""
+    for data in entries:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT entry_id, cumulative_messages, cumulative_bytes, append_ms FROM vela_entry"
+                " WHERE ledger_id = %s ORDER BY entry_id DESC LIMIT 1",
+                [ledger.pk],
+            )
+            last = cursor.fetchone() or (-1, ledger.messages_before, ledger.bytes_before, ledger.opened_ms)
+        entry_id, messages, size_bytes, append_ms = last
+        _insert(
+            ledger,
+            entry_id + 1,
+            data,
+            messages + _messages_of(data),
+            size_bytes + len(data),
+            append_ms + 1000,
+            0,
+        )
+
+
+def _insert(
+    ledger: Ledger,
+    entry_id: int,
+    data: bytes,
+    messages: int,
+    size_bytes: int,
+    append_ms: int,
+    deliver_at_ms: int,
+) -> None:
+    """`messages` and `size_bytes` are the topic's sums with this entry."""
+    key_hash, flags = hash_of(data)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO vela_entry_{ledger.segment_id} (ledger_id, entry_id, messages, flags, key_hash, append_ms,"
+            " deliver_at_ms, cumulative_messages, cumulative_bytes, data)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            [
+                ledger.pk,
+                entry_id,
+                _messages_of(data),
+                flags,
+                key_hash,
+                append_ms,
+                deliver_at_ms,
+                messages,
+                size_bytes,
+                data,
+            ],
+        )
 
 
 def _messages_of(data: bytes) -> int:

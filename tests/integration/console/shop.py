@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from django.db import connection
 from django.utils.timezone import now
@@ -30,10 +31,13 @@ from broker.models import (
 from broker.storage.cursors.chunk_codec import encode_ack_sets
 from vela.wire.entry import OutgoingMessage, encode_batch, encode_single
 
-__all__ = ["ORDERS", "Shop", "connect", "make_topic", "open_shop"]
+__all__ = ["ORDERS", "Shop", "connect", "make_topic", "make_topics", "open_shop"]
 
 ORDERS = "persistent://public/default/orders"
 BATCH_ENTRY = 3  # of the second ledger: five messages, of which 1 and 3 are acked
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+"""When topics and subscriptions were made: charts show nothing from before that."""
+
 INSERT = (
     "INSERT INTO vela_entry (ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms,"
     " cumulative_messages, cumulative_bytes, data) VALUES (%s, %s, %s, 0, NULL, %s, 0, %s, %s, %s)"
@@ -63,12 +67,28 @@ def make_topic(
     state_since_ms: int = 1,
 ) -> Topic:
     """A topic, and its summary when a backlog is given."""
-    tenant, namespace, _ = name.removeprefix("persistent://").split("/", 2)
-    owner, _ = Tenant.objects.get_or_create(name=tenant)
-    place, _ = Namespace.objects.get_or_create(tenant=owner, name=namespace)
-    topic = Topic.objects.create(namespace=place, name=name, parent=parent)
-    if backlog is not None:
-        TopicSummary.objects.create(
+    (topic,) = make_topics(
+        {name: backlog}, rate=rate, parent=parent, state=state, state_since_ms=state_since_ms
+    )
+    return topic
+
+
+def make_topics(
+    backlogs: Mapping[str, int | None],
+    *,
+    rate: float = 0.0,
+    parent: Topic | None = None,
+    state: SubscriptionState | None = None,
+    state_since_ms: int = 1,
+) -> list[Topic]:
+    """Topics by name, each with a summary when a backlog is given."""
+    topics = Topic.objects.bulk_create(
+        Topic(namespace=_namespace_of(name), name=name, parent=parent) for name in backlogs
+    )
+    Topic.objects.filter(pk__in=[topic.pk for topic in topics]).update(created_at=LONG_AGO)
+    now_ms = int(time.time() * 1000)
+    TopicSummary.objects.bulk_create(
+        TopicSummary(
             topic=topic,
             messages_in=100,
             bytes_in=1000,
@@ -76,13 +96,24 @@ def make_topic(
             producers=1,
             message_rate_in=rate,
             byte_rate_in=rate * 10,
-            last_append_ms=int(time.time() * 1000),
+            last_append_ms=now_ms,
             max_backlog_messages=backlog,
-            updated_ms=int(time.time() * 1000),
+            updated_ms=now_ms,
             state=state,
             state_since_ms=state_since_ms,
         )
-    return topic
+        for topic, backlog in zip(topics, backlogs.values(), strict=True)
+        if backlog is not None
+    )
+    return topics
+
+
+def _namespace_of(name: str) -> Namespace:
+    tenant, namespace, _ = name.removeprefix("persistent://").split("/", 2)
+    if (found := Namespace.objects.filter(tenant__name=tenant, name=namespace).first()) is not None:
+        return found
+    owner = Tenant.objects.filter(name=tenant).first() or Tenant.objects.create(name=tenant)
+    return Namespace.objects.create(tenant=owner, name=namespace)
 
 
 NEVER_SILENT = timedelta(hours=1)
@@ -96,35 +127,40 @@ def open_shop() -> Shop:
     segment, _ = Segment.objects.get_or_create(
         pk=1, defaults={"opened_ms": now_ms}
     )  # a flush between tests takes the row, not the table
-    sealed = Ledger.objects.create(
-        topic=topic,
-        segment=segment,
-        state=Ledger.State.SEALED,
-        entries=10,
-        messages=10,
-        size_bytes=1000,
-        opened_ms=now_ms - 90_000,
-        first_append_ms=now_ms - 90_000,
-        last_append_ms=now_ms - 81_000,
-    )
-    opened = Ledger.objects.create(
-        topic=topic,
-        segment=segment,
-        entries_before=10,
-        messages_before=10,
-        bytes_before=1000,
-        opened_ms=now_ms,
+    sealed, opened = Ledger.objects.bulk_create(
+        [
+            Ledger(
+                topic=topic,
+                segment=segment,
+                state=Ledger.State.SEALED,
+                entries=10,
+                messages=10,
+                size_bytes=1000,
+                opened_ms=now_ms - 90_000,
+                first_append_ms=now_ms - 90_000,
+                last_append_ms=now_ms - 81_000,
+            ),
+            Ledger(
+                topic=topic,
+                segment=segment,
+                entries_before=10,
+                messages_before=10,
+                bytes_before=1000,
+                opened_ms=now_ms,
+            ),
+        ]
     )
     total = 0
+    rows = []
+    for ledger, entries in ((sealed, 10), (opened, 6)):
+        for entry in range(entries):
+            append_ms = now_ms - 90_000 + total * 1000
+            batch = ledger is opened and entry == BATCH_ENTRY
+            total += 5 if batch else 1
+            data = _batch(append_ms) if batch else _single(ledger.pk, entry, append_ms)
+            rows.append((ledger.pk, entry, 5 if batch else 1, append_ms, total, total * 100, data))
     with connection.cursor() as cursor:
-        for ledger, entries in ((sealed, 10), (opened, 6)):
-            for entry in range(entries):
-                append_ms = now_ms - 90_000 + total * 1000
-                batch = ledger is opened and entry == BATCH_ENTRY
-                total += 5 if batch else 1
-                data = _batch(append_ms) if batch else _single(ledger.pk, entry, append_ms)
-                row = (ledger.pk, entry, 5 if batch else 1, append_ms, total, total * 100, data)
-                cursor.execute(INSERT.replace("vela_entry", f"vela_entry_{segment.pk}"), row)
+        cursor.executemany(INSERT.replace("vela_entry", f"vela_entry_{segment.pk}"), rows)
     billing = _billing(topic, sealed, opened, now_ms)
     BrokerProcess.objects.create(
         id=1,
@@ -135,8 +171,12 @@ def open_shop() -> Shop:
         http_url="",
         pulsar_url="",
     )
-    for name in ("beat", "worker"):
-        Heartbeat.objects.update_or_create(name=name, defaults={"at": now() + NEVER_SILENT})
+    Heartbeat.objects.bulk_create(
+        [Heartbeat(name=name, at=now() + NEVER_SILENT) for name in ("beat", "worker")],
+        update_conflicts=True,
+        unique_fields=["name"],
+        update_fields=["at"],
+    )
     return Shop(
         topic=topic,
         sealed=sealed,
@@ -197,6 +237,7 @@ def connect(subscription: Subscription, *, key: int, now_ms: int) -> None:
 def _billing(topic: Topic, sealed: Ledger, opened: Ledger, now_ms: int) -> Subscription:
     # Acked: entries 0-4 (mark-delete 4), then 7, and two members of the batch: 8 messages.
     billing = Subscription.objects.create(topic=topic, name="billing", type="Shared")
+    Subscription.objects.filter(pk=billing.pk).update(created_at=LONG_AGO)
     Cursor.objects.create(
         subscription=billing,
         mark_delete_ledger=sealed.pk,
@@ -206,19 +247,23 @@ def _billing(topic: Topic, sealed: Ledger, opened: Ledger, now_ms: int) -> Subsc
         acked_bytes=600,
         version=2,
     )
-    CursorChunk.objects.create(
-        cursor=billing.cursor,
-        ledger_id=sealed.pk,
-        chunk=0,
-        bits=bytes([1 << 7]),
-        ack_sets=encode_ack_sets({}),
-    )
-    CursorChunk.objects.create(
-        cursor=billing.cursor,
-        ledger_id=opened.pk,
-        chunk=0,
-        bits=b"",
-        ack_sets=encode_ack_sets({BATCH_ENTRY: 0b10101}),
+    CursorChunk.objects.bulk_create(
+        [
+            CursorChunk(
+                cursor=billing.cursor,
+                ledger_id=sealed.pk,
+                chunk=0,
+                bits=bytes([1 << 7]),
+                ack_sets=encode_ack_sets({}),
+            ),
+            CursorChunk(
+                cursor=billing.cursor,
+                ledger_id=opened.pk,
+                chunk=0,
+                bits=b"",
+                ack_sets=encode_ack_sets({BATCH_ENTRY: 0b10101}),
+            ),
+        ]
     )
     SubscriptionSummary.objects.create(
         subscription=billing,

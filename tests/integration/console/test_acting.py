@@ -109,6 +109,15 @@ def test_an_apply_the_broker_refuses(operator: Client, broker: FakeActs) -> None
     assert "Not done. Act 1 is applied" in text_of(response)
 
 
+def test_the_second_of_two_clicks_shows_the_receipt(operator: Client, broker: FakeActs) -> None:
+    operator.post(f"{BILLING}/act/clear")
+    operator.post("/acts/1/apply")
+    broker.refusal = "act 1 is applied: only a planned act can be applied"
+    again = operator.post("/acts/1/apply", follow=True)
+    assert again.redirect_chain == [("/acts/1", 302)]
+    assert "Receipt" in text_of(again)
+
+
 def test_an_apply_that_is_refused_because_it_would_do_more_offers_the_new_plan(
     operator: Client, looker: Client, broker: FakeActs
 ) -> None:
@@ -119,7 +128,7 @@ def test_an_apply_that_is_refused_because_it_would_do_more_offers_the_new_plan(
     assert "Refused. 889 messages would be delivered again, the plan showed 4." in words
     assert "The new preview act 2 Delivered again 889 already acked" in words
     assert 'action="/acts/2/apply"' in page.content.decode()
-    assert "may apply this plan" in text_of(looker.get("/acts/1"))
+    assert "does not let you apply this plan" in text_of(looker.get("/acts/1"))
     broker.has_drifted = False
     done = operator.post("/acts/2/apply", {"allowed_drift_messages": "60"}, follow=True)
     assert done.redirect_chain == [("/acts/2", 302)]
@@ -223,7 +232,7 @@ def test_a_viewer_may_not_act(looker: Client, operator: Client, broker: FakeActs
         assert looker.post(address).status_code == 403
     page = looker.get("/acts/1")
     assert "Apply:" not in text_of(page)
-    assert "may apply this plan" in text_of(page)
+    assert "does not let you apply this plan" in text_of(page)
     assert len(broker.asked) == asked
 
 

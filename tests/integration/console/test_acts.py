@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -11,7 +14,11 @@ from django.test import Client
 from django.utils.timezone import now
 
 from broker.models import Act
+from console.access import Role
+from console.act_log import export
 from console.queries.acts import LOG_ROWS, ActsAsked, act_log, acts_of
+from console.queries.rights import EVERYTHING
+from tests.integration.console.conftest import person
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import Shop
 
@@ -96,7 +103,7 @@ def test_a_row_says_who_what_and_what_it_did(looker: Client, history: list[Act])
 
 
 def test_the_log_says_what_can_be_undone_as_the_subscriptions_page_does(history: list[Act]) -> None:
-    logged, _ = act_log(ActsAsked())
+    logged, _ = act_log(ActsAsked(), EVERYTHING)
     subscription_id = history[2].subscription_id
     assert subscription_id is not None
     assert [row.undoable for row in logged] == [True, False, False]
@@ -106,10 +113,10 @@ def test_the_log_says_what_can_be_undone_as_the_subscriptions_page_does(history:
 def test_an_act_that_was_undone_says_by_which(looker: Client, history: list[Act], shop: Shop) -> None:
     done = history[2]
     an_act(shop, kind="undo", parameters={}, undo_of=done, state="refused")
-    logged, _ = act_log(ActsAsked())
+    logged, _ = act_log(ActsAsked(), EVERYTHING)
     assert (logged[1].undoable, logged[1].undone_by_id) == (True, None)
     undo = an_act(shop, kind="undo", parameters={}, undo_of=done, undo_until=now() + timedelta(hours=1))
-    logged, _ = act_log(ActsAsked())
+    logged, _ = act_log(ActsAsked(), EVERYTHING)
     assert [(row.undoable, row.undone_by_id) for row in logged[:3]] == [
         (True, None),
         (False, None),
@@ -137,3 +144,116 @@ def test_only_the_latest_applied_act_offers_undo(operator: Client, history: list
 def test_an_act_outlives_its_topic(looker: Client, history: list[Act], shop: Shop) -> None:
     shop.billing.delete()
     assert numbers(looker.get("/acts")) == [act.pk for act in reversed(history)]
+
+
+def exported(client: Client, query: str, address: str = "/acts/export") -> list[dict[str, Any]]:
+    response = client.get(f"{address}?{query}")
+    assert response.status_code == 200
+    assert response["Content-Type"] == "application/x-ndjson"
+    assert response["Content-Disposition"] == 'attachment; filename="acts.ndjson"'
+    return [json.loads(line) for line in b"".join(response.streaming_content).splitlines()]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("address", ["/acts/export", "/api/v1/acts/export"])
+@pytest.mark.parametrize(
+    ("query", "which"), [("", [2, 1, 0]), ("kind=skip", [2]), ("state=refused", [0]), ("q=vera", [0])]
+)
+def test_the_export_has_what_the_page_finds(
+    query: str, which: list[int], address: str, looker: Client, history: list[Act]
+) -> None:
+    *lines, end = exported(looker, query, address)
+    assert [line["act"] for line in lines] == [history[number].pk for number in which]
+    assert end == {"end": {"stopped_by": "end", "acts": len(which), "before": None}}
+
+
+def test_a_line_of_the_export_says_everything(looker: Client, shop: Shop) -> None:
+    act = an_act(
+        shop,
+        plan={"replayed_messages": 11, "skipped_messages": 0, "notes": ["x"], "pinned": {"to": "1:2"}},
+        result={"replayed_messages": 12, "skipped_messages": 0, "is_sure": True},
+        reason="deploy 7",
+        finished_at=datetime(2026, 3, 1, 14, 30, tzinfo=timezone(timedelta(hours=2))),
+    )
+    undo = an_act(shop, kind="undo", parameters={}, undo_of=act, finished_at=None)
+    Act.objects.filter(pk=act.pk).update(created_at=datetime(2026, 3, 1, 12, 29, 59, 500_000, tzinfo=UTC))
+    line = exported(looker, f"before={undo.pk}")[0]
+    assert tuple(line) == export.COLUMNS
+    assert line == {
+        "act": act.pk,
+        "created_at": "2026-03-01T12:29:59.500Z",
+        "finished_at": "2026-03-01T12:30:00.000Z",
+        "kind": "reset",
+        "state": "applied",
+        "who": "ada",
+        "role": "operator",
+        "origin": "console 10.0.0.1",
+        "topic": shop.topic.name,
+        "subscription": "billing",
+        "parameters": {"to": "earliest"},
+        "reason": "deploy 7",
+        "planned_replayed_messages": 11,
+        "planned_skipped_messages": 0,
+        "replayed_messages": 12,
+        "skipped_messages": 0,
+        "plan": {"replayed_messages": 11, "skipped_messages": 0},
+        "result": {"replayed_messages": 12, "skipped_messages": 0},
+        "error": "",
+        "undo_of": None,
+        "undone_by": undo.pk,
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "role"),
+    [("delete_topic", "admin"), ("set_password", "admin"), ("undo", "operator"), ("seek", "")],
+)
+def test_the_export_says_which_role_an_act_takes(kind: str, role: str, looker: Client, shop: Shop) -> None:
+    an_act(shop, kind=kind)
+    assert exported(looker, "")[0]["role"] == role
+
+
+def test_the_export_as_csv_runs_no_formula(looker: Client, shop: Shop) -> None:
+    an_act(shop, who="=cmd()", reason='+1, "two"\nlines', parameters={"id": "@x"}, subscription_name="-s")
+    response = looker.get("/acts/export?format=csv")
+    assert response["Content-Type"] == "text/csv; charset=utf-8"
+    text = b"".join(response.streaming_content).decode()  # type: ignore[attr-defined]
+    heading, row, end = csv.reader(io.StringIO(text, newline=""))
+    cells = dict(zip(heading, row, strict=True))
+    assert (cells["who"], cells["reason"], cells["subscription"]) == ("'=cmd()", '\'+1, "two"\nlines', "'-s")
+    assert (cells["parameters"], cells["plan"]) == ('{"id": "@x"}', "")
+    assert end == ["# stopped_by end, acts 1, before None"]
+
+
+def test_the_export_reads_page_by_page_and_stops_at_its_size(
+    looker: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "PAGE_ACTS", 2)
+    made = [an_act(shop).pk for _ in range(5)]
+    *lines, _ = exported(looker, "")
+    assert [line["act"] for line in lines] == made[::-1]
+    monkeypatch.setattr(export, "MOST_WRITTEN_BYTES", 700)
+    *lines, end = exported(looker, "")
+    assert 0 < len(lines) < 5
+    assert end["end"] == {"stopped_by": "size", "acts": len(lines), "before": lines[-1]["act"]}
+    following = exported(looker, f"before={end['end']['before']}")[0]
+    assert following["act"] == lines[-1]["act"] - 1
+
+
+def test_the_export_has_what_one_may_see(history: list[Act]) -> None:
+    greta = person("greta", {"garden/*": Role.OPERATOR})
+    for address in ("/acts/export", "/api/v1/acts/export"):
+        assert exported(greta, "", address) == [{"end": {"stopped_by": "end", "acts": 0, "before": None}}]
+
+
+def test_exports_of_acts_and_messages_share_two_places(looker: Client, history: list[Act]) -> None:
+    sent = [looker.get("/acts/export"), looker.get("/api/v1/acts/export")]
+    for address in (
+        "/acts/export",
+        "/api/v1/acts/export",
+        "/t/persistent/public/default/orders/messages/export",
+    ):
+        refused = looker.get(address)
+        assert (refused.status_code, refused["Retry-After"]) == (503, "10"), address
+    for response in sent:
+        b"".join(response.streaming_content)  # type: ignore[attr-defined]
+    assert len(exported(looker, "")) == 4

@@ -43,7 +43,7 @@ def basic(name: str, password: str) -> dict[str, str]:
 @pytest.fixture
 def staff(db: None) -> dict[str, str]:
     """Headers of a staff user."""
-    User.objects.create_user("root", password="tested-7", is_staff=True)
+    User.objects.create_user("root", password="tested-7", is_superuser=True)
     return basic("root", "tested-7")
 
 
@@ -259,7 +259,7 @@ def test_a_partitioned_topic_says_where_its_messages_are(operator: Client, shop:
     Topic.objects.create(namespace=shop.topic.namespace, name=parted, partitions=2)
     answer = operator.get("/api/v1/topics/persistent/public/default/parted/examine")
     name = f"{parted}-partition-0"
-    assert (answer.status_code, f"is partitioned, and each partition has messages of its own: name {name}"
+    assert (answer.status_code, f"is partitioned, and each partition has its own messages: name {name}"
             in answer.json()["detail"]) == (404, True)  # fmt: skip
 
 

@@ -11,7 +11,9 @@ from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.test import Client
 
+from console.access import Role
 from console.api import basic
+from tests.integration.console.conftest import granted
 
 STATS = "/api/v1/stats"
 
@@ -33,7 +35,7 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 @pytest.fixture
 def ada(db: None) -> User:
-    return User.objects.create_user("ada", password="first")
+    return granted(User.objects.create_user("ada", password="first"), {"*": Role.VIEWER})
 
 
 def status(client: Client, password: str, name: str = "ada") -> int:
@@ -85,7 +87,7 @@ def test_who_may_not_log_in_any_more_is_refused_at_once(nobody: Client, ada: Use
 
 
 def test_one_persons_password_is_not_anothers(nobody: Client, ada: User, checks: list[str]) -> None:
-    User.objects.create_user("vera", password="other")
+    granted(User.objects.create_user("vera", password="other"), {"*": Role.VIEWER})
     assert status(nobody, "first") == 200
     assert (status(nobody, "first", "vera"), status(nobody, "other", "vera"), status(nobody, "x", "nobody")) == (
         401, 200, 401,
@@ -96,6 +98,6 @@ def test_the_number_remembered_is_limited(
     nobody: Client, ada: User, checks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(basic, "_MOST_REMEMBERED", 1)
-    User.objects.create_user("vera", password="other")
+    granted(User.objects.create_user("vera", password="other"), {"*": Role.VIEWER})
     assert [status(nobody, "first"), status(nobody, "other", "vera"), status(nobody, "first")] == [200] * 3
     assert len(basic._remembered) == 1

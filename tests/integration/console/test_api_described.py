@@ -10,7 +10,7 @@ from django.test import Client
 from jsonschema import Draft202012Validator, ValidationError
 
 from broker.acts import requests as acts
-from broker.models import Bookmark, Ledger
+from broker.models import AlertFiring, AlertRule, Bookmark, Ledger, PipelineRun, PipelineSchedule
 from console.api.openapi import document_of
 from console.api.urls import api
 from tests.integration.console.fake_acts import FakeActs
@@ -24,11 +24,16 @@ NAMES = {
     "local_name": "orders",
     "subscription": "billing",
     "act_id": "1",
+    "run_id": "1",
+    "rule_id": "1",
 }
 BODIES: dict[str, Any] = {
     "plan_act": {"kind": "clear", "topic": "orders", "subscription": "billing"},
     "apply_act": {"reason": "tested"},
     "undo_act": None,
+    "create_alert_rule": {"name": "behind", "measure": "backlog", "threshold": 10},
+    "change_alert_rule": {"name": "far behind", "threshold": 1000},
+    "silence_alert_rule": {"for_ms": "8h"},
 }
 
 
@@ -58,9 +63,8 @@ def check(answer: Any, responses: dict[str, Any], **changed: Any) -> None:
     response = responses.get(str(answer.status_code)) or DOCUMENT["components"]["responses"]["Problem"]
     schema = response["content"][answer["Content-Type"]]["schema"]
     whole = closed(schema | {"components": DOCUMENT["components"]})
-    Draft202012Validator(whole, format_checker=Draft202012Validator.FORMAT_CHECKER).validate(
-        answer.json() | changed
-    )
+    content = b"".join(answer.streaming_content).decode() if answer.streaming else answer.json() | changed
+    Draft202012Validator(whole, format_checker=Draft202012Validator.FORMAT_CHECKER).validate(content)
 
 
 @pytest.fixture
@@ -77,6 +81,41 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> FakeActs:
 @pytest.fixture
 def caller(operator: Client, shop: Shop, broker: FakeActs) -> Client:
     Bookmark.objects.create(topic=shop.topic, name="launch", ledger_id=1, entry_id=2, who="ada")
+    about = {
+        "job": "export",
+        "subject": "s",
+        "topic_name": shop.topic.name,
+        "options": {"to": "x"},
+        "who": "ada",
+    }
+    PipelineRun.objects.create(id=1, state="running", stages=[{"name": "write", "done": 1, "of": 2}], **about)
+    PipelineSchedule.objects.create(every_minutes=5, next_at="2026-01-01T00:00:00Z", **about)
+    rule = AlertRule.objects.create(
+        id=1,
+        name="kept",
+        measure="stored",
+        threshold=10,
+        for_ms=60_000,
+        namespaces="*",
+        severity="notice",
+        email="ada@example.org",
+        who="ada",
+    )
+    alert = {
+        "rule": rule,
+        "rule_name": rule.name,
+        "severity": rule.severity,
+        "measure": rule.measure,
+        "topic_id": shop.topic.pk,
+        "subscription_id": 0,
+        "topic_name": shop.topic.name,
+        "subscription_name": "",
+        "value": 11,
+        "over_since_ms": 1,
+        "fired_ms": 2,
+    }
+    AlertFiring.objects.create(**alert)
+    AlertFiring.objects.create(cleared_ms=3, **alert)
     return operator
 
 
@@ -85,7 +124,8 @@ def call(client: Client, method: str, path: str, operation: str) -> Any:
     address = f"/api/v1{path.format(**NAMES, spot=f'{ledger.pk if ledger else 1}:0')}"
     if method == "get":
         return client.get(address)
-    return client.post(address, json.dumps(BODIES[operation] or {}), content_type="application/json")
+    body = json.dumps(BODIES.get(operation) or {})
+    return client.generic(method.upper(), address, body, content_type="application/json")
 
 
 @pytest.mark.parametrize(("method", "path", "described"), operations())

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils.timezone import now
 
 from broker.models import (
     Bookmark,
+    Compaction,
     ConsumerSession,
     Cursor,
     Ledger,
@@ -130,6 +132,20 @@ def test_one_topic(looker: Client, shop: Shop) -> None:
         ("launch", "1:2", None)
     ]
     assert (body["partition_topics"], body["policies"], body["namespace_policies"]) == ([], {}, {})
+
+
+def test_how_far_a_topic_is_compacted(looker: Client, shop: Shop) -> None:
+    (fresh,) = looker.get(f"{ORDERS}/compaction").json()["compactions"]
+    assert (fresh["topic"], fresh["state"], fresh["kept_messages"]) == (shop.topic.name, "NOT_RUN", None)
+    Compaction.objects.create(
+        topic=shop.topic, state="ERROR", last_error="why", horizon_ledger=3, horizon_entry=7, horizon_messages=12,
+        horizon_bytes=0, generation=1, attempt=2, kept_messages=5, kept_bytes=9, started_at=now(),
+    )  # fmt: skip
+    (row,) = looker.get(f"{ORDERS}/compaction").json()["compactions"]
+    assert {name: row[name] for name in ("state", "last_error", "horizon", "kept_messages", "backlog_messages")} == {
+        "state": "ERROR", "last_error": "why", "horizon": "3:7", "kept_messages": 5,
+        "backlog_messages": shop.messages - 12,
+    }  # fmt: skip
 
 
 def test_a_partitioned_topic(looker: Client, partitioned: Topic) -> None:
@@ -362,7 +378,10 @@ def test_policies_in_force_and_where_they_are_set(looker: Client, shop: Shop, pa
     def in_force(address: str) -> dict[str, tuple[object, object]]:
         answer = looker.get(f"/api/v1/{address}/policies")
         assert answer.status_code == 200, answer.content
-        return {row["name"]: (row["value"], row["set_on"]) for row in answer.json()["policies"]}
+        found = answer.json()
+        assert "messages that every subscription has acked are kept" in found["words"][0]
+        assert {row["words"] for row in found["policies"]} >= {"1 day", "1 GiB", "no limit"}
+        return {row["name"]: (row["value"], row["set_on"]) for row in found["policies"]}
 
     for name in ("dates", "dates-partition-1"):
         of_topic = in_force(f"topics/persistent/shop/eu/{name}")

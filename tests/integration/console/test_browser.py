@@ -3,106 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
-from django.conf import settings
-from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.db import connection
-from django.test import Client
 from django.utils.timezone import now
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, Page
 
 from broker.models import Act, ConsumerSession, Cursor
-from config.environment import PROJECT_DIR
 from tests.integration.console.shop import Shop
+from tests.integration.console.started_console import started_console, window
 from tests.support.browser import chromium as chromium
 from tests.support.plans import a_plan
-from tests.support.ports import free_ports
-from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ORDERS = "/t/persistent/public/default/orders"
 BILLING = f"{ORDERS}/s/billing"
 WORDS = "document.querySelector('#part-numbers .words')"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartedConsole:
-    """A console's process and its address."""
-
-    url: str
-    process: subprocess.Popen[bytes]
-
-
-@pytest.fixture
-def console(shop: Shop) -> Iterator[StartedConsole]:
-    """A started console over the test's database."""
-    port = free_ports(1)[0]
-    at = connection.settings_dict
-    process = subprocess.Popen(
-        [sys.executable, "manage.py", "runconsole", "--bind", "127.0.0.1", "--port", str(port)],
-        cwd=PROJECT_DIR,
-        env={
-            **os.environ,
-            "VELA_SECRET_KEY": settings.SECRET_KEY,  # both must read the same session
-            "DATABASE_URL": f"postgresql://{at['USER']}:{at['PASSWORD']}@{at['HOST']}:{at['PORT']}/{at['NAME']}",
-        },
-    )
-    url = f"http://127.0.0.1:{port}"
-
-    def answers() -> bool:
-        try:
-            with urlopen(f"{url}/healthz", timeout=5) as response:
-                return bool(response.status == 200)
-        except OSError:
-            return False
-
-    try:
-        wait_until(answers, "the console", timeout_s=60)
-        yield StartedConsole(url=url, process=process)
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-@pytest.fixture
-def console_url(console: StartedConsole) -> str:
-    """Where its pages are."""
-    return console.url
-
-
-@pytest.fixture
-def errors() -> list[str]:
-    """What the browser complained about."""
-    return []
-
-
-@pytest.fixture
-def page(chromium: Browser, console_url: str, errors: list[str]) -> Iterator[Page]:
-    """A logged-in operator's window."""
-    person = Client()
-    person.force_login(User.objects.create_user("ada", is_staff=True))
-    context: BrowserContext = chromium.new_context(base_url=console_url)
-    context.set_default_timeout(30_000)
-    page = context.new_page()
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    context.add_cookies(
-        [{"name": "sessionid", "value": person.cookies["sessionid"].value, "url": console_url}]
-    )
-    page.goto("/topics")
-    yield page
-    context.close()
-    assert errors == []
 
 
 def tell(shop: Shop) -> None:
@@ -196,14 +115,12 @@ def test_a_session_that_ended_leads_to_the_login(page: Page, shop: Shop) -> None
     page.wait_for_url(lambda url: "/login?next=" in url)
 
 
-def test_a_console_that_stops_ends_its_streams(
-    page: Page, console: StartedConsole, errors: list[str], shop: Shop
-) -> None:
-    open_live(page)
-    console.process.terminate()
-    console.process.wait(10)  # a stream never ends by itself
-    page.wait_for_selector(".pulse.lost")
-    errors.clear()  # the lost stream is in the browser's log
+def test_a_console_that_stops_ends_its_streams(chromium: Browser, shop: Shop) -> None:
+    with started_console() as own, window(chromium, own.url) as page:
+        open_live(page)
+        own.process.terminate()
+        own.process.wait(10)  # a stream never ends by itself
+        page.wait_for_selector(".pulse.lost")
 
 
 def test_rewinding_by_keyboard_only(page: Page, shop: Shop) -> None:
@@ -291,6 +208,8 @@ def test_nothing_spills_over_a_narrow_window(page: Page, theme: str, shop: Shop)
         "/acts",
         ORDERS,
         f"{ORDERS}/messages?sub=billing",
+        "/consumers",
+        "/producers",
     ):
         page.goto(address)
         assert page.evaluate("document.documentElement.scrollWidth") <= 420, address
@@ -304,9 +223,74 @@ def test_a_cure_opens_its_form_filled_in(page: Page, shop: Shop) -> None:
     assert page.input_value("#id") == f"{shop.sealed.pk}:5"
 
 
+def test_a_consumer_is_disconnected_from_its_row_in_three_clicks(
+    page: Page, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page.goto("/consumers?flag=blocked")
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.getAttribute('href')").endswith("/s/billing")
+    page.click("text=Disconnect")
+    assert (page.input_value("#consumer"), page.input_value("#consumer-key")) == ("clerk", "1")
+    page.fill("#reason", "it keeps everything")
+    page.click("button.primary")
+    page.wait_for_url("**/acts/*")
+    act = Act.objects.get()
+    assert act.parameters == {"consumer_key": 1, "reason": "it keeps everything"}
+
+
 def test_a_long_name_in_a_finding_does_not_spill_over_a_phone(page: Page, shop: Shop) -> None:
     ConsumerSession.objects.update(name="c" * 300)
     page.set_viewport_size({"width": 390, "height": 900})
     page.goto(BILLING)
     assert "c" * 300 in page.inner_text("#part-why .words >> nth=0")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_menu_of_a_phone_is_one_row_that_opens_without_scripts(
+    chromium: Browser, page: Page, console_url: str, shop: Shop
+) -> None:
+    cookies = page.context.cookies()
+    plain = chromium.new_context(
+        base_url=console_url, viewport={"width": 390, "height": 844}, java_script_enabled=False
+    )
+    try:
+        plain.add_cookies(
+            [{"name": each["name"], "value": each["value"], "url": console_url} for each in cookies]
+        )
+        phone = plain.new_page()
+        phone.goto("/acts")
+        assert (box := phone.locator(".top").bounding_box()) is not None
+        assert box["height"] <= 56
+        link = phone.locator("nav[aria-label=Pages] a", has_text="Topics")
+        assert not link.is_visible()
+        phone.locator(".pages-button").click()
+        for each in phone.locator("nav[aria-label=Pages] a").all():
+            assert (target := each.bounding_box()) is not None
+            assert target["height"] >= 44
+        assert phone.locator("nav[aria-label=Pages] [aria-current]").inner_text() == "Acts"
+        link.click()
+        phone.wait_for_url("**/topics")
+    finally:
+        plain.close()
+
+
+def test_each_page_of_the_menu_has_a_key(page: Page, shop: Shop) -> None:
+    links = page.locator("[data-go]").evaluate_all(
+        "(links) => links.map((each) => [each.dataset.go, each.pathname])"
+    )
+    assert len(links) == 9
+    for key, path in links:
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        page.wait_for_url(f"**{path}")
+        assert page.locator("nav[aria-label=Pages] [aria-current]").get_attribute("data-go") == key
+        assert page.locator("#keys dt", has_text=f"g {key}").count() == 1
+
+
+def test_tabs_scroll_sideways_on_a_phone_and_show_the_current_one(page: Page, shop: Shop) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{ORDERS}?tab=insights")
+    assert (row := page.locator(".tabs").bounding_box()) is not None
+    assert row["height"] < 60
+    assert (tab := page.locator(".tabs [aria-current]").bounding_box()) is not None
+    assert 0 <= tab["x"] < 390 - tab["width"]

@@ -77,6 +77,14 @@ def test_the_page_begins_with_the_cause(operator: Client, shop: Shop) -> None:
     assert page.index('id="part-why"') < page.index('id="part-numbers"')
 
 
+def test_every_finding_leads_to_the_runbook(operator: Client, shop: Shop) -> None:
+    why = operator.get(f"{BILLING}?part=why").content.decode()
+    assert 'href="/help/runbook/consumer-limit"' in why
+    assert [each["runbook"] for each in findings(operator)] == [
+        f"http://testserver/help/runbook/{each['rule'].replace('_', '-')}" for each in findings(operator)
+    ]
+
+
 def test_a_cure_is_a_form_that_is_filled_in(operator: Client, shop: Shop) -> None:
     ConsumerSession.objects.update(blocked=False, permits=5, writable=True)
     why = operator.get(f"{BILLING}?part=why").content.decode()
@@ -88,7 +96,7 @@ def test_a_cure_is_a_form_that_is_filled_in(operator: Client, shop: Shop) -> Non
 
 def test_a_viewer_is_told_what_helps_without_a_button(looker: Client, shop: Shop) -> None:
     why = looker.get(f"{BILLING}?part=why").content.decode()
-    assert "Redeliver what clerk has" in why
+    assert "Redeliver the messages that clerk has" in why
     assert "/act/" not in why
 
 
@@ -123,7 +131,9 @@ def test_a_paused_subscription_says_who_paused_it(operator: Client, shop: Shop) 
     assert (found["rule"], found["severity"]) == ("paused", "stopped")
     assert found["sentence"].startswith("ada paused it")
     assert {"label": "reason", "value": "deploy", "unit": "text"} in found["evidence"]
-    assert found["cures"] == [{"text": "Resume", "act": "resume", "parameters": {}, "block": "", "topic": ""}]
+    assert found["cures"] == [
+        {"text": "Resume", "act": "resume", "parameters": {}, "block": "", "topic": "", "letters": ""}
+    ]
 
 
 def test_without_a_consumer_it_says_who_left(operator: Client, shop: Shop) -> None:

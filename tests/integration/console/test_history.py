@@ -13,7 +13,7 @@ from django.utils.timezone import now
 
 from broker.models import Act, StatsPoint10s, StatsPoint60s, StatsProgress, Topic
 from tests.integration.console.pages import text_of
-from tests.integration.console.shop import Shop, make_topic
+from tests.integration.console.shop import LONG_AGO, Shop, make_topic
 
 ORDERS = "/t/persistent/public/default/orders"
 BILLING = f"{ORDERS}/s/billing"
@@ -125,7 +125,7 @@ def test_partitions_and_everything_have_minutes_and_know_nothing_after_the_last(
     looker: Client, past: Shop
 ) -> None:
     parent: Topic = make_topic("persistent://public/default/spread")
-    parent.partitions = 2
+    parent.partitions, parent.created_at = 2, LONG_AGO
     parent.save()
     rolled_until(10)
     for topic_id in (parent.pk, 0):

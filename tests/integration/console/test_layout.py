@@ -6,26 +6,27 @@ from collections.abc import Iterator
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
-from django.test import Client
 from django.utils.timezone import now
 from playwright.sync_api import Browser, Page
 
 from broker.models import (
     Act,
+    AlertRule,
     BrokerProcess,
     ConsumerSession,
+    Namespace,
     PendingAck,
+    PipelineRun,
     ProducerSession,
     Subscription,
+    Tenant,
     Topic,
 )
-from tests.integration.console.shop import INSERT, Shop
-from tests.integration.console.test_browser import StartedConsole
-from tests.integration.console.test_browser import console as console
+from console.models import SavedView
+from tests.integration.console.furnished import furnish
+from tests.integration.console.shop import Shop
+from tests.integration.console.started_console import window
 from tests.support.browser import chromium as chromium
-from tests.support.plans import a_plan
-from vela.wire.entry import encode_single
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -71,61 +72,63 @@ def long_names(shop: Shop) -> str:
     topic = f"persistent://public/default/{LONG}"
     Topic.objects.filter(pk=shop.topic.pk).update(name=topic)
     Subscription.objects.filter(pk=shop.billing.pk).update(name=LONG)
-    ConsumerSession.objects.update(name=LONG, client_version=LONG[:200])
+    ConsumerSession.objects.update(name=LONG, client_version=LONG[:200], subscription_name=LONG)
     PendingAck.objects.update(consumer_name=LONG)
-    ProducerSession.objects.update(name=LONG, client_version=LONG[:200])
+    ProducerSession.objects.update(name=LONG, client_version=LONG[:200], last_error=LONG[:200])
     BrokerProcess.objects.update(host=LONG)
-    data = encode_single(
-        producer_name=LONG,
-        sequence_id=1,
-        publish_time_ms=shop.now_ms,
-        payload=LONG.encode(),
-        properties={LONG: LONG, "region": "eu", "kind": "order"},
-        key=LONG,
-    )
-    with connection.cursor() as cursor:
-        cursor.execute("DELETE FROM vela_entry_1 WHERE ledger_id = %s AND entry_id = 6", [shop.sealed.pk])
-        cursor.execute(
-            INSERT.replace("vela_entry", "vela_entry_1"), [shop.sealed.pk, 6, 1, shop.now_ms, 7, 700, data]
-        )
-    Act.objects.create(
-        kind="reset",
-        topic=shop.topic,
-        subscription=shop.billing,
-        topic_name=topic,
-        subscription_name=LONG,
-        parameters={"to": "earliest"},
-        plan=a_plan(),
-        who=LONG[:150],
-        origin="console 127.0.0.1",
-        reason=LONG,
-        requested_at=now(),
-        state="planned",
-    )
+    furnish(shop, LONG)
     return f"/t/persistent/public/default/{LONG}/s/{LONG}"
 
 
 @pytest.fixture
-def page(chromium: Browser, console: StartedConsole) -> Iterator[Page]:
+def page(chromium: Browser, console_url: str) -> Iterator[Page]:
     """A logged-in operator's window."""
-    person = Client()
-    person.force_login(User.objects.create_user("ada", is_staff=True))
-    context = chromium.new_context(base_url=console.url)
-    context.set_default_timeout(30_000)
-    context.add_cookies(
-        [{"name": "sessionid", "value": person.cookies["sessionid"].value, "url": console.url}]
-    )
-    yield context.new_page()
-    context.close()
+    with window(chromium, console_url) as page:
+        yield page
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_long_names_stay_in_their_place(page: Page, width: int, long_names: str) -> None:
+def test_long_names_stay_in_their_place(page: Page, width: int, long_names: str, shop: Shop) -> None:
     page.set_viewport_size({"width": width, "height": 900})
-    act = Act.objects.get()
     topic = long_names.partition("/s/")[0]
-    addresses = ("/", "/topics", topic, f"{topic}?tab=producers", f"{topic}?tab=ledgers", long_names)
-    for address in (*addresses, f"{long_names}/act/reset", "/acts", f"/acts/{act.pk}", f"{topic}-not"):
+    tenant = Tenant.objects.create(name="t" * 255)
+    Namespace.objects.create(tenant=tenant, name="n" * 255, policies={"protected": True})
+    policies = (f"{topic}?tab=policies", f"{topic}/policies", "/namespaces", "/n/public/default")
+    long_namespace = f"/n/{'t' * 255}/{'n' * 255}"
+    addresses: tuple[str, ...] = (
+        *policies,
+        long_namespace,
+        f"{long_namespace}/policies",
+        "/",
+        "/topics",
+        topic,
+        f"{topic}?tab=producers",
+        f"{topic}?tab=ledgers",
+        long_names,
+        "/consumers",
+        "/producers",
+    )
+    addresses += ("/bookmarks", f"{topic}?tab=bookmarks", f"{topic}/choose/reset", "/topics/new")
+    addresses += tuple(f"{topic}/act/{name}" for name in ("publish", "bookmark", "partitions", "delete"))
+    addresses += (f"{topic}/m/{shop.sealed.pk}:6/again", f"{topic}/messages?start=oldest")
+    for owner in User.objects.filter(username__in=("ada", LONG[:150])):
+        for path in ("/topics", f"{topic}/messages"):
+            SavedView.objects.create(user=owner, path=path, name=LONG[:80], query=f"q={LONG}", shared_in="*")
+    addresses += ("/views", f"{topic}/messages/follow?prop={LONG}")
+    letters = f"/dlq/persistent/public/default/{LONG}-{LONG}-DLQ"
+    addresses += (f"{topic}?tab=pulls", "/dlq", letters, f"{long_names}/act/redrive")
+    run = f"/pipeline/runs/{PipelineRun.objects.get().pk}"
+    jobs = ("/pipeline", run, f"/pipeline/jobs/replay?topic={LONG}&option_where={LONG}")
+    addresses += (*jobs, f"{topic}?tab=insights", f"{topic}?tab=compaction")
+    addresses += (
+        "/alerts",
+        f"/alerts/{AlertRule.objects.get().pk}",
+        "/users",
+        f"/users/u/{LONG[:150]}",
+        "/account",
+    )
+    acts = tuple(f"/acts/{act.pk}" for act in Act.objects.all())
+    for address in (*addresses, f"{long_names}/act/reset", "/acts", *acts, f"{topic}-not"):
         page.goto(address)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, address
         assert page.evaluate(OVERLAPS) == [], address

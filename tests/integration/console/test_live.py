@@ -18,9 +18,13 @@ from django.contrib.sessions.models import Session
 from django.db import connection, connections
 from django.test import Client
 
+from console.access import Role
 from console.live import consumer, feed, watch
 from console.live.feed import Feed
 from console.live.routing import live_application
+from console.models import Grant
+from tests.integration.console.conftest import granted
+from tests.integration.console.shop import make_topic
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -40,9 +44,9 @@ def observer(transactional_db: None) -> Iterator[Observer]:
 
 @pytest.fixture
 def vera(transactional_db: None) -> Iterator[str]:
-    """The session of somebody who is logged in and nothing more."""
+    """The session of somebody who may look at everything."""
     client = Client()
-    client.force_login(User.objects.create_user("vera"))
+    client.force_login(granted(User.objects.create_user("vera"), {"*": Role.VIEWER}))
     connection.close()
     yield client.cookies["sessionid"].value
     connections.close_all()
@@ -160,13 +164,22 @@ async def test_streams_share_two_connections_and_hold_no_other(vera: str, observ
     own_feed = Feed()
     streams = [await opened(own_feed, "key=topic:5", vera) for _ in range(3)]
     assert (await streams[0].health())["effects"]  # the watch has its connection
-    held = observer.execute(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    ).fetchone()
-    assert (held, len(listeners(observer))) == ((2,), 1)
+    # The connection that read the user's rights is closed, and PostgreSQL takes a moment to end it.
+    await until(lambda: held(observer) == 2, "nothing but the feed's and the watch's connection")
+    assert len(listeners(observer)) == 1
     for stream in streams:
         await stream.close()
     await until(lambda: not listeners(observer), "the connection's end")
+
+
+def held(observer: Observer) -> int:
+    """How many connections there are that are younger than the observer's: a console of other tests may run."""
+    found = observer.execute(
+        "SELECT count(*) FROM pg_stat_activity a JOIN pg_stat_activity own ON own.pid = pg_backend_pid()"
+        " WHERE a.datname = current_database() AND a.backend_start > own.backend_start"
+    ).fetchone()
+    assert found is not None
+    return int(found[0])
 
 
 async def test_what_changes_meanwhile_is_told_together(
@@ -244,6 +257,40 @@ async def test_an_account_that_was_switched_off_has_no_stream(vera: str) -> None
     await User.objects.all().aupdate(is_active=False)
     await sync_to_async(connections.close_all)()
     assert await Stream(Feed(), "key=topic:5", vera).open() == 401
+
+
+async def test_without_a_role_there_is_no_stream(vera: str) -> None:
+    await Grant.objects.all().adelete()
+    await sync_to_async(connections.close_all)()
+    assert await Stream(Feed(), "key=topic:5", vera).open() == 403
+
+
+async def test_a_stream_follows_only_what_the_user_may_see(
+    vera: str, observer: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, other = await sync_to_async(_two_topics)()
+    await Grant.objects.all().aupdate(pattern="garden/*")
+    await sync_to_async(connections.close_all)()
+    own_feed = Feed()
+    stream = Stream(own_feed, f"key=topic:{mine}&key=topic:{other}&key=sub:{2**63}&key=acts", vera)
+    assert await stream.open() == 200
+    assert await stream.text() == "retry: 3000\n\n"
+    assert await stream.text() == events("acts", f"topic:{mine}")
+    observer.execute("SELECT pg_notify('vela_page', %s)", (json.dumps([f"topic:{other}", f"topic:{mine}"]),))
+    assert await stream.text() == events(f"topic:{mine}")
+    monkeypatch.setattr(consumer, "RECHECK_S", 0.0)
+    monkeypatch.setattr(consumer, "HEARTBEAT_S", 0.05)
+    observer.execute("UPDATE vela_grant SET pattern = 'public/*'")
+    observer.execute("SELECT pg_notify('vela_page', %s)", (json.dumps([f"topic:{mine}"]),))
+    async with asyncio.timeout(WAIT_S):
+        while await stream.text() != "event: ended\ndata:\n\n":
+            pass
+    await stream.close()
+
+
+def _two_topics() -> list[int]:
+    names = ("persistent://garden/fruit/melons", "persistent://public/default/orders")
+    return [make_topic(name).pk for name in names]
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from console.access import Role
+from tests.integration.console.conftest import granted
 from tests.integration.console.pages import text_of
 
 
 def test_in_and_out(nobody: Client) -> None:
-    User.objects.create_user("ada", password="tested-7")
+    granted(User.objects.create_user("ada", password="tested-7"), {"*": Role.VIEWER})
     assert nobody.get("/")["Location"].startswith("/login")
     wrong = nobody.post("/login", {"username": "ada", "password": "no"})
     assert wrong.status_code == 200

@@ -25,7 +25,7 @@ DOORS = ("/login", "/django-admin/login/", "/api/v1/stats")
 
 @pytest.fixture(autouse=True)
 def ada(db: None) -> User:
-    return User.objects.create_user("ada", password="right", is_staff=True)
+    return User.objects.create_user("ada", password="right", is_superuser=True)
 
 
 def log_in(

@@ -44,6 +44,9 @@ ADDRESSES = [
     f"{PLACE}-absent",
     "/acts",
     "/acts/1",
+    "/consumers",
+    f"/consumers?name={quote(UNSEEN)}&flag=silent",
+    "/producers",
 ]
 RAW = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
@@ -55,7 +58,7 @@ def hostile(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Shop:
     Topic.objects.filter(pk=shop.topic.pk).update(name=TOPIC)
     Subscription.objects.update(name=NAME)
     ConsumerSession.objects.update(name=NAME, client_version=NAME, subscription_name=NAME)
-    ProducerSession.objects.update(name=NAME, client_version=NAME)
+    ProducerSession.objects.update(name=NAME, client_version=NAME, last_error=NAME)
     PendingAck.objects.update(consumer_name=NAME)
     SubscriptionSummary.objects.update(problems={NAME: 3})
     Act.objects.create(

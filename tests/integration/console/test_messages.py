@@ -33,8 +33,8 @@ from console.messages.filters import Filters, matches
 from console.messages.form import filters_of
 from console.messages.lanes import lanes_of
 from console.messages.scan import PAGE_BOUNDS
-from console.queries.topic import topic_head
-from console.views.messages import export_messages
+from console.queries.topics.topic import topic_head
+from console.views.messages.export import export_messages
 from tests.integration.console.messages import Written, write_log
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import Shop
@@ -310,7 +310,7 @@ def test_partitions_are_merged_by_the_time_at_which_they_were_stored(operator: C
         ("path=a..b", "cannot read"),
         ("path=[", "cannot read"),
         ("path=a&op=%3D", "Give the value to compare with"),
-        ("value=3", "Say where the value lies"),
+        ("value=3", "Say where the value is"),
         ("prop==x", "Write a property as name=value"),
         ("after=junk", "Take “after” from the address of the previous page"),
         ("after=999999:1@5", "no longer stored: start again"),
@@ -331,7 +331,7 @@ def test_a_viewer_sees_metadata_and_searches_in_nothing_else(looker: Client, mix
         assert hidden not in html
     for query in ("key=k0", "prop=region", "path=n", "text=a"):
         page = looker.get(f"{MIXED_PAGE}?{query}")
-        assert (page.status_code, "can search in keys" in text_of(page)) == (400, True)
+        assert (page.status_code, "takes the role reader" in text_of(page)) == (400, True)
         assert looker.get(f"{MIXED_PAGE}/export?{query}").status_code == 400
     lines = exported(looker, "")
     assert "payload" not in lines[0]

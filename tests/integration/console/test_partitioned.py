@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-from django.db import connection
-from django.test import Client
-from django.test.utils import CaptureQueriesContext
+from dataclasses import replace
 
+import pytest
+from django.test import Client
+from django.utils.timezone import now
+
+from broker.acts import requests as acts
 from broker.models import (
+    Act,
     Cursor,
     Ledger,
     ProducerSession,
@@ -17,8 +20,10 @@ from broker.models import (
     Topic,
     TopicSummary,
 )
+from tests.integration.console.fake_acts import FakeActs
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import Shop, connect, make_topic
+from tests.support.plans import a_partitioned_plan
 
 DATES = "/t/persistent/public/default/dates"
 SLOW = f"{DATES}/s/slow"
@@ -110,36 +115,160 @@ def test_a_subscription_of_all_partitions(operator: Client, looker: Client, date
     assert "0 ● draining 100" in words
     assert "1 ✕ stuck 600" in words
     assert f'href="{DATES}-partition-1/s/slow"' in page.content.decode()
-    assert "open the partition to plan it" not in words
-    assert "open the partition to plan it" in text_of(operator.get(SLOW))
+    assert "To skip a number of messages, open one partition" not in words
+    assert "Recent acts Nobody has moved this cursor." in words
+    assert f'href="{SLOW}/act/rewind"' not in page.content.decode()
+    page = operator.get(SLOW)
+    assert "To skip a number of messages, open one partition" in text_of(page)
+    assert f'href="{SLOW}/act/rewind"' in page.content.decode()
 
 
-def test_a_subscription_that_no_partition_has_is_not_found(looker: Client, dates: Topic) -> None:
-    assert looker.get(f"{DATES}/s/nope").status_code == 404
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch, dates: Topic) -> FakeActs:
+    """A broker that answers at once."""
+    fake = FakeActs(next_plan=a_partitioned_plan([4, 1200], dates.name))
+    for each in ("plan", "apply", "plan_undo", "get"):
+        monkeypatch.setattr(acts, each, getattr(fake, each))
+    return fake
 
 
-@pytest.mark.parametrize("address", [DATES, f"{DATES}?tab=partitions", SLOW])
-def test_the_cost_does_not_grow_with_the_partitions(
-    address: str, looker: Client, dates: Topic, shop: Shop
+def test_an_act_on_all_partitions_from_form_to_receipt(
+    operator: Client, dates: Topic, broker: FakeActs
 ) -> None:
-    with CaptureQueriesContext(connection) as before:
-        looker.get(address)
-    for number in range(2, 6):
+    form = operator.get(f"{SLOW}/act/rewind")
+    assert form.content.decode().count("checked>") == 2
+    assert "By messages" not in text_of(form)
+    assert f"{SLOW}/act/skip_one" in form.content.decode()
+    for of_one_partition in ("skip", "redrive"):
+        assert f'{SLOW}/act/{of_one_partition}"' not in form.content.decode()
+    planned = operator.post(f"{SLOW}/act/rewind", {"back": "1h", "partition": ["0", "1"]}, follow=True)
+    asked = (
+        "reset",
+        dates.name,
+        "slow",
+        {"to": "back_time", "back_ms": 3_600_000},
+        "ada",
+        "console 127.0.0.1",
+    )
+    assert broker.asked == [("plan", asked)]
+    words = text_of(planned)
+    assert "Delivered again 1 204 already acked" in words
+    assert "Backlog 24 messages 1 228 messages" in words
+    assert "1 1 200 0 1 1 212 now 12 1:4 → 1:0" in words
+    assert f'href="{DATES}-partition-1/s/slow"' in planned.content.decode()
+    broker.acts[1] = replace(
+        broker.acts[1],
+        state="applied",
+        result={
+            **dict.fromkeys(("skipped_messages", "consumers_closed"), 0),
+            "replayed_messages": 7,
+            "partitions": [
+                {**done_on(dates, 0), "replayed_messages": 7},
+                {"partition": 1, "topic": f"{dates.name}-partition-1", "error": "not tried after that"},
+            ],
+        },
+    )
+    words = text_of(operator.get("/acts/1"))
+    assert "0 7 planned 4 0 1 16 1:4 → 1:0" in words
+    assert "1 Not tried after that." in words
+
+
+def done_on(dates: Topic, partition: int) -> dict[str, object]:
+    return {
+        "partition": partition,
+        "topic": f"{dates.name}-partition-{partition}",
+        "skipped_messages": 0,
+        "backlog_messages": 16,
+        "before": "1:4",
+        "after": "1:0",
+    }
+
+
+def test_partitions_are_ticked(operator: Client, dates: Topic, broker: FakeActs) -> None:
+    linked = operator.get(f"{SLOW}/act/clear?partition=1&partition=77").content.decode()
+    assert linked.count("checked>") == 1
+    operator.post(f"{SLOW}/act/clear", {"partition": "1"})
+    assert broker.asked[0][1][3] == {"partitions": "1"}
+    none = operator.post(f"{SLOW}/act/clear", {})
+    assert (none.status_code, "Tick at least one partition." in text_of(none)) == (422, True)
+    wrong = operator.post(f"{SLOW}/act/clear", {"partition": "7"})
+    assert (wrong.status_code, "Tick partitions that have" in text_of(wrong)) == (422, True)
+    assert len(broker.asked) == 1
+    assert operator.get(f"{SLOW}/act/skip").status_code == 404
+    assert operator.get(f"{SLOW}/act/redrive").status_code == 404
+
+
+def test_many_partitions_are_written(operator: Client, dates: Topic, broker: FakeActs, shop: Shop) -> None:
+    for number in range(2, 70):
         add_partition(dates, number, 500, shop.now_ms)
-    Topic.objects.filter(pk=dates.pk).update(partitions=6)
-    with CaptureQueriesContext(connection) as after:
-        looker.get(address)
-    assert len(after) == len(before)
+    Topic.objects.filter(pk=dates.pk).update(partitions=70)
+    assert "leave it empty for all" in text_of(operator.get(f"{SLOW}/act/clear"))
+    operator.post(f"{SLOW}/act/clear", {"partitions": " 0,2-5 "})
+    operator.post(f"{SLOW}/act/clear", {"partitions": ""})
+    assert [each[1][3] for each in broker.asked] == [{"partitions": "0,2-5"}, {}]
 
 
-def test_pages_follow_the_partitions(looker: Client, dates: Topic) -> None:
-    ids = sorted(Topic.objects.filter(parent=dates).values_list("pk", flat=True))
-    subscriptions = sorted(Subscription.objects.filter(name="slow").values_list("pk", flat=True))
-    for address, keys in (
-        (DATES, [f"topic:{each}" for each in ids]),
-        ("/topics", [f"topic:{each}" for each in ids]),
-        (SLOW, [f"sub:{each}" for each in subscriptions]),
-    ):
-        html = looker.get(address).content.decode()
-        for key in keys:
-            assert f"sse:{key} delay" in html, (address, key)
+def test_the_log_shows_an_act_on_partitions_once(looker: Client, dates: Topic) -> None:
+    whole = Act.objects.create(
+        kind="clear",
+        state="applied",
+        topic=dates,
+        topic_name=dates.name,
+        subscription_name="slow",
+        parameters={"partitions": "0"},
+        who="ada",
+        origin="console",
+        requested_at=now(),
+    )
+    subscription = Subscription.objects.get(name="slow", topic__partition=0)
+    part = Act.objects.create(
+        kind="clear",
+        state="applied",
+        topic=subscription.topic,
+        subscription=subscription,
+        topic_name=subscription.topic.name,
+        subscription_name="slow",
+        part_of=whole,
+        who="ada",
+        origin="console",
+        requested_at=now(),
+    )
+    log = looker.get("/acts")
+    html = log.content.decode()
+    assert (f'href="/acts/{whole.pk}"' in html, f'href="/acts/{part.pk}"' in html) == (True, False)
+    assert "clear the backlog on partition 0" in text_of(log)
+    assert f'href="/acts/{part.pk}"' in looker.get(f"{DATES}-partition-0/s/slow").content.decode()
+    Act.objects.filter(pk=part.pk).update(part_of=None)
+    recent = looker.get(f"{SLOW}?part=acts")
+    assert f'href="/acts/{whole.pk}"' in recent.content.decode()
+    assert "clear the backlog on dates-partition-0" in text_of(recent)
+
+
+def test_pause_and_resume_are_offered_by_state(operator: Client, dates: Topic) -> None:
+    def offered() -> tuple[bool, bool]:
+        html = operator.get(SLOW).content.decode()
+        return f'{SLOW}/act/pause"' in html, f'{SLOW}/act/resume"' in html
+
+    slow = Subscription.objects.filter(name="slow")
+    assert offered() == (True, False)
+    slow.filter(topic__partition=0).update(paused=True)
+    assert offered() == (True, True)
+    slow.update(paused=True)
+    assert offered() == (False, True)
+
+
+def test_places_are_created_on_all_partitions_at_once(
+    operator: Client, dates: Topic, broker: FakeActs
+) -> None:
+    operator.post(f"{DATES}/act/subscription", {"name": "audit", "type": "Shared", "to": "earliest"})
+    operator.post(f"{DATES}/act/bookmark", {"name": "monday", "keep_days": "1", "to": "latest"})
+    assert [each[1][:2] for each in broker.asked] == [
+        ("create_subscription", dates.name),
+        ("create_bookmark", dates.name),
+    ]
+
+
+def test_the_part_of_an_act_names_the_whole(operator: Client, dates: Topic, broker: FakeActs) -> None:
+    operator.post(f"{SLOW}/act/clear", {"partition": "1"})
+    broker.acts[1] = replace(broker.acts[1], part_of=5)
+    assert "one partition's part of act 5" in text_of(operator.get("/acts/1")).replace("&#x27;", "'")

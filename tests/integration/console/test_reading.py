@@ -6,8 +6,9 @@ import pytest
 from django.db import DatabaseError, InternalError, connections
 
 from console.queries import database
-from console.queries.log import Log, entries_at
-from console.queries.topics import TopicsAsked, topics
+from console.queries.rights import EVERYTHING
+from console.queries.topics.list import TopicsAsked, topics
+from console.queries.topics.log import Log, entries_at
 from tests.integration.console.shop import make_topic
 from tests.unit.console.test_cursor import a_ledger
 
@@ -24,7 +25,9 @@ def the_real_connection(
 
 def test_it_reads_what_is_committed() -> None:
     make_topic("persistent://public/default/apples", backlog=3)
-    assert [row.name for row in topics(TopicsAsked()).rows] == ["persistent://public/default/apples"]
+    assert [row.name for row in topics(TopicsAsked(), EVERYTHING).rows] == [
+        "persistent://public/default/apples"
+    ]
 
 
 def test_it_cannot_write() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from django.test import Client
+import re
+from typing import Any
 
-from broker.models import Cursor, Ledger, Subscription, SubscriptionState
+from django.test import Client
+from django.utils.timezone import now
+
+from broker.models import Compaction, Cursor, Ledger, ParkedPulls, Subscription, SubscriptionState, Topic
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import Shop, make_topic
 
@@ -19,13 +23,52 @@ def test_numbers_and_subscriptions(looker: Client, shop: Shop) -> None:
 
 def test_producers(looker: Client, shop: Shop) -> None:
     words = text_of(looker.get(f"{ORDERS}?tab=producers"))
-    assert "till 10.0.0.8:4000 – websocket" in words
+    assert "till 10.0.0.8:4000 0/s 0 B/s 20 99 – " in words
+    assert "– websocket, since" in words
 
 
 def test_ledgers_of_the_open_one_are_read_from_its_last_entry(looker: Client, shop: Shop) -> None:
     words = text_of(looker.get(f"{ORDERS}?tab=ledgers"))
     assert f"{shop.sealed.pk} sealed 10 10 1.0 kB 0" in words
     assert f"{shop.open.pk} open 6 10 1.0 kB 10" in words
+
+
+def compacted(topic: Topic, **changes: Any) -> None:
+    """The topic is compacted up to some place."""
+    given: dict[str, Any] = {
+        "state": "SUCCESS", "horizon_ledger": 3, "horizon_entry": 7, "horizon_messages": 12, "horizon_bytes": 1200,
+        "generation": 1, "attempt": 1, "kept_messages": 5, "kept_bytes": 2_000, "removed_messages": 7,
+        "started_at": now(), "succeeded_at": now(),
+    }  # fmt: skip
+    Compaction.objects.create(topic=topic, **(given | changes))
+
+
+def test_a_topic_that_was_never_compacted_says_so(looker: Client, shop: Shop) -> None:
+    assert "orders ○ not run – – –" in text_of(looker.get(f"{ORDERS}?tab=compaction"))
+
+
+def test_compaction_shows_what_stays_and_what_is_not_compacted_yet(looker: Client, shop: Shop) -> None:
+    compacted(shop.topic)
+    words = text_of(looker.get(f"{ORDERS}?tab=compaction"))
+    assert f"succeeded 5 2.0 kB 7 {shop.messages - 12}" in words
+    assert "3:7" in words
+
+
+def test_a_compaction_that_failed_says_why(looker: Client, shop: Shop) -> None:
+    compacted(shop.topic, state="ERROR", last_error="too many keys & more")
+    assert "failed too many keys &amp; more" in text_of(looker.get(f"{ORDERS}?tab=compaction"))
+
+
+def test_each_partition_has_its_own_compaction(looker: Client, db: None) -> None:
+    parent = make_topic("persistent://public/default/dates")
+    parent.partitions = 2
+    parent.save()
+    partitions = [make_topic(f"{parent.name}-partition-{number}", parent=parent) for number in range(2)]
+    compacted(partitions[1], state="RUNNING", generation=0)
+    words = text_of(looker.get("/t/persistent/public/default/dates?tab=compaction"))
+    assert "dates-partition-0 ○ not run" in words
+    assert "dates-partition-1 Delete" in words
+    assert "running" in words
 
 
 def test_a_partitioned_topic_leads_to_its_partitions(looker: Client, db: None) -> None:
@@ -71,3 +114,24 @@ def test_a_topic_of_which_everything_was_trimmed_keeps_its_counts(looker: Client
     for tab in ("", "cursor", "peek"):
         page = looker.get(f"/t/persistent/public/default/emptied/s/billing?tab={tab}")
         assert page.status_code == 200, tab
+
+
+def test_pulls_that_wait_are_listed_by_queue(looker: Client, shop: Shop) -> None:
+    assert "No pull waits for a message" in text_of(looker.get(f"{ORDERS}?tab=pulls"))
+    parked = {
+        "offset": 12_408,
+        "parked_ms": shop.now_ms - 7000,
+        "due_ms": shop.now_ms + 8000,
+        "is_filtered": True,
+    }
+    ParkedPulls.objects.create(
+        topic_id=shop.topic.pk,
+        pulls=51,
+        oldest=[{**parked, "address": "10.0.0.9:5000"}],
+        updated_ms=shop.now_ms,
+    )
+    words = text_of(looker.get(f"{ORDERS}?tab=pulls"))
+    assert "Queue 0: 51 pulls" in words
+    assert re.search(r"12 408 \d+ s ago", words)
+    assert "10.0.0.9:5000 messages that match" in words
+    assert "The 1 that were parked first are listed" in words

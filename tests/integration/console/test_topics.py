@@ -9,9 +9,22 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from broker.models import Cursor, Subscription, SubscriptionState, SubscriptionSummary, TopicSummary
+from broker.acts import requests as acts
+from broker.models import (
+    Cursor,
+    Namespace,
+    Subscription,
+    SubscriptionState,
+    SubscriptionSummary,
+    Tenant,
+    TopicSummary,
+)
+from console.access import Role
 from console.queries.database import _queries
-from console.queries.topics import PAGE_ROWS
+from console.queries.rights import EVERYTHING
+from console.queries.topics.list import PAGE_ROWS
+from tests.integration.console.conftest import person
+from tests.integration.console.fake_acts import FakeActs
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import make_topic
 
@@ -141,7 +154,13 @@ def test_the_worst_are_found_by_an_index_however_many_topics_there_are(db: None)
         cursor.execute(MANY_TOPICS)
         cursor.execute("ANALYZE vela_topic, vela_topic_summary")
         values: dict[str, Any] = {"pattern": "", "prefix": "", "only_backlog": False, "after_name": ""}
-        values |= {"after_state": 0, "after_since_ms": 0, "state": 0, "limit": PAGE_ROWS + 1}
+        values |= {
+            "after_state": 0,
+            "after_since_ms": 0,
+            "state": 0,
+            "limit": PAGE_ROWS + 1,
+            **EVERYTHING.of_topics,
+        }
         cursor.execute(f"EXPLAIN (ANALYZE, COSTS OFF) {_queries('topics')['by_worst']}", values)
         plan = "\n".join(line for (line,) in cursor.fetchall())
     scanned = re.search(r"vela_topic_summary_worst on vela_topic_summary \w+ .*rows=(\d+)", plan)
@@ -175,3 +194,21 @@ def test_an_empty_list_says_why(looker: Client, db: None) -> None:
     assert "There are no topics yet" in text_of(looker.get("/topics"))
     assert "No topic matches this filter" in text_of(looker.get("/topics?q=x"))
     assert looker.get("/topics?after=x&value=nonsense").status_code == 200
+
+
+def test_a_namespace_beyond_those_listed_stays_chosen(
+    operator: Client, market: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = Tenant.objects.create(name="many")
+    Namespace.objects.bulk_create(Namespace(tenant=many, name=f"n{number:03}") for number in range(250))
+    chosen = re.compile(r'<option value="shop/eu"\s+selected>')
+    assert chosen.search(operator.get("/topics?ns=shop/eu").content.decode())
+    assert "shop/eu" not in operator.get("/topics?ns=shop/nowhere").content.decode().partition("</select>")[0]
+    assert chosen.search(operator.get("/topics/new?namespace=shop/eu").content.decode())
+    fake = FakeActs()
+    monkeypatch.setattr(acts, "plan", fake.plan)
+    filled = {"namespace": "shop/eu", "name": "plums", "partitions": "0"}
+    assert operator.post("/topics/new", filled).status_code == 302
+    assert fake.asked[0][1][:2] == ("create_topic", "shop/eu")
+    viewer = person("vic", {"many/*": Role.OPERATOR})
+    assert 'value="shop/eu"' not in viewer.get("/topics/new?namespace=shop/eu").content.decode()

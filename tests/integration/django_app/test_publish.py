@@ -117,7 +117,7 @@ def test_delayed_messages_have_their_time() -> None:
         ),
     ],
 )
-def test_what_cannot_be_published_is_refused_and_the_transaction_goes_on(
+def test_an_invalid_message_is_refused_and_the_transaction_continues(
     arguments: dict[str, object], error: type[Exception]
 ) -> None:
     with transaction.atomic():

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from config.run.postgres.server import PostgresServer
 from pipeline.session import local_session
+from tests.integration.pipeline.running import Broker
 from tests.support.postgres import fresh_database
+from tests.support.vela import started_vela
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +33,18 @@ def spark() -> Iterator[SparkSession]:
         yield session
     finally:
         session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(spark: SparkSession, vela_data: Path) -> Iterator[Broker]:
+    """A Vela for the whole folder. Its topics deduplicate, but those of public/plain."""
+    with started_vela(data=vela_data) as process:
+        broker = Broker(spark, process)
+        for namespace in ("public/default", "public/parts"):
+            broker.topic(f"{namespace}/first")
+            process.manage("setpolicy", namespace, "deduplication=true", "--yes")
+        process.manage("setpolicy", "public/parts", "auto_create_partitions=3", "--yes")
+        try:
+            yield broker
+        finally:
+            broker.client.close()

@@ -43,7 +43,7 @@ def test_windows_of_any_size_give_the_same_entries(log_url: str, window_bytes: i
     assert [row.data for row in read] == [row[0] for row in rows]
 
 
-def test_no_transaction_is_held_between_windows(log_url: str) -> None:
+def test_no_transaction_stays_open_between_windows(log_url: str) -> None:
     topic = stored(log_url, "between", [10] * 6)
     options = options_for(log_url, topic.name)
     with reading(options, "reading") as connection:
@@ -84,7 +84,7 @@ def test_connections_only_read_and_not_for_ever(log_url: str) -> None:
         connection.execute("SELECT pg_sleep(20)")
 
 
-def test_a_user_who_may_not_read_is_told_what_to_grant(log_url: str) -> None:
+def test_a_user_without_rights_is_told_which_rights_to_grant(log_url: str) -> None:
     with psycopg.connect(log_url) as connection:
         connection.execute("CREATE ROLE pipeline_stranger LOGIN PASSWORD 'stranger'")
     try:

@@ -1,4 +1,4 @@
-"""`python -m pipeline.jobs.export_parquet` as somebody types it."""
+"""`python -m pipeline export` as somebody types it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def command(folder: Path, *arguments: str, path: str | None = None) -> subproces
         environment.pop("JAVA_HOME", None)
         environment["PATH"] = path
     return subprocess.run(
-        [sys.executable, "-m", "pipeline.jobs.export_parquet", *arguments],
+        [sys.executable, "-m", "pipeline", "export", *arguments],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -35,17 +35,17 @@ def test_it_writes_parquet_and_prints_count_and_checksum(log_url: str, tmp_path:
     topic.open_ledger(1)
     topic.publish_batch([OutgoingMessage(payload=b"%d" % index) for index in range(123)], Compression.LZ4)
 
-    done = command(tmp_path, "--topic", "typed", "--url", log_url, "--out", "out")
+    done = command(tmp_path, "--topic", "typed", "--url", log_url, "--to", "out")
 
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"123 messages in out, checksum {topic.checksum}\n"
     assert sorted(map(int, pq.read_table(tmp_path / "out").column("value").to_pylist())) == list(range(123))
 
 
-def test_what_is_wrong_is_one_line_and_starts_no_spark(log_url: str, tmp_path: Path) -> None:
+def test_an_error_is_one_line_and_starts_no_spark(log_url: str, tmp_path: Path) -> None:
     create_topic(log_url, "javaless")
-    unknown = command(tmp_path, "--topic", "no-such", "--url", log_url, "--out", "out")
-    javaless = command(tmp_path, "--topic", "javaless", "--url", log_url, "--out", "out", path=str(tmp_path))
+    unknown = command(tmp_path, "--topic", "no-such", "--url", log_url, "--to", "out")
+    javaless = command(tmp_path, "--topic", "javaless", "--url", log_url, "--to", "out", path=str(tmp_path))
     assert (unknown.returncode, javaless.returncode) == (1, 1)
     assert unknown.stderr == (
         "topic persistent://public/default/no-such does not exist in this database: check the topic's name and url\n"

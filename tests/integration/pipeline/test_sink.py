@@ -3,72 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 import vela as client_of_vela
 from pipeline.checksum import Checksum, checksum_of_frame, message_digest
 from pipeline.errors import sentence_of
-from tests.support.vela import VelaProcess, started_vela
+from tests.integration.pipeline.running import Broker
 from tests.support.waiting import wait_until
-
-
-class Broker:
-    """A running Vela, as Spark and clients use it."""
-
-    def __init__(self, spark: SparkSession, process: VelaProcess) -> None:
-        self.spark = spark
-        self.process = process
-        self.client = client_of_vela.Client(process.pulsar_url)
-
-    def topic(self, name: str) -> str:
-        """A new topic's full name. All deduplicate but those of public/plain; public/parts has three partitions."""
-        full = f"persistent://{name}" if "/" in name else f"persistent://public/default/{name}"
-        self.client.create_producer(full).close()
-        return full
-
-    def read(self, topic: str, **options: str) -> DataFrame:
-        """A topic's messages."""
-        return (
-            self.spark.read.format("vela")
-            .options(topic=topic, url=self.process.database_url, **options)
-            .load()
-        )
-
-    def publish(self, topic: str, numbers: range) -> None:
-        """Messages that are numbers, in batches of ten."""
-        producer = self.client.create_producer(topic, batching_enabled=True, batching_max_messages=10)
-        for number in numbers:
-            producer.send_async(b"%d" % number, None, partition_key=f"k{number % 7}")
-        producer.flush()
-        producer.close()
-
-    @staticmethod
-    def checksum(numbers: range) -> Checksum:
-        """Of what `publish` sends."""
-        return Checksum.of_digests(
-            message_digest(b"%d" % number, b"k%d" % (number % 7), {}, 0) for number in numbers
-        )
-
-
-@pytest.fixture(scope="module")
-def broker(spark: SparkSession) -> Iterator[Broker]:
-    with started_vela() as process:
-        broker = Broker(spark, process)
-        for namespace in ("public/default", "public/parts"):
-            broker.topic(f"{namespace}/first")
-            process.manage("setpolicy", namespace, "deduplication=true", "--yes")
-        process.manage("setpolicy", "public/parts", "auto_create_partitions=3", "--yes")
-        try:
-            yield broker
-        finally:
-            broker.client.close()
 
 
 def refused(action: Callable[[], object]) -> str:
@@ -84,7 +32,7 @@ def write(frame: DataFrame, broker: Broker, **options: str) -> None:
     frame.write.format("vela").mode("append").options(**options).save()
 
 
-def test_what_is_written_is_what_is_read(broker: Broker) -> None:
+def test_messages_are_read_as_they_were_written(broker: Broker) -> None:
     topic = broker.topic("public/parts/written")
     frame = broker.spark.range(1000).select(
         sf.col("id").cast("string").alias("value"),
@@ -124,7 +72,7 @@ def test_rows_choose_their_topic(broker: Broker) -> None:
         sf.concat(sf.lit("public/plain/chosen-"), sf.col("id") % 2).alias("__topic"),
     )
     write(frame, broker)
-    assert sorted(int(row.value) for row in broker.read("public/plain/chosen-1").collect()) == [1, 3, 5, 7, 9]
+    assert sorted(map(int, broker.values("public/plain/chosen-1"))) == [1, 3, 5, 7, 9]
     deleted = broker.spark.sql(
         "select cast(null as binary) value, 'k' __key, timestamp'2020-01-01' __eventTime"
     )
@@ -145,7 +93,7 @@ def test_a_write_that_cannot_be_done_says_why(broker: Broker) -> None:
     assert "no topic to write to" in refused(save(rows))
     assert "so it was read from topics" in refused(save(broker.read(topic)))
     assert "unknown option 'topics'" in refused(save(rows, topics="a"))
-    assert "a column id, which a message has not" in refused(save(spark.range(3), topic=topic))
+    assert "a column id, which messages do not have" in refused(save(spark.range(3), topic=topic))
     assert "column value has type int" in refused(save(spark.sql("select 1 value"), topic=topic))
     assert "row 0 has a __key that is not UTF-8" in refused(
         save(spark.sql("select 'a' value, x'ff' __key"), topic=topic)
@@ -170,10 +118,9 @@ def test_a_row_that_is_too_large_leaves_no_gap(broker: Broker) -> None:
         write(frame, broker, topic=topic, batchRows="10", writeId="w")
 
     assert "is above the broker's limit" in refused(lambda: save(6 << 20))
-    stored = broker.read(topic).select(sf.col("value").cast("string").cast("int"))
-    assert sorted(row[0] for row in stored.collect()) == list(range(15)), "nothing after the large row"
+    assert sorted(map(int, broker.values(topic))) == list(range(15)), "nothing after the large row"
     save(1)
-    assert broker.read(topic).count() == 40
+    assert len(broker.stored(topic)) == 40
 
 
 def copy(
@@ -212,13 +159,12 @@ def test_a_micro_batch_that_is_repeated_stores_nothing_twice(broker: Broker, tmp
 
     query = copy(broker, source, target, tmp_path, broken_at=78)
     assert "a __key that is not UTF-8" in refused(query.awaitTermination)  # type: ignore[attr-defined]
-    stored = broker.read(target).count()
-    assert 40 < stored < 80, "the second micro-batch must be half done"
+    assert 40 < len(broker.stored(target)) < 80, "the second micro-batch must be half done"
 
     copy(broker, source, target, tmp_path).awaitTermination()  # type: ignore[attr-defined]
-    assert checksum_of_frame(broker.read(target)) == broker.checksum(range(100))
+    assert broker.checksum_of(target) == broker.checksum(range(100))
     copy(broker, source, target, tmp_path).awaitTermination()  # type: ignore[attr-defined]
-    assert broker.read(target).count() == 100
+    assert len(broker.stored(target)) == 100
 
 
 def test_a_stream_copies_while_producers_publish(broker: Broker, tmp_path: Path) -> None:
@@ -232,9 +178,9 @@ def test_a_stream_copies_while_producers_publish(broker: Broker, tmp_path: Path)
         producer.start()
     for producer in producers:
         producer.join()
-    wait_until(lambda: broker.read(target).count() >= 300, "300 copies", timeout_s=60, every_s=0.5)
+    wait_until(lambda: len(broker.stored(target)) >= 300, "300 copies", timeout_s=60, every_s=0.2)
     query.stop()  # type: ignore[attr-defined]
-    assert checksum_of_frame(broker.read(target)) == broker.checksum(range(300))
+    assert broker.checksum_of(target) == broker.checksum(range(300))
 
 
 def test_a_stream_needs_a_topic_that_deduplicates(broker: Broker, tmp_path: Path) -> None:

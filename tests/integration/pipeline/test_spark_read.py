@@ -1,4 +1,4 @@
-"""`spark.read.format("vela")` and the Parquet export against what was published."""
+"""`spark.read.format("vela")` against what was published."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
-import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.checksum import checksum_of_frame
-from pipeline.errors import InvalidOption, PipelineError, SchemaUnusable, sentence_of
-from pipeline.jobs.export_parquet import export
+from pipeline.errors import PipelineError, SchemaUnusable, sentence_of
 from pipeline.schemas import expand, topic_schema
-from pipeline.source.columns import ARROW_SCHEMA
 from tests.integration.pipeline.publishing import (
     BETWEEN_APPENDS_MS,
     PUBLISH_TIME_MS,
@@ -83,23 +80,6 @@ def fill(topic: StoredTopic, *, seed: int, ledgers: int, entries: int) -> None:
     topic.open_ledger(segments[-1])
 
 
-def test_parquet_holds_what_was_published(spark: SparkSession, log_url: str, tmp_path: Path) -> None:
-    topic = create_topic(log_url, "everything")
-    fill(topic, seed=1, ledgers=4, entries=30)
-    out = str(tmp_path / "everything")
-
-    done = export(
-        spark, {"topic": "everything", "url": log_url, "partitions": "3", "partitionBytes": "1"}, out
-    )
-
-    assert done.written == topic.checksum
-    assert done.skipped_messages == 0
-    table = pq.read_table(out)
-    assert table.schema.names == ARROW_SCHEMA.names
-    assert len(set(table.column("__messageId").to_pylist())) == topic.checksum.messages
-    assert set(table.column("__topic").to_pylist()) == {topic.name}
-
-
 def test_the_columns_of_a_batch_member_and_of_a_single_message(read: Read, log_url: str) -> None:
     topic = create_topic(log_url, "columns")
     topic.open_ledger(1)
@@ -148,13 +128,11 @@ def test_a_partitioned_topic_is_all_its_partitions(read: Read, log_url: str) -> 
     assert read(topics[1].name).count() == 50
 
 
-def test_an_empty_topic_has_no_rows(spark: SparkSession, read: Read, log_url: str, tmp_path: Path) -> None:
+def test_an_empty_topic_has_no_rows(read: Read, log_url: str) -> None:
     create_topic(log_url, "empty").open_ledger(1)
     create_topic(log_url, "without-ledger")
     assert read("empty").count() == 0
     assert read("without-ledger").count() == 0
-    done = export(spark, {"topic": "empty", "url": log_url}, str(tmp_path / "empty"))
-    assert done.written.messages == 0
 
 
 def test_the_end_can_be_given(read: Read, log_url: str) -> None:
@@ -305,8 +283,6 @@ def test_entries_that_cannot_be_decoded(
     assert f"entry {topic.ledger_id}:{damaged} of {topic.name} cannot be read (ChecksumMismatch" in sentence
     assert "onCorrupt" in sentence
     assert checksum_of_frame(read("damaged", onCorrupt="skip")) == topic.checksum
-    done = export(spark, {"topic": "damaged", "url": log_url, "onCorrupt": "skip"}, str(tmp_path / "damaged"))
-    assert (done.written, done.skipped_messages) == (topic.checksum, 1)
 
 
 def test_a_missing_entry_is_never_passed_over(read: Read, log_url: str) -> None:
@@ -322,12 +298,6 @@ def test_a_missing_entry_is_never_passed_over(read: Read, log_url: str) -> None:
     assert f"entry {topic.ledger_id}:3 of {topic.name} existed when the read was planned" in refused(
         read("holed", onCorrupt="skip").count
     )
-
-
-def test_an_existing_folder_is_refused(spark: SparkSession, log_url: str, tmp_path: Path) -> None:
-    create_topic(log_url, "twice")
-    with pytest.raises(InvalidOption, match="already exists"):
-        export(spark, {"topic": "twice", "url": log_url}, str(tmp_path))
 
 
 def test_wrong_requests_are_answered_with_one_sentence(spark: SparkSession, read: Read, log_url: str) -> None:

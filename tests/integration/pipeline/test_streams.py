@@ -162,7 +162,7 @@ def delete(topic: StoredTopic) -> None:
         connection.execute("DELETE FROM vela_topic WHERE id = %s", (topic.topic_id,))
 
 
-def test_topics_that_are_gone_are_never_left_out_silently(log_url: str) -> None:
+def test_deleted_topics_are_never_left_out_silently(log_url: str) -> None:
     kept, lost = create_topic(log_url, "gone-kept"), create_topic(log_url, "gone-lost")
     for topic in (kept, lost):
         topic.open_ledger(1)

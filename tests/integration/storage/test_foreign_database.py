@@ -1,4 +1,4 @@
-"""A database that another version of Vela migrated."""
+"""A database that another version of Vela migrated: a newer one, or an older one."""
 
 from __future__ import annotations
 
@@ -19,11 +19,32 @@ _COMMANDS = {
 
 
 @pytest.mark.parametrize("command", _COMMANDS.values(), ids=list(_COMMANDS))
-def test_a_start_on_it_says_what_to_do(database_url: str, command: list[str]) -> None:
+def test_a_start_on_a_foreign_database_says_how_to_proceed(database_url: str, command: list[str]) -> None:
     with psycopg.connect(database_url) as connection:
         connection.execute(
             "INSERT INTO django_migrations (app, name, applied) VALUES ('broker', '0012_of_another', now())"
         )
+    code, said = started(database_url, command)
+    assert code != 0
+    assert "Another version of Vela migrated this database (this one does not know 0012_of_another)" in said
+    assert "an empty database" in said
+    assert "Traceback" not in said
+
+
+def test_a_broker_on_older_tables_says_that_they_must_be_migrated(database_url: str) -> None:
+    with psycopg.connect(database_url) as connection:
+        connection.execute("DELETE FROM django_migrations WHERE app = 'broker' AND name = '0001_initial'")
+    code, said = started(database_url, _COMMANDS["broker"])
+    assert code == 1
+    assert (
+        "Vela's tables are older than this version (they lack broker.0001_initial): run manage.py migrate"
+        in said
+    )
+    assert "Traceback" not in said
+
+
+def started(database_url: str, command: list[str]) -> tuple[int, str]:
+    """Exit code and output of a command that ends by itself."""
     done = subprocess.run(
         [sys.executable, *command],
         cwd=PROJECT_DIR,
@@ -33,8 +54,4 @@ def test_a_start_on_it_says_what_to_do(database_url: str, command: list[str]) ->
         timeout=60,
         check=False,
     )
-    assert done.returncode != 0
-    said = done.stdout + done.stderr
-    assert "Another version of Vela migrated this database (this one does not know 0012_of_another)" in said
-    assert "an empty database" in said
-    assert "Traceback" not in said
+    return done.returncode, done.stdout + done.stderr

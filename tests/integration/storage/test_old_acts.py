@@ -31,7 +31,7 @@ def an_act(url: str, state: str, age_s: int, *, undo_s: int | None = None, undo_
     return int(act_id)
 
 
-def test_a_plan_that_nobody_applied_expires(url: str) -> None:
+def test_an_unapplied_plan_expires(url: str) -> None:
     old, young = an_act(url, "planned", 100), an_act(url, "planned", 10)
     done, waiting = an_act(url, "applied", 100), an_act(url, "apply_requested", 100)
     assert sweep.expire_plans(60) == 1

@@ -167,7 +167,7 @@ def test_a_run_that_is_killed_half_way_leaves_right_sums(url: str, table: str) -
 
 
 @pytest.mark.parametrize("module", [store, sweep])
-def test_a_task_and_the_server_notice_that_the_other_is_gone(
+def test_a_task_and_the_server_notice_a_lost_connection(
     url: str, module: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "conninfo", lambda: url)
@@ -203,7 +203,7 @@ def test_points_expire_by_resolution_and_never_before_they_are_rolled_up(url: st
     assert dump(url)[:-1] == [[], [], [], []]
 
 
-def test_the_task_rolls_up_and_removes_what_the_settings_say(url: str) -> None:
+def test_the_task_rolls_up_and_removes_points_as_configured(url: str) -> None:
     now_ms = time.time_ns() // 1_000_000
     old_ms, young_ms = (now_ms // 10_000 * 10_000 - hours * HOUR_MS for hours in (3, 1))
     add(url, [(old_ms, 0, 1, 0, 0), (young_ms, 0, 2, 0, 0)])

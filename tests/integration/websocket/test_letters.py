@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker.core.position import EARLIEST
+from broker.core.subscription.story_rows import StoryEvent
 from broker.core.topic_name import TopicName
 from tests.support.broker_harness import BrokerRun, ManualClock, eventually, one_row, rows, running
 from tests.support.json_peer import JsonPeer, only_consumer, publish, publish_batch, text_of, texts_of
@@ -89,6 +90,21 @@ async def test_a_message_nacked_max_plus_one_times_is_a_dead_letter_and_then_ack
     assert letter.producer_name.endswith("-DLQ")
     await eventually(lambda: backlog(still) == 0, "the original is acked")
     await peer.has_no_more(3)
+    await still.broker.reporter.stories.write()
+    assert [
+        (StoryEvent(event), detail)
+        for event, detail in rows(
+            still.database_url, "SELECT event, detail FROM vela_delivery_story ORDER BY id"
+        )
+    ] == [
+        (StoryEvent.DELIVERED, ""),
+        (StoryEvent.NEGATIVELY_ACKED, ""),
+        (StoryEvent.DELIVERED, ""),
+        (StoryEvent.NEGATIVELY_ACKED, ""),
+        (StoryEvent.DELIVERED, ""),
+        (StoryEvent.DEAD_LETTERED, TopicName.parse(DLQ).full),
+        (StoryEvent.ACKED, ""),
+    ]
 
 
 @pytest.mark.row("I16")
@@ -240,7 +256,7 @@ async def test_an_ack_of_a_letter_does_not_count_after_the_cursor_was_moved(stil
     assert backlog(still) == 1
 
 
-async def test_what_is_not_held_cannot_be_put_off(still: BrokerRun) -> None:
+async def test_only_pending_messages_can_be_put_off(still: BrokerRun) -> None:
     await publish(still, "a", "b")
     peer = await JsonPeer.open(still, f"{SHARED}&retryEnable=true&receiverQueueSize=2")
     pushes = await peer.has(2)
@@ -352,7 +368,7 @@ async def test_an_ack_timeout_makes_a_retry_letter_only_where_it_is_asked_for(
         ("subscriptionType=Shared&retryEnable=true&ackTimeoutMillis=1000&maxRedeliverCount=3", ""),
     ],
 )
-async def test_what_the_options_cannot_do_is_said(
+async def test_impossible_options_are_reported(
     still: BrokerRun, caplog: pytest.LogCaptureFixture, query: str, words: str
 ) -> None:
     for _ in range(2):

@@ -120,7 +120,7 @@ async def test_without_batch_index_acks_a_batch_is_acked_as_a_whole(broker_url: 
 
 @pytest.mark.row("S4.16")
 @pytest.mark.parametrize("delay_ms", [100, 1000])
-async def test_a_nacked_message_comes_again_after_the_delay_and_not_before(
+async def test_a_nacked_message_is_redelivered_after_the_delay_and_not_before(
     still: BrokerRun, delay_ms: int
 ) -> None:
     await publish(still, "a")
@@ -144,7 +144,7 @@ async def test_the_delay_has_a_floor_and_a_default(still: BrokerRun) -> None:
 
 
 @pytest.mark.row("S4.16")
-async def test_one_timer_serves_what_is_due_in_the_same_bucket(run: BrokerRun) -> None:
+async def test_one_timer_serves_all_messages_due_in_the_same_bucket(run: BrokerRun) -> None:
     await publish(run, *(str(number) for number in range(50)))
     peer = await JsonPeer.open(run, f"{SHARED}&negativeAckRedeliveryDelay=100")
     fired = 0
@@ -175,7 +175,7 @@ async def test_a_negative_ack_backs_off_with_every_redelivery(still: BrokerRun) 
 
 
 @pytest.mark.row("S4.17")
-async def test_what_is_due_together_is_one_redelivery(still: BrokerRun) -> None:
+async def test_messages_due_together_are_one_redelivery(still: BrokerRun) -> None:
     await publish(still, *(str(number) for number in range(900)))
     peer = await JsonPeer.open(still, f"{SHARED}&negativeAckRedeliveryDelay=100")
     await peer.nack(*await peer.has(900))
@@ -248,7 +248,7 @@ async def test_an_ack_timeout_comes_within_a_tick(still: BrokerRun, tick: str, l
 
 @pytest.mark.row("S4.22")
 @pytest.mark.parametrize("what", ["ack", "cumulative", "nack", "close"])
-async def test_what_ends_a_delivery_ends_its_timeout(still: BrokerRun, what: str) -> None:
+async def test_the_end_of_a_delivery_ends_its_timeout(still: BrokerRun, what: str) -> None:
     await publish(still, "a")
     query = EXCLUSIVE if what == "cumulative" else SHARED
     peer = await JsonPeer.open(still, f"{query}&ackTimeoutMillis=1000")
@@ -365,7 +365,7 @@ async def test_timeouts_and_ticks_have_a_least_value(run: BrokerRun, query: str)
 
 
 @pytest.mark.row("I8")
-async def test_the_unacked_limit_holds_and_acks_end_it(broker_url: str) -> None:
+async def test_the_unacked_limit_stops_delivery_and_acks_resume_it(broker_url: str) -> None:
     async with running(broker_url, max_unacked_per_consumer=6) as run:
         await publish(run, *(str(number) for number in range(20)))
         peer = await JsonPeer.open(run, SHARED)
@@ -390,7 +390,7 @@ async def test_the_unacked_limit_holds_and_acks_end_it(broker_url: str) -> None:
 
 
 @pytest.mark.row("I8")
-async def test_the_subscriptions_limit_holds_over_all_its_sockets(broker_url: str) -> None:
+async def test_the_subscriptions_limit_counts_all_its_sockets(broker_url: str) -> None:
     async with running(broker_url, max_unacked_per_subscription=6) as run:
         peers = [await JsonPeer.open(run, SHARED) for _ in range(2)]
         await publish(run, *(str(number) for number in range(20)))
@@ -459,7 +459,7 @@ async def test_a_message_acked_twice_is_acked_once(still: BrokerRun) -> None:
 
 
 @pytest.mark.row("S4.25")
-async def test_what_waits_for_the_application_is_unacked_without_a_timeout(still: BrokerRun) -> None:
+async def test_messages_that_wait_for_the_application_have_no_ack_timeout(still: BrokerRun) -> None:
     await publish(still, *(str(number) for number in range(10)))
     peer = await JsonPeer.open(still, f"{SHARED}&receiverQueueSize=5")
     await peer.has(5)

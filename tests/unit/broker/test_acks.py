@@ -47,7 +47,7 @@ async def test_a_cumulative_ack_takes_all_before_it_on_one_topic_and_nothing_on_
 
 
 @pytest.mark.row("S4.6")
-async def test_part_of_a_batch_is_acked_and_the_rest_comes_again() -> None:
+async def test_part_of_a_batch_is_acked_and_the_rest_is_redelivered() -> None:
     storage = MemoryStorage()
     async with memory_broker(storage) as run:
         consumer = await run.consumer(permits=20)
@@ -123,7 +123,7 @@ async def test_acks_that_were_not_stored_are_lost_in_a_crash_and_stored_ones_are
 
 
 @pytest.mark.row("I1")
-async def test_what_has_a_receipt_arrives_at_every_subscription_that_was_there() -> None:
+async def test_a_message_with_a_receipt_reaches_every_existing_subscription() -> None:
     storage = MemoryStorage()
     async with memory_broker(storage) as run:
         for name in ("a", "b"):

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from broker.acts.kinds.drift import Drift
 from broker.core.position import Position
 from broker.log.reader import TopicReader
 from tests.model.operator import Operator, PlannedAct
@@ -65,7 +66,7 @@ async def test_a_replay_that_has_grown_is_refused_and_the_refused_act_names_its_
     assert run.subscription().cursor.backlog_messages == 100
 
 
-async def test_consumers_of_a_refused_reset_stay_and_what_they_ack_meanwhile_counts(
+async def test_consumers_of_a_refused_reset_stay_and_their_acks_count(
     run: MemoryRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     consumer, positions = await delivered(run, 10)
@@ -109,10 +110,23 @@ async def test_a_plan_says_how_fast_it_drifts_and_allows_for_that(run: MemoryRun
     assert (result["replayed_messages"], result["acked_meanwhile_messages"]) == (200, 120)
 
 
+@pytest.mark.parametrize(
+    ("messages_per_s", "words"),
+    [
+        (0.25, "0.2 messages a second are"),
+        (1.0, "1 message a second is"),
+        (9.4, "9 messages a second are"),
+        (9.7, "10 messages a second are"),
+        (1234.5, "1234 messages a second are"),
+    ],
+)
+def test_a_rate_is_never_written_with_an_exponent(messages_per_s: float, words: str) -> None:
+    drift = Drift(cause="acked", messages_per_s=messages_per_s)
+    assert str(drift.to_json(0)["words"]).startswith(f"{words} being acked; ")
+
+
 @pytest.mark.parametrize(("allowed", "is_applied"), [(0, False), (2, False), (3, True)])
-async def test_an_operator_sets_how_much_more_may_come_again(
-    run: MemoryRun, allowed: int, is_applied: bool
-) -> None:
+async def test_an_operator_sets_the_allowed_drift(run: MemoryRun, allowed: int, is_applied: bool) -> None:
     consumer, positions = await delivered(run, 10)
     act = await planned(run)
     consumer.ack(*positions[:3])
@@ -136,7 +150,7 @@ async def test_by_default_a_plan_never_comes_to_need_a_typed_name_when_it_is_app
     assert plan is not None
     assert (plan["replayed_messages"], plan["allowed_drift_messages"]) == (9000, 1000)
     assert (
-        "10000 in all; beyond that the act is refused, with a new preview for which you type the name"
+        "10000 in all; beyond that the act is refused, with a new preview that you confirm by typing the name"
         in (plan["drift"]["words"])
     )
     consumer.ack(large[9], positions[0])

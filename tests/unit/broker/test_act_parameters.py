@@ -29,8 +29,8 @@ from broker.acts.kinds.registry import KINDS, find_kind
         ("skip", {"messages": None}, "messages is missing"),
         ("clear", {"messages": 1}, "this act takes no parameters"),
         ("expire", {"to": "older"}, "to older needs older_ms"),
-        ("disconnect", {}, "name the consumer"),
-        ("disconnect", {"consumer": "a", "consumer_key": 1}, "name the consumer"),
+        ("disconnect", {}, "give exactly one of consumer and consumer_key"),
+        ("disconnect", {"consumer": "a", "consumer_key": 1}, "give exactly one of consumer and consumer_key"),
         ("create_subscription", {"name": "a", "to": "shift", "messages": 1}, "there is none yet"),
         ("create_subscription", {"name": " ", "to": "latest"}, "blanks"),
         ("create_subscription", {"name": "x" * 1025, "to": "latest"}, "at most 1024"),
@@ -48,7 +48,7 @@ def test_a_bad_parameter_is_refused_by_name(kind: str, raw: dict[str, Any], comp
     assert complaint in str(refused.value)
 
 
-def test_an_unknown_kind_names_those_that_can_be_asked_for() -> None:
+def test_an_unknown_kind_lists_those_that_can_be_requested() -> None:
     with pytest.raises(ActInvalid) as refused:
         find_kind("obliterate")
     assert "reset, skip" in str(refused.value)
@@ -56,7 +56,7 @@ def test_an_unknown_kind_names_those_that_can_be_asked_for() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_says_what_it_takes(kind: str) -> None:
+def test_every_kind_describes_its_parameters(kind: str) -> None:
     schema = json_schema(KINDS[kind].parameters)
     assert schema["additionalProperties"] is False
     assert all(each["description"] for each in schema["properties"].values())

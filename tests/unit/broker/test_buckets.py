@@ -66,7 +66,7 @@ def rows(buckets: Buckets) -> dict[int, PointRow]:
     return {row.subscription_id: row for row in found}
 
 
-def test_what_does_not_change_has_no_row() -> None:
+def test_unchanged_figures_have_no_row() -> None:
     buckets, topic = Buckets(), Topic(Subscription(7))
     noted(buckets, topic)
     assert rows(buckets) == {}
@@ -74,7 +74,7 @@ def test_what_does_not_change_has_no_row() -> None:
     assert rows(buckets) == {}
 
 
-def test_what_came_before_the_first_report_counts() -> None:
+def test_traffic_before_the_first_report_counts() -> None:
     topic = Topic(Subscription(7))
     topic.publish(5)
     buckets = Buckets()

@@ -61,7 +61,7 @@ async def test_a_new_connection_begins_without_permits() -> None:
 
 
 @pytest.mark.row("S0.42")
-async def test_what_there_is_at_once_and_the_rest_as_it_comes() -> None:
+async def test_stored_entries_are_sent_at_once_and_later_ones_as_they_come() -> None:
     async with memory_broker() as run:
         producer = await run.producer()
         now = await producer.publish(3)
@@ -272,7 +272,7 @@ async def test_after_a_reconnect_the_permit_counts_once() -> None:
 
 
 @pytest.mark.row("S2.4")
-async def test_a_consumer_that_asks_for_one_holds_one_and_the_other_gets_the_rest() -> None:
+async def test_a_consumer_with_one_permit_gets_one_and_the_other_gets_the_rest() -> None:
     async with memory_broker() as run:
         busy, free = await run.consumer(name="busy", permits=1), await run.consumer(name="free")
         positions = await (await run.producer()).publish(10)
@@ -287,7 +287,7 @@ async def test_a_consumer_that_asks_for_one_holds_one_and_the_other_gets_the_res
 
 
 @pytest.mark.row("I17")
-async def test_without_a_queue_one_message_is_under_way_whatever_is_reconnected() -> None:
+async def test_without_a_queue_one_message_is_under_way_over_reconnects() -> None:
     async with memory_broker() as run:
         producer = await run.producer()
         taken: list[Position] = []

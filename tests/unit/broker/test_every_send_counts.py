@@ -19,7 +19,7 @@ def last_counts(probe: ConsumerProbe, last: int) -> list[int]:
 @pytest.mark.row("S1.10", "I13")
 @pytest.mark.parametrize("type_", MULTIPLE)
 @pytest.mark.parametrize(("every_send", "count"), [(False, 1), (True, 2)])
-async def test_what_a_lost_consumer_held_counts_by_choice(
+async def test_redeliveries_of_a_lost_consumer_count_by_choice(
     type_: SubscriptionType, every_send: bool, count: int
 ) -> None:
     async with memory_broker(counts_every_send=every_send) as run:
@@ -73,7 +73,7 @@ async def test_an_ack_ends_the_count_of_sends() -> None:
 
 
 @pytest.mark.row("S1.10", "I13")
-async def test_on_exclusive_nothing_is_counted_and_what_was_counted_before_is_forgotten() -> None:
+async def test_exclusive_counts_no_redeliveries_and_forgets_earlier_counts() -> None:
     async with memory_broker(counts_every_send=True) as run:
         await (await run.producer()).publish(1)
         for type_, count in (

@@ -29,7 +29,7 @@ KEEPS_NOTHING: dict[str, Any] = {
 
 
 @pytest.mark.row("S0.47")
-async def test_a_subscription_begins_with_what_comes_or_with_the_first_message_still_stored() -> None:
+async def test_a_subscription_begins_with_new_messages_or_the_first_stored_one() -> None:
     async with memory_broker(**KEEPS_NOTHING) as run:
         producer = await run.producer()
         positions = [await producer.publish(ENTRIES) for _ in range(3)]
@@ -75,7 +75,7 @@ async def test_a_cumulative_ack_moves_mark_delete_and_single_ones_do_when_they_t
 
 
 @pytest.mark.row("S0.49")
-async def test_what_all_have_acked_goes_and_until_then_it_can_be_read_again() -> None:
+async def test_fully_acked_ledgers_are_deleted_and_readable_until_then() -> None:
     async with memory_broker(**KEEPS_NOTHING) as run:
         producer = await run.producer()
         positions = [await producer.publish(ENTRIES) for _ in range(3)]
@@ -98,7 +98,7 @@ async def test_what_all_have_acked_goes_and_until_then_it_can_be_read_again() ->
 
 
 @pytest.mark.row("I19")
-async def test_what_is_acked_in_memory_alone_or_young_or_held_stays() -> None:
+async def test_ledgers_with_unstored_acks_or_young_or_needed_stay() -> None:
     storage, clock = MemoryStorage(), ManualClock()
     settings = {**KEEPS_NOTHING, "default_retention_ms": 1000, "default_retention_bytes": -1}
     async with memory_broker(storage, clock=clock, flushes=False, **settings) as run:

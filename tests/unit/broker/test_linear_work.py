@@ -42,7 +42,7 @@ async def steps_of_appends(topics: int) -> int:
         return steps.count
 
 
-async def test_answering_receipts_costs_what_there_is_to_answer() -> None:
+async def test_answering_receipts_costs_time_only_for_due_answers() -> None:
     assert await steps_of_flush(160) < MOST_GROWTH * await steps_of_flush(80)
 
 

@@ -56,7 +56,7 @@ async def test_latencies_are_counted_once_a_group() -> None:
         assert all(0 < count <= 3 for count in counts.values()), counts
 
 
-async def test_a_page_of_many_subscriptions_is_made_in_slices_that_add_up_to_it(
+async def test_a_page_of_many_subscriptions_is_written_in_slices_that_add_up_to_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with memory_broker() as run:

@@ -15,7 +15,7 @@ from tests.unit.broker.test_receiving import settled
 
 
 @pytest.mark.row("I8")
-async def test_a_skip_that_ends_inside_a_batch_takes_what_it_passed_off_the_unacked_count() -> None:
+async def test_a_skip_that_ends_inside_a_batch_reduces_the_unacked_count() -> None:
     storage = MemoryStorage()
     async with memory_broker(storage, max_unacked_per_consumer=5) as run:
         consumer = await run.consumer(permits=10)

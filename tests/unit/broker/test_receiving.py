@@ -56,7 +56,7 @@ def test_flows_and_appends_that_race_neither_double_nor_lose(steps: list[tuple[s
 
 
 @pytest.mark.row("S0.23")
-async def test_nothing_is_sent_without_permits_and_what_was_sent_is_kept_for_its_consumer() -> None:
+async def test_nothing_is_sent_without_permits_and_sent_messages_stay_with_their_consumer() -> None:
     async with memory_broker() as run:
         first, second = await run.consumer(name="a"), await run.consumer(name="b")
         producer = await run.producer()
@@ -75,7 +75,7 @@ async def test_nothing_is_sent_without_permits_and_what_was_sent_is_kept_for_its
 
 
 @pytest.mark.row("S0.24")
-async def test_who_has_gone_when_his_turn_comes_is_passed_over() -> None:
+async def test_a_caller_that_has_left_is_skipped_in_its_turn() -> None:
     """It leaves while its neighbour is being written to: after it was chosen, before it is sent anything."""
     async with memory_broker() as run:
 
@@ -251,7 +251,7 @@ async def test_a_late_consumer_gets_entries_that_no_earlier_one_could_take() -> 
 
 
 @pytest.mark.row("I21")
-async def test_a_publish_wakes_who_waits() -> None:
+async def test_a_publish_wakes_waiting_calls() -> None:
     async with memory_broker() as run:
         consumer = await run.consumer(permits=2)
         producer = await run.producer()

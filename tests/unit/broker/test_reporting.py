@@ -10,7 +10,7 @@ from broker.process.reports import reporter, rows, standings
 from tests.support.memory_broker import memory_broker
 
 
-async def test_everything_is_reported_anew_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_everything_is_reported_again_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reporter, "_ANEW_AT_ONCE", 4)
     async with memory_broker() as run:
         for number in range(3):

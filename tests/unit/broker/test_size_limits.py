@@ -18,7 +18,7 @@ MIB = 1 << 20
         ({"VELA_MAX_UNCOMPRESSED_BYTES": str(5 * MIB)}, 5, 5),
     ],
 )
-def test_what_is_taken_as_it_is_may_be_delivered_as_it_is(
+def test_an_accepted_entry_can_be_delivered_unchanged(
     given: dict[str, str], message_mib: int, uncompressed_mib: int
 ) -> None:
     settings = BrokerSettings.from_environment(given)

@@ -52,7 +52,7 @@ async def test_work_gives_its_result_and_is_forgotten() -> None:
     assert not len(tasks)
 
 
-async def test_a_refusal_after_the_caller_is_gone_is_logged_as_one(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refusal_after_the_caller_has_left_is_logged_as_one(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "broker.tasks")
     tasks, go_on = BackgroundTasks(), asyncio.Event()
 
@@ -70,7 +70,7 @@ async def test_a_refusal_after_the_caller_is_gone_is_logged_as_one(caplog: pytes
     assert "there is none" in line.getMessage()
 
 
-async def test_a_stop_ends_what_is_under_way() -> None:
+async def test_a_stop_ends_running_tasks() -> None:
     tasks = BackgroundTasks()
     endless = asyncio.create_task(asyncio.Event().wait())
     tasks.keep(endless)

@@ -43,7 +43,7 @@ def named(payload: str) -> list[object]:
     return found
 
 
-def test_an_empty_notification_names_nothing_and_runs_what_is_due() -> None:
+def test_an_empty_notification_names_nothing_and_runs_due_work() -> None:
     assert named("{}") == []
 
 
@@ -52,7 +52,7 @@ def test_ids_of_subscriptions_and_of_topics_are_different_ids() -> None:
     assert named('{"delayed": [2, 3]}') == ["delayed of 2", "delayed of 3"]
 
 
-def test_what_is_not_in_memory_is_left_out() -> None:
+def test_topics_that_are_not_in_memory_are_left_out() -> None:
     assert named('{"subscriptions": [2, 99], "delayed": [77]}') == [2]
 
 

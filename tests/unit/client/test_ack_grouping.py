@@ -159,7 +159,7 @@ def test_a_cumulative_ack_inside_a_batch_acks_the_entry_before_it_once() -> None
 
 
 @pytest.mark.row("S4.6")
-def test_a_cumulative_ack_inside_a_batch_leaves_what_follows() -> None:
+def test_a_cumulative_ack_inside_a_batch_leaves_later_messages() -> None:
     grouping = AckGrouping()
     grouping.add(5, 6, 4, 6)
     assert grouping.add_cumulative(5, 6, 2, 6) == (5, 5)
@@ -167,7 +167,7 @@ def test_a_cumulative_ack_inside_a_batch_leaves_what_follows() -> None:
 
 
 @pytest.mark.row("S4.14")
-def test_a_cumulative_ack_counts_for_what_was_acked_singly_before() -> None:
+def test_a_cumulative_ack_includes_earlier_single_acks() -> None:
     grouping = AckGrouping()
     grouping.add(1, 2, 0, 2)
     grouping.take()  # and lost with the link
@@ -179,7 +179,7 @@ def test_a_cumulative_ack_counts_for_what_was_acked_singly_before() -> None:
 
 
 @pytest.mark.row("S4.7")
-def test_a_batch_delivered_again_must_be_acked_anew() -> None:
+def test_a_redelivered_batch_must_be_acked_again() -> None:
     grouping = AckGrouping(batch_index_acks=False)
     for index in range(9):
         grouping.add(5, 6, index, 10)
@@ -240,7 +240,7 @@ def test_acking_twice_is_one_id_and_the_last_message_removes_the_partial_ones() 
 
 
 @pytest.mark.row("S4.11")
-def test_a_cumulative_ack_takes_the_place_of_what_it_covers() -> None:
+def test_a_cumulative_ack_replaces_the_acks_it_covers() -> None:
     grouping = AckGrouping()
     grouping.add(1, 3)
     grouping.add(1, 4, 0, 2)
@@ -252,7 +252,7 @@ def test_a_cumulative_ack_takes_the_place_of_what_it_covers() -> None:
 
 
 @pytest.mark.row("S4.14")
-def test_what_is_gathered_is_a_duplicate_when_it_comes_again() -> None:
+def test_a_redelivery_of_a_collected_ack_is_a_duplicate() -> None:
     grouping = AckGrouping()
     assert grouping.acked_messages(1, 1) == 0
     grouping.add(1, 1)

@@ -140,7 +140,7 @@ def test_on_topics_that_store_nothing_no_ack_is_sent() -> None:
     assert list(acked.__await__()) == []
 
 
-def test_what_is_damaged_is_acked_at_once_with_the_reason() -> None:
+def test_a_damaged_entry_is_acked_at_once_with_the_reason() -> None:
     owner = consumer()
     owner.acks.discard(1, 3, ValidationError.BATCH_DESERIALIZE_ERROR)
     assert owner.said() == [("ack", 3, ValidationError.BATCH_DESERIALIZE_ERROR)]
@@ -177,7 +177,7 @@ async def _wait(owner: FakeConsumer, entry_id: int) -> None:
 
 
 @pytest.mark.row("S4.12")
-async def test_the_acks_of_a_group_share_a_receipt_and_one_given_up_leaves_it_to_the_others() -> None:
+async def test_the_acks_of_a_group_share_a_receipt_and_cancelling_one_leaves_the_others() -> None:
     owner = consumer(receipts=True)
     waiting = [asyncio.ensure_future(_wait(owner, entry_id)) for entry_id in (1, 2)]
     await asyncio.sleep(0)
@@ -197,7 +197,7 @@ async def test_a_partial_ack_that_is_not_sent_has_its_receipt_at_once() -> None:
 
 
 @pytest.mark.row("S4.14")
-async def test_closing_sends_what_is_gathered_and_waits_for_its_receipt() -> None:
+async def test_closing_sends_the_collected_acks_and_waits_for_their_receipt() -> None:
     owner = consumer(receipts=True)
     acked = asyncio.ensure_future(_wait(owner, 1))
     await asyncio.sleep(0)
@@ -249,7 +249,7 @@ def test_many_acks_that_waited_are_sent_in_commands_of_a_thousand() -> None:
 
 
 @pytest.mark.row("S4.14")
-def test_what_was_acked_meanwhile_is_recognised() -> None:
+def test_a_message_acked_meanwhile_is_recognised() -> None:
     owner = consumer(batch_index_acks=True)
     batch = messages(2, 3)
     owner.acks.acknowledge(message(1))

@@ -148,7 +148,7 @@ ACTIONS = st.sampled_from(
 @pytest.mark.row("I22", "S4.14", "S4.15", "S4.20")
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(ACTIONS, st.integers(0, 9)), max_size=60), st.booleans(), st.booleans())
-def test_whatever_happens_acks_arrive_and_nothing_acked_is_asked_for(
+def test_acks_always_arrive_and_no_acked_message_is_requested(
     steps: list[tuple[str, int]], batch_index_acks: bool, has_timeout: bool
 ) -> None:
     world = World(batch_index_acks=batch_index_acks, has_timeout=has_timeout)

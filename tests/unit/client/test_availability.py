@@ -31,7 +31,7 @@ WITHIN = StartPosition(ledger_id=7, entry_id=3, batch_index=1, inclusive=False)
         pytest.param((8, 0, -1), (8, 0), None, (7, 3, -1), False, id="what follows was thrown away"),
     ],
 )
-def test_more_is_what_lies_behind_everything_known(
+def test_more_is_available_only_after_the_last_known_message(
     last: tuple[int, int, int],
     acknowledged: tuple[int, int] | None,
     start: StartPosition | None,

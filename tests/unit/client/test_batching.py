@@ -56,7 +56,7 @@ def read(batch: Batch[int], compression: Compression = Compression.NONE) -> list
 
 
 @given(st.lists(messages, max_size=20), st.integers(0, 1 << 40))
-def test_batches_hold_every_message_in_order(given: list[Outgoing], first: int) -> None:
+def test_batches_contain_every_message_in_order(given: list[Outgoing], first: int) -> None:
     batches = gather(Batching[int](LIMITS, SequenceIds(first)), given)
     assert [token for batch in batches for token in batch.tokens] == list(range(len(given)))
     out = [message for batch in batches for message in read(batch)]
@@ -78,7 +78,7 @@ def test_no_batch_is_larger_than_its_limits(given: list[Outgoing]) -> None:
 
 
 @given(st.lists(explicit, max_size=20), st.booleans())
-def test_what_may_be_a_duplicate_shares_its_batch_with_nothing(given: list[Outgoing], by_key: bool) -> None:
+def test_a_possible_duplicate_has_its_own_batch(given: list[Outgoing], by_key: bool) -> None:
     ids = SequenceIds(0)
     gathering: Gathering[int] = KeyBatching(LIMITS, ids) if by_key else Batching(LIMITS, ids)
     highest = -1
@@ -91,7 +91,7 @@ def test_what_may_be_a_duplicate_shares_its_batch_with_nothing(given: list[Outgo
 
 
 @given(st.lists(messages, max_size=20))
-def test_key_based_batches_hold_one_key_each_in_order(given: list[Outgoing]) -> None:
+def test_key_based_batches_have_one_key_each_in_order(given: list[Outgoing]) -> None:
     batches = gather(KeyBatching[int](LIMITS, SequenceIds(7)), given)
     by_key: dict[bytes | None, list[int]] = defaultdict(list)
     next_id = 7
@@ -155,6 +155,6 @@ def test_a_batch_of_one_is_still_a_batch_and_a_tombstone_says_so() -> None:
     assert gathering.take() == []
 
 
-def test_a_number_of_its_own_carries_the_counter_along() -> None:
+def test_an_explicit_sequence_id_moves_the_counter() -> None:
     ids = SequenceIds(5)
     assert [ids.take(given) for given in (None, 10, None, 3, None)] == [5, 10, 11, 3, 12]

@@ -128,21 +128,21 @@ def test_a_message_sent_again_from_its_first_chunk_starts_over() -> None:
     [chunk(2), chunk(1, chunks=4), chunk(1, total=5)],
     ids=["a gap", "another number of chunks", "more bytes than announced"],
 )
-def test_what_does_not_continue_ends_the_message(stranger: Chunk) -> None:
+def test_a_chunk_out_of_sequence_ends_the_message(stranger: Chunk) -> None:
     assembler = ChunkAssembler[int]()
     assembler.add(chunk(0, total=stranger.total_bytes), 10, b"aaa", 0)
     assert assembler.add(stranger, 12, b"ccc", 0).redeliver == (10, 12)
     assert len(assembler) == 0
 
 
-def test_a_later_chunk_of_an_unknown_message_may_come_again_unless_it_is_old() -> None:
+def test_a_later_chunk_of_an_unknown_message_may_be_redelivered_unless_it_is_old() -> None:
     assembler = ChunkAssembler[int]()
     assert assembler.add(chunk(1, age_ms=59_999), 11, b"b", 0).redeliver == (11,)
     assert assembler.add(chunk(1, age_ms=60_000), 11, b"b", 0).acknowledge == (11,)
 
 
 @pytest.mark.parametrize("auto_ack", [True, False])
-def test_beyond_the_limit_the_oldest_incomplete_message_is_given_up(auto_ack: bool) -> None:
+def test_beyond_the_limit_the_oldest_incomplete_message_is_dropped(auto_ack: bool) -> None:
     assembler = ChunkAssembler[str](auto_ack_oldest=auto_ack)
     for number in range(10):
         outcome = assembler.add(chunk(0, uuid=str(number)), f"{number}", b"x", 0)

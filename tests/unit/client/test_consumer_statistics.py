@@ -36,7 +36,7 @@ def test_several_consumers_are_summed_and_share_one_queue() -> None:
     )
 
 
-def test_a_rate_is_what_came_in_between_over_the_time_between() -> None:
+def test_a_rate_is_the_difference_over_the_elapsed_time() -> None:
     assert rate_per_s(10, 40, 1.5) == 20.0
     assert rate_per_s(10, 40, 0.5) == 60.0
     assert rate_per_s(10, 40, 0.0) == 0.0

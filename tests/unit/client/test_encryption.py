@@ -67,7 +67,7 @@ def recorded_reader(tmp_path: Path) -> CryptoKeyReader:
 
 
 @pytest.mark.row("S0.16")
-def test_what_apaches_client_encrypted_is_read(recorded_reader: CryptoKeyReader) -> None:
+def test_messages_encrypted_by_apaches_client_are_read(recorded_reader: CryptoKeyReader) -> None:
     decryptor = Decryptor(recorded_reader)
     metadata, offset = parse_metadata(SINGLE)
     assert decryptor.decrypt(metadata, SINGLE[offset:]) == b"hello-0"
@@ -77,7 +77,7 @@ def test_what_apaches_client_encrypted_is_read(recorded_reader: CryptoKeyReader)
     assert [framed.count(b"hello-%d" % number) for number in range(3)] == [1, 1, 1]
 
 
-def test_what_a_recorded_message_was_encrypted_with() -> None:
+def test_the_keys_of_a_recorded_message() -> None:
     metadata, _ = parse_metadata(BATCH)
     context = context_of(metadata, failed=True)
     assert context is not None

@@ -72,21 +72,21 @@ def test_sizes_are_looked_at_before_unpacking() -> None:
 
 
 @pytest.mark.row("S0.13")
-def test_what_is_small_only_compressed_is_unpacked() -> None:
+def test_an_entry_that_is_small_only_when_compressed_is_decompressed() -> None:
     payload = compress(Compression.ZLIB, bytes(UNPACKED))
     declared = compose(metadata(compression=Compression.ZLIB.value, uncompressed_size=UNPACKED), payload)
     assert opened(declared, limit=len(payload)).messages[0].payload == bytes(UNPACKED)
 
 
 @pytest.mark.row("S0.14")
-def test_what_the_codec_refuses_is_a_decompression_error() -> None:
+def test_a_codecs_refusal_is_a_decompression_error() -> None:
     for codec in (Compression.LZ4, Compression.ZLIB, Compression.ZSTD, Compression.SNAPPY):
         garbage = compose(metadata(compression=codec.value, uncompressed_size=500), b"\xff garbage \x00" * 3)
         assert damaged(garbage).reason is ValidationError.DECOMPRESSION_ERROR
 
 
 @pytest.mark.row("S0.15")
-def test_a_batch_that_breaks_off_is_damaged_with_what_came_before() -> None:
+def test_a_truncated_batch_is_damaged_and_keeps_its_readable_messages() -> None:
     five = [b"%d" % index * 20 for index in range(5)]
     error = damaged(batch(five, cut=2 * (4 + 4 + 20) + 5))
     assert (error.reason, error.charged) == (ValidationError.BATCH_DESERIALIZE_ERROR, 5)
@@ -168,7 +168,7 @@ def test_the_first_check_that_fails_decides() -> None:
 
 
 @pytest.mark.row("S0.19")
-def test_a_damaged_batch_says_what_it_had_cost() -> None:
+def test_a_damaged_batch_reports_its_cost() -> None:
     ten = batch([b"x" * 10] * 10)
     assert damaged(damage(ten)).charged == 10
     assert damaged(damage(ten), ack_set=0b11).charged == 2
@@ -201,7 +201,7 @@ def test_a_batch_comes_in_order_with_its_indexes() -> None:
 
 
 @pytest.mark.row("S4.6")
-def test_what_was_acked_before_is_neither_shown_nor_charged() -> None:
+def test_acked_messages_of_a_batch_are_neither_shown_nor_charged() -> None:
     found = opened(batch([b"%d" % index for index in range(10)]), ack_set=0b10_0000_0101)
     assert [message.batch_index for message in found.messages] == [0, 2, 9]
     assert found.charged == 3

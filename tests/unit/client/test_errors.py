@@ -10,7 +10,7 @@ from vela.errors import BY_RESULT, BY_SERVER_ERROR, Result, VelaError, from_serv
 from vela.wire.binary.enums import ServerError
 
 
-def test_codes_are_those_of_apaches_client() -> None:
+def test_codes_equal_those_of_apaches_client() -> None:
     theirs = {name: int(value) for name, value in _pulsar.Result.__members__.items()}
     assert {result.name: int(result) for result in Result} == theirs
 
@@ -45,7 +45,7 @@ def test_an_unknown_refusal_is_an_unknown_error() -> None:
     assert error.retriable
 
 
-def test_what_the_protocol_calls_fatal_is_not_retriable() -> None:
+def test_errors_that_the_protocol_calls_fatal_are_not_retriable() -> None:
     fatal = {3, 4, 5, 7, 8, 9, 11, 15, 16, 18, 19, 22, 25}
     assert all(not BY_SERVER_ERROR[ServerError(code)].retriable for code in fatal)
     passing = {ServerError.UNKNOWN_ERROR, ServerError.METADATA_ERROR, ServerError.PERSISTENCE_ERROR}

@@ -34,7 +34,7 @@ async def test_the_last_delivery_that_is_refused_becomes_a_letter_and_is_then_ac
 
 
 @pytest.mark.row("I16")
-async def test_one_delivered_too_often_is_a_letter_that_nobody_sees() -> None:
+async def test_a_message_delivered_too_often_becomes_a_letter_and_is_not_shown() -> None:
     owner = dead_after(2)
     assert owner.receive(*messages(1, 3, redeliveries=3)) == []
     await owner.settled()
@@ -63,7 +63,7 @@ async def test_messages_of_several_entries_are_told_apart() -> None:
 
 
 @pytest.mark.row("I16")
-async def test_what_of_a_batch_was_acked_makes_no_letter() -> None:
+async def test_acked_messages_of_a_batch_become_no_letters() -> None:
     owner = dead_after(1)
     acked, refused, waiting = owner.receive(*messages(1, 3, redeliveries=1))
     owner.acks.acknowledge(acked)
@@ -77,7 +77,7 @@ async def test_what_of_a_batch_was_acked_makes_no_letter() -> None:
 
 
 @pytest.mark.row("I16")
-async def test_what_waits_of_a_batch_at_the_limit_makes_no_letter_and_is_shown() -> None:
+async def test_waiting_messages_of_a_batch_at_the_limit_are_shown_and_become_no_letters() -> None:
     owner = dead_after(1)
     (refused,) = owner.receive(*messages(1, 4, redeliveries=1), take=1)
     owner.acks.negative_acknowledge(refused)
@@ -94,7 +94,7 @@ async def test_what_waits_of_a_batch_at_the_limit_makes_no_letter_and_is_shown()
 
 
 @pytest.mark.row("I16")
-async def test_what_is_shown_and_refused_while_letters_are_under_way_is_one_afterwards() -> None:
+async def test_a_message_refused_while_letters_are_under_way_becomes_one_afterwards() -> None:
     owner = dead_after(1)
     owner.box.gate = asyncio.Event()
     (first,) = owner.receive(*messages(1, 3, redeliveries=1), take=1)
@@ -129,7 +129,7 @@ async def test_a_message_refused_by_its_id_while_it_waits_is_shown() -> None:
     assert (owner.letters_of(), owner.said(), len(owner.queue)) == ([], [], 2)
 
 
-async def test_what_is_shown_of_a_batch_after_its_first_letters_has_its_own_ack_timeout() -> None:
+async def test_messages_shown_after_a_batchs_first_letters_have_their_own_ack_timeout() -> None:
     owner = dead_after(1, ack_timeout_ms=1000, ack_timeout_tick_ms=100)
     (refused,) = owner.receive(*messages(1, 3, redeliveries=1), take=1)
     owner.acks.negative_acknowledge(refused)
@@ -145,7 +145,7 @@ async def test_what_is_shown_of_a_batch_after_its_first_letters_has_its_own_ack_
 
 
 @pytest.mark.parametrize("fails_before_the_link_is_lost", [True, False])
-async def test_what_came_again_over_another_link_is_not_asked_for_because_a_letter_failed(
+async def test_a_failed_letter_does_not_request_an_entry_that_was_redelivered(
     fails_before_the_link_is_lost: bool,
 ) -> None:
     owner = dead_after(1)

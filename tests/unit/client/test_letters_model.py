@@ -412,5 +412,5 @@ class AtTheLimit(RuleBasedStateMachine):
 
 
 @pytest.mark.row("I16", "I22")
-def test_of_a_batch_at_the_limit_only_what_was_shown_becomes_letters_and_nothing_is_lost() -> None:
+def test_only_shown_messages_of_a_batch_at_the_limit_become_letters_and_none_is_lost() -> None:
     run_state_machine_as_test(AtTheLimit, settings=model_settings(examples=200, steps=40))

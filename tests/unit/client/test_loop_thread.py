@@ -37,7 +37,7 @@ async def _refuse() -> None:
     raise LookupError("no")
 
 
-def test_what_cannot_even_begin_is_raised(loop_thread: LoopThread) -> None:
+def test_an_error_before_the_coroutine_exists_is_raised(loop_thread: LoopThread) -> None:
     def misspelt() -> Coroutine[Any, Any, int]:
         raise TypeError("an unexpected keyword argument")
 
@@ -85,7 +85,7 @@ def test_calls_are_made_in_order_from_each_thread(loop_thread: LoopThread) -> No
         assert [number for thread, number in seen if thread == each] == list(range(500))
 
 
-def test_a_posted_call_that_fails_disturbs_nobody(
+def test_a_posted_call_that_fails_does_not_disturb_others(
     loop_thread: LoopThread, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop_thread.post(lambda: 1 // 0)
@@ -119,7 +119,7 @@ def test_stopping_ends_waiting_calls_and_refuses_new_ones(loop_thread: LoopThrea
 
 
 @pytest.mark.row("S0.34")
-def test_what_comes_after_an_interrupt_is_not_lost() -> None:
+def test_a_value_after_an_interrupt_is_not_lost() -> None:
     returned: list[int] = []
     before: Waiter[int] = Waiter(returned.append)
     before.give(3)
@@ -155,7 +155,7 @@ def test_an_interrupted_call_is_cancelled_and_its_value_goes_elsewhere(loop_thre
     interrupting.join()
 
 
-def test_a_forked_child_is_told_to_make_a_client_of_its_own(loop_thread: LoopThread) -> None:
+def test_a_forked_child_must_create_its_own_client(loop_thread: LoopThread) -> None:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -191,14 +191,14 @@ callbacks.submit(threading.Event().wait)
 """
 
 
-def test_a_program_that_closes_nothing_ends_all_the_same() -> None:
+def test_a_program_that_closes_nothing_still_ends() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _LEAVES_ALL_OPEN], capture_output=True, text=True, timeout=30, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "closed at exit\ndropped\n", "")
 
 
-def test_callbacks_are_called_in_order_and_a_failing_one_disturbs_nobody(
+def test_callbacks_run_in_order_and_a_failing_one_does_not_disturb_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     callbacks, seen = DaemonThread("test"), list[Any]()
@@ -231,7 +231,7 @@ def test_a_callback_that_exits_does_not_end_the_thread(caplog: pytest.LogCapture
     callbacks.stop(5)
 
 
-def test_closing_while_another_thread_stops_the_loop_is_no_error(loop_thread: LoopThread) -> None:
+def test_closing_while_another_thread_stops_the_loop_is_not_an_error(loop_thread: LoopThread) -> None:
     errors: list[BaseException] = []
 
     def close() -> None:

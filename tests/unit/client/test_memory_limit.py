@@ -33,7 +33,7 @@ def test_one_that_fills_it_again_leaves_no_one_out() -> None:
     assert limit.used_bytes == 25
 
 
-def test_zero_is_no_limit_and_a_negative_one_is_refused() -> None:
+def test_zero_means_no_limit_and_a_negative_one_is_refused() -> None:
     limit = MemoryLimit(0)
     limit.add(1 << 60)
     assert not limit.is_reached
@@ -42,7 +42,7 @@ def test_zero_is_no_limit_and_a_negative_one_is_refused() -> None:
 
 
 @given(st.lists(st.integers(1, 1000), max_size=30), st.integers(1, 5000))
-def test_the_count_is_what_was_added_less_what_was_removed(sizes: list[int], mark: int) -> None:
+def test_the_count_is_the_difference_of_added_and_removed_bytes(sizes: list[int], mark: int) -> None:
     limit = MemoryLimit(mark)
     for size in sizes:
         limit.add(size)

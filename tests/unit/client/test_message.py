@@ -99,7 +99,7 @@ def test_a_received_id_that_is_copied_or_pickled_is_as_one_that_was_written_down
     assert received.received() is entry
 
 
-def test_a_message_is_not_pickled_and_says_what_to_keep() -> None:
+def test_pickling_a_message_fails_and_says_what_to_store_instead() -> None:
     got = message()
     for fails in (copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match=r"keep its data\(\), properties\(\) and message_id\(\)"):
@@ -114,12 +114,12 @@ def test_properties_are_the_applications_own_to_change() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x08\x01", b"\xff\xff", b"\x08"])
-def test_bytes_that_are_no_id_are_refused(data: bytes) -> None:
+def test_bytes_that_are_not_an_id_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="not a message id"):
         MessageId.deserialize(data)
 
 
-def test_a_message_tells_what_the_wire_said() -> None:
+def test_a_message_has_the_values_of_the_wire() -> None:
     got = message()
     assert (got.data(), got.value(), got.properties()) == (b"payload", b"payload", {"a": "1"})
     assert (got.partition_key(), got.ordering_key()) == ("key", "order")

@@ -90,7 +90,7 @@ def test_a_second_negative_ack_of_an_entry_changes_nothing() -> None:
 
 
 @pytest.mark.row("I22")
-def test_what_is_acked_after_all_is_not_asked_for() -> None:
+def test_an_ack_after_a_negative_ack_prevents_redelivery() -> None:
     tracker = NegativeAcks(delay_ms=1000, timer=NegativeAckTimer.PERIODIC)
     tracker.add((1, 1), 0)
     tracker.remove((1, 1))
@@ -99,7 +99,7 @@ def test_what_is_acked_after_all_is_not_asked_for() -> None:
 
 
 @pytest.mark.row("S4.17")
-def test_what_is_due_together_comes_together() -> None:
+def test_entries_due_together_are_returned_together() -> None:
     tracker = NegativeAcks(delay_ms=1000)
     for entry in reversed(range(2500)):
         tracker.add((1, entry), entry % 30)

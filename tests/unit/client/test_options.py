@@ -46,7 +46,7 @@ def test_their_text_is_apaches(ours: type[enum.IntEnum]) -> None:
             assert (str(theirs), f"{theirs}", repr(theirs)) == (text, text, repr(member))
 
 
-def test_they_are_numbers_all_the_same() -> None:
+def test_enum_members_are_still_numbers() -> None:
     shared = options.ConsumerType.Shared
     assert (f"{shared:d}", f"{shared:>20}", "%d" % shared) == ("1", " ConsumerType.Shared", "1")  # noqa: UP031
     assert json.dumps([shared]) == "[1]"

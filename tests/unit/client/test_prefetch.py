@@ -39,7 +39,7 @@ class Slow:
 
 
 @pytest.mark.row("S4.26")
-def test_hoarding_is_said_once_and_in_words(caplog: pytest.LogCaptureFixture) -> None:
+def test_hoarding_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     timers, consumer = ManualTimers(), Slow()
     watch = PrefetchWatch(consumer, timers)
     with caplog.at_level(logging.WARNING, "vela"):

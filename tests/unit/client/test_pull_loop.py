@@ -78,7 +78,7 @@ def test_an_answer_that_brings_nothing_at_once_is_not_asked_for_without_end(code
     assert loop.answered(answer(code, 7), waited_ms=1).pause_ms == EMPTY_MS
 
 
-def test_an_illegal_offset_is_corrected_and_what_was_pulled_is_void() -> None:
+def test_an_illegal_offset_is_corrected_and_pulled_messages_become_invalid() -> None:
     loop = begun(100)
     found(loop, 5)
     step = loop.answered(answer(PullCode.PULL_OFFSET_MOVED, 40, most=40), waited_ms=1)
@@ -108,7 +108,7 @@ def test_flow_is_limited_by_messages_bytes_and_span(limits: PullLimits, count: i
     assert loop.wait_ms() == 0
 
 
-def test_one_message_that_is_stuck_holds_the_commit_and_at_last_the_pulls() -> None:
+def test_a_stuck_message_stops_the_commit_and_finally_the_pulls() -> None:
     loop = begun()
     while not loop.wait_ms():
         begin = loop.next_offset
@@ -121,7 +121,7 @@ def test_one_message_that_is_stuck_holds_the_commit_and_at_last_the_pulls() -> N
     assert (loop.commit_offset, loop.wait_ms()) == (loop.next_offset, 0)
 
 
-def test_defaults_are_those_of_rocketmq() -> None:
+def test_defaults_equal_those_of_rocketmq() -> None:
     assert PullLimits() == PullLimits(messages=1000, size_bytes=104_857_600, span=2000)
     assert (FULL_MS, FAILED_MS) == (50, 3000)
 

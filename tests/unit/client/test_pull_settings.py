@@ -19,7 +19,7 @@ TOPIC = "persistent://public/default/t"
 
 @pytest.mark.row("S3.19")
 @pytest.mark.parametrize("hold_ms", [30_000, 40_000])
-def test_a_hold_that_outlasts_the_request_timeout_is_refused(hold_ms: int) -> None:
+def test_a_parking_time_longer_than_the_request_timeout_is_refused(hold_ms: int) -> None:
     with pytest.raises(errors.InvalidConfiguration, match=r"request_timeout_ms .*hold_ms"):
         PullConsumer(URL, "t", "g", hold_ms=hold_ms)
     PullConsumer(URL, "t", "g", hold_ms=hold_ms, request_timeout_ms=hold_ms + 1)
@@ -27,7 +27,7 @@ def test_a_hold_that_outlasts_the_request_timeout_is_refused(hold_ms: int) -> No
 
 @pytest.mark.row("S3.19")
 @pytest.mark.parametrize("timeout_ms", [15_000, 14_999, 0])
-def test_a_request_timeout_within_the_hold_is_refused(timeout_ms: int) -> None:
+def test_a_request_timeout_within_the_parking_time_is_refused(timeout_ms: int) -> None:
     with pytest.raises(errors.InvalidConfiguration, match="request_timeout_ms"):
         PullConsumer(URL, "t", "g", request_timeout_ms=timeout_ms, message_listener=print)
 
@@ -53,7 +53,7 @@ def test_a_request_timeout_within_the_hold_is_refused(timeout_ms: int) -> None:
         ({"offset_store": MemoryOffsets()}, "offset_store"),
     ],
 )
-def test_what_cannot_work_is_named(options: dict[str, Any], named: str) -> None:
+def test_wrong_settings_are_named(options: dict[str, Any], named: str) -> None:
     with pytest.raises(errors.InvalidConfiguration, match=named):
         PullConsumer(URL, "t", **{"subscription_name": "g", **options})
 
@@ -61,13 +61,13 @@ def test_what_cannot_work_is_named(options: dict[str, Any], named: str) -> None:
 @pytest.mark.parametrize(
     "url", ["pulsar://localhost:6650", "localhost:8080", "http://", "http://host:x", "http://h?a=b", ""]
 )
-def test_what_is_no_url_to_pull_from(url: str) -> None:
+def test_urls_that_cannot_be_pulled_from(url: str) -> None:
     with pytest.raises(errors.InvalidUrl, match="http://host:8080"):
         PullConsumer(url, "t", "g")
 
 
 @pytest.mark.parametrize("topic", ["t-partition-1", "non-persistent://a/b/c", "", "x://y"])
-def test_what_cannot_be_pulled(topic: str) -> None:
+def test_topics_that_cannot_be_pulled(topic: str) -> None:
     with pytest.raises(errors.InvalidTopicName):
         PullConsumer(URL, topic, "g")
 
@@ -106,7 +106,7 @@ async def test_a_save_that_fails_leaves_the_file_as_it_was(
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"t": 5}', '{"t": {"0": "five"}}'])
-async def test_a_file_that_holds_no_offsets_is_named(tmp_path: Path, text: str) -> None:
+async def test_a_file_without_offsets_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "offsets.json"
     path.write_text(text)
     for call in (FileOffsets(path).load(TOPIC, 0), FileOffsets(path).save(TOPIC, {0: 1})):

@@ -33,7 +33,7 @@ def quick_switches() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("quick_switches")
-async def test_what_is_removed_is_not_taken_and_the_rest_is_taken_once_in_order() -> None:
+async def test_removed_messages_are_not_taken_and_the_rest_is_taken_once_in_order() -> None:
     queue = ReceiveQueue(lambda _: None, lambda _: True)
     queue.put([message(number) for number in range(MESSAGES)])
     taken: list[int] = []

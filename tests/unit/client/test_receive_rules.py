@@ -76,7 +76,7 @@ def test_a_start_at_a_single_message() -> None:
     assert not StartPosition(ledger_id=3, entry_id=5, batch_index=-1, inclusive=True).skips(3, 5, -1)
 
 
-def test_a_batch_receive_takes_what_its_limits_allow() -> None:
+def test_a_batch_receive_takes_messages_within_its_limits() -> None:
     measure = BatchMeasure(3, 100)
     assert [measure.add(size) for size in (60, 40, 1)] == [True, True, False]
     assert BatchMeasure(3, 100).add(500)  # a message larger than the limit goes alone
@@ -126,7 +126,7 @@ def test_a_new_connection_begins_without_permits() -> None:
 
 
 @pytest.mark.row("S0.19")
-def test_a_discarded_batch_is_made_up_for() -> None:
+def test_the_permits_of_a_discarded_batch_are_restored() -> None:
     balance = ZeroQueueBalance()
     balance.grant_for(1)
     balance.spent(10)

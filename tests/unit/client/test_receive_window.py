@@ -16,7 +16,7 @@ def opened(size: int, **options: bool) -> ReceiveWindow:
 
 
 @pytest.mark.row("S0.36")
-def test_the_queue_holds_what_was_asked_for_and_at_least_one() -> None:
+def test_the_window_is_as_large_as_requested_and_at_least_one() -> None:
     assert ReceiveWindow(1).size == 1
     assert ReceiveWindow(1000).size == 1000
     assert (ReceiveWindow(1000, growable=True).size, ReceiveWindow(1000, growable=True).maximum) == (1, 1000)
@@ -59,7 +59,7 @@ def test_half_a_queue_goes_back_in_one_flow() -> None:
 
 @pytest.mark.row("S0.43")
 @given(st.integers(1, 50), st.lists(st.integers(1, 40)))
-def test_flows_and_what_is_owed_add_up_to_what_was_taken(size: int, takes: list[int]) -> None:
+def test_flows_and_owed_permits_add_up_to_taken_messages(size: int, takes: list[int]) -> None:
     window = opened(size)
     flows = [window.give_back(count) for count in takes]
     assert sum(flows) + window.owed == sum(takes)
@@ -105,7 +105,7 @@ def test_permits_never_drift(size: int, steps: list[str]) -> None:
         assert at_broker + window.owed + queued == window.size
 
 
-def test_a_paused_window_keeps_what_is_freed() -> None:
+def test_a_paused_window_keeps_restored_permits() -> None:
     window = ReceiveWindow(4, paused=True)
     assert window.is_paused
     assert window.attached() == 0

@@ -128,7 +128,7 @@ def test_on_exclusive_a_negative_ack_asks_for_everything() -> None:
 
 
 @pytest.mark.row("I22")
-def test_a_negative_ack_of_what_is_acked_afterwards_is_forgotten() -> None:
+def test_an_ack_cancels_an_earlier_negative_ack() -> None:
     owner = consumer(is_shared=False)
     for entry_id in (1, 2, 3):
         owner.acks.negative_acknowledge(message(entry_id))
@@ -164,7 +164,7 @@ def test_the_timeout_begins_when_a_message_is_taken() -> None:
 
 
 @pytest.mark.row("S4.25")
-def test_what_nobody_took_does_not_time_out() -> None:
+def test_a_waiting_message_does_not_time_out() -> None:
     owner = consumer(ack_timeout_ms=1000)
     for entry_id in range(1000):
         owner.acks.delivered(1, entry_id, 0, None)
@@ -174,7 +174,7 @@ def test_what_nobody_took_does_not_time_out() -> None:
 
 @pytest.mark.row("S4.22")
 @pytest.mark.parametrize("how", ["ack", "cumulative", "nack", "all again", "reconnect", "seek", "close"])
-async def test_what_ends_the_ack_timeout(how: str) -> None:
+async def test_events_that_end_the_ack_timeout(how: str) -> None:
     owner = consumer(is_shared=False, ack_timeout_ms=1000, ack_timeout_tick_ms=100)
     take(owner, 1, 2)
     owner.timers.advance(800)
@@ -293,7 +293,7 @@ def test_a_redelivery_that_is_due_without_a_link_is_not_needed() -> None:
 
 @pytest.mark.row("S4.1")
 @pytest.mark.parametrize("has_nacked", [True, False])
-def test_who_leaves_failures_to_the_timeout_is_told_once(
+def test_leaving_failures_to_the_timeout_is_warned_of_once(
     has_nacked: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     owner = consumer(ack_timeout_ms=1000)

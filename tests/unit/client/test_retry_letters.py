@@ -47,7 +47,7 @@ async def test_reconsume_later_more_often_than_allowed_is_a_dead_letter() -> Non
 
 
 @pytest.mark.row("I16")
-async def test_reconsume_later_that_fails_says_so_and_the_message_comes_again() -> None:
+async def test_a_failed_reconsume_later_raises_and_the_message_is_redelivered() -> None:
     owner = retrying()
     owner.box.fails = 1
     (shown,) = owner.receive(message(1))
@@ -109,7 +109,7 @@ async def test_by_choice_an_ack_timeout_puts_a_message_off(on_ack_timeout: bool)
 
 
 @pytest.mark.row("S4.32")
-async def test_what_waits_of_a_batch_is_not_put_off() -> None:
+async def test_waiting_messages_of_a_batch_are_not_put_off() -> None:
     owner = retrying(on_ack_timeout=True, ack_timeout_ms=1000)
     owner.receive(*messages(1, 3), take=2)
     await owner.pass_time(3000)
@@ -120,7 +120,7 @@ async def test_what_waits_of_a_batch_is_not_put_off() -> None:
 
 
 @pytest.mark.row("S4.32")
-async def test_a_timeout_while_letters_are_under_way_puts_off_what_was_shown_since() -> None:
+async def test_a_timeout_during_letters_puts_off_messages_shown_since() -> None:
     owner = retrying(on_ack_timeout=True, ack_timeout_ms=1000)
     owner.box.gate = asyncio.Event()
     owner.receive(*messages(1, 3), take=1)
@@ -133,7 +133,7 @@ async def test_a_timeout_while_letters_are_under_way_puts_off_what_was_shown_sin
 
 
 @pytest.mark.row("S4.32")
-async def test_a_negative_ack_is_a_redelivery_all_the_same() -> None:
+async def test_a_negative_ack_is_still_a_redelivery() -> None:
     owner = retrying(on_ack_timeout=True, ack_timeout_ms=1000)
     (shown,) = owner.receive(message(1))
     owner.acks.negative_acknowledge(shown)

@@ -115,7 +115,9 @@ def test_the_definition_is_apaches_to_the_byte(sort: bool) -> None:
 
 @pytest.mark.parametrize("schema_name", ["JsonSchema", "AvroSchema"])
 @pytest.mark.parametrize(("writer", "reader"), [(THEIRS, OURS), (OURS, THEIRS), (OURS, OURS)])
-def test_each_reads_what_the_other_wrote(schema_name: str, writer: ModuleType, reader: ModuleType) -> None:
+def test_each_client_reads_the_others_messages(
+    schema_name: str, writer: ModuleType, reader: ModuleType
+) -> None:
     written = getattr(writer, schema_name)(order(writer)[0])
     reading = getattr(reader, schema_name)(order(reader)[0])
     # A class is made by every call of order(): the schema's own is wanted.
@@ -159,7 +161,7 @@ class Letter(Record):
     lines = Array(Line())
 
 
-def test_defaults_of_what_is_left_out() -> None:
+def test_defaults_of_missing_fields() -> None:
     letter = Letter()
     left_out: list[object] = [letter.type, letter.required, letter.lines]
     assert left_out == [None, False, None]
@@ -293,13 +295,13 @@ def test_avro_without_a_class_takes_dictionaries() -> None:
     amount=st.integers(-(1 << 31), (1 << 31) - 1),
     flags=st.dictionaries(st.text(), st.booleans()),
 )
-def test_what_is_encoded_comes_back(text: str, amount: int, flags: dict[str, bool]) -> None:
+def test_encoded_values_are_decoded_again(text: str, amount: int, flags: dict[str, bool]) -> None:
     line = Line(text=text, amount=amount, flags=flags, color=Color.RED)
     assert JsonSchema(Line).decode(JsonSchema(Line).encode(line)) == line
     assert AvroSchema(Line).decode(AvroSchema(Line).encode(line)) == line
 
 
-def test_what_the_broker_is_told() -> None:
+def test_the_schema_sent_to_the_broker() -> None:
     assert BytesSchema().schema_info().to_wire() is None
     info = JsonSchema(Line).schema_info()
     told = info.to_wire()

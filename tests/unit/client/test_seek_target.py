@@ -19,7 +19,7 @@ PARTITION = f"{TOPIC}-partition-3"
     "position",
     [None, "5", b"", 1.5, True, datetime.datetime.now(datetime.UTC), lambda _: "x", lambda _: None],
 )
-def test_what_is_no_position(position: Any) -> None:
+def test_arguments_that_are_not_positions(position: Any) -> None:
     with pytest.raises(
         InvalidConfiguration, match="seek takes a message id or a whole number of milliseconds"
     ):
@@ -72,6 +72,6 @@ def test_a_message_of_another_topic(topic: str, target: MessageId) -> None:
         (PARTITION, MessageId(3, 1, 2)),
     ],
 )
-def test_what_is_one(topic: str, target: MessageId | int) -> None:
+def test_arguments_that_are_positions(topic: str, target: MessageId | int) -> None:
     assert seek_target(target, topic) is target
     assert seek_target(lambda name: target if name == topic else -1, topic) is target

@@ -161,7 +161,7 @@ class Model:
 
 @model_settings(examples=300)
 @given(STEPS, st.booleans(), st.booleans())
-def test_in_order_and_once_whatever_links_and_clocks_do(
+def test_messages_are_sent_in_order_and_once_over_any_connections_and_clocks(
     steps: list[tuple[str, Any]], batching: bool, blocks: bool
 ) -> None:
     async def run() -> None:
@@ -236,9 +236,7 @@ ENDS: dict[str, Callable[[Model], None]] = {
 
 @pytest.mark.parametrize("batching", [False, True])
 @pytest.mark.parametrize("end", ENDS)
-def test_whatever_ends_them_messages_that_were_taken_complete_in_the_order_of_the_calls(
-    end: str, batching: bool
-) -> None:
+def test_taken_messages_complete_in_the_order_of_the_calls(end: str, batching: bool) -> None:
     """Sent, gathered in a batch, and waiting in line: all three at once."""
 
     async def run() -> None:
@@ -269,7 +267,7 @@ def test_whatever_ends_them_messages_that_were_taken_complete_in_the_order_of_th
         runner.run(run())
 
 
-async def test_what_is_refused_before_it_is_sent_does_not_wait_for_what_was_sent() -> None:
+async def test_a_message_refused_before_sending_does_not_wait_for_sent_ones() -> None:
     model = Model(ProducerOptions(max_pending_messages=2))
     model.link(True)
     model.put("plain")
@@ -318,7 +316,7 @@ async def test_a_batch_that_cannot_be_encrypted_lets_the_line_move_in_order() ->
 
 
 @pytest.mark.parametrize("batching", [False, True])
-async def test_what_fails_in_encrypting_alone_is_an_error_of_encrypting(batching: bool) -> None:
+async def test_only_a_failure_to_encrypt_is_a_crypto_error(batching: bool) -> None:
     def encrypt(metadata: Any, payload: bytes) -> bytes:
         raise KeyError("no such key")
 

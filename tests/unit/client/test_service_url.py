@@ -46,7 +46,7 @@ def test_service_urls_that_are_right(text: str, urls: list[str]) -> None:
         "pulsar://[::1",
     ],
 )
-def test_service_urls_that_are_wrong_are_told_what_to_write(text: str) -> None:
+def test_errors_about_service_urls_show_a_correct_one(text: str) -> None:
     with pytest.raises(errors.InvalidUrl, match="write pulsar://host"):
         parse_service_url(text)
 
@@ -69,7 +69,7 @@ def test_a_broker_has_one_address() -> None:
         ("non-persistent://a/b/t", "non-persistent://a/b/t"),
     ],
 )
-def test_short_names_are_made_whole(topic: str, name: str) -> None:
+def test_short_names_are_completed(topic: str, name: str) -> None:
     assert full_name(topic) == name
     assert full_name(name) == name
 
@@ -88,7 +88,7 @@ def test_short_names_are_made_whole(topic: str, name: str) -> None:
         "persistent://a/b",
     ],
 )
-def test_what_is_no_topics_name_is_refused(topic: str) -> None:
+def test_an_invalid_topic_name_is_refused(topic: str) -> None:
     with pytest.raises(errors.InvalidTopicName, match="write t, tenant"):
         full_name(topic)
 

@@ -112,7 +112,7 @@ def methods(of: type, here: type) -> Iterator[tuple[str, dict[str, Any], dict[st
 
 
 @pytest.mark.parametrize("name", ["Client", "Consumer", "Producer", "Reader", "TableView", "PullConsumer"])
-def test_what_one_client_can_the_other_can(name: str) -> None:
+def test_both_clients_have_the_same_methods(name: str) -> None:
     awaited, blocking = getattr(vela.aio, name), getattr(vela, name)
     assert public(awaited) - INSIDE.get(name, set()) == public(blocking) - BLOCKING_ALONE
     for method, there, here in methods(awaited, blocking):
@@ -148,7 +148,7 @@ def test_names_defaults_and_order_are_apaches(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ASYNC_CLASSES)
-def test_names_and_defaults_are_those_of_apaches_asyncio(name: str) -> None:
+def test_names_and_defaults_equal_those_of_apaches_asyncio(name: str) -> None:
     theirs, ours = getattr(pulsar.asyncio, name), getattr(vela.aio, name)
     assert public(theirs) <= public(ours)
     for method, there, here in methods(theirs, ours):
@@ -161,6 +161,6 @@ def test_names_and_defaults_are_those_of_apaches_asyncio(name: str) -> None:
                 assert repr(here[parameter]) == repr(default), f"{method}({parameter})"
 
 
-def test_what_is_left_out_is_in_the_guide() -> None:
+def test_missing_parts_are_in_the_guide() -> None:
     text = GUIDE.read_text(encoding="utf-8")
     assert [name for name in sorted(LEFT_OUT) if name not in text] == []

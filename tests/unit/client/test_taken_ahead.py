@@ -37,7 +37,7 @@ def numbers(ahead: TakenAhead) -> list[int]:
     return found
 
 
-def test_messages_come_in_order_and_those_of_a_past_connection_do_not() -> None:
+def test_messages_come_in_order_without_those_of_an_earlier_connection() -> None:
     ahead = filled(Receiver(past=(0, 2)))
     assert ahead
     assert numbers(ahead) == [1, 3]
@@ -52,7 +52,7 @@ def test_taking_that_is_broken_off_leaves_the_message() -> None:
     assert numbers(ahead) == [0, 1, 2, 3]
 
 
-def test_clearing_gives_what_was_there() -> None:
+def test_clearing_returns_the_messages() -> None:
     ahead = filled(Receiver())
     assert [message.entry.entry_id for message in ahead.clear()] == [0, 1, 2, 3]
     assert ahead.next() is None

@@ -27,7 +27,7 @@ TOPICS = [
         re.compile("orders-\\d"),
     ],
 )
-def test_a_pattern_is_held_against_the_whole_name_without_partition(pattern: str | re.Pattern[str]) -> None:
+def test_a_pattern_must_match_the_whole_name_without_partition(pattern: str | re.Pattern[str]) -> None:
     made = TopicPattern(pattern)
     assert made.namespace == "public/default"
     assert made.matching(TOPICS) == {
@@ -41,7 +41,7 @@ def test_flags_of_a_compiled_pattern_count() -> None:
     assert TopicPattern(re.compile("ORDERS-1", re.IGNORECASE)).matching(TOPICS) == {TOPICS[0]}
 
 
-def test_changes_name_what_came_and_what_went() -> None:
+def test_changes_name_new_and_deleted_topics() -> None:
     changes = TopicPattern("orders-.*").changes(
         ["persistent://public/default/orders-0", TOPICS[0]], [TOPICS[0], TOPICS[1], TOPICS[3]]
     )
@@ -50,6 +50,6 @@ def test_changes_name_what_came_and_what_went() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["public/.*/orders", ".*/default/orders", "a/b/", "(", "a/b", "a/b/["])
-def test_what_is_no_pattern_of_topics_is_refused_with_the_reason(pattern: str) -> None:
+def test_an_invalid_topic_pattern_is_refused_with_the_reason(pattern: str) -> None:
     with pytest.raises(InvalidTopicName, match=r"pattern|expression"):
         TopicPattern(pattern)

@@ -40,7 +40,7 @@ def expiries(tracker: UnackedTracker, until_ms: int) -> dict[int, int]:
 @pytest.mark.row("S4.21", "S4.22", "I22")
 @given(steps, st.integers(1000, 3000), st.integers(100, 3000))
 @example([("add", 1, 0), ("add", 2, 99), ("add", 3, 1500)], 1000, 100)  # added just before a tick
-def test_what_is_not_acked_expires_in_its_window(
+def test_an_unacked_message_expires_within_its_window(
     steps: list[tuple[str, int, int]], timeout_ms: int, tick_ms: int
 ) -> None:
     tracker = unacked_tracker(timeout_ms, tick_ms=tick_ms)
@@ -124,7 +124,7 @@ def test_with_a_back_off_the_wait_after_the_timeout_grows() -> None:
 
 
 @pytest.mark.row("S4.22", "S4.28")
-def test_what_is_acked_while_it_waits_does_not_expire() -> None:
+def test_an_acked_message_does_not_expire() -> None:
     backoff = RedeliveryBackoff(min_ms=1000, max_ms=8000, multiplier=2)
     tracker = BackoffUnackedTracker(timeout_ms=1000, tick_ms=100, backoff=backoff)
     for entry in range(4):

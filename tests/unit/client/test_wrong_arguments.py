@@ -26,13 +26,13 @@ from vela.core.topic_name import full_name
 
 
 @pytest.mark.parametrize("topic", [None, 7, b"orders"])
-def test_a_topic_that_is_no_string(topic: Any) -> None:
-    with pytest.raises(vela.InvalidConfiguration, match="is a string"):
+def test_a_topic_must_be_a_string(topic: Any) -> None:
+    with pytest.raises(vela.InvalidConfiguration, match="must be a string"):
         full_name(topic)
 
 
 @pytest.mark.parametrize("topic", [None, 7, ["orders", None]])
-async def test_topics_that_are_no_strings(topic: Any) -> None:
+async def test_topics_must_be_strings(topic: Any) -> None:
     with pytest.raises(vela.InvalidConfiguration):
         await subscribe(Mock(), topic, ConsumerOptions(subscription_name="s"))
 
@@ -83,20 +83,22 @@ def test_a_consumers_options(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize("name", [None, 7, ""])
 def test_a_subscriptions_name(name: Any) -> None:
-    with pytest.raises(vela.InvalidConfiguration, match="needs a name"):
+    with pytest.raises(vela.InvalidConfiguration, match="subscription_name must be a non-empty string"):
         ConsumerOptions(subscription_name=name)
 
 
 def test_a_key_reader_of_a_producer() -> None:
     wrong: Any = "key.pem"
-    with pytest.raises(vela.InvalidConfiguration, match="crypto_key_reader is an object with get_public_key"):
+    with pytest.raises(
+        vela.InvalidConfiguration, match="crypto_key_reader must be an object with get_public_key"
+    ):
         encryption_of("key", wrong)
 
 
 async def test_a_readers_listener() -> None:
     wrong: Any = "print"
     options = ConsumerOptions(subscription_name="s", durable=False, start_message_id=vela.MessageId.earliest)
-    with pytest.raises(vela.InvalidConfiguration, match="reader_listener is a function"):
+    with pytest.raises(vela.InvalidConfiguration, match="reader_listener must be a function"):
         await open_reader(Mock(), "persistent://public/default/t", wrong, options)
 
 
@@ -105,7 +107,7 @@ async def test_a_readers_listener() -> None:
 )
 def test_a_clients_options(name: str, value: Any) -> None:
     wrong: dict[str, Any] = {name: value}
-    with pytest.raises(vela.InvalidConfiguration, match=f"{name} is a "):
+    with pytest.raises(vela.InvalidConfiguration, match=f"{name} must be a "):
         AioClient("pulsar://localhost", **wrong)
     with pytest.raises(vela.InvalidConfiguration, match=name):
         vela.Client("pulsar://localhost", **wrong)
@@ -120,12 +122,12 @@ def test_a_pull_consumers_options(name: str, value: Any) -> None:
 
 def test_callbacks_of_consumers_and_table_views() -> None:
     wrong: Any = "print"
-    consumer = Consumer(Mock(), Mock(), Mock(), receipts=False, ahead=1, letters=False, client=None)
+    consumer = Consumer(Mock(), Mock(), Mock(), receipts=False, take_at_a_time=1, letters=False, client=None)
     view = TableView(Mock(), Mock(), Mock(), client=None)
     for call in (consumer.receive_async, view.for_each, view.for_each_and_listen):
-        with pytest.raises(vela.InvalidConfiguration, match="callback is a function"):
+        with pytest.raises(vela.InvalidConfiguration, match="callback must be a function"):
             call(wrong)
-    with pytest.raises(vela.InvalidConfiguration, match="callback is a function"):
+    with pytest.raises(vela.InvalidConfiguration, match="callback must be a function"):
         AioTableView(Mock()).for_each_and_listen(wrong)
 
 
@@ -144,21 +146,21 @@ def test_limits_of_a_batch_receive(limits: dict[str, Any]) -> None:
         vela.ConsumerBatchReceivePolicy(**limits)
 
 
-def test_a_service_url_that_is_no_string() -> None:
+def test_a_service_url_must_be_a_string() -> None:
     wrong: Any = None
     with pytest.raises(vela.InvalidUrl, match="write pulsar://"):
         parse_service_url(wrong)
 
 
 @pytest.mark.parametrize("data", [b"rubbish", b"", None, "text"])
-def test_bytes_that_are_no_id_are_in_the_tree_and_a_value_error(data: Any) -> None:
+def test_an_invalid_id_raises_a_vela_error_and_a_value_error(data: Any) -> None:
     with pytest.raises(vela.VelaError, match="not a message id") as caught:
         vela.MessageId.deserialize(data)
     assert isinstance(caught.value, ValueError)
 
 
 @pytest.mark.parametrize("wrong", [None, "x", 7, ["x"]])
-def test_what_is_no_message_cannot_be_acknowledged(wrong: Any) -> None:
+def test_only_messages_and_ids_can_be_acknowledged(wrong: Any) -> None:
     owner = consumer()
     for call in (owner.acks.acknowledge, owner.acks.negative_acknowledge):
         with pytest.raises(vela.InvalidConfiguration):
@@ -170,5 +172,5 @@ def test_a_callback_that_cannot_be_called() -> None:
     aio = Mock()
     wrong: Any = "print"
     with pytest.raises(vela.InvalidConfiguration, match="callback"):
-        Producer(aio, Mock(), Mock(), room=None, client=None).send_async(b"x", wrong)
+        Producer(aio, Mock(), Mock(), most_pending=0, client=None).send_async(b"x", wrong)
     aio.prepare.assert_not_called()

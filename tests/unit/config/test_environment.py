@@ -58,7 +58,7 @@ def test_a_switch_is_checked() -> None:
         ProjectSettings.from_environment({"VELA_HTTPS": "perhaps"})
 
 
-def test_everything_that_is_wrong_is_said_at_once_in_a_line_each() -> None:
+def test_all_errors_are_reported_at_once_with_a_line_each() -> None:
     wrong = {
         "VELA_HTTP_PORT": "http",
         "VELA_LOG_LEVEL": "loud",
@@ -90,7 +90,7 @@ def test_everything_that_is_wrong_is_said_at_once_in_a_line_each() -> None:
         ("VELA_INTERCEPTORS", "a.module.Name, a module.Name"),
     ],
 )
-def test_what_can_be_checked_without_the_machine_is_checked_with_the_others(setting: str, value: str) -> None:
+def test_all_wrong_settings_are_reported_together(setting: str, value: str) -> None:
     with pytest.raises(SettingInvalid) as refused:
         ProjectSettings.from_environment({setting: value, "VELA_TICK_MS": "x"})
     assert {line.partition(" ")[0] for line in str(refused.value).splitlines()} == {setting, "VELA_TICK_MS"}
@@ -177,3 +177,60 @@ def test_the_console_always_answers_to_the_loopback_names(variables: dict[str, s
     hosts = settings._allowed_hosts(ProjectSettings.from_environment(variables))
     assert hosts[:3] == ["localhost", "127.0.0.1", "[::1]"]
     assert set(hosts[3:]) == set(more)
+
+
+def test_roles_of_groups_are_read_with_any_group_name() -> None:
+    text = "platform=admin:*; cn=shop,ou=groups=operator:shop/* ;/staff/a b=viewer:bank/accounts;"
+    roles = ProjectSettings.from_environment({"VELA_OIDC_ROLES": text}).oidc_roles
+    assert [(each.group, each.role, each.pattern) for each in roles] == [
+        ("platform", "admin", "*"),
+        ("cn=shop,ou=groups", "operator", "shop/*"),
+        ("/staff/a b", "viewer", "bank/accounts"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "a=king:*", "a=admin:shop", "=admin:*", "a=admin", "a=admin:*,b=admin:*"]
+)
+def test_a_role_that_makes_no_sense_is_named(text: str) -> None:
+    with pytest.raises(SettingInvalid, match=r"VELA_OIDC_ROLES is .*: it takes group=role:pattern"):
+        ProjectSettings.from_environment({"VELA_OIDC_ROLES": text})
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("login.example.org", "a URL without a query"),
+        ("https://", "a URL without a query"),
+        ("https://login.example.org/?realm=a", "a URL without a query"),
+        ("https://login.example.org:port", "cannot be read"),
+        ("http://login.example.org", "an https URL"),
+        ("file:///etc/passwd", "a URL without a query"),
+    ],
+)
+def test_an_issuer_is_checked(url: str, words: str) -> None:
+    with pytest.raises(SettingInvalid, match=f"VELA_OIDC_ISSUER is .*{words}"):
+        ProjectSettings.from_environment({"VELA_OIDC_ISSUER": url})
+
+
+LOGIN_SERVER = {
+    "VELA_OIDC_ISSUER": "http://localhost:8180/realms/staff",
+    "VELA_OIDC_CLIENT_ID": "vela",
+    "VELA_OIDC_CLIENT_SECRET": "hush",
+}
+
+
+def test_a_login_server_needs_a_client_and_one_secret() -> None:
+    settings = ProjectSettings.from_environment({**LOGIN_SERVER, "VELA_LOCAL_LOGIN": "0"})
+    assert settings.oidc_issuer == LOGIN_SERVER["VELA_OIDC_ISSUER"]
+    assert "hush" not in repr(settings)
+    for change, words in (
+        ({"VELA_OIDC_CLIENT_ID": ""}, "VELA_OIDC_CLIENT_ID is not set"),
+        ({"VELA_OIDC_CLIENT_SECRET": ""}, "needs a secret"),
+        ({"VELA_OIDC_CLIENT_SECRET_FILE": "/run/secret"}, "set either"),
+        ({"VELA_OIDC_SCOPES": "profile"}, "openid among them"),
+        ({"VELA_OIDC_ISSUER": "", "VELA_LOCAL_LOGIN": "0"}, "nobody could log in"),
+    ):
+        with pytest.raises(SettingInvalid, match=words) as refused:
+            ProjectSettings.from_environment({**LOGIN_SERVER, **change})
+        assert "hush" not in str(refused.value)

@@ -52,6 +52,6 @@ def test_short_name_keeps_slashes_of_the_local_part() -> None:
         "/t/persistent/public/default/a/s/x\0",
     ],
 )
-def test_what_no_name_can_hold_is_not_found(path: str) -> None:
+def test_an_impossible_name_is_not_found(path: str) -> None:
     with pytest.raises(Resolver404):
         resolve(path)

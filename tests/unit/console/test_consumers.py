@@ -8,15 +8,20 @@ from types import SimpleNamespace
 import pytest
 from django.template.loader import render_to_string
 
-from console.queries.subscription import ConsumerRow
+from console.queries.clients import ConsumerRow
 
 ROW = ConsumerRow(
     key=1,
+    topic_name="persistent://public/default/t",
+    partition=-1,
+    subscription_id=1,
+    subscription_name="s",
     name="slow",
     subscription_type="Shared",
     address="127.0.0.1:5000",
     client_version="x",
     face="binary",
+    protocol_version=21,
     priority=0,
     connected_ms=1,
     permits=0,
@@ -27,11 +32,16 @@ ROW = ConsumerRow(
     bytes_out=10,
     messages_acked=0,
     messages_redelivered=0,
+    message_rate_out=0.0,
+    message_rate_acked=0.0,
+    message_rate_redelivered=0.0,
     last_flow_ms=1,
     last_delivery_ms=1,
     last_ack_ms=0,
+    oldest_delivered_ms=1,
     updated_ms=1,
     properties={},
+    flags=[],
 )
 
 

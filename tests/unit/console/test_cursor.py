@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from broker.storage.cursors.chunk_codec import encode_ack_sets
 from console.queries.cursor import AckedBeyond, members_of, runs_of_bits
-from console.queries.log import LedgerRow, Log
+from console.queries.topics.log import LedgerRow, Log
 from tests.unit.console.test_cursor_map import runs_of
 
 
@@ -28,7 +28,7 @@ def test_an_unknown_layout_gives_nothing() -> None:
 
 
 @given(st.sets(st.integers(0, 300)), st.integers(0, 300), st.integers(0, 300))
-def test_next_unacked_passes_over_what_is_acked(acked: set[int], start: int, length: int) -> None:
+def test_next_unacked_skips_acked_messages(acked: set[int], start: int, length: int) -> None:
     beyond = AckedBeyond(runs=tuple(runs_of(acked)), entries=len(acked), ack_sets={}, complete=True)
     end = start + length
     assert list(beyond.next_unacked(start, end)) == [

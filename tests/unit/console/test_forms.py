@@ -11,8 +11,10 @@ from console.forms import (
     ApplyForm,
     DisconnectForm,
     PauseForm,
+    RedriveForm,
     ResetForm,
     RewindForm,
+    SendToDeadLettersForm,
     SkipForm,
     act_forms,
 )
@@ -35,6 +37,24 @@ from console.forms import (
             {"to": "id", "id": "3:77:-1:2", "inclusive": False},
         ),
         (SkipForm, {"messages": "12"}, {"messages": 12}),
+        (SendToDeadLettersForm, {"id": "3:77"}, {"id": "3:77"}),
+        (
+            SendToDeadLettersForm,
+            {"id": "3:77", "to_topic": "dead"},
+            {"id": "3:77", "to_topic": "persistent://public/default/dead"},
+        ),
+        (RedriveForm, {}, {}),
+        (
+            RedriveForm,
+            {
+                "id": "3:7",
+                "property_name": " a",
+                "property_value": "b ",
+                "after_ms": "1970-01-01 00:00:01",
+                "rate": "0",
+            },
+            {"id": "3:7", "property_name": " a", "property_value": "b ", "after_ms": 1000, "rate": 0},
+        ),
         (PauseForm, {}, {}),
         (DisconnectForm, {"consumer": "c"}, {"consumer": "c"}),
     ],
@@ -48,6 +68,13 @@ def test_described(form_class: type[ActForm], filled: dict[str, str], parameters
 @pytest.mark.parametrize(
     ("form_class", "filled", "field"),
     [
+        (SendToDeadLettersForm, {}, "id"),
+        (SendToDeadLettersForm, {"id": "3"}, "id"),
+        (SendToDeadLettersForm, {"id": "3:7", "to_topic": "a//b"}, "to_topic"),
+        (RedriveForm, {"id": "x"}, "id"),
+        (RedriveForm, {"property_value": "x"}, "property_name"),
+        (RedriveForm, {"after_ms": "soon"}, "after_ms"),
+        (RedriveForm, {"most": "0"}, "most"),
         (RewindForm, {}, "messages"),
         (RewindForm, {"messages": "0"}, "messages"),
         (RewindForm, {"messages": "many"}, "messages"),
@@ -79,9 +106,9 @@ def test_every_kind_has_its_words() -> None:
     ("typed", "valid"), [("billing", True), (" billing ", True), ("Billing", False), ("", False)]
 )
 def test_the_name_is_typed_exactly(typed: str, valid: bool) -> None:
-    form = ApplyForm({"confirm": typed}, plan={"skipped_messages": 1}, name="billing")
+    form = ApplyForm({"confirm": typed}, kind="clear", plan={"skipped_messages": 1}, name="billing")
     assert form.is_valid() is valid
 
 
 def test_small_acts_ask_for_no_name() -> None:
-    assert ApplyForm({}, plan={"replayed_messages": 10_000}, name="billing").is_valid()
+    assert ApplyForm({}, kind="reset", plan={"replayed_messages": 10_000}, name="billing").is_valid()

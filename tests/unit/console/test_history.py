@@ -51,6 +51,15 @@ def backlogs(found: tuple[Step, ...], *places: int) -> list[int | None]:
     return [found[place].backlog_messages for place in places]
 
 
+def test_nothing_is_known_from_before_the_subject_was_made() -> None:
+    made_ms = HOUR.from_ms + 10 * HOUR.step_ms
+    found = drawn(reading(12, 5, before=3, after=8), now=Level(backlog_messages=8), known_from_ms=made_ms)
+    assert backlogs(found, 0, 9, 10, 11, 12, 13) == [None, None, 3, 3, 8, 8]
+    assert (found[9].message_rate_in, found[10].message_rate_in) == (None, 0)
+    quiet = drawn(now=Level(backlog_messages=8), known_from_ms=made_ms)
+    assert backlogs(quiet, 9, 10) == [None, 8]
+
+
 def test_the_console_knows_the_resolutions_that_are_stored() -> None:
     assert RESOLUTIONS_S == roll_up.RESOLUTIONS_S
 
@@ -107,7 +116,7 @@ def test_a_gap_means_that_nothing_changed() -> None:
     assert [step.stored_bytes for step in found[2:5]] == [None, 100, 100]
 
 
-def test_without_a_point_the_present_holds_for_the_whole_time() -> None:
+def test_without_a_point_the_current_value_applies_to_the_whole_time() -> None:
     found = drawn(now=Level(backlog_messages=7, stored_bytes=70))
     assert {(step.backlog_messages, step.stored_bytes, step.message_rate_in) for step in found} == {
         (7, 70, 0)
@@ -115,7 +124,7 @@ def test_without_a_point_the_present_holds_for_the_whole_time() -> None:
     assert {step.backlog_messages for step in drawn()} == {None}
 
 
-def test_what_is_not_known_is_not_0() -> None:
+def test_an_unknown_value_is_not_0() -> None:
     found = drawn(reading(3, 20, before=5, after=9), known_until_ms=HOUR.from_ms + 5 * HOUR.step_ms)
     assert found[4].message_rate_in == 0
     assert found[5] == Step(at_ms=found[5].at_ms, **dict.fromkeys(list(Step.__dataclass_fields__)[1:]))
@@ -123,7 +132,7 @@ def test_what_is_not_known_is_not_0() -> None:
     assert backlogs(drawn(missed, reading(5, 1, before=3, after=4)), 0, 3, 4, 5) == [None, None, None, 4]
 
 
-def test_a_subscription_shows_what_comes_into_its_topic() -> None:
+def test_a_subscription_shows_its_topics_incoming_rate() -> None:
     own = replace(
         reading(2, 10, before=1, after=2),
         subscription_id=7,

@@ -52,14 +52,14 @@ DOCUMENT: dict[str, Any] = {
         ("order", ">", "1", False),
     ],
 )
-def test_what_holds(path: str, operator: Operator, text: str, holds: bool) -> None:
+def test_conditions_that_match(path: str, operator: Operator, text: str, holds: bool) -> None:
     assert JsonTest(path=parse_path(path), operator=operator, text=text).holds(DOCUMENT) is holds
 
 
 @pytest.mark.parametrize(
     "path", ["", " ", "$", "a..b", "a.", ".", "a[", "a[x]", "a[-1]", 'a["b]', 'a["\\x"]', "a b", "a[1]b"]
 )
-def test_what_is_no_path(path: str) -> None:
+def test_invalid_paths(path: str) -> None:
     with pytest.raises(JsonPathInvalid):
         parse_path(path)
 

@@ -30,5 +30,5 @@ def test_a_key_has_a_group_that_the_channel_layer_accepts(key: str) -> None:
 @pytest.mark.parametrize(
     "key", ["", "topic", "topic:", "topic:x", "topic:٣", "acts\n", "sub:1\n", "page", "sub:-1"]
 )
-def test_anything_else_is_no_key(key: str) -> None:
+def test_anything_else_is_not_a_key(key: str) -> None:
     assert not is_key(key)

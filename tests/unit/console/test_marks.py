@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.marks import marked, visible
+from console.marks import coded, marked, visible
 
 UNSEEN = [*range(0x20), *range(0x7F, 0xA0), 0x61C, *range(0x200B, 0x2010), *range(0x2028, 0x202F)]
 UNSEEN += [*range(0x2066, 0x206A), 0xFEFF]
@@ -39,3 +39,9 @@ def test_a_page_keeps_its_line_breaks_and_the_values_of_attributes() -> None:
     assert '<input value="a&#x202E;b"><option>[U+200B]</option>' in shown
     assert "a<span" in shown
     assert visible(shown) == shown
+
+
+def test_commands_in_a_sentence_are_code_and_everything_is_escaped() -> None:
+    assert coded("Run `vela why <b>` or `make`, not `.") == (
+        "Run <code>vela why &lt;b&gt;</code> or <code>make</code>, not `."
+    )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from zoneinfo import ZoneInfo
+
 import pytest
+from django.utils import timezone
 
 from console.messages.peek import preview_of
 from console.words import numerals
@@ -71,3 +74,30 @@ def test_preview_is_short_text_or_hexadecimal(payload: bytes, preview: tuple[str
 def test_a_number_that_no_clock_shows_is_written_as_it_is(far_ms: int) -> None:
     assert numerals.clock(far_ms, 7) == f"{far_ms} (not a time)"
     assert numerals.clock(7, 7) == "00:00:00.007"
+
+
+AUTUMN_MS = 1_792_888_200_000  # 2026-10-25 00:30 UTC: 02:30 in Berlin, an hour before it is 02:30 again
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/St_Johns", "Pacific/Kiritimati"])
+@pytest.mark.parametrize(
+    "time_ms", [AUTUMN_MS, AUTUMN_MS + 3_600_000, 1_774_747_800_001, 5, -62_135_510_399_000]
+)
+def test_a_written_time_is_read_as_the_same_in_every_zone(time_ms: int, zone: str) -> None:
+    with timezone.override(ZoneInfo(zone)):
+        assert numerals.read_time_ms(numerals.time_text(time_ms)) == time_ms
+
+
+@pytest.mark.parametrize("text", ["2026-10-25 02:30", "2026-03-29 02:30"])
+def test_a_time_that_the_clock_shows_twice_or_never_takes_an_offset(text: str) -> None:
+    with timezone.override(ZoneInfo("Europe/Berlin")):
+        with pytest.raises(ValueError, match="The clocks of Europe/Berlin change"):
+            numerals.read_time_ms(text)
+        assert numerals.read_time_ms(f"{text}+01:00") == numerals.read_time_ms(
+            text.replace("02:30", "01:30"), ZoneInfo("UTC")
+        )
+
+
+@pytest.mark.parametrize("far_ms", [-62_135_510_400_001, 253_402_214_399_001])
+def test_a_time_that_some_zone_cannot_show_is_no_time(far_ms: int) -> None:
+    assert not numerals.is_time(far_ms)

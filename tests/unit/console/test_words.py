@@ -8,6 +8,7 @@ import pytest
 
 from broker.models import SubscriptionState
 from console.words.acts import acked_meanwhile, asked, must_type_name, sentence, state_word
+from console.words.messages import filter_words, followed
 from console.words.subscriptions import STATE_WORDS, Standing, standing, state_numbered
 
 GAP = "\u202f"
@@ -40,7 +41,7 @@ def test_asked(kind: str, parameters: dict[str, Any], words: str) -> None:
     ("replayed", "skipped", "must"), [(10_000, 0, False), (10_001, 0, True), (0, 1, True), (0, 0, False)]
 )
 def test_large_or_lossy_acts_are_confirmed(replayed: int, skipped: int, must: bool) -> None:
-    assert must_type_name({"replayed_messages": replayed, "skipped_messages": skipped}) is must
+    assert must_type_name("reset", {"replayed_messages": replayed, "skipped_messages": skipped}) is must
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_what_may_come_again_beyond_the_plan_is_confirmed_too(
     planned: int, set_now: int | None, must: bool
 ) -> None:
     plan = {"replayed_messages": 9_900, "skipped_messages": 0, "allowed_drift_messages": planned}
-    assert must_type_name(plan, set_now) is must
+    assert must_type_name("reset", plan, set_now) is must
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_what_became_of_messages_acked_since_the_plan(
 
 
 def test_no_plan_asks_for_nothing() -> None:
-    assert not must_type_name(None)
+    assert not must_type_name("reset", None)
 
 
 def test_a_new_state_is_shown_as_it_is() -> None:
@@ -143,3 +144,31 @@ def test_the_numbers_explain_the_state(state: SubscriptionState, numbers: dict[s
 )
 def test_the_broker_s_words_become_a_sentence(words: str, names: list[str], said: str) -> None:
     assert sentence(words, names) == said
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"matched": 0, "skipped": 0}, "0 messages have come."),
+        ({"matched": 1, "skipped": 0}, "1 message has come."),
+        ({"matched": 1, "skipped": 0, "is_filtered": True}, "1 message has come that matches."),
+        (
+            {"matched": 2000, "skipped": 1, "is_filtered": True},
+            "2\u202f000 messages have come that match. 1 entry was skipped: more came than this page looks at.",
+        ),
+        ({"matched": 0, "skipped": 0, "is_first": True}, "The newest messages are below."),
+        (
+            {"matched": 0, "skipped": 0, "is_first": True, "is_filtered": True},
+            "What matches among the newest entries is below.",
+        ),
+    ],
+)
+def test_what_has_come_to_a_followed_topic(given: dict[str, Any], words: str) -> None:
+    assert followed(**{"is_filtered": False, "is_first": False, **given}) == words
+
+
+def test_filters_in_words() -> None:
+    given = {"partition": 0, "key": "", "prop": "a={b}", "path": "n", "op": "", "value": "{}", "text": None}
+    assert filter_words(given) == ["partition 0", "property a={b}", "n = {}"]
+    assert filter_words({"path": "n", "op": "exists", "value": ""}) == ["n exists"]
+    assert filter_words({}) == []

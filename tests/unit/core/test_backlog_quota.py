@@ -45,7 +45,7 @@ def test_an_empty_backlog_is_within_every_quota() -> None:
 
 
 @given(st.data())
-def test_an_eviction_leaves_what_it_should_and_gives_up_no_entry_too_many(data: st.DataObject) -> None:
+def test_an_eviction_reaches_its_target_without_an_entry_too_many(data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.lists(st.integers(1, 50), min_size=1, max_size=12), min_size=1, max_size=4))
     ledgers = LedgerMap()
     index = MessageIndex(ledgers)

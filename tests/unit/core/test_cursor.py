@@ -32,7 +32,7 @@ def test_acks_out_of_order_move_mark_delete_in_one_step() -> None:
     assert list(cursor.holes()) == []
 
 
-def test_bits_behind_mark_delete_are_no_holes() -> None:
+def test_bits_at_or_below_mark_delete_are_not_holes() -> None:
     log = Log()
     first, second, _ = log.publish_all(1, 1, 1)
     cursor = cursor_on(log)
@@ -92,7 +92,7 @@ def test_cumulative_ack_inside_a_batch_acks_up_to_the_entry_before() -> None:
 
 
 @pytest.mark.parametrize("beyond", [Position(1, 2), Position(1, -1), Position(2, 0), LATEST])
-def test_what_is_not_stored_cannot_be_acked(beyond: Position) -> None:
+def test_an_unstored_entry_cannot_be_acked(beyond: Position) -> None:
     log = Log()
     log.publish_all(1, 1)
     cursor = cursor_on(log)
@@ -218,7 +218,7 @@ def test_rewind_stops_at_the_first_stored_entry() -> None:
     assert cursor.shift_room() == (1, 5)
 
 
-def test_how_far_a_shift_goes_knows_what_was_trimmed() -> None:
+def test_a_shift_accounts_for_trimmed_messages() -> None:
     log = Log()
     log.publish_all(1, 3)
     log.roll()
@@ -231,7 +231,7 @@ def test_how_far_a_shift_goes_knows_what_was_trimmed() -> None:
     assert cursor.shift_room() == (0, 3)
 
 
-def test_undo_of_a_skip_keeps_acks_of_what_was_in_flight() -> None:
+def test_undo_of_a_skip_keeps_acks_of_pending_messages() -> None:
     """Design 9."""
     log = Log()
     positions = log.publish_all(*[1] * 10)
@@ -251,7 +251,7 @@ def test_undo_of_a_skip_keeps_acks_of_what_was_in_flight() -> None:
     assert (cursor.backlog_messages, cursor.recount()) == (7, cursor.totals)
 
 
-def test_undo_brings_back_what_a_later_cumulative_ack_never_covered() -> None:
+def test_undo_restores_messages_that_a_later_cumulative_ack_did_not_cover() -> None:
     log = Log()
     positions = log.publish_all(*[1] * 6)
     cursor = cursor_on(log)
@@ -294,7 +294,7 @@ def test_overlay_survives_a_restart() -> None:
     assert [p.entry_id for p in positions if again.is_acked(p)] == [1, 2]
 
 
-def test_a_flush_carries_only_what_changed() -> None:
+def test_a_flush_contains_only_changes() -> None:
     log = Log()
     positions = log.publish_all(3, 1, 1, 1)
     cursor = cursor_on(log)

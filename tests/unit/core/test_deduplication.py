@@ -47,7 +47,7 @@ def test_parts_of_a_large_message_are_known_one_by_one() -> None:
     assert seen.last_stored("p") == 7
 
 
-def test_a_first_part_begins_the_message_anew() -> None:
+def test_a_first_chunk_starts_the_message_again() -> None:
     seen = DuplicateFilter()
     for part in (Mark(7, 7, 0), Mark(7, 7, 1)):
         seen.admit("p", part)
@@ -57,7 +57,7 @@ def test_a_first_part_begins_the_message_anew() -> None:
     assert seen.admit("p", Mark(7, 7, 1)) is Verdict.NEW
 
 
-def test_what_was_refused_may_be_sent_again() -> None:
+def test_a_refused_message_may_be_sent_again() -> None:
     seen = DuplicateFilter()
     seen.admit("p", Mark(0, 0))
     seen.stored("p", Mark(0, 0))
@@ -69,7 +69,7 @@ def test_what_was_refused_may_be_sent_again() -> None:
     assert seen.admit("p", Mark(1, 1)) is Verdict.NEW
 
 
-def test_a_name_forgotten_begins_anew() -> None:
+def test_a_forgotten_name_starts_again() -> None:
     seen = DuplicateFilter()
     seen.restore("p", Progress(highest=5))
     assert seen.admit("p", Mark(5, 5)) is Verdict.STORED

@@ -48,7 +48,7 @@ def test_a_batch_may_overshoot_once() -> None:
     assert replay(dispatcher) == [3]
 
 
-def test_what_nobody_can_take_is_replayed_before_new_reads() -> None:
+def test_unassigned_entries_are_replayed_before_new_reads() -> None:
     dispatcher = shared(consumer(1, 1))
     assert send(dispatcher, 0, 1, 2) == {1: [0]}
     assert dispatcher.replays_unassigned
@@ -109,7 +109,7 @@ def test_only_an_explicit_request_raises_the_count() -> None:
     assert (dispatcher.redelivery_count(position), dispatcher.replay_entries) == (0, 0)
 
 
-def test_only_what_a_consumer_holds_can_be_asked_for_again() -> None:
+def test_a_consumer_can_request_only_its_own_pending_entries() -> None:
     first, second = consumer(1, 1), consumer(2, 1)
     dispatcher = shared(first, second)
     send(dispatcher, 0, 1)
@@ -200,7 +200,7 @@ def test_ack_during_a_replay_read_is_not_sent() -> None:
     assert replay(dispatcher) == [2], "what the read did not bring is still to be replayed"
 
 
-def test_act_drops_what_is_pending_and_to_be_replayed_below() -> None:
+def test_an_act_drops_pending_and_replayed_entries_below_its_target() -> None:
     """Design 9: consumers stay."""
     only = consumer(1, 4, max_unacked=100)
     dispatcher = shared(only)

@@ -46,7 +46,7 @@ def test_a_key_that_goes_back_and_forth_leaves_no_trail() -> None:
     assert len(times._heap) < 100
 
 
-def test_what_was_discarded_is_not_kept_alive() -> None:
+def test_discarded_entries_are_not_kept_alive() -> None:
     class Key:
         pass
 

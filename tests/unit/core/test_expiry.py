@@ -14,9 +14,7 @@ USES = st.builds(
 
 
 @given(USES, st.integers(0, 100), st.integers(100, 300))
-def test_a_subscription_expires_when_nobody_used_it_for_the_time(
-    use: Use, expiry_ms: int, now_ms: int
-) -> None:
+def test_an_unused_subscription_expires_after_its_time(use: Use, expiry_ms: int, now_ms: int) -> None:
     expired = is_expired(use, Policies(subscription_expiry_ms=expiry_ms), now_ms)
     assert expired == (expiry_ms > 0 and use.consumers == 0 and use.last_used_ms + expiry_ms < now_ms)
 

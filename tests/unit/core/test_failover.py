@@ -112,7 +112,7 @@ def test_from_the_choice_on_the_old_one_gets_nothing() -> None:
 
 
 @pytest.mark.row("S1.17")
-def test_what_was_read_for_the_old_one_is_dropped() -> None:
+def test_entries_read_for_the_old_consumer_are_dropped() -> None:
     old, new = consumer(2, "b"), consumer(1, "a")
     dispatcher = failover(old)
     plan = dispatcher.next_read()
@@ -134,7 +134,7 @@ def test_a_choice_that_changes_while_it_waits_keeps_its_time() -> None:
     assert (dispatcher.active.key, dispatcher.due_ms) == (2, 6000)
 
 
-def test_who_joins_or_leaves_without_changing_the_choice_disturbs_nobody() -> None:
+def test_joins_and_leaves_that_do_not_change_the_active_consumer_have_no_effect() -> None:
     active, standby = consumer(1, "a"), consumer(2, "b")
     dispatcher = failover(active)
     assert send(dispatcher, 0) == (1, [0])

@@ -109,7 +109,7 @@ def test_replay_set_against_a_set(steps: list[tuple[str, Position]], mark: Posit
     assert replay.pop_first(1000) == sorted(p for p in model if p > mark)
 
 
-def test_replay_heap_does_not_grow_with_what_was_discarded() -> None:
+def test_the_replay_heap_does_not_grow_with_discarded_entries() -> None:
     replay = ReplaySet()
     for entry_id in range(10_000):
         replay.add(Position(1, entry_id))

@@ -80,7 +80,7 @@ def test_a_key_goes_to_the_owner_of_its_slot() -> None:
     assert read(dispatcher, entry(0), entry(1, HIGH), entry(2), entry(3, TOP)) == {1: [0, 2], 2: [1, 3]}
 
 
-def test_without_permits_a_key_and_all_behind_it_wait_while_others_flow() -> None:
+def test_without_permits_a_key_and_its_later_entries_wait_while_others_flow() -> None:
     """Rule (d)."""
     poor, rich = consumer(1, 1, (0, 30_000)), consumer(2, 10, (30_001, 65_535))
     dispatcher = sticky(poor, rich)
@@ -91,7 +91,7 @@ def test_without_permits_a_key_and_all_behind_it_wait_while_others_flow() -> Non
     assert replay(dispatcher, *(entry(n) for n in (1, 3, 4))) == {1: [1, 3]}
 
 
-def test_later_ones_of_a_key_wait_behind_what_is_to_be_replayed() -> None:
+def test_later_entries_of_a_key_wait_behind_its_replays() -> None:
     """Rule (b): permits that come while new entries are read must not let these overtake."""
     poor, rich = consumer(1, 0, (0, 30_000)), consumer(2, 10, (30_001, 65_535))
     dispatcher = sticky(poor, rich)
@@ -155,7 +155,7 @@ def test_a_leavers_keys_come_to_the_others_in_order() -> None:
     assert dispatcher.draining() == []
 
 
-def test_a_replay_plan_is_given_up_when_somebody_leaves() -> None:
+def test_a_replay_plan_is_dropped_when_a_consumer_leaves() -> None:
     """What it reads must not overtake what the leaver gives back."""
     only, other = consumer(1, 2), consumer(2, 10)
     for each in (only, other):
@@ -172,7 +172,7 @@ def test_a_replay_plan_is_given_up_when_somebody_leaves() -> None:
     assert replay(dispatcher, *(entry(n) for n in range(3))) == {2: [0, 1, 2]}
 
 
-def test_what_a_replay_read_does_not_bring_is_not_overtaken() -> None:
+def test_entries_missing_from_a_replay_read_are_not_overtaken() -> None:
     only = consumer(1, 3, (0, 65_535))
     dispatcher = sticky(only)
     read(dispatcher, entry(0), entry(1, HIGH), entry(2))
@@ -243,6 +243,20 @@ def test_with_the_flag_a_moved_key_does_not_wait() -> None:
     assert dispatcher.draining() == []
 
 
+def test_an_entry_of_a_moved_key_waits_for_the_new_owner_if_order_does_not_matter() -> None:
+    policy = KeySharedPolicy(allow_out_of_order=True)
+    dispatcher = KeySharedDispatcher(policy=policy, ring_points=0)
+    old, new = (DispatchConsumer(key=key, name=f"c{key}", key_shared=policy) for key in (1, 2))
+    old.flow(10)
+    dispatcher.attach(old, KEY_SHARED)
+    assert read(dispatcher, entry(0)) == {1: [0]}
+    dispatcher.attach(new, KEY_SHARED)
+    assert read(dispatcher, entry(1)) == {}
+    found = dispatcher.most_waiting()
+    assert found is not None
+    assert (found.slot, found.consumer, found.is_draining) == (LOW, new, False)
+
+
 def test_entries_without_a_key_are_spread() -> None:
     dispatcher = KeySharedDispatcher()
     for key in (1, 2, 3):
@@ -299,7 +313,7 @@ def test_a_move_forgets_the_entries_that_it_passes() -> None:
     assert (dispatcher._slots, dispatcher._pending_entries, dispatcher._waiting) == ({}, {}, {})
 
 
-def test_an_ack_of_what_waits_ends_its_waiting() -> None:
+def test_an_acked_entry_stops_waiting() -> None:
     poor = consumer(1, 1, (0, 65_535))
     dispatcher = sticky(poor)
     read(dispatcher, entry(0), entry(1), entry(2, HIGH))
@@ -321,7 +335,7 @@ def test_unacked_limits_count_as_on_shared() -> None:
     assert replay(dispatcher, *(entry(n) for n in range(4, 10))) == {1: [4, 5]}
 
 
-def test_what_was_passed_over_finds_its_slot_when_it_is_read() -> None:
+def test_entries_that_were_skipped_get_their_slot_when_read() -> None:
     """Delayed messages become due. The dispatcher does not know their keys yet."""
     poor, rich = consumer(1, 1, (0, 30_000)), consumer(2, 10, (30_001, 65_535))
     dispatcher = sticky(poor, rich, look_ahead=2, max_look_ahead=4)

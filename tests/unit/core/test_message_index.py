@@ -25,7 +25,7 @@ def record(index: MessageIndex, first: int, last: int) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 8)), max_size=6), st.integers(0, 40))
-def test_what_is_recorded_is_known(parts: list[tuple[int, int]], at: int) -> None:
+def test_recorded_positions_are_found(parts: list[tuple[int, int]], at: int) -> None:
     _, index = big(50)
     known = set()
     for first, length in parts:
@@ -127,7 +127,7 @@ def test_trimmed_ledgers_are_forgotten() -> None:
     assert log.index.messages_through(Position(2, 0)) == 3
 
 
-def test_what_a_caller_needs_and_is_not_there_is_named() -> None:
+def test_a_missing_range_is_named() -> None:
     _, index = big(5)
     with pytest.raises(IndexMissing, match=r"lacks 1 ranges, from \(3, 0, 4\)") as missing:
         index.require_messages_in(Position(3, 2))

@@ -45,7 +45,7 @@ def never() -> int:
 
 
 @pytest.mark.row("S3.4")
-def test_a_parked_record_keeps_what_its_answer_needs() -> None:
+def test_a_parked_record_knows_its_offset_and_due_time() -> None:
     each = request(7, parked_ms=100, park_ms=2_000, matches=only("A"))
     assert (each.offset, each.parked_ms, each.park_ms, each.due_ms) == (7, 100, 2_000, 2_100)
 
@@ -58,7 +58,7 @@ def test_many_wait_under_one_key() -> None:
 
 
 @pytest.mark.row("S3.6")
-def test_a_key_is_no_text_with_a_separator() -> None:
+def test_keys_with_separators_do_not_collide() -> None:
     table = parked(request(5, key=OTHER))
     assert table.check(FULL_CHECK_MS, lambda _: 6, lambda *_: None) != []
 
@@ -113,6 +113,18 @@ def test_every_queue_is_looked_at_each_five_seconds() -> None:
     assert len(table.check(FULL_CHECK_MS, lambda _: 5, lambda *_: None)) == 0
     assert table.check(2 * FULL_CHECK_MS - 1, lambda _: 6, lambda *_: None) == []
     assert len(table.check(2 * FULL_CHECK_MS, lambda _: 6, lambda *_: None)) == 2
+
+
+@pytest.mark.row("S3.7")
+def test_the_first_look_comes_five_seconds_after_the_first_request() -> None:
+    table = parked(request(5, parked_ms=90_000, park_ms=60_000))
+    assert table.next_check_ms() == 95_000
+    table.park(request(5, parked_ms=93_000, park_ms=60_000))
+    assert table.next_check_ms() == 95_000
+    table.take_all()
+    table.park(request(5, parked_ms=200_000, park_ms=60_000))
+    assert table.check(204_999, lambda _: 6, lambda *_: None) == []
+    assert len(table.check(205_000, lambda _: 6, lambda *_: None)) == 1
 
 
 @pytest.mark.row("S3.8")

@@ -20,6 +20,8 @@ from broker.core.policies import (
     PolicyLevel,
     PolicyValue,
     checked,
+    in_words,
+    kept,
     merged,
     valid_part,
 )
@@ -122,9 +124,14 @@ def test_a_value_written_as_text_is_the_value(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "takes"),
     [
-        ("retention_ms", "1 day", "a whole number from -1"),
-        ("retention_ms", "-2", "a whole number from -1"),
-        ("message_ttl_ms", "1.5", "a whole number from 0"),
+        ("retention_ms", "a day", "7d, or a whole number of milliseconds from -1"),
+        ("retention_ms", "-2", "a whole number of milliseconds from -1"),
+        ("message_ttl_ms", "1.5", "milliseconds from 0 to 9007199254740991; 0 means never"),
+        ("message_ttl_ms", "10GB", "a length of time"),
+        ("inactive_topic_ms", "infinite", "a length of time"),
+        ("retention_bytes", "1h", "a size such as 512MiB or 10GB, or a whole number of bytes from -1"),
+        ("retention_bytes", "9000000TB", "a size such as"),
+        ("max_producers", "1h", "a whole number from 0"),
         ("deduplication", "1", "true or false"),
         ("backlog_quota_policy", "drop", "producer_request_hold, producer_exception"),
         ("schema_compatibility", "full", "FULL"),
@@ -138,3 +145,66 @@ def test_text_that_is_no_value_is_refused(name: str, text: str, takes: str) -> N
 def test_names_become_members() -> None:
     policies = merged(Policies(), {"backlog_quota_policy": "producer_exception"})
     assert policies.backlog_quota_policy is BacklogQuotaPolicy.PRODUCER_EXCEPTION
+
+
+@given(st.data())
+def test_a_value_in_words_is_read_back(data: st.DataObject) -> None:
+    field = data.draw(st.sampled_from(list(FIELDS.values())))
+    value = data.draw(good_values(field))
+    assert field.parse(field.words(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value", "words"),
+    [
+        ("retention_ms", "7d", 604_800_000, "7 days"),
+        ("retention_ms", "Infinite", -1, "infinite"),
+        ("retention_bytes", "10GB", 10**10, "10 GB"),
+        ("message_ttl_ms", "never", 0, "never"),
+        ("message_ttl_ms", "infinite", 0, "never"),
+        ("backlog_quota_bytes", "infinite", -1, "no limit"),
+        ("max_unacked_per_consumer", "infinite", 0, "no limit"),
+        ("inactive_topic_ms", "90s", 90_000, "1 minute 30 seconds"),
+        ("max_unacked_per_consumer", "-1", -1, "the broker's setting"),
+        ("max_consumers", "12", 12, "12"),
+        ("ledger_max_entries", "50\u202f000", 50_000, "50000"),
+        ("protected", "TRUE", True, "true"),
+    ],
+)
+def test_people_write_units(name: str, text: str, value: PolicyValue, words: str) -> None:
+    assert (FIELDS[name].parse(text), FIELDS[name].words(value)) == (value, words)
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "size_bytes", "words"),
+    [
+        (604_800_000, 20 * 10**9, "kept 7 days or 20 GB, whichever is less"),
+        (604_800_000, -1, "kept 7 days"),
+        (-1, 20 * 10**9, "kept up to 20 GB"),
+        (-1, -1, "kept for ever"),
+        (0, -1, "not kept"),
+        (-1, 0, "not kept"),
+    ],
+)
+def test_how_long_acked_messages_are_kept(time_ms: int, size_bytes: int, words: str) -> None:
+    assert kept(Policies(retention_ms=time_ms, retention_bytes=size_bytes)) == words
+
+
+def test_policies_in_sentences() -> None:
+    assert in_words(Policies(retention_ms=-1, retention_bytes=-1)) == (
+        "messages that every subscription has acked are kept for ever",
+        "messages that are not acked never expire",
+        "a backlog may grow without limit",
+    )
+    limited = Policies(
+        message_ttl_ms=3_600_000,
+        backlog_quota_bytes=10**9,
+        backlog_quota_ms=60_000,
+        backlog_quota_policy=BacklogQuotaPolicy.CONSUMER_BACKLOG_EVICTION,
+        protected=True,
+    )
+    assert in_words(limited)[1:] == (
+        "messages that are not acked within 1 hour expire and are not delivered",
+        "if a backlog is larger than 1 GB or older than 1 minute, the slowest subscription loses its oldest messages",
+        "every act on this namespace and its topics needs a reason",
+    )

@@ -47,7 +47,7 @@ LEFT = FREE | {"topic_epoch": 3}
         (AccessMode.EXCLUSIVE_WITH_FENCING, TAKEN | {"known_epoch": 4}, ProducerFenced),
     ],
 )
-def test_who_is_admitted(
+def test_admission_by_access_mode(
     mode: AccessMode, state: dict[str, Any], expected: Admission | type[Exception]
 ) -> None:
     if isinstance(expected, Admission):
@@ -55,6 +55,33 @@ def test_who_is_admitted(
     else:
         with pytest.raises(expected, match="t "):
             admission(mode, topic="t", **state)
+
+
+@pytest.mark.parametrize(
+    ("mode", "state", "message"),
+    [
+        (AccessMode.SHARED, TAKEN, "t has the exclusive producer a; wait until it has closed"),
+        (
+            AccessMode.SHARED,
+            WAITED_FOR,
+            "t is reserved: a producer waits for exclusive access; close it first",
+        ),
+        (AccessMode.EXCLUSIVE, TAKEN, "t already has the exclusive producer a"),
+        (AccessMode.EXCLUSIVE, FREE | {"producers": 1}, "t already has 1 producer"),
+        (AccessMode.EXCLUSIVE, SHARED_BY_TWO, "t already has 2 producers"),
+        (
+            AccessMode.EXCLUSIVE,
+            FREE | {"waiting": 1},
+            "t already has 1 producer waiting for exclusive access",
+        ),
+    ],
+)
+def test_a_refusal_says_which_producers_are_in_the_way(
+    mode: AccessMode, state: dict[str, Any], message: str
+) -> None:
+    with pytest.raises((ProducerBusy, ProducerFenced)) as refused:
+        admission(mode, topic="t", **state)
+    assert str(refused.value) == message
 
 
 @given(st.none() | st.integers(0, 2**63 - 1), st.none() | st.integers(0, 2**64 - 1))

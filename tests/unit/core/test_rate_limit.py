@@ -34,7 +34,7 @@ def test_time_that_goes_back_gives_nothing() -> None:
 
 
 @pytest.mark.parametrize("rate", [0, -1])
-def test_no_rate_is_no_bucket(rate: int) -> None:
+def test_without_a_rate_there_is_no_bucket(rate: int) -> None:
     with pytest.raises(ValueError, match="1 or more"):
         TokenBucket(rate, 0)
 
@@ -43,7 +43,7 @@ def test_no_rate_is_no_bucket(rate: int) -> None:
     st.integers(1, 5000),
     st.lists(st.tuples(st.integers(0, 3000), st.integers(1, 200)), max_size=60),
 )
-def test_whoever_waits_as_told_keeps_the_rate(rate: int, steps: list[tuple[int, int]]) -> None:
+def test_waiting_as_long_as_told_keeps_the_rate(rate: int, steps: list[tuple[int, int]]) -> None:
     bucket = TokenBucket(rate, 0)
     now_ms = taken = 0
     last = 0

@@ -57,7 +57,7 @@ def test_a_ledger_with_one_unacked_entry_pins_itself_and_all_later_ones(acked: i
 
 
 @pytest.mark.parametrize(("quota", "gone"), [(-1, 1), (300, 1), (299, 2), (0, 3)])
-def test_what_is_merely_held_goes_while_the_topic_is_beyond_its_quota(quota: int, gone: int) -> None:
+def test_retained_ledgers_are_deleted_while_the_topic_is_beyond_its_quota(quota: int, gone: int) -> None:
     limits = TrimLimits(acked_entries=None, pinned_entries=10, pinned_bytes=quota)
     found = trimmable(ledgers(100, 100, 100, 100), retention=NOTHING, limits=limits, now_ms=NOW_MS)
     assert found == gone
@@ -78,7 +78,7 @@ def test_an_empty_ledger_before_the_last_goes_and_an_emptied_last_one_is_not_cou
     held=st.none() | st.integers(0, 90),
     quota=st.integers(-1, 1500),
 )
-def test_trimming_never_passes_the_slowest_mark_delete_nor_what_retention_keeps(
+def test_trimming_never_passes_the_slowest_mark_delete_or_the_retention(
     sizes: list[int], time_ms: int, size_bytes: int, acked: int | None, held: int | None, quota: int
 ) -> None:
     infos = ledgers(*sizes)

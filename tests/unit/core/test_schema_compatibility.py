@@ -33,7 +33,7 @@ def record(*fields: tuple[str, Any] | tuple[str, Any, Any], name: str = "R") -> 
 
 
 def why_not(reader: object, writer: object) -> str | None:
-    return avro_resolution.unreadable(
+    return avro_resolution.why_unreadable(
         avro_resolution.parse(json.dumps(reader).encode()), avro_resolution.parse(json.dumps(writer).encode())
     )
 
@@ -123,10 +123,18 @@ def test_a_readable_schema_is_accepted(reader: object, writer: object) -> None:
         (record(("next", ["null", "R"], None), ("b", "int")), TREE, "the schema.b"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_and_why(reader: object, writer: object, why: str) -> None:
+def test_an_unreadable_schema_is_refused_with_the_reason(reader: object, writer: object, why: str) -> None:
     found = why_not(reader, writer)
     assert found is not None
     assert re.search(why, found), found
+
+
+def test_a_short_name_means_the_type_of_its_own_namespace() -> None:
+    own = {"type": "enum", "name": "X", "symbols": ["A"]}
+    other = record(("x", {"type": "enum", "name": "X", "symbols": ["B"]}), name="Q") | {"namespace": "b"}
+    writer = record(("own", own), ("other", other), ("again", "X")) | {"namespace": "a"}
+    reader = record(("own", own), ("again", "X")) | {"namespace": "a"}
+    assert why_not(reader, writer) is None, "`again` is a.X and not b.X, which was defined last"
 
 
 def test_a_record_that_failed_once_fails_again() -> None:
@@ -148,6 +156,8 @@ def test_a_record_that_failed_once_fails_again() -> None:
         b"5",
         b'{"type": "record", "fields": []}',
         b'{"type": "record", "name": "R"}',
+        b'{"type": "record", "namespace": "n"}',
+        b'{"type": "fixed", "namespace": "n", "size": 2}',
         b'{"type": "record", "name": "R", "fields": [{"name": "a"}]}',
         b'{"type": "record", "name": "R", "fields": [{"name": "a", "type": "Unknown"}]}',
         b'{"type": "enum", "name": "E"}',

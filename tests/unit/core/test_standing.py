@@ -24,6 +24,7 @@ IDLE = SubscriptionState.IDLE
 
 START_MS = 1_700_000_000_000
 SETTLED_S = 120
+RESTED_S = 5  # the word comes this much earlier or later at most if nobody looks while nothing happens
 EXAMPLES = 30  # each is a quarter of an hour in seconds
 Total = Callable[[float], float]  # messages by a time in seconds
 
@@ -40,6 +41,9 @@ class Watched:
     is_paused: bool = False
     time_s: float = 0.0
     standing: Standing | None = None
+    rested: Standing | None = None  # gets a sample only when something changed, or at `look_again_ms`
+    _last: tuple[int, ...] = ()
+    _same_s: float = 0.0
     _acked: int = 0
     said: list[tuple[float, Verdict]] = field(default_factory=list)
 
@@ -60,10 +64,18 @@ class Watched:
     def run(self, until_s: float) -> Verdict:
         """Look until then, and return the last verdict."""
         while self.time_s < until_s:
-            if self.standing is None:
-                self.standing = Standing(self.sample())
+            sample = self.sample()
+            if self.standing is None or self.rested is None:
+                self.standing, self.rested = Standing(sample), Standing(sample)
             else:
-                self.said.append((self.time_s, self.standing.look(self.sample())))
+                is_set_back = bool(self.said) and self.time_s < self.said[-1][0]
+                self.said.append((self.time_s, self.standing.look(sample)))
+                if sample[1:] != self._last or sample.now_ms >= self.rested.look_again_ms or is_set_back:
+                    self.rested.look(sample)
+                if self.rested.state is self.standing.state:
+                    self._same_s = self.time_s
+                assert self.time_s - self._same_s < RESTED_S, f"{self.rested.state} after {self.time_s} s"
+            self._last = sample[1:]
             self.time_s += 1 + self.jitter_ms / 1000 * _noise(self.time_s)
         assert self.standing is not None
         return self.standing.verdict
@@ -168,7 +180,7 @@ def test_a_consumer_that_is_too_slow_is_falling_behind(work: Workload, jitter_ms
 
 @settings(max_examples=EXAMPLES)
 @given(WORKLOADS, JITTERS, st.floats(0.3, 3.0), st.floats(300, 900))
-def test_a_backlog_that_shrinks_is_draining_until_it_has_gone(
+def test_a_shrinking_backlog_is_draining_until_it_is_empty(
     work: Workload, jitter_ms: int, net: float, backlog_s: float
 ) -> None:
     backlog = 10 * work.rate * backlog_s * net
@@ -232,7 +244,7 @@ def test_a_message_that_comes_back_for_ever_is_stuck_once_no_other_is_acked() ->
     assert watched.run(640).state is STUCK
 
 
-def test_what_is_delayed_does_not_make_it_stuck() -> None:
+def test_delayed_messages_do_not_make_it_stuck() -> None:
     watched = Watched(published=lambda _: 0, acked=lambda _: 0)  # of delayed messages it is not told
     watched.run(2000)
     assert watched.words() == [WATCHING, IDLE]
@@ -263,7 +275,7 @@ def act(watched: Watched, skipped: int) -> None:
 
 
 @pytest.mark.parametrize("acked", [lambda at_s: at_s, lambda at_s: min(50, at_s)])
-def test_a_cursor_that_was_moved_back_is_watched_anew(acked: Total) -> None:
+def test_a_cursor_that_was_moved_back_is_watched_again(acked: Total) -> None:
     watched = Watched(published=lambda at_s: at_s, acked=acked)
     before = watched.run(100).state
     act(watched, -40)
@@ -308,13 +320,13 @@ def test_a_clock_that_steps_back_a_little_changes_nothing() -> None:
     assert watched.words() == [WATCHING, KEEPING_UP]
 
 
-def test_after_a_long_idleness_it_is_forgotten_and_a_trickle_is_seen_all_the_same() -> None:
+def test_after_a_long_idle_time_it_is_forgotten_and_a_trickle_is_still_seen() -> None:
     watched = Watched(published=lambda at_s: at_s // 60 if at_s > 500 else 0, acked=lambda at_s: at_s // 60)
     watched.run(300)
     assert watched.standing is not None
     assert watched.standing.is_forgettable(watched.sample())
     watched.time_s = 541
-    watched.standing = Standing(watched.sample(), IDLE)
+    watched.standing, watched.rested = (Standing(watched.sample(), IDLE) for _ in range(2))
     watched.run(2000)
     assert watched.words(500) == [IDLE, KEEPING_UP]
     assert watched.words(700) == [KEEPING_UP]
@@ -334,3 +346,29 @@ def _parts(thing: object) -> Iterator[object]:
     for name in getattr(type(thing), "__slots__", ()):
         if not isinstance(getattr(thing, name), SubscriptionState):
             yield from _parts(getattr(thing, name))
+
+
+def test_a_message_after_a_pause_between_looks_is_stuck_only_after_it_has_waited_itself() -> None:
+    """A subscription for which nothing waits is looked at seldom."""
+
+    def at(time_s: float, published: int) -> Sample:
+        return Sample(START_MS + int(time_s * 1000), published, 0, published, 0, False)
+
+    standing = Standing(at(0, 0))
+    for time_s in range(5, 65, 5):
+        standing.look(at(time_s, 0))
+    words = {time_s: standing.look(at(time_s, 1)).state for time_s in range(65, 96)}
+    assert STUCK not in [words[time_s] for time_s in range(65, 94)]
+    assert words[95] is STUCK
+
+
+def test_a_pause_between_looks_is_no_gap_between_acks() -> None:
+    def at(time_s: float, messages: int, waiting: int = 0) -> Sample:
+        return Sample(START_MS + int(time_s * 1000), messages, messages - waiting, waiting, 0, False)
+
+    standing = Standing(at(0, 0))
+    for number in range(1, 5):  # each message is acked at once, after 14 s without any look
+        standing.look(at(14 * number, number))
+    words = {time_s: standing.look(at(time_s, 5, waiting=1)).state for time_s in range(57, 90)}
+    assert words[85] is not STUCK
+    assert words[88] is STUCK

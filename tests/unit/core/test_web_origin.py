@@ -45,7 +45,7 @@ def test_an_origin_is_scheme_host_and_port(text: str, origin: Origin) -> None:
         "http://a:123456",
     ],
 )
-def test_anything_else_is_no_origin(text: str) -> None:
+def test_anything_else_is_not_an_origin(text: str) -> None:
     assert parse_origin(text) is None
 
 

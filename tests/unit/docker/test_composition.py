@@ -53,6 +53,6 @@ def test_a_second_beat_is_refused_by_its_fixed_name() -> None:
     assert "container_name" in SERVICES["beat"]
 
 
-def test_the_build_sees_only_what_is_named() -> None:
+def test_the_build_sees_only_named_files() -> None:
     lines = (PROJECT_DIR / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert next(line for line in lines if not line.startswith("#")) == "*"

@@ -13,7 +13,7 @@ from vela.cli.errors import Exit
 from vela.cli.root import cli
 
 PAGE = page("reference/command-line.md")
-OF_EVERY_ACT = {"--yes", "--plan-only", "--reason", "--allow-drift", "--wait", "--all-partitions"}
+OF_EVERY_ACT = {"--yes", "--plan-only", "--reason", "--allow-drift", "--wait", "--partition"}
 
 
 def leaves(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
@@ -63,7 +63,7 @@ def test_no_command_that_is_not_there() -> None:
     assert sorted(headings) == sorted(LEAVES)
 
 
-def test_what_every_act_takes() -> None:
+def test_the_parameters_of_every_act() -> None:
     described = {
         option.split()[0] for cells in rows(section(PAGE, "Acts")) for option in code_names(cells[0])
     }

@@ -25,7 +25,7 @@ def test_every_policy_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("field", FIELDS.values(), ids=list(FIELDS))
-def test_what_it_takes(field: PolicyField) -> None:
+def test_the_values_of_every_policy(field: PolicyField) -> None:
     takes = documented()[field.name][0]
     if issubclass(field.kind, StrEnum):
         assert code_names(takes) == list(field.kind)

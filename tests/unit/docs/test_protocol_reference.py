@@ -47,7 +47,7 @@ def test_every_error_has_its_row_with_the_code_that_clients_see() -> None:
         assert server_error(each("text")) == int(PulsarServerError.Value(each.code))
 
 
-def test_errors_said_not_to_be_raised_are_not_raised() -> None:
+def test_errors_documented_as_not_raised_are_not_raised() -> None:
     unraised = {cells[0] for cells in rows(section(BINARY, "Errors")) if cells[3] == "not raised yet"}
     code = "\n".join(path.read_text(encoding="utf-8") for path in python_files("broker"))
     assert unraised

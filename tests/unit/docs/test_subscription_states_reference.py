@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import get_args, get_type_hints
 
 from broker.core.subscription.standing import SubscriptionState
-from console.api.topics import ListedTopics
+from console.api.topics.topics import ListedTopics
 from console.words.subscriptions import STATE_WORDS
 from tests.unit.docs.pages import page, rows
-from vela.cli.commands.topics import STATES
+from vela.cli.commands.topics.topics import STATES
 
 
 def test_the_page_lists_the_states_that_there_are() -> None:

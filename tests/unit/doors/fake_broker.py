@@ -128,6 +128,7 @@ class FakeProducer:
     is_ready: bool = True
     max_message_bytes: int = 0
     waiting: list[SendRequest] = field(default_factory=list)
+    refusals: list[BrokerError] = field(default_factory=list)  # of the door's own
     is_open: bool = True
     on_ready: Callable[[], None] | None = None
     on_throttled: Callable[[bool], None] | None = None
@@ -140,6 +141,9 @@ class FakeProducer:
         self.waiting.append(request)
         if self.broker.commits and len(self.waiting) == 1:
             asyncio.get_running_loop().call_soon(self.commit)
+
+    def refused(self, error: BrokerError) -> None:
+        self.refusals.append(error)
 
     def make_ready(self, *, topic_epoch: int) -> None:
         self.is_ready, self.topic_epoch = True, topic_epoch
@@ -289,6 +293,9 @@ class FakeConsumer:
 
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
         return lambda acks: self.ack(acks, cumulative=False)
+
+    def letter_written(self, position: Position, topic: str, *, is_retry: bool) -> None:
+        pass
 
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         self._seek_to(max(position.entry_id, 0))

@@ -140,7 +140,7 @@ async def test_an_entry_that_no_client_would_decompress_is_refused(client: WireC
     ],
 )
 async def test_chunks_that_no_client_could_join_are_refused(
-    client: WireClient, data: bytes, why: str
+    client: WireClient, broker: FakeBroker, data: bytes, why: str
 ) -> None:
     await client.open_producer()
     client.tell(send(0), send(1, data), send(2, entries.chunk("p", 2, 0, 2)))
@@ -152,6 +152,7 @@ async def test_chunks_that_no_client_could_join_are_refused(
         ServerError.NOT_ALLOWED_ERROR,
     )
     assert why in refused.send_error.message
+    assert why in str(broker.topic("orders").producers["p"].refusals[0]), "the console shows it"
 
 
 async def test_schemas_are_stored_and_found(client: WireClient) -> None:

@@ -47,7 +47,7 @@ async def test_no_more_than_the_limit_run_and_the_rest_begins_in_order() -> None
     await tasks.finish(0)
 
 
-async def test_what_waits_can_be_dropped_and_what_runs_is_given_time() -> None:
+async def test_waiting_tasks_can_be_dropped_and_running_ones_are_given_time() -> None:
     tasks, work = BoundedTasks(1), Work()
     for number in range(3):
         tasks.start(work.piece(number))
@@ -60,7 +60,7 @@ async def test_what_waits_can_be_dropped_and_what_runs_is_given_time() -> None:
     assert (work.begun, work.ended) == ([0], [0])
 
 
-async def test_what_takes_too_long_is_cancelled() -> None:
+async def test_slow_tasks_are_cancelled() -> None:
     tasks, work = BoundedTasks(1), Work()
     tasks.start(work.piece(0))
     await settle()

@@ -193,9 +193,7 @@ async def test_a_silent_peer_is_probed_with_a_ping(running: Running) -> None:
         assert refused.value.response.status_code == 409
 
 
-async def test_leaving_detaches_and_keeps_what_was_sent_before(
-    running: Running, daphne: DaphneThread
-) -> None:
+async def test_leaving_detaches_and_stores_earlier_sends(running: Running, daphne: DaphneThread) -> None:
     broker, _ = running
     async with websockets.connect(url(running, PRODUCER)) as producer:
         for number in range(50):
@@ -209,7 +207,9 @@ async def test_leaving_detaches_and_keeps_what_was_sent_before(
     assert topic.producers == {}
 
 
-async def test_a_consumer_that_does_not_read_costs_little_and_disturbs_nobody(running: Running) -> None:
+async def test_a_consumer_that_does_not_read_costs_little_and_does_not_disturb_others(
+    running: Running,
+) -> None:
     running[0].deliveries_per_write = 8
     payload = os.urandom(64 * 1024)
     async with websockets.connect(url(running, PRODUCER), max_size=None) as producer:

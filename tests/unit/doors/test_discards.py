@@ -107,7 +107,7 @@ async def test_a_declared_or_real_size_above_the_limit_is_not_unpacked() -> None
 
 
 @pytest.mark.row("S0.14")
-async def test_what_its_codec_refuses_is_a_decompression_error() -> None:
+async def test_a_codecs_refusal_is_a_decompression_error() -> None:
     consumer, _, _ = await discarded((BAD_CODEC, 1))
     assert consumer.validation_errors == ["DECOMPRESSION_ERROR"]
 

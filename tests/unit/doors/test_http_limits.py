@@ -60,7 +60,7 @@ def test_a_request_that_does_not_arrive_is_refused_and_its_connection_closed(
     assert (status, "0.3 s" in reason) == (408, True)
 
 
-def test_a_request_that_drips_is_refused_all_the_same(server: DaphneServer) -> None:
+def test_a_request_that_drips_is_still_refused(server: DaphneServer) -> None:
     with connected(server) as peer:
         peer.settimeout(0.05)
         data = b""
@@ -108,7 +108,7 @@ def test_too_many_unfinished_requests_cost_the_oldest(
         assert {answer(oldest)[0], answer(newest)[0]} == {503, 408}
 
 
-async def test_what_has_arrived_may_be_answered_later(daphne: DaphneThread) -> None:
+async def test_a_complete_request_may_be_answered_later(daphne: DaphneThread) -> None:
     async def slow(
         scope: MutableMapping[str, Any],
         receive: Callable[[], Awaitable[Mapping[str, Any]]],

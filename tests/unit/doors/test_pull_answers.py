@@ -91,7 +91,7 @@ async def turns(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-async def test_what_is_in_memory_is_answered_before_begin_returns() -> None:
+async def test_messages_in_memory_are_answered_before_begin_returns() -> None:
     asker = Asker()
     assert asker.pull("offset=0") is None
     assert [status for status, _ in asker.got] == [200]

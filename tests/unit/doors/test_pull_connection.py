@@ -44,7 +44,7 @@ class ScriptedPulls:
     held: list[Held] = field(default_factory=list)
     gate: WebGate = field(default_factory=lambda: GATE)
 
-    def begin(self, path: str, query: str, respond: Respond) -> Held | None:
+    def begin(self, path: str, query: str, respond: Respond, *, address: str) -> Held | None:
         self.asked.append(f"{path}?{query}")
         if query == "held":
             self.held.append(Held(respond))
@@ -157,7 +157,7 @@ def test_a_pull_is_answered_with_one_write_and_the_connection_stays() -> None:
         pull("x", *[b"X-%d: %s" % (number, b"y" * 90) for number in range(100)]),
     ],
 )
-def test_what_needs_interpretation_is_left_to_twisted(request_bytes: bytes) -> None:
+def test_unusual_requests_are_left_to_twisted(request_bytes: bytes) -> None:
     peer = Peer()
     peer.send(request_bytes)
     assert peer.pulls.asked == []
@@ -208,7 +208,7 @@ def test_any_sequence_cut_anywhere_is_answered_in_order(pieces: list[bytes], dat
     assert peer.answers() == alone
 
 
-def test_what_comes_behind_a_held_pull_waits_for_it() -> None:
+def test_a_request_behind_a_parked_pull_waits_for_it() -> None:
     peer = Peer()
     peer.send(pull("held") + pull("second"))
     peer.send(pull("held") + get("/healthz"))
@@ -220,7 +220,7 @@ def test_what_comes_behind_a_held_pull_waits_for_it() -> None:
     assert peer.answers() == [(200, b"again"), (200, b"/healthz?")]
 
 
-def test_a_flood_behind_a_held_pull_is_not_read() -> None:
+def test_a_flood_behind_a_parked_pull_is_not_read() -> None:
     peer = Peer()
     peer.send(pull("held"))
     peer.send(pull("x" * 1000) * 16)
@@ -230,7 +230,7 @@ def test_a_flood_behind_a_held_pull_is_not_read() -> None:
     assert len(peer.answers()) == 17
 
 
-def test_who_does_not_take_answers_is_not_answered_on() -> None:
+def test_a_client_that_does_not_read_answers_gets_no_more() -> None:
     """A transport says that it is full inside the write; what was asked behind it waits until it has room."""
     peer = Peer()
     original = peer.transport.write
@@ -250,7 +250,7 @@ def test_who_does_not_take_answers_is_not_answered_on() -> None:
 
 
 @pytest.mark.row("S3.14")
-def test_a_peer_that_leaves_while_held_is_told_to_the_broker() -> None:
+def test_the_broker_learns_that_a_parked_client_has_left() -> None:
     peer = Peer()
     peer.send(pull("held") + pull("second"))
     peer.connection.connectionLost(connectionDone)
@@ -258,7 +258,7 @@ def test_a_peer_that_leaves_while_held_is_told_to_the_broker() -> None:
     assert peer.pulls.asked == ["/pull/v1/a/b/c?held"]
 
 
-def test_a_held_connection_is_kept_and_an_idle_one_is_closed() -> None:
+def test_a_connection_with_a_parked_pull_is_kept_and_an_idle_one_is_closed() -> None:
     peer = Peer()
     peer.send(pull("held"))
     for _ in range(20):

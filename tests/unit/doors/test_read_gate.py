@@ -11,7 +11,7 @@ from tests.unit.doors.reading import Reading
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, MAX_PENDING_BYTES)), max_size=200))
-def test_reading_follows_what_is_owed(steps: list[tuple[bool, int]]) -> None:
+def test_reading_stops_and_starts_with_unanswered_bytes(steps: list[tuple[bool, int]]) -> None:
     reading = Reading()
     gate = ReadGate(pause=reading.pause, resume=reading.resume)
     pending: list[int] = []

@@ -62,7 +62,7 @@ async def test_apaches_client_produces_consumes_seeks_and_reads(listener: TcpLis
     assert "".join(seen) == "012012" + "0" + "012012"
 
 
-async def test_garbage_is_answered_by_a_close_and_disturbs_nobody(listener: TcpListener) -> None:
+async def test_garbage_is_answered_by_a_close_and_does_not_disturb_others(listener: TcpListener) -> None:
     other_reader, other_writer = await asyncio.open_connection("127.0.0.1", listener.port)
     other_writer.write(commands.connect(client_version="other", protocol_version=21))
     await asyncio.wait_for(other_reader.read(1), 5)
@@ -76,7 +76,7 @@ async def test_garbage_is_answered_by_a_close_and_disturbs_nobody(listener: TcpL
     other_writer.close()
 
 
-async def test_stopping_closes_connections_after_what_was_written(broker: FakeBroker) -> None:
+async def test_stopping_closes_connections_after_sending_written_data(broker: FakeBroker) -> None:
     listener = TcpListener(broker)
     await listener.start("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)

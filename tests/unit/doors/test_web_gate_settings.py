@@ -45,6 +45,6 @@ def test_lists_are_read_with_blanks_and_any_case() -> None:
         ("VELA_ALLOWED_ORIGINS", "https://a.example/shop"),
     ],
 )
-def test_what_no_host_or_origin_can_be_is_refused_at_start(name: str, value: str) -> None:
+def test_impossible_hosts_and_origins_are_refused_at_start(name: str, value: str) -> None:
     with pytest.raises(SettingInvalid, match=name):
         BrokerSettings.from_environment({name: value})

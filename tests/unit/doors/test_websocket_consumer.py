@@ -209,7 +209,7 @@ async def test_a_corrupt_entry_is_acked_with_its_reason_and_its_permits_come_bac
     assert topic.subscriptions["s"].acked == {0}
 
 
-async def test_what_this_face_cannot_read_is_left_unacked(broker: FakeBroker) -> None:
+async def test_messages_that_this_door_cannot_read_stay_unacked(broker: FakeBroker) -> None:
     from vela.wire.checksum import with_checksum
     from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata
 

@@ -87,7 +87,7 @@ def flipped(data: bytes, at: int) -> bytes:
 
 @pytest.mark.row("S0.16")
 @pytest.mark.parametrize("messages", [1, 3])
-async def test_an_encrypted_entry_is_what_the_action_says(broker: FakeBroker, messages: int) -> None:
+async def test_an_encrypted_entry_follows_the_failure_action(broker: FakeBroker, messages: int) -> None:
     topic = store(broker, encrypted(messages), messages)
     store_good(broker)
     peer = await connect(broker, "&receiverQueueSize=5")
@@ -147,7 +147,7 @@ async def test_a_discard_is_an_ack_on_the_consumer_that_got_it_and_comes_never_a
 
 @pytest.mark.row("S0.19")
 @pytest.mark.parametrize("make", [lambda: flipped(batch(10), -1), lambda: batch(10, Compression.LZ4)[:-3]])
-async def test_discarded_batches_give_back_exactly_what_they_cost(
+async def test_discarded_batches_restore_exactly_their_permits(
     broker: FakeBroker, make: Callable[[], bytes]
 ) -> None:
     for _ in range(100):

@@ -223,7 +223,7 @@ async def test_refused_handshakes(broker: FakeBroker, target: str, status: int) 
     assert (found, bool(reason)) == (status, True)
 
 
-async def test_a_name_in_use_is_a_conflict_and_the_holder_keeps_it(broker: FakeBroker) -> None:
+async def test_a_name_in_use_is_a_conflict_and_its_producer_keeps_it(broker: FakeBroker) -> None:
     holder = await connect(broker, "?producerName=web").opened()
     status, reason = await connect(broker, "?producerName=web").refused()
     assert status == 409

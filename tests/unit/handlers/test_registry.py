@@ -31,7 +31,7 @@ def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"dead_letter_topic": "d"}, "max_redeliveries"),
     ],
 )
-def test_what_cannot_work_is_refused_at_import(arguments: dict[str, Any], said: str) -> None:
+def test_wrong_handlers_are_refused_at_import(arguments: dict[str, Any], said: str) -> None:
     declared = {"topic": "t", "subscription": "s", **arguments}
 
     def take(message: Message) -> None: ...

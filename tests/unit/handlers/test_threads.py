@@ -45,7 +45,7 @@ async def test_calls_of_one_thread_run_in_their_order() -> None:
     ("error", "raised"),
     [(KeyError("x"), KeyError), (StopIteration(), RuntimeError), (SystemExit(1), RuntimeError)],
 )
-async def test_what_a_call_raises_is_raised_and_the_thread_goes_on(
+async def test_the_error_of_a_call_is_raised_and_the_thread_continues(
     error: BaseException, raised: type[Exception]
 ) -> None:
     def call() -> None:

@@ -124,7 +124,7 @@ async def working(
     assert client.is_closed
 
 
-async def test_what_a_handler_declares_is_what_its_consumer_is_asked_for() -> None:
+async def test_a_handlers_declaration_becomes_its_consumers_options() -> None:
     @handler(
         "a/b/c",
         subscription="s/1",
@@ -162,7 +162,7 @@ async def test_without_limits_there_is_no_timeout_and_no_dead_letter() -> None:
     assert asked.initial_position is InitialPosition.Latest
 
 
-async def test_what_returned_is_acked_and_what_raised_is_not() -> None:
+async def test_a_message_is_acked_if_its_handler_returns_and_not_if_it_raises() -> None:
     @handler("t", subscription="s")
     async def take(message: Message) -> None:
         if message.message_id == "bad":

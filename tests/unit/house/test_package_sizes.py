@@ -19,7 +19,7 @@ def sizes() -> Counter[str]:
     )
 
 
-def test_no_package_holds_too_many_modules() -> None:
+def test_no_package_has_too_many_modules() -> None:
     found = sizes()
     assert found.keys() >= set(ROOTS)
     too_large = [f"{package}: {count} modules" for package, count in found.items() if count > MOST_MODULES]

@@ -70,7 +70,7 @@ def test_micro_batches_keep_the_limits_and_reach_the_end(
     assert seen == sum(len(entries) for each in ledgers for entries in each)
 
 
-def test_topics_share_a_limit_by_what_they_have_to_read() -> None:
+def test_topics_share_a_limit_in_proportion_to_their_unread_messages() -> None:
     index = MemoryIndex()
     logs = logs_of(index, [[[(1, 10)] * 90], [[(1, 10)] * 10]])
     starts = {log.topic.name: log.earliest for log in logs}

@@ -80,7 +80,7 @@ def run_of(messages: list[Message], *, ledger_id: int = 1, entry_id: int = 0, pa
     partition=st.integers(-1, 1_000),
     size=st.integers(0, 40),
 )
-def test_message_ids_are_those_of_the_protocol(
+def test_message_ids_equal_those_of_the_protocol(
     ledger_id: int, entry_id: int, partition: int, size: int
 ) -> None:
     batches = [(index, size) for index in range(size)] or [(-1, 0)]
@@ -102,7 +102,7 @@ def test_binary_keys_come_as_bytes() -> None:
         key_bytes(message(key="not base64!", key_b64=True))
 
 
-def test_a_time_that_spark_cannot_hold_is_null() -> None:
+def test_a_time_beyond_sparks_range_is_null() -> None:
     times_ms = [0, 5, -5, 2**63 - 1, (2**63 - 1) // 1000]
     batch = record_batch([run_of([message(event_time_ms=time_ms) for time_ms in times_ms])])
     times = batch.column("__eventTime").cast("int64").to_pylist()
@@ -131,7 +131,7 @@ def test_batches_are_bounded_in_bytes() -> None:
     assert list(builder.rest()) == []
 
 
-def test_only_the_columns_asked_for_are_made() -> None:
+def test_only_requested_columns_are_built() -> None:
     batch = record_batch([run_of([message(payload=b"x")])], ["__appendTime", "value"])
     assert batch.schema.names == ["__appendTime", "value"]
     assert batch.column("__appendTime").cast("int64").to_pylist() == [7_000]

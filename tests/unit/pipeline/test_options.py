@@ -101,6 +101,8 @@ def test_limits_are_for_streams_and_ends_for_batch_reads() -> None:
         ("startingOffsets", '{"orders": "5:7:0:1"}', "option startingOffsets"),
         ("startingOffsets", '{"orders": {"last": "5:7", "messages": "x"}}', "option startingOffsets"),
         ("startingTime", "yesterday", "option startingTime is 'yesterday': it must be a time like"),
+        ("startingTime", "1760000000000000", "it is too many milliseconds since 1970, perhaps microseconds"),
+        ("endingTime", "9" * 5000, "it is too many milliseconds since 1970"),
         ("startingTime", "", "option startingTime"),
         ("startingTime", "1760000000", "option startingTime is '1760000000': it is too few milliseconds"),
         ("endingTime", "2026", "option endingTime is '2026': it is too few milliseconds"),
@@ -111,7 +113,7 @@ def test_limits_are_for_streams_and_ends_for_batch_reads() -> None:
         ("path", "/tmp/x", "unknown option 'path'"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence(name: str, value: str, said: str) -> None:
+def test_an_error_is_told_in_one_sentence(name: str, value: str, said: str) -> None:
     with pytest.raises(InvalidOption) as caught:
         ReadOptions.parse({"topic": "orders", "url": URL, name: value})
     assert said in str(caught.value)

@@ -24,7 +24,7 @@ def payload_of(entry: bytes) -> bytes:
 
 
 @given(sizes=sizes, sequence_id=st.integers(0, 2**62) | st.sampled_from([100, 127, 16_350, 2_097_140]))
-def test_plain_messages_are_those_of_the_decoder(sizes: list[int], sequence_id: int) -> None:
+def test_plain_messages_equal_those_of_the_decoder(sizes: list[int], sequence_id: int) -> None:
     entry = batch_of(
         [OutgoingMessage(payload=bytes([index % 251]) * size) for index, size in enumerate(sizes)],
         sequence_id,

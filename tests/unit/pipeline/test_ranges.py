@@ -41,7 +41,7 @@ def test_tasks_differ_by_an_entry_at_most(ledgers: list[list[tuple[int, int]]], 
 
 
 @given(data=st.data(), ledgers=sizes)
-def test_between_two_offsets_is_what_lies_between_them(
+def test_a_range_contains_the_entries_between_two_offsets(
     data: st.DataObject, ledgers: list[list[tuple[int, int]]]
 ) -> None:
     index = MemoryIndex()

@@ -40,7 +40,7 @@ def test_all_that_a_message_has() -> None:
         ({"__eventTime": pa.array([0, -1], TIME)}, "row 8 has an __eventTime before 1970"),
         (
             {"__messageProperties": pa.array([[], [("p", None)]], pa.map_(pa.string(), pa.string()))},
-            "row 8 has no value for property 'p'",
+            "row 8 has no value for the property 'p'",
         ),
     ],
 )
@@ -61,7 +61,7 @@ def schema(**columns: DataType) -> StructType:
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"value": StringType(), "id": LongType()}, "a column id, which a message has not"),
+        ({"value": StringType(), "id": LongType()}, "a column id, which messages do not have"),
         ({"value": IntegerType()}, "column value has type int: it must be binary or string"),
         ({"__key": StringType()}, "no column value"),
         (

@@ -43,7 +43,7 @@ def test_a_record_of_the_client_is_a_row() -> None:
     }
 
 
-def test_what_else_avro_has() -> None:
+def test_other_avro_types() -> None:
     color = {"type": "enum", "name": "Color", "symbols": ["RED"]}
     fields = [
         {"name": "a", "type": ["null", color]},
@@ -65,7 +65,7 @@ def test_what_else_avro_has() -> None:
 @pytest.mark.parametrize(
     ("definition", "said"),
     [
-        ("string", "the schema of t is no record"),
+        ("string", "the schema of t is not a record"),
         (
             {"type": "record", "name": "R", "fields": [{"name": "next", "type": ["null", "R"]}]},
             "ValueError: R contains itself",

@@ -10,6 +10,8 @@ from broker.core.dispatchers.choice import DispatchOptions, dispatcher_for
 from broker.core.entry import FLAG_BATCH, StoredEntry
 from broker.core.position import EARLIEST, Position
 from broker.core.subscription.redelivery import RedeliveryCounts
+from broker.core.subscription.story import DeliveryStory
+from broker.core.subscription.story_rows import StoryBuffer
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.plugins import EntryFilter
@@ -45,6 +47,12 @@ class NothingDelayed:
         return False
 
 
+class NotCompacted:
+    """A topic that is not compacted, unless a test gives it a horizon."""
+
+    horizon: Position | None = None
+
+
 class Machine:
     """A machine, its log, the time, and what its consumers were sent."""
 
@@ -60,7 +68,10 @@ class Machine:
         self.cached: dict[int, dict[int, StoredEntry]] = {}
         self.now_ms = START_MS
         self.sent: dict[int, list[Position]] = {}
+        self.compacted = NotCompacted()
         counts = RedeliveryCounts()
+        self.buffer = StoryBuffer()
+        self.story = DeliveryStory(self.buffer, 1 if is_durable else None)
         self.state = State(
             name="s",
             is_durable=is_durable,
@@ -70,6 +81,8 @@ class Machine:
                 type_, DispatchOptions(failover_delay_ms=FAILOVER_DELAY_MS, counts=counts)
             ),
             counts=counts,
+            story=self.story,
+            compacted=self.compacted,
             is_terminated=False,
             now_ms=self.now_ms,
         )
@@ -79,6 +92,7 @@ class Machine:
             ledgers=self.log.ledgers,
             cached=self.cached,
             delayed=NothingDelayed(),
+            compacted=self.compacted,
             read_entries=1000,
             filters=filters,
             filter_delay_ms=FILTER_DELAY_MS,
@@ -100,7 +114,9 @@ class Machine:
         cumulative = self.log.cumulative[position]
         return StoredEntry(*position, messages, flags, None, 0, START_MS, cumulative, 7 * cumulative, b"data")
 
-    def attach(self, key: int = 1, *, permits: int = 0, ack_timeout_ms: int = 0) -> tuple[Member, Effects]:
+    def attach(
+        self, key: int = 1, *, permits: int = 0, ack_timeout_ms: int = 0, read_compacted: bool = False
+    ) -> tuple[Member, Effects]:
         """A consumer comes; the effects are those of its coming."""
         request = SubscribeRequest(
             topic=TopicName.parse("t"),
@@ -108,8 +124,10 @@ class Machine:
             type=self.state.type,
             consumer_name=f"c{key}",
             ack_timeout_ms=ack_timeout_ms,
+            read_compacted=read_compacted,
         )
-        member = Member(DispatchConsumer(key=key, name=f"c{key}"), request, self.now_ms)
+        dispatch = DispatchConsumer(key=key, name=f"c{key}")
+        member = Member(dispatch, request, self.now_ms, address=f"10.0.0.{key}:5000")
         effects = self.machine.attach(member, self.now_ms)
         if permits:
             self.machine.flow(member, permits, self.now_ms)
@@ -144,6 +162,11 @@ class Machine:
                 self.now_ms,
             )
         )
+
+    def ack_part(self, member: Member, position: Position, remaining: int) -> None:
+        """A client's ack of the messages of a batch whose bit is 0."""
+        acks = [AckRequest(position, remaining)]
+        self.machine.acks.ack(member, acks, False, None, False, self.now_ms)
 
 
 class Receipts(list[object]):

@@ -40,7 +40,7 @@ def test_a_receipt_waits_for_the_store_where_there_is_one() -> None:
         assert rest == AFTERWARDS
 
 
-def test_an_ack_of_what_was_never_stored_is_answered_with_the_reason_and_said_at_growing_intervals() -> None:
+def test_an_ack_of_an_unstored_entry_is_answered_with_the_reason_and_logged_at_growing_intervals() -> None:
     machine = Machine()
     member, _ = machine.attach()
     machine.publish(1)

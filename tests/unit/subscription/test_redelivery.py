@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.core.position import Position
+from broker.core.subscription.story_rows import StoryEvent
 from broker.core.subscription.types import SubscriptionType
 from broker.subscription.machine.effects import AskConsumer, TellActive, TellEnd, Watch, Wish
 from tests.unit.subscription.machines import (
@@ -50,12 +51,14 @@ def test_on_exclusive_a_request_brings_everything_unacked_again_in_order() -> No
     positions = machine.publish(1, 1, 1)
     machine.pump()
     machine.ack(member, positions[1])
-    assert list(machine.machine.redelivery.redeliver(member, [positions[2]])) == [Wish.CHANGED, Wish.SEND]
+    assert list(
+        machine.machine.redelivery.redeliver(member, [positions[2]], StoryEvent.ASKED_AGAIN, machine.now_ms)
+    ) == [Wish.CHANGED, Wish.SEND]
     machine.pump()
     assert machine.sent[1] == [*positions, positions[0], positions[2]]
 
 
-def test_nobody_sets_a_deadline_for_what_it_does_not_hold() -> None:
+def test_a_deadline_is_ignored_for_entries_of_another_consumer() -> None:
     machine = Machine()
     holder, _ = machine.attach(1, permits=10)
     [position] = machine.publish(1)
@@ -68,7 +71,7 @@ def test_nobody_sets_a_deadline_for_what_it_does_not_hold() -> None:
     assert redelivery.next_due_ms() is not None
 
 
-def test_failover_switches_in_time_tells_everybody_first_and_begins_anew() -> None:
+def test_failover_switches_in_time_tells_all_consumers_first_and_starts_at_mark_delete() -> None:
     machine = Machine(FAILOVER)
     _, effects = machine.attach(1, permits=10)
     assert [type(each) for each in effects[:1]] == [Watch]
@@ -98,7 +101,7 @@ def test_the_last_consumer_of_a_reader_takes_its_cursor_along_unless_it_seeks() 
         assert machine.machine.gone(member, machine.now_ms) == ()
 
 
-def test_the_end_of_a_topic_is_told_once_when_all_is_acked_to_those_who_asked_for_something() -> None:
+def test_the_end_of_a_topic_is_told_once_when_all_is_acked_to_consumers_with_permits() -> None:
     machine = Machine()
     member, _ = machine.attach(1, permits=10)
     machine.attach(2)
@@ -122,7 +125,7 @@ STEPS = st.lists(
 @pytest.mark.parametrize("type_", [SHARED, SubscriptionType.KEY_SHARED, EXCLUSIVE])
 @settings(deadline=None, max_examples=60)
 @given(steps=STEPS)
-def test_whatever_happens_all_that_is_stored_is_delivered_and_acked_in_the_end(
+def test_every_stored_entry_is_finally_delivered_and_acked(
     type_: SubscriptionType, steps: list[tuple[str, int, int]]
 ) -> None:
     machine = Machine(type_)
@@ -163,7 +166,9 @@ def _by_a_consumer(machine: Machine, what: str, key: int, number: int) -> None:
     elif what == "ack":
         machine.ack(member, *sent[:number])
     elif what == "redeliver":
-        machine.machine.redelivery.redeliver(member, sent[:number] if number else None)
+        machine.machine.redelivery.redeliver(
+            member, sent[:number] if number else None, StoryEvent.ASKED_AGAIN, machine.now_ms
+        )
     elif what == "leave":
         machine.machine.gone(member, machine.now_ms)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.core.policies import Policies
+from broker.core.subscription.story_rows import StoryEvent
 from broker.core.subscription.types import SubscriptionType
 from broker.plugins import FilteredEntry, Verdict
 from broker.subscription.machine.effects import ReadAhead, ReadChosen, Say, SendLater, Watch, Wish
@@ -27,7 +28,7 @@ class Verdicts:
 
 
 @pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED])
-def test_what_is_in_memory_goes_out_as_far_as_permits_go(type_: SubscriptionType) -> None:
+def test_entries_in_memory_are_sent_as_far_as_permits_allow(type_: SubscriptionType) -> None:
     machine = Machine(type_)
     machine.attach(1, permits=3)
     positions = machine.publish(1, 1, 1, 1)
@@ -37,7 +38,7 @@ def test_what_is_in_memory_goes_out_as_far_as_permits_go(type_: SubscriptionType
 
 
 @pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED])
-def test_what_was_found_beyond_the_permits_goes_out_next(type_: SubscriptionType) -> None:
+def test_entries_found_beyond_the_permits_are_sent_next(type_: SubscriptionType) -> None:
     machine = Machine(type_)
     member, _ = machine.attach(1, permits=10)
     positions = machine.publish(*[4] * 10)
@@ -48,7 +49,7 @@ def test_what_was_found_beyond_the_permits_goes_out_next(type_: SubscriptionType
     assert machine.sent[1] == positions[:4]
 
 
-def test_what_is_not_in_memory_is_asked_for_and_sent_when_it_was_read() -> None:
+def test_entries_not_in_memory_are_requested_and_sent_after_the_read() -> None:
     machine = Machine()
     machine.attach(1, permits=10)
     positions = machine.publish(1, 1, cached=False)
@@ -58,19 +59,19 @@ def test_what_is_not_in_memory_is_asked_for_and_sent_when_it_was_read() -> None:
     assert machine.sent == {1: positions}
     machine.machine.sending.forget_read()
     member = machine.state.members[1]
-    machine.machine.redelivery.redeliver(member, positions)
+    machine.machine.redelivery.redeliver(member, positions, StoryEvent.ASKED_AGAIN, machine.now_ms)
     assert machine.pump() == [ReadChosen(positions)]
 
 
 @pytest.mark.parametrize("has_filter", [False, True])
-def test_a_replay_of_what_was_trimmed_meanwhile_sends_nothing_and_goes_on(has_filter: bool) -> None:
+def test_a_replay_of_trimmed_entries_sends_nothing_and_continues(has_filter: bool) -> None:
     machine = Machine(filters=[Verdicts(Verdict.ACCEPT)] if has_filter else [])
     member, _ = machine.attach(1, permits=100)
     machine.publish(1, 1)
     machine.pump()
     machine.log.roll()
     later = machine.publish(1)
-    machine.machine.redelivery.redeliver(member, None)
+    machine.machine.redelivery.redeliver(member, None, StoryEvent.ASKED_AGAIN, machine.now_ms)
     machine.log.ledgers.drop_first(1)
     machine.cached.pop(1)
     machine.sent.clear()
@@ -96,7 +97,7 @@ def test_nothing_goes_out_while_an_operator_a_move_or_a_gap_stops_it() -> None:
     assert machine.sent == {1: positions}
 
 
-def test_what_a_filter_rejects_is_acked_for_this_subscription() -> None:
+def test_entries_that_a_filter_rejects_are_acked_for_this_subscription() -> None:
     machine = Machine(filters=[Verdicts(Verdict.REJECT)])
     member, _ = machine.attach(1, permits=10)
     machine.publish(1, 3)
@@ -108,7 +109,7 @@ def test_what_a_filter_rejects_is_acked_for_this_subscription() -> None:
 
 
 @pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED])
-def test_what_a_filter_puts_off_is_asked_about_again_in_time(type_: SubscriptionType) -> None:
+def test_entries_that_a_filter_puts_off_are_filtered_again_in_time(type_: SubscriptionType) -> None:
     asked = Verdicts(Verdict.RESCHEDULE)
     machine = Machine(type_, filters=[asked])
     machine.attach(1, permits=10)
@@ -125,7 +126,7 @@ def test_what_a_filter_puts_off_is_asked_about_again_in_time(type_: Subscription
     assert machine.sent == {1: positions}
 
 
-def test_a_fault_of_a_filter_loses_nothing_and_is_said() -> None:
+def test_an_error_of_a_filter_loses_nothing_and_is_logged() -> None:
     asked = Verdicts(Verdict.ACCEPT)
     asked.answer = None
     machine = Machine(filters=[asked])
@@ -139,7 +140,7 @@ def test_a_fault_of_a_filter_loses_nothing_and_is_said() -> None:
     assert machine.state.counters.filter_errors == 1
 
 
-def test_a_rate_sends_what_it_allows_and_says_when_to_go_on() -> None:
+def test_a_rate_limit_sends_its_share_and_says_when_to_continue() -> None:
     machine = Machine()
     machine.attach(1, permits=100)
     limit = DispatchLimit.of(Policies(), RatePair(2, 0, START_MS), now_ms=START_MS, replaces=None)

@@ -42,7 +42,7 @@ def test_any_flipped_bit_is_noticed(block: bytes, data: st.DataObject) -> None:
 
 
 @given(st.binary(max_size=5))
-def test_what_is_too_short_has_no_checksum(data: bytes) -> None:
+def test_a_frame_that_is_too_short_has_no_checksum(data: bytes) -> None:
     assert not checksum_ok(data)
 
 

@@ -131,7 +131,7 @@ def test_a_batch_needs_messages() -> None:
         encode_batch([], producer_name="p", sequence_id=0, publish_time_ms=1)
 
 
-def test_the_header_tells_what_the_broker_needs() -> None:
+def test_the_header_has_the_fields_that_the_broker_needs() -> None:
     entry = entry_of(
         b"cipher",
         sequence_id=2**64 - 1,
@@ -237,7 +237,7 @@ def test_a_garbage_payload_under_good_metadata_raises_nothing_but_entry_corrupt(
         (entry_of(b"x" * 20, num_messages_in_batch=0), BatchCorrupt),
     ],
 )
-def test_what_is_wrong_is_named(entry: bytes, error: type[EntryCorrupt]) -> None:
+def test_errors_are_named(entry: bytes, error: type[EntryCorrupt]) -> None:
     with pytest.raises(error):
         decode_messages(entry, max_message_bytes=LIMIT)
 

@@ -65,7 +65,7 @@ def test_when_a_count_makes_a_dead_letter(
     assert [policy.ends(count) for count in range(5)] == ended
 
 
-def test_a_copy_says_where_it_came_from_and_keeps_what_the_first_copy_said() -> None:
+def test_a_copy_names_its_origin_and_keeps_that_of_the_first_copy() -> None:
     first = dead_letter_properties({"a": "b"}, topic=TOPIC, message_id=MessageId(1, 2), subscription="s")
     assert first == {
         "a": "b",
@@ -99,7 +99,7 @@ def test_a_retry_letter_counts_and_takes_custom_properties() -> None:
 @pytest.mark.parametrize(
     ("text", "times"), [("3", 3), ("", 0), ("-1", 0), ("many", 0), ("\u0663", 0), ("9" * 50, 0)]
 )
-def test_nonsense_in_the_count_is_none(text: str, times: int) -> None:
+def test_an_invalid_count_is_ignored(text: str, times: int) -> None:
     assert times_reconsumed({"RECONSUMETIMES": text}) == times
 
 

@@ -40,7 +40,7 @@ def test_ids_of_older_servers_have_no_batch_size() -> None:
 
 
 @given(IDS)
-def test_bytes_are_what_protobuf_writes(message_id: MessageId) -> None:
+def test_bytes_equal_protobufs(message_id: MessageId) -> None:
     oracle = MessageIdData(
         ledgerId=message_id.ledger_id & UINT64_MASK,
         entryId=message_id.entry_id & UINT64_MASK,

@@ -31,6 +31,6 @@ def test_a_negative_number_travels_as_its_complement(value: int) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\xff" * 9, b"\xff" * 11])
-def test_decode_refuses_what_does_not_end(data: bytes) -> None:
+def test_decode_refuses_an_unterminated_varint(data: bytes) -> None:
     with pytest.raises(ValueError, match="varint"):
         varint.decode(data, 0)

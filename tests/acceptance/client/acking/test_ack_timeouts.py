@@ -30,7 +30,7 @@ BACKOFF = RedeliveryBackoff(min_ms=1000, max_ms=8000, multiplier=2)
 
 
 @pytest.mark.row("S4.1", "S4.2", "S4.21", "S4.22")
-async def test_an_ack_timeout_brings_back_what_was_forgotten(client: Client, topic: str) -> None:
+async def test_an_ack_timeout_redelivers_a_forgotten_message(client: Client, topic: str) -> None:
     await publish(client, topic, NUMBERS[:3])
     consumer = await subscribed(
         client, topic, consumer_type=SHARED, unacked_messages_timeout_ms=1000, unacked_messages_tick_ms=100
@@ -46,7 +46,9 @@ async def test_an_ack_timeout_brings_back_what_was_forgotten(client: Client, top
 
 
 @pytest.mark.row("S4.25", "S4.26")
-async def test_what_waits_in_a_queue_is_kept_from_others_until_it_goes(client: Client, topic: str) -> None:
+async def test_messages_in_a_queue_go_to_others_only_when_the_consumer_leaves(
+    client: Client, topic: str
+) -> None:
     hoarder = await subscribed(client, topic, consumer_type=SHARED, unacked_messages_timeout_ms=1000)
     await publish(client, topic, NUMBERS)
     await until(lambda: len(hoarder.queue) == 10, "the queue of the hoarder")

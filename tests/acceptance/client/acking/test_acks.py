@@ -106,7 +106,7 @@ async def test_on_a_non_persistent_topic_acks_are_harmless(client: Client, topic
 
 
 @pytest.mark.row("S4.9")
-async def test_what_was_acked_within_100_ms_is_one_command(
+async def test_acks_within_100_ms_are_one_command(
     relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
 ) -> None:
     await publish(relayed, topic, NUMBERS)

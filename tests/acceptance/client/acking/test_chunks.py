@@ -17,7 +17,7 @@ async def publish_large(client: Client, topic: str) -> None:
 
 
 @pytest.mark.parametrize("asked_by", ["timeout", "negative ack", "redelivery of everything"])
-async def test_a_message_in_chunks_comes_again_whole(client: Client, topic: str, asked_by: str) -> None:
+async def test_a_chunked_message_is_redelivered_whole(client: Client, topic: str, asked_by: str) -> None:
     consumer = await subscribed(
         client,
         topic,

@@ -42,7 +42,7 @@ async def test_a_negative_ack_brings_its_message_again(client: Client, topic: st
 
 
 @pytest.mark.row("S4.17")
-async def test_many_negative_acks_come_again_together(client: Client, topic: str) -> None:
+async def test_many_negatively_acked_messages_are_redelivered_together(client: Client, topic: str) -> None:
     await publish(client, topic, [b"%d" % number for number in range(1500)])
     consumer = await subscribed(
         client, topic, consumer_type=SHARED, negative_ack_redelivery_delay_ms=100, receiver_queue_size=2000
@@ -55,7 +55,7 @@ async def test_many_negative_acks_come_again_together(client: Client, topic: str
 
 
 @pytest.mark.row("S4.18", "S4.29")
-async def test_what_a_consumer_held_comes_to_the_next_at_once(client: Client, topic: str) -> None:
+async def test_a_closed_consumers_messages_go_to_the_next_at_once(client: Client, topic: str) -> None:
     await publish(client, topic, NUMBERS[:2])
     consumer = await subscribed(
         client, topic, consumer_type=SHARED, negative_ack_redelivery_delay_ms=3_600_000

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.support.api import create_topic
 from tests.support.vela import VelaProcess
 
 __all__ = ["EXAMPLES", "WAIT_MS", "Example", "Place", "example", "refusal"]
@@ -33,7 +34,7 @@ class Place:
         """A new topic's full name."""
         name = f"persistent://public/default/both-{next(_numbers)}"
         if partitions:
-            self.vela.manage("createtopic", name, "--partitions", str(partitions))
+            create_topic(self.vela, name, partitions=partitions)
         self.topics.append(name)
         return name
 

@@ -139,7 +139,7 @@ async def test_the_checksum_is_looked_at_before_the_metadata(scene: Scene) -> No
 
 
 @pytest.mark.row("S0.13")
-async def test_a_declared_size_above_what_may_be_unpacked(scene: Scene) -> None:
+async def test_a_declared_size_above_the_limit(scene: Scene) -> None:
     small = single(b"small")
     bomb = compose(metadata(compression=Compression.LZ4.value, uncompressed_size=257 * MIB), b"no lz4 at all")
     scene.damage(small, bomb)

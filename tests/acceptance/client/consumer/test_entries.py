@@ -64,7 +64,7 @@ async def test_an_entry_is_acked_with_the_last_of_its_messages(
 
 
 @pytest.mark.row("S0.26")
-async def test_what_lacks_one_ack_comes_again_whole(client: Client, topic: str) -> None:
+async def test_a_batch_that_lacks_one_ack_is_redelivered_whole(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s", batch_index_ack_enabled=False)
     await publish(client, topic, numbers(10), size=10)
     for message in (await take(consumer, 10, acknowledge=False))[:9]:

@@ -35,7 +35,7 @@ def damages_every_third_batch(relay: FrameRelay) -> None:
 
 
 @pytest.mark.row("S0.5")
-async def test_bytes_of_payloads_are_given_back_once_whatever_becomes_of_them(
+async def test_bytes_of_payloads_are_released_exactly_once(
     relay: FrameRelay, client: Client, topic: str
 ) -> None:
     async with Client(relay.service_url, memory_limit_bytes=1 << 30, initial_backoff_ms=20) as reading:

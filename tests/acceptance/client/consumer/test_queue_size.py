@@ -18,7 +18,7 @@ from vela.errors import InvalidConfiguration
 
 @pytest.mark.row("S2.1")
 @pytest.mark.parametrize("options", [{}, {"receiver_queue_size": None}])
-async def test_not_set_the_queue_holds_1000_and_below_0_it_is_refused(
+async def test_the_default_queue_size_is_1000_and_a_negative_one_is_refused(
     relayed: Client, permits: PermitAccount, topic: str, options: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidConfiguration, match="0 or more"):

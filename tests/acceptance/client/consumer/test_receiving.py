@@ -39,7 +39,7 @@ from vela.wire.compression import Compression
 
 
 @pytest.mark.row("S0.25")
-async def test_what_apaches_client_publishes_comes_in_order(
+async def test_messages_of_apaches_client_arrive_in_order(
     client: Client, apache: pulsar.Client, topic: str
 ) -> None:
     consumer = await client.subscribe(topic, "s", receiver_queue_size=20)
@@ -85,7 +85,7 @@ async def test_iterating_and_listening(client: Client, topic: str) -> None:
 
 
 @pytest.mark.row("S0.18", "S0.19")
-async def test_what_is_corrupt_is_acked_and_costs_no_permit(
+async def test_a_corrupt_entry_is_acked_and_costs_no_permit(
     client: Client, topic: str, shared_vela: VelaProcess
 ) -> None:
     consumer = await client.subscribe(topic, "s", receiver_queue_size=100)
@@ -109,7 +109,7 @@ async def test_what_is_corrupt_is_acked_and_costs_no_permit(
 
 
 @pytest.mark.row("S0.40", "S0.46")
-async def test_the_broker_sends_no_more_than_the_queue_holds(client: Client, topic: str) -> None:
+async def test_the_broker_sends_no_more_than_the_queue_size(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s", receiver_queue_size=10)
     await publish(client, topic, numbers(100))
     await until(lambda: len(consumer.queue) == 10, "a full queue")
@@ -134,7 +134,7 @@ async def test_batch_receive(client: Client, topic: str) -> None:
 
 
 @pytest.mark.row("S0.44")
-async def test_after_a_lost_link_what_is_unacknowledged_comes_again(
+async def test_unacked_messages_are_redelivered_after_a_lost_connection(
     client: Client, topic: str, shared_vela: VelaProcess
 ) -> None:
     consumer = await client.subscribe(topic, "s", receiver_queue_size=50)

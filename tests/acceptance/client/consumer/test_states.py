@@ -60,7 +60,7 @@ async def test_receiving_works_while_ready_or_connecting(client: Client, topic: 
 
 
 @pytest.mark.row("S0.33")
-async def test_what_is_closing_or_closed_says_so(client: Client, topic: str) -> None:
+async def test_a_closing_or_closed_consumer_says_so(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s")
     await publish(client, topic, [b"left behind"])
     await until(lambda: len(consumer.queue) == 1, "a message")
@@ -79,7 +79,7 @@ async def test_what_is_closing_or_closed_says_so(client: Client, topic: str) -> 
 
 
 @pytest.mark.row("S0.33")
-async def test_what_never_connected_says_so(client: Client, topic: str) -> None:
+async def test_a_consumer_that_never_connected_says_so(client: Client, topic: str) -> None:
     holder = await client.subscribe(topic, "s")
     refused = TopicConsumer(client, topic, ConsumerOptions(subscription_name="s"))
     assert refused.state.value == "uninitialized"

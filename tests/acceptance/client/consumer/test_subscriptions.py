@@ -79,7 +79,7 @@ async def test_seek_to_a_message_and_to_a_time(client: Client, topic: str, inclu
     assert last > messages[39].message_id()
 
 
-async def test_what_waits_when_a_seek_begins_is_not_handed_out(client: Client, topic: str) -> None:
+async def test_messages_in_the_queue_when_a_seek_begins_are_not_returned(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s")
     await publish(client, topic, numbers(20))
     first = (await take(consumer, 1))[0]
@@ -91,7 +91,7 @@ async def test_what_waits_when_a_seek_begins_is_not_handed_out(client: Client, t
     assert (await receiving).message_id() == first.message_id()
 
 
-async def test_a_subscription_that_is_not_durable_goes_on_after_what_was_taken(
+async def test_a_non_durable_subscription_continues_after_the_last_taken_message(
     client: Client, topic: str
 ) -> None:
 

@@ -48,7 +48,7 @@ async def with_one_unasked(client: Client, relay: FrameRelay, topic: str) -> Con
 
 
 @pytest.mark.row("S0.23")
-async def test_what_comes_unasked_is_for_the_next_receive(
+async def test_an_unrequested_message_goes_to_the_next_receive(
     relayed: Client, relay: FrameRelay, topic: str
 ) -> None:
     consumer = await with_one_unasked(relayed, relay, topic)
@@ -60,7 +60,7 @@ async def test_what_comes_unasked_is_for_the_next_receive(
 
 
 @pytest.mark.row("S0.23")
-async def test_what_was_sent_stays_its_consumers_until_that_one_leaves(
+async def test_a_sent_message_stays_with_its_consumer_until_it_leaves(
     relayed: Client, relay: FrameRelay, topic: str
 ) -> None:
     consumer = await with_one_unasked(relayed, relay, topic)

@@ -32,7 +32,7 @@ async def test_waiting_receives_are_served_in_the_order_of_their_calls(client: C
 
 
 @pytest.mark.row("S0.21")
-async def test_who_waits_is_served_and_the_queue_stays_empty(client: Client, topic: str) -> None:
+async def test_waiting_calls_are_served_and_the_queue_stays_empty(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s")
     waiting = [consumer.receive_async() for _ in range(3)]
     await publish(client, topic, numbers(3))

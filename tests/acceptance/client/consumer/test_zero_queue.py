@@ -47,7 +47,7 @@ async def test_a_queue_of_0_receives_or_is_refused(client: Client, topic: str) -
 
 
 @pytest.mark.row("S2.4")
-async def test_consumers_without_a_queue_hold_one_message_each(client: Client, topic: str) -> None:
+async def test_consumers_without_a_queue_get_one_message_each(client: Client, topic: str) -> None:
     options: dict[str, Any] = {"consumer_type": ConsumerType.Shared, "receiver_queue_size": 0}
     busy = await client.subscribe(topic, "s", **options)
     other = await client.subscribe(topic, "s", **options)
@@ -94,9 +94,7 @@ async def test_closing_fails_the_receives_that_wait(client: Client, topic: str) 
 
 
 @pytest.mark.row("S2.14", "S2.17")
-async def test_what_cannot_work_without_a_queue_is_refused_and_loses_nothing(
-    client: Client, topic: str
-) -> None:
+async def test_calls_that_need_a_queue_are_refused_and_lose_nothing(client: Client, topic: str) -> None:
     for name in ("retry_enable", "auto_scaled_receiver_queue_size_enabled"):
         options: dict[str, Any] = {name: True}
         with pytest.raises(InvalidConfiguration, match="queue"):
@@ -104,7 +102,7 @@ async def test_what_cannot_work_without_a_queue_is_refused_and_loses_nothing(
     consumer = await client.subscribe(topic, "s", receiver_queue_size=0)
     assert isinstance(consumer, ZeroQueueConsumer)
     await publish(client, topic, numbers(1))
-    with pytest.raises(InvalidConfiguration, match=r"nothing to look into: call receive\(\)"):
+    with pytest.raises(InvalidConfiguration, match=r"no message in advance: call receive\(\)"):
         consumer.receive_nowait()
     with pytest.raises(InvalidConfiguration, match="time limit"):
         await consumer.receive(timeout_millis=10)

@@ -35,7 +35,7 @@ async def test_each_receive_is_one_flow_of_one(relayed: Client, permits: PermitA
 
 @pytest.mark.row("S2.9")
 @pytest.mark.parametrize("enabled", [True, False])
-async def test_the_switch_decides_whatever_the_size_says(
+async def test_the_switch_overrides_the_size(
     relayed: Client, permits: PermitAccount, topic: str, enabled: bool
 ) -> None:
     switch = {"enable_zero_queue_consumer": True} if enabled else {}  # off by default

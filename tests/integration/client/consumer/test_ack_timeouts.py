@@ -37,7 +37,7 @@ async def test_a_received_message_without_an_ack_is_redelivered(desk: Desk, time
 
 
 @pytest.mark.row("S4.24")
-async def test_on_exclusive_everything_comes_again_in_order(desk: Desk, timers: ManualTimers) -> None:
+async def test_on_exclusive_everything_is_redelivered_in_order(desk: Desk, timers: ManualTimers) -> None:
     consumer = await desk.subscribe(receiver_queue_size=10, negative_ack_redelivery_delay_ms=100)
     desk.deliver_each(*(b"%d" % index for index in range(8)))
     messages = await take(consumer, 3)

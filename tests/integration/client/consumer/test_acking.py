@@ -50,7 +50,7 @@ async def test_cumulative_acks_by_type(desk: Desk, timers: ManualTimers) -> None
 
 @pytest.mark.row("S0.26", "S4.6", "S4.7")
 @pytest.mark.parametrize("batch_index_ack", [True, False])
-async def test_what_is_sent_of_a_batch(desk: Desk, timers: ManualTimers, batch_index_ack: bool) -> None:
+async def test_acks_of_a_batch_on_the_wire(desk: Desk, timers: ManualTimers, batch_index_ack: bool) -> None:
     consumer = await desk.subscribe(batch_index_ack_enabled=batch_index_ack)
     desk.deliver(batch([b"%d" % index for index in range(10)]), messages=10)
     messages = await take(consumer, 10)
@@ -115,7 +115,7 @@ async def test_a_client_that_dies_within_the_window_has_acked_nothing(
 
 
 @pytest.mark.row("S4.14")
-async def test_what_was_acked_is_not_shown_again_and_costs_no_permit(
+async def test_an_acked_message_is_not_shown_again_and_costs_no_permit(
     desk: Desk, timers: ManualTimers
 ) -> None:
     consumer = await desk.subscribe(receiver_queue_size=10, batch_index_ack_enabled=True)
@@ -174,7 +174,7 @@ async def test_acks_are_kept_when_the_broker_closes_the_consumer(desk: Desk, tim
 
 
 @pytest.mark.row("S4.14")
-async def test_closing_sends_what_is_gathered(desk: Desk, timers: ManualTimers) -> None:
+async def test_closing_sends_the_collected_acks(desk: Desk, timers: ManualTimers) -> None:
     consumer = await desk.subscribe()
     desk.deliver_each(b"x")
     (message,) = await take(consumer, 1)
@@ -210,7 +210,7 @@ async def test_closing_waits_once_for_a_broker_that_answers_nothing() -> None:
         (NegativeAckTimer.PERIODIC, 1000, 1335),
     ],
 )
-async def test_negative_acks_come_again_in_the_window_of_their_timer(
+async def test_negatively_acked_messages_are_redelivered_within_the_window_of_their_timer(
     desk: Desk, timers: ManualTimers, timer: NegativeAckTimer, not_before_ms: int, by_ms: int
 ) -> None:
     consumer = await desk.subscribe(

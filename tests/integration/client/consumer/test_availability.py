@@ -84,7 +84,7 @@ async def test_a_last_entry_that_brings_no_message_is_the_end(
     assert not await quickly(reader.has_message_available())
 
 
-async def test_what_the_broker_does_not_send_is_not_waited_for(desk: Desk, has: Topic) -> None:
+async def test_a_message_that_the_broker_does_not_send_is_not_waited_for(desk: Desk, has: Topic) -> None:
     reader = await desk.client.create_reader(TOPIC, MessageId.earliest)
     has.ends_at(0)
     found = await waiting(has, reader.has_message_available())
@@ -125,7 +125,7 @@ async def test_closing_ends_it(desk: Desk, has: Topic) -> None:
     assert isinstance(raised.value, AlreadyClosed)
 
 
-async def test_messages_that_come_again_are_still_available(desk: Desk, has: Topic) -> None:
+async def test_redelivered_messages_are_still_available(desk: Desk, has: Topic) -> None:
     consumer = await desk.subscribe()
     desk.deliver_each(b"one", b"two")
     await until(lambda: len(consumer.queue) == 2, "both")

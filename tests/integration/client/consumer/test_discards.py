@@ -172,7 +172,7 @@ async def test_consume_hands_it_over_as_it_is(desk: Desk) -> None:
 
 
 @pytest.mark.row("S0.16")
-async def test_a_decrypted_message_says_what_it_was_encrypted_with(desk: Desk) -> None:
+async def test_a_decrypted_message_names_its_keys(desk: Desk) -> None:
     consumer = await desk.subscribe()
 
     def decrypt(head: object, payload: bytes) -> bytes:
@@ -192,7 +192,7 @@ async def test_a_decrypted_message_says_what_it_was_encrypted_with(desk: Desk) -
 
 
 @pytest.mark.row("S4.14")
-async def test_a_duplicate_of_what_was_acked_here_is_dropped_with_its_permit(desk: Desk) -> None:
+async def test_a_redelivery_of_an_acked_message_is_dropped_with_its_permit(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=10, ack_group_time_ms=60_000)
     at = desk.deliver(single(b"first"))
     consumer.acknowledge(await consumer.receive())
@@ -203,7 +203,7 @@ async def test_a_duplicate_of_what_was_acked_here_is_dropped_with_its_permit(des
 
 
 @pytest.mark.parametrize("is_old", [True, False])
-async def test_a_chunk_whose_beginning_is_gone_is_acked_once_it_is_old(desk: Desk, is_old: bool) -> None:
+async def test_a_chunk_without_its_first_chunk_is_acked_when_it_is_old(desk: Desk, is_old: bool) -> None:
     """Old by the clock on the wall, which its producer went by too."""
     consumer = await desk.subscribe(ack_group_time_ms=0)
     published_ms = int(time.time() * 1000) - (60_000 if is_old else 0)

@@ -27,7 +27,7 @@ async def test_the_first_flow_is_the_queue_size_after_every_subscribe(desk: Desk
 
 
 @pytest.mark.row("S2.1")
-async def test_a_queue_that_is_not_set_holds_1000(desk: Desk) -> None:
+async def test_the_default_queue_size_is_1000(desk: Desk) -> None:
     await desk.subscribe(receiver_queue_size=None)
     await desk.settled(1000)
     with pytest.raises(InvalidConfiguration, match="0 or more"):
@@ -58,7 +58,7 @@ async def test_a_queue_of_one_asks_for_each(desk: Desk) -> None:
 
 
 @pytest.mark.row("S0.40")
-async def test_the_client_holds_what_it_asked_for(desk: Desk) -> None:
+async def test_the_queue_has_as_many_messages_as_requested(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=5)
     desk.deliver_each(*(b"%d" % index for index in range(5)))
     await delivered(consumer, 5)
@@ -89,7 +89,7 @@ async def test_a_message_is_counted_when_it_is_taken(desk: Desk) -> None:
 
 
 @pytest.mark.row("S0.44")
-async def test_what_came_over_a_replaced_connection_counts_for_nothing(desk: Desk) -> None:
+async def test_deliveries_over_a_replaced_connection_are_ignored(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=10)
     desk.deliver_each(*(b"old%d" % index for index in range(5)))
     await delivered(consumer, 5)
@@ -138,7 +138,7 @@ async def test_a_consumer_that_the_broker_closes_comes_back(desk: Desk) -> None:
     assert len(desk.peer.open_links) == 1
 
 
-async def test_pausing_stops_the_flow_and_resuming_sends_what_came_together(desk: Desk) -> None:
+async def test_pausing_stops_the_flow_and_resuming_sends_the_collected_permits(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=4, start_paused=True)
     await desk.fence(consumer)
     assert desk.flows == []
@@ -174,7 +174,7 @@ async def test_an_auto_scaled_queue_begins_at_one_and_doubles(desk: Desk) -> Non
 
 
 @pytest.mark.row("S4.24")
-async def test_redelivering_on_exclusive_drops_the_queue_and_what_is_under_way(desk: Desk) -> None:
+async def test_redelivering_on_exclusive_drops_the_queue_and_messages_under_way(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=10)
     assert desk.peer.of(events.Subscribe)[0].epoch == 0
     for index in range(4):

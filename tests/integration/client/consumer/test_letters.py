@@ -87,7 +87,7 @@ async def test_a_dead_letter_is_stored_then_acked_and_nothing_is_asked_for(
 
 
 @pytest.mark.row("I16")
-async def test_what_waits_of_a_batch_at_the_limit_is_shown_and_costs_its_permits_once(
+async def test_waiting_messages_of_a_batch_at_the_limit_are_shown_and_cost_permits_once(
     desk: Desk, timers: ManualTimers
 ) -> None:
     desk.peer.on(events.PartitionMetadata, no_old_names)
@@ -107,7 +107,7 @@ async def test_what_waits_of_a_batch_at_the_limit_is_shown_and_costs_its_permits
 
 
 @pytest.mark.row("I16")
-async def test_what_waits_in_a_consumer_of_several_topics_makes_no_letter(
+async def test_messages_that_wait_in_a_consumer_of_several_topics_become_no_letters(
     desk: Desk, timers: ManualTimers
 ) -> None:
     consumer, consumer_id = await retrying(
@@ -127,7 +127,7 @@ async def test_what_waits_in_a_consumer_of_several_topics_makes_no_letter(
     assert (asked(desk), desk.peer.count(events.Send)) == ([], 1)
 
 
-async def test_what_is_held_during_a_seek_that_fails_waits_too_and_is_shown_once(
+async def test_messages_kept_during_a_failed_seek_wait_and_are_shown_once(
     desk: Desk, timers: ManualTimers
 ) -> None:
     desk.peer.on(events.PartitionMetadata, no_old_names)
@@ -212,7 +212,7 @@ async def test_dead_letters_of_a_consumer_without_a_queue_cost_no_permit(
     assert desk.permits == 0
 
 
-async def test_a_dead_letter_policy_that_cannot_work_is_said(
+async def test_a_dead_letter_policy_without_effect_is_warned_of(
     desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "vela"):

@@ -49,7 +49,7 @@ async def test_every_message_is_handed_to_the_listener_in_order(desk: Desk, kind
 
 
 @pytest.mark.row("S0.29")
-async def test_a_listener_that_blocks_delays_nobody_else(desk: Desk) -> None:
+async def test_a_blocked_listener_delays_no_other(desk: Desk) -> None:
     called, go_on = threading.Event(), threading.Event()
     threads: list[str] = []
     returned: list[object] = []
@@ -166,7 +166,7 @@ async def test_a_listener_may_close_its_consumer(desk: Desk, kind: str) -> None:
     assert seen == [b"0"]
 
 
-async def test_what_comes_over_a_lost_connection_is_not_given_to_the_listener(desk: Desk) -> None:
+async def test_messages_of_a_lost_connection_do_not_reach_the_listener(desk: Desk) -> None:
     seen: list[bytes] = []
     consumer = await desk.subscribe(message_listener=lambda consumer, message: seen.append(message.data()))
     consumer.pause_message_listener()

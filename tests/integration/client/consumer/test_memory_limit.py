@@ -26,7 +26,7 @@ async def test_at_the_limit_nothing_is_granted_until_messages_are_taken() -> Non
         await desk.settled(7)  # the half refill of the fifth taken message was due below the limit
 
 
-async def test_a_refill_that_was_held_back_goes_out_when_there_is_room() -> None:
+async def test_a_postponed_refill_is_sent_when_there_is_room() -> None:
     async with desk_running(memory_limit_bytes=100) as desk:
         consumer = await desk.subscribe(receiver_queue_size=10)
         desk.deliver_each(*[b"x" * 50] * 10)
@@ -41,7 +41,7 @@ async def test_a_refill_that_was_held_back_goes_out_when_there_is_room() -> None
         assert desk.client.memory.used_bytes == 50
 
 
-async def test_one_that_holds_nothing_gets_a_message_at_a_time_beside_one_that_holds_all() -> None:
+async def test_an_empty_consumer_gets_one_message_at_a_time_beside_a_full_one() -> None:
     async with desk_running(memory_limit_bytes=100) as desk:
         hoarder = await desk.subscribe(receiver_queue_size=10)
         desk.deliver_each(*[b"x" * 50] * 10)
@@ -57,7 +57,7 @@ async def test_one_that_holds_nothing_gets_a_message_at_a_time_beside_one_that_h
         assert desk.client.memory.used_bytes == 0
 
 
-async def test_what_a_lost_link_drops_is_not_held_any_more() -> None:
+async def test_a_lost_connection_frees_the_memory_of_dropped_messages() -> None:
     async with desk_running(memory_limit_bytes=100) as desk:
         consumer = await desk.subscribe(receiver_queue_size=10)
         desk.deliver_each(*[b"x" * 50] * 10)

@@ -104,7 +104,7 @@ class _Spy:
 
 
 @pytest.mark.row("S0.34")
-async def test_a_message_put_back_goes_to_who_waits(desk: Desk) -> None:
+async def test_a_message_put_back_goes_to_a_waiting_call(desk: Desk) -> None:
     consumer = await desk.subscribe()
     waiting = asyncio.create_task(consumer.receive())
     await asyncio.sleep(0)
@@ -182,7 +182,7 @@ async def test_a_refused_subscription_raises_and_leaves_nothing(desk: Desk) -> N
 
 
 @pytest.mark.row("S0.33")
-async def test_what_fails_once_the_broker_has_the_consumer_takes_it_away_again(
+async def test_a_failure_after_subscribing_closes_the_consumer_at_the_broker(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(consumer: TopicConsumer) -> None:
@@ -196,7 +196,7 @@ async def test_what_fails_once_the_broker_has_the_consumer_takes_it_away_again(
     await desk.subscribe()
 
 
-async def test_a_queue_size_that_is_no_whole_number_is_refused(desk: Desk) -> None:
+async def test_a_queue_size_must_be_a_whole_number(desk: Desk) -> None:
     with pytest.raises(InvalidConfiguration, match=r"1\.5"):
         await desk.subscribe(receiver_queue_size=1.5)
     assert not desk.peer.count(events.Subscribe)

@@ -61,7 +61,7 @@ def wanted(message: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.row("S0.25")
 @pytest.mark.parametrize("name", PRODUCERS)
-async def test_what_apaches_producer_sent_is_read(desk: Desk, name: str) -> None:
+async def test_frames_of_apaches_producer_are_read(desk: Desk, name: str) -> None:
     reader = CryptoKeyReader(str(DATA / "public-key.pem"), str(DATA / "private-key.pem"))
     consumer = await desk.subscribe(crypto_key_reader=reader)
     sends = [event for event in commands_of(name) if isinstance(event, events.Send)]
@@ -89,7 +89,7 @@ async def test_what_apaches_producer_sent_is_read(desk: Desk, name: str) -> None
 
 
 @pytest.mark.parametrize("piece", [1, 7, 1 << 20])
-def test_what_the_broker_answered_apaches_client_is_understood(piece: int) -> None:
+def test_answers_of_the_broker_to_apaches_client_are_understood(piece: int) -> None:
     for data in recorded("consumer", "broker"):
         engine = ClientEngine(client_version="replay")
         engine.connect()
@@ -101,7 +101,7 @@ def test_what_the_broker_answered_apaches_client_is_understood(piece: int) -> No
             assert [reply.entry_id for reply in messages] == list(range(10))
 
 
-async def test_this_consumer_asks_for_what_apaches_does(desk: Desk) -> None:
+async def test_this_consumer_sends_the_same_commands_as_apaches(desk: Desk) -> None:
     theirs = list(commands_of("consumer"))
     consumer = await desk.subscribe(
         consumer_type=ConsumerType.Shared, receiver_queue_size=4, consumer_name="c"

@@ -39,7 +39,7 @@ async def test_a_queue_of_0_makes_the_zero_queue_consumer(desk: Desk) -> None:
 
 
 @pytest.mark.row("S2.9")
-async def test_the_switch_means_a_queue_of_0_whatever_the_size_says(desk: Desk) -> None:
+async def test_the_switch_means_a_queue_of_0_for_any_size(desk: Desk) -> None:
     switched = await desk.subscribe(enable_zero_queue_consumer=True, receiver_queue_size=500)
     assert isinstance(switched, ZeroQueueConsumer)
     await desk.fence(switched)
@@ -154,7 +154,7 @@ async def test_a_cancelled_receive_leaves_its_permit_and_its_message_to_the_next
 
 
 @pytest.mark.row("S0.23")
-async def test_what_is_sent_without_a_permit_is_neither_lost_nor_acked(desk: Desk) -> None:
+async def test_a_message_sent_without_a_permit_is_neither_lost_nor_acked(desk: Desk) -> None:
     consumer = await zero(desk)
     desk.deliver_each(b"unasked")
     await until(lambda: len(consumer.queue) == 1, "the message")
@@ -177,7 +177,7 @@ async def test_looking_past_the_receive_call_is_refused(desk: Desk) -> None:
 
 
 @pytest.mark.row("S2.17")
-async def test_what_cannot_work_without_a_queue_is_refused(desk: Desk) -> None:
+async def test_calls_that_need_a_queue_are_refused(desk: Desk) -> None:
     consumer = await zero(desk)
     with pytest.raises(InvalidConfiguration, match="time limit"):
         await consumer.receive(timeout_millis=10)
@@ -369,7 +369,7 @@ async def test_an_unrequested_message_serves_the_next_receive_without_a_new_requ
 
 
 @pytest.mark.row("S0.23")
-async def test_what_came_unasked_goes_back_unacked_when_the_consumer_closes(desk: Desk) -> None:
+async def test_an_unrequested_message_stays_unacked_when_the_consumer_closes(desk: Desk) -> None:
     consumer = await zero(desk)
     desk.deliver_each(b"unasked")
     await until(lambda: len(consumer.queue) == 1, "the message")

@@ -17,7 +17,7 @@ from vela.aio import Client
 
 @pytest.mark.parametrize("stores", [True, False], ids=["after storing", "before storing"])
 @pytest.mark.parametrize("options", [{}, {"batching_max_messages": 2, **BATCHED}], ids=["single", "batches"])
-async def test_what_has_no_receipt_is_sent_again_in_order_and_stored_once(
+async def test_messages_without_a_receipt_are_sent_again_in_order_and_stored_once(
     options: dict[str, Any], stores: bool
 ) -> None:
     async with ScriptedPeer.started() as peer:

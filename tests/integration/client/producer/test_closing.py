@@ -25,7 +25,7 @@ async def test_flush_waits_for_everything_before_it_also_in_line(store: StoringP
     await asyncio.wait_for(producer.flush(), 5)
 
 
-async def test_flush_raises_the_first_error_of_what_it_waited_for(store: StoringPeer, client: Client) -> None:
+async def test_flush_raises_the_first_error_it_waited_for(store: StoringPeer, client: Client) -> None:
     producer = await client.create_producer("t")
     store.on_send = lambda link, event: link.engine.send_send_error(
         event.producer_id, event.sequence_id, ServerError.NOT_ALLOWED_ERROR, "no"
@@ -37,7 +37,7 @@ async def test_flush_raises_the_first_error_of_what_it_waited_for(store: Storing
     await producer.flush()
 
 
-async def test_close_sends_what_is_gathered_and_refuses_what_comes_after(
+async def test_close_sends_the_current_batch_and_refuses_later_messages(
     store: StoringPeer, client: Client
 ) -> None:
     producer = await client.create_producer("t", batching_max_publish_delay_ms=60_000, **BATCHED)

@@ -16,7 +16,7 @@ from vela.options import ProducerAccessMode
 from vela.wire.binary.enums import AccessMode, ServerError
 
 
-async def test_the_name_is_kept_over_reconnects_and_said_to_be_the_brokers(
+async def test_a_name_from_the_broker_is_kept_over_reconnects_and_marked_as_such(
     store: StoringPeer, client: Client
 ) -> None:
     producer = await client.create_producer("t", properties={"team": "x"})

@@ -55,7 +55,7 @@ async def test_with_blocking_messages_wait_in_line_and_keep_their_order(
     assert store.payloads == [b"0", b"1", b"2", b"4", b"5"]
 
 
-async def test_a_cancelled_send_disturbs_nobody(store: StoringPeer, client: Client) -> None:
+async def test_a_cancelled_send_does_not_disturb_others(store: StoringPeer, client: Client) -> None:
     producer = await client.create_producer("t", max_pending_messages=3, **BATCHED)
     waiting = [asyncio.ensure_future(producer.send(b"%d" % n)) for n in range(3)]
     await asyncio.sleep(0)

@@ -63,7 +63,7 @@ async def sending(api: ModuleType, store: StoringPeer, **options: Any) -> AsyncI
 
 @BOTH
 @pytest.mark.parametrize("options", [{}, BATCH], ids=["alone", "batched"])
-async def test_what_there_is_no_room_for_is_refused_at_once_and_receipts_come_in_turn(
+async def test_a_full_queue_refuses_at_once_and_receipts_come_in_order(
     api: ModuleType, options: dict[str, Any], store: StoringPeer
 ) -> None:
     async with sending(api, store, **options) as given:
@@ -77,7 +77,7 @@ async def test_what_there_is_no_room_for_is_refused_at_once_and_receipts_come_in
 
 
 @BOTH
-async def test_what_is_too_large_is_refused_at_once_and_receipts_come_in_turn(
+async def test_a_message_too_large_is_refused_at_once_and_receipts_come_in_order(
     api: ModuleType, store: StoringPeer
 ) -> None:
     async with sending(api, store) as given:

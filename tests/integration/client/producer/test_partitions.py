@@ -91,7 +91,7 @@ async def test_a_router_of_the_application_sees_the_message(client: Client) -> N
     message_id = await producer.send(b"x", {"to": "2"}, partition_key="k")
     assert message_id.partition() == 2
     assert seen == [(b"x", "k", {"to": "2"}, 4)]
-    with pytest.raises(errors.InvalidConfiguration, match="message_router gave partition 4"):
+    with pytest.raises(errors.InvalidConfiguration, match="message_router returned partition 4"):
         await producer.send(b"x", {"to": "4"})
 
 

@@ -18,7 +18,7 @@ from vela.message import MessageId
 from vela.wire.binary.enums import ServerError
 
 
-async def test_a_receipt_nobody_awaits_is_ignored(store: StoringPeer, client: Client) -> None:
+async def test_an_unexpected_receipt_is_ignored(store: StoringPeer, client: Client) -> None:
     def twice(link: Link, event: events.Send) -> None:
         store.accept(link, event)
         link.engine.send_receipt(event.producer_id, event.sequence_id, ledger_id=1, entry_id=1)
@@ -141,7 +141,7 @@ async def test_a_full_backlog_fails_waiting_messages_and_the_producer_reattaches
     await producer.send(b"y")
 
 
-async def test_a_held_back_producer_keeps_its_messages_until_there_is_room(
+async def test_a_producer_blocked_by_a_quota_keeps_its_messages_until_there_is_room(
     store: StoringPeer, client: Client
 ) -> None:
     producer = await client.create_producer("t")

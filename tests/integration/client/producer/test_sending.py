@@ -146,7 +146,7 @@ async def test_wrong_arguments_are_named_and_nothing_is_sent(store: StoringPeer,
     assert store.entries == []
 
 
-async def test_compressed_batches_hold_what_was_sent(store: StoringPeer, client: Client) -> None:
+async def test_compressed_batches_contain_the_sent_messages(store: StoringPeer, client: Client) -> None:
     for compression in CompressionType:
         producer = await client.create_producer("t", compression_type=compression, **BATCHED)
         await asyncio.gather(*[producer.send_async(b"the same words %d" % n) for n in range(50)])
@@ -154,7 +154,7 @@ async def test_compressed_batches_hold_what_was_sent(store: StoringPeer, client:
     assert store.payloads == [b"the same words %d" % n for _ in CompressionType for n in range(50)]
 
 
-async def test_statistics_count_what_was_answered(store: StoringPeer, client: Client) -> None:
+async def test_statistics_count_answered_messages(store: StoringPeer, client: Client) -> None:
     producer = await client.create_producer("t")
     assert isinstance(producer, TopicProducer)
     await asyncio.gather(*[producer.send_async(b"12345") for _ in range(4)])

@@ -116,7 +116,7 @@ async def test_pause_give_back_and_commit(peer: PullPeer, http: ScriptedHttp, tm
     await asyncio.to_thread(consume)
 
 
-async def test_what_cannot_work_is_said_in_the_caller(http: ScriptedHttp) -> None:
+async def test_wrong_arguments_raise_in_the_caller(http: ScriptedHttp) -> None:
     async def listen(pulling: object, message: object) -> None: ...
 
     def consume() -> None:

@@ -201,9 +201,7 @@ async def test_a_start_that_fails_says_why_and_may_be_tried_again(
         assert await data(pulling, 1) == [b"a"]
 
 
-async def test_what_the_broker_will_never_answer_reaches_the_receiver(
-    peer: PullPeer, http: ScriptedHttp
-) -> None:
+async def test_a_final_refusal_of_the_broker_reaches_the_receiver(peer: PullPeer, http: ScriptedHttp) -> None:
     peer.refuse = lambda request: (
         (400, b'{"reason": "filter: cannot be read"}') if "suspend" in request.query else None
     )
@@ -221,7 +219,7 @@ async def test_what_the_broker_will_never_answer_reaches_the_receiver(
         (None, None),
     ],
 )
-async def test_who_it_says_it_is(http: ScriptedHttp, authentication: Any, field: str | None) -> None:
+async def test_it_sends_its_credentials(http: ScriptedHttp, authentication: Any, field: str | None) -> None:
     async with consumer(http, authentication=authentication):
         assert {each.fields.get("authorization") for each in http.heard} == {field}
 

@@ -53,7 +53,7 @@ async def test_with_an_interval_the_next_pull_waits(peer: PullPeer, http: Script
 @pytest.mark.parametrize(
     ("options", "hold_ms"), [({}, "20000"), ({"message_listener": print}, "15000"), ({"hold_ms": 7}, "7")]
 )
-async def test_how_long_it_asks_to_be_held(
+async def test_the_parking_time_it_requests(
     http: ScriptedHttp, options: Mapping[str, Any], hold_ms: str
 ) -> None:
     async with consumer(http, **options):
@@ -65,7 +65,7 @@ async def test_how_long_it_asks_to_be_held(
 @pytest.mark.row("S3.15")
 @pytest.mark.parametrize("fault", ["silence", "dropped", "503", "nonsense", "exception"])
 @pytest.mark.usefixtures("quick_failures")
-async def test_after_silence_or_a_failure_the_same_pull_is_made_again(
+async def test_after_silence_or_a_failure_the_same_pull_is_repeated(
     peer: PullPeer,
     http: ScriptedHttp,
     fault: str,
@@ -119,7 +119,9 @@ async def test_it_waits_three_seconds_before_it_tries_again(peer: PullPeer, http
 
 @pytest.mark.row("S3.18")
 @pytest.mark.usefixtures("quick_failures")
-async def test_a_peer_that_goes_away_while_it_holds_loses_nothing(peer: PullPeer, http: ScriptedHttp) -> None:
+async def test_a_broker_that_disappears_while_it_parks_a_pull_loses_nothing(
+    peer: PullPeer, http: ScriptedHttp
+) -> None:
     async with consumer(http) as pulling:
         for number in range(5):
             await until(lambda: peer.pulls[-1] == (0, len(peer.queues[0])), "a held pull")

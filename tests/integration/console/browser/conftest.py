@@ -1,5 +1,5 @@
-"""A logged-in operator's window on a started console."""
+"""The browser that shows the pages."""
 
-from tests.integration.console.test_browser import chromium, console, console_url, errors, page
+from tests.support.browser import chromium
 
-__all__ = ["chromium", "console", "console_url", "errors", "page"]
+__all__ = ["chromium"]

@@ -11,7 +11,8 @@ from playwright.sync_api import Page
 
 from broker.models import BrokerProcess, Heartbeat
 from tests.integration.console.shop import NEVER_SILENT, Shop
-from tests.integration.console.test_browser import BILLING, StartedConsole
+from tests.integration.console.started_console import StartedConsole
+from tests.integration.console.test_browser import BILLING
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -44,7 +44,7 @@ def test_the_plan_is_shown_in_words_and_as_a_table_before_the_question(
 
 @pytest.mark.usefixtures("zone")
 @pytest.mark.parametrize("kind", ["reset", "undo"])
-def test_how_to_take_it_back_is_said_of_an_undo_too(kind: str, vela: Vela, console: FakeConsole) -> None:
+def test_an_undo_also_tells_how_to_undo_it(kind: str, vela: Vela, console: FakeConsole) -> None:
     console.answers["POST acts/7/apply"] = an_act(kind=kind, undo_of=5, state="applied", result=a_result())
     says = "to undo it, run `vela acts undo 7` before 2026-01-01 04:30:00+03:30"
     assert says in vela(f"{RESET} --yes").stdout
@@ -54,7 +54,7 @@ def test_how_to_take_it_back_is_said_of_an_undo_too(kind: str, vela: Vela, conso
     ("topic", "left", "first"),
     [("orders", "38", "1:0:-1:3"), ("orders-partition-2", "1", "1:0:2:0"), ("orders", "0", "")],
 )
-def test_a_place_inside_a_batch_is_said_before_and_after(
+def test_a_position_inside_a_batch_is_shown_before_and_after(
     topic: str, left: str, first: str, vela: Vela, console: FakeConsole
 ) -> None:
     inside = {"position": "1:0", "remaining": left}
@@ -71,15 +71,13 @@ def test_a_place_inside_a_batch_is_said_before_and_after(
     )
     shown = vela(f"shift {topic} billing --forward 3 --yes").stdout
     assert (f"{first or '1:0'}, stored" in shown) is True
-    assert ("inside a batch, of which" in shown, f"which {first} comes next" in shown) == (
+    assert ("inside a batch; its next" in shown, f"its next message is {first}" in shown) == (
         bool(first),
         bool(first),
     )
 
 
-def test_a_skipped_member_of_a_batch_says_nothing_of_what_comes_next(
-    vela: Vela, console: FakeConsole
-) -> None:
+def test_skipping_one_message_of_a_batch_shows_no_next_message(vela: Vela, console: FakeConsole) -> None:
     done = an_act(
         kind="skip_one", parameters={"id": "1:0:-1:5"}, state="applied",
         result=a_result(inside={"position": "1:0", "remaining": "3"}),
@@ -96,9 +94,7 @@ def test_one_message_is_one(vela: Vela, console: FakeConsole) -> None:
     assert "1 message was acknowledged between plan and act" in shown
 
 
-def test_a_receipt_says_what_became_of_messages_acknowledged_since_the_plan(
-    vela: Vela, console: FakeConsole
-) -> None:
+def test_a_receipt_reports_messages_acknowledged_since_the_plan(vela: Vela, console: FakeConsole) -> None:
     plan = a_plan(replayed_messages=4, skipped_messages=6)
     result = a_result(
         replayed_messages=5, skipped_messages=4, acked_meanwhile_messages=4, published_meanwhile_messages=2
@@ -125,7 +121,7 @@ def test_how_far_a_plan_may_have_drifted_is_sent_with_the_apply(vela: Vela, cons
     ("allowed", "option", "exit_code"),
     [(60, "", 4), (40, "", 0), (60, "--allow-drift 40", 0), (40, "--allow-drift 60", 4)],
 )
-def test_what_may_come_again_beyond_the_plan_counts_for_the_typed_name(
+def test_messages_allowed_beyond_the_plan_count_for_the_typed_name(
     allowed: int, option: str, exit_code: int, vela: Vela, console: FakeConsole
 ) -> None:
     console.plan = a_plan(replayed_messages=9950, allowed_drift_messages=allowed)
@@ -248,7 +244,7 @@ def test_an_act_that_waits_is_followed_to_its_end(vela: Vela, console: FakeConso
     ("asked", "state", "then"),
     [("acts", "plan_requested", "still plans it"), ("acts/7/apply", "apply_requested", "still applies it")],
 )
-def test_an_act_that_nobody_answers_is_left_and_named(
+def test_an_act_without_an_answer_is_left_and_named(
     asked: str, state: str, then: str, vela: Vela, console: FakeConsole
 ) -> None:
     waiting = an_act(state=state, is_waiting=True)
@@ -293,15 +289,7 @@ def test_a_refused_apply_says_why(
     assert (done.exit_code, says in done.stderr) == (exit_code, True), done.stderr
 
 
-def test_an_error_about_a_partitioned_topic_says_which_name_to_use(vela: Vela, console: FakeConsole) -> None:
-    console.answers["POST acts"] = problem(404, "NothingToActOn", "there is no subscription")
-    console.answers["GET topics/persistent/public/default/orders"] = {"partitions": 3}
-    done = vela(f"{RESET} --yes")
-    assert done.exit_code == 3
-    assert "name one of orders-partition-0 to orders-partition-2, or add --all-partitions" in done.stderr
-
-
-def test_undo_plans_an_act_of_its_own(vela: Vela, console: FakeConsole) -> None:
+def test_undo_plans_a_separate_act(vela: Vela, console: FakeConsole) -> None:
     done = vela("acts undo 5", typed="y\n")
     assert (done.exit_code, console.paths("POST")) == (0, ["acts/5/undo", "acts/7/apply"])
     assert "plan of act 7: undo act 5, billing on orders" in done.stdout
@@ -314,7 +302,7 @@ def test_a_plan_of_before_is_applied_by_its_number(vela: Vela, console: FakeCons
     assert (again.exit_code, "act 7 is applied: only a planned act" in again.stderr) == (4, True)
 
 
-def test_what_others_wrote_cannot_command_the_terminal(vela: Vela, console: FakeConsole) -> None:
+def test_text_of_others_cannot_control_the_terminal(vela: Vela, console: FakeConsole) -> None:
     console.plan = a_plan(notes=["beware \x1b[2J\x07"])
     shown = vela(f"{RESET} --plan-only").stdout
     assert "beware \\x1b[2J\\x07" in shown

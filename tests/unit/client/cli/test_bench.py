@@ -75,6 +75,6 @@ def test_a_topic_that_stays_is_named(vela: Vela, console: FakeConsole, measured:
     )
 
 
-def test_a_namespace_that_is_none(vela: Vela, console: FakeConsole, measured: list[str]) -> None:
+def test_an_invalid_namespace(vela: Vela, console: FakeConsole, measured: list[str]) -> None:
     done = vela("bench --namespace shop")
     assert (done.exit_code, "write it as tenant/namespace" in done.stderr) == (2, True)

@@ -94,7 +94,7 @@ def test_a_console_that_is_away(
         ),
     ],
 )
-def test_an_answer_that_is_none(
+def test_an_invalid_answer(
     answer: httpx.Response, exit_code: int, says: str, vela: Vela, console: FakeConsole
 ) -> None:
     console.answers[HERE] = answer
@@ -103,7 +103,7 @@ def test_an_answer_that_is_none(
     assert (done.stderr.count("\n"), done.stdout) == (1, "")
 
 
-def test_nobody_is_told_how_to_log_in(
+def test_a_request_without_a_user_gets_a_hint(
     vela: Vela, console: FakeConsole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("VELA_USER")
@@ -143,9 +143,7 @@ def test_with_json_an_error_is_json_too(vela: Vela, console: FakeConsole) -> Non
         ("clear orders billing --json", "vela does not ask with --json"),
     ],
 )
-def test_with_json_what_makes_no_sense_is_json_too(
-    line: str, says: str, vela: Vela, console: FakeConsole
-) -> None:
+def test_with_json_usage_errors_are_json_too(line: str, says: str, vela: Vela, console: FakeConsole) -> None:
     done = vela(line)
     (error,) = (json.loads(each) for each in done.stderr.splitlines())
     assert (says in error.pop("error"), error) == (True, {"code": "Usage", "exit_code": 2}), done.stderr
@@ -157,7 +155,7 @@ def test_a_message_that_looks_like_an_option_asks_for_no_json(vela: Vela, consol
 
 
 @pytest.mark.parametrize("line", ["topics show t\udcff", "clear t s\udcff --yes"])
-def test_bytes_that_are_no_text_are_a_usage_error(line: str, vela: Vela, console: FakeConsole) -> None:
+def test_bytes_that_are_not_text_are_a_usage_error(line: str, vela: Vela, console: FakeConsole) -> None:
     done = vela(line)
     assert (done.exit_code, "udcff" in done.stderr, "is not UTF-8" in done.stderr) == (2, True, True)
 
@@ -166,7 +164,7 @@ def test_bytes_that_are_no_text_are_a_usage_error(line: str, vela: Vela, console
     ("key", "exit_code", "says"),
     [(b"\x04", 5, "vela: there is no password for user 'ada'"), (b"\x03", 130, "")],
 )
-def test_a_password_that_nobody_types(key: bytes, exit_code: int, says: str) -> None:
+def test_a_password_prompt_without_an_answer(key: bytes, exit_code: int, says: str) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "VELA_PASSWORD"}
     pid, terminal = pty.fork()
     if not pid:
@@ -216,7 +214,7 @@ def test_a_scheme_that_may_be_wrong_is_named(vela: Vela, console: FakeConsole) -
         assert (done.exit_code, done.stderr.endswith(f"; {other}\n")) == (1, True), done.stderr
 
 
-def test_without_a_terminal_a_missing_password_is_said(
+def test_without_a_terminal_a_missing_password_is_reported(
     vela: Vela, console: FakeConsole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("VELA_PASSWORD")
@@ -226,7 +224,7 @@ def test_without_a_terminal_a_missing_password_is_said(
     assert error["error"].endswith("is missing, and there is no terminal to ask for it: set VELA_PASSWORD")
 
 
-def test_what_is_not_kept_is_said_to_be_so(vela: Vela, console: FakeConsole) -> None:
+def test_a_non_persistent_topic_is_reported_as_not_stored(vela: Vela, console: FakeConsole) -> None:
     topic = "non-persistent://public/default/t"
     gone = f"there is no topic {topic}"
     says = "non-persistent topics are not stored, so you cannot show them or act on them"
@@ -251,7 +249,7 @@ def test_an_error_with_foreign_text_is_one_line(vela: Vela, console: FakeConsole
     "url",
     ["http://127.0.0.1:99999", "http://[::1", "127.0.0.1:8000", "ws://127.0.0.1:8080", "http://", "ftp://x"],
 )
-def test_an_address_that_is_none(url: str, vela: Vela, console: FakeConsole) -> None:
+def test_an_invalid_address(url: str, vela: Vela, console: FakeConsole) -> None:
     done = vela(f"--console-url {url} {LIST}")
     assert (done.exit_code, "set VELA_CONSOLE_URL or --console-url to http://host:port" in done.stderr) == (
         2,

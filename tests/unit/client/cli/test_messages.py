@@ -95,7 +95,7 @@ def test_places(text: str, start: Start) -> None:
         ("produce t m --event-time 1000", "'1000' is too short a number for a time"),
     ],
 )
-def test_a_command_line_that_makes_no_sense_connects_to_nobody(
+def test_a_wrong_command_line_opens_no_connection(
     line: str, says: str, vela: Vela, console: FakeConsole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def connected(*_: object) -> None:

@@ -101,7 +101,7 @@ def test_as_much_as_a_message_may_have_is_read(tmp_path: Path, monkeypatch: pyte
     assert [each.payload for each in of(files=(str(path),), how="whole")] == [b"abcd"]
 
 
-def test_a_full_pipe_holds_up_the_writer_and_nothing_else() -> None:
+def test_a_full_pipe_delays_only_the_writer() -> None:
     async def run() -> int:
         reading, writing = os.pipe()
         writer = asyncio.create_task(write_all(writing, b"x" * 1_000_000))
@@ -178,7 +178,7 @@ def test_a_json_line_says_everything(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_line_that_is_no_message_is_named(line: str, says: str, tmp_path: Path) -> None:
+def test_a_line_that_is_not_a_message_is_named(line: str, says: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text(f'{{"payload": "fine"}}\n{line}\n', encoding="utf-8")
     with pytest.raises(CliError) as caught:
@@ -187,7 +187,7 @@ def test_a_line_that_is_no_message_is_named(line: str, says: str, tmp_path: Path
     assert caught.value.exit_code == 2
 
 
-def test_an_argument_that_is_no_message_is_named() -> None:
+def test_an_argument_that_is_not_a_message_is_named() -> None:
     with pytest.raises(CliError, match="argument 2 has a wrong event_ms: it takes milliseconds"):
         of('{"payload": "a", "event_ms": 0}', '{"payload": "a", "event_ms": 0.5}', how="json")
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.unit.client.cli.conftest import Vela
-from tests.unit.client.cli.fake_console import FakeConsole, an_act
+from tests.unit.client.cli.fake_console import FakeConsole, an_act, problem
 
 TOPIC = "topics/persistent/public/default/orders"
 
@@ -64,9 +66,94 @@ def test_a_list_goes_through_pages_and_says_when_there_is_more(vela: Vela, conso
     assert (len(done.stdout.splitlines()), "more than 2: --limit 0 lists all" in done.stderr) == (3, True)
 
 
+def a_consumer(name: str = "greedy", **changes: Any) -> dict[str, Any]:
+    return {
+        "key": 7,
+        "name": name,
+        "topic_name": "persistent://public/default/orders",
+        "subscription_id": 3,
+        "subscription_name": "billing",
+        "flags": ["ack-less", "hoarding"],
+        "permits": 0,
+        "unacked_messages": 5000,
+        "oldest_delivered_ms": 0,
+        "message_rate_out": 0.0,
+        "message_rate_acked": 1.5,
+        "message_rate_redelivered": 0.0,
+        "last_flow_ms": 0,
+        "last_ack_ms": 0,
+        "address": "10.0.0.9:5000",
+        "client_version": "",
+        "connected_ms": 0,
+        **changes,
+    }
+
+
+def test_consumers_are_listed_with_what_is_wrong(vela: Vela, console: FakeConsole) -> None:
+    reader = a_consumer("reads", subscription_id=None, flags=[])
+    console.answers["GET consumers"] = {"consumers": [a_consumer(), reader], "next_after": None}
+    done = vela(
+        "consumers --topic ord --subscription bill --name g --address 10. --client CPP --flag hoarding --sort oldest"
+    )
+    _, row, read = done.stdout.splitlines()
+    assert row.split()[:9] == [
+        "greedy",
+        "7",
+        "billing",
+        "orders",
+        "acks",
+        "nothing,",
+        "hoarding",
+        "0",
+        "5,000",
+    ]
+    assert "a reader" in read
+    assert console.asked[0].query == {
+        "limit": "51",
+        "topic": "ord",
+        "subscription": "bill",
+        "name": "g",
+        "address": "10.",
+        "version": "CPP",
+        "flag": "hoarding",
+        "sort": "oldest",
+    }
+
+
+def test_producers_are_listed_with_why_they_were_refused(vela: Vela, console: FakeConsole) -> None:
+    producer = {
+        "key": 9,
+        "name": "till",
+        "topic_name": "persistent://public/default/orders",
+        "flags": ["refused"],
+        "last_error": "TopicTerminatedError: it takes no more messages",
+        "message_rate_in": 2.5,
+        "byte_rate_in": 250.0,
+        "messages_in": 1200,
+        "last_sequence_id": -1,
+        "access_mode": "Exclusive",
+        "deduplicated": True,
+        "last_send_ms": 0,
+        "address": "10.0.0.8:4000",
+        "client_version": "Pulsar-CPP-v3.8.0",
+        "connected_ms": 0,
+    }
+    console.answers["GET producers"] = {"producers": [producer] * 3, "next_after": None}
+    done = vela("producers --flag refused --sort rate --limit 2")
+    rows = done.stdout.splitlines()[1:]
+    assert len(rows) == 2
+    assert "TopicTerminatedError: it takes no more messages" in rows[0]
+    assert "Exclusive, deduplicated" in rows[0]
+    assert "more than 2: --limit 0 lists all" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("line", "path", "body", "says"),
     [
+        ("consumers", "consumers", {"consumers": [], "next_after": None}, "no consumer is connected"),
+        ("consumers --flag old", "consumers", {"consumers": [], "next_after": None}, "no consumer matches"),
+        ("producers", "producers", {"producers": [], "next_after": None}, "no producer is connected"),
+        ("producers --name x", "producers", {"producers": [], "next_after": None}, "no producer matches"),
         ("topics list", "topics", {"topics": [], "next_after": None}, "there are no topics yet"),
         ("topics list --search x", "topics", {"topics": [], "next_after": None}, "no topic matches"),
         (
@@ -96,22 +183,41 @@ def test_an_empty_list_says_so_beside_the_output(
 )
 def test_policies_in_force(where: str, path: str, vela: Vela, console: FakeConsole) -> None:
     rows = [
-        {"name": "max_consumers", "value": 9, "set_on": "namespace"},
-        {"name": "delayed_delivery", "value": False, "set_on": "topic"},
-        {"name": "max_producers", "value": 0, "set_on": None},
+        {"name": "retention_ms", "value": 604_800_000, "words": "7 days", "set_on": "namespace"},
+        {"name": "delayed_delivery", "value": False, "words": "false", "set_on": "topic"},
+        {"name": "max_producers", "value": 0, "words": "no limit", "set_on": None},
     ]
-    console.answers[f"GET {path}"] = {"name": where, "policies": rows}
+    found = {"name": where, "words": ["acked messages are kept 7 days"]}
+    console.answers[f"GET {path}"] = {**found, "policies": rows}
     shown = [line.split() for line in vela(f"policies show {where}").stdout.splitlines()]
-    assert shown[1:] == [["max_consumers", "9", "namespace"], ["delayed_delivery", "false", "topic"],
-                         ["max_producers", "0"]]  # fmt: skip
+    assert shown[0] == ["acked", "messages", "are", "kept", "7", "days"]
+    assert shown[2:] == [["retention_ms", "7", "days", "namespace"], ["delayed_delivery", "false", "topic"],
+                         ["max_producers", "no", "limit", "broker", "default"]]  # fmt: skip
     assert json.loads(vela(f"policies show {where} --json").stdout)["policies"] == rows
     assert json.loads(vela(f"policies show {where} --set --json").stdout)["policies"] == rows[:2]
-    console.answers[f"GET {path}"] = {"name": where, "policies": rows[2:]}
+    console.answers[f"GET {path}"] = {**found, "policies": rows[2:]}
     none = vela(f"policies show {where} --set")
     assert (none.stdout, none.stderr) == ("", "no policies are set\n")
 
 
-def test_policies_of_what_is_no_name(vela: Vela, console: FakeConsole) -> None:
+def test_namespaces(vela: Vela, console: FakeConsole) -> None:
+    row = {
+        "name": "shop/eu",
+        "protected": True,
+        "topics": 12,
+        "subscriptions": None,
+        "backlog_messages": 3400,
+        "stored_bytes": None,
+        "message_rate_in": 2.5,
+    }
+    console.answers["GET namespaces"] = {"namespaces": [row], "next_after": None}
+    heading, shown = vela("namespaces list").stdout.splitlines()
+    assert heading.split() == ["namespace", "topics", "subscriptions", "backlog", "in", "stored", "protected"]
+    assert " ".join(shown.split()) == "shop/eu 12 more than 10,000 3,400 2.5/s – yes"
+    assert json.loads(vela("namespaces list --json").stdout) == row
+
+
+def test_policies_of_an_invalid_name(vela: Vela, console: FakeConsole) -> None:
     done = vela("policies show a/b/c/d")
     assert (done.exit_code, console.asked, "or tenant/namespace" in done.stderr) == (2, [], True)
 
@@ -162,7 +268,7 @@ def test_stats_of_a_topic_take_nothing_that_is_about_the_list(
     assert f"{given.split()[0]} applies to the list of topics" in done.stderr
 
 
-def test_what_is_in_a_message_cannot_command_the_terminal(vela: Vela, console: FakeConsole) -> None:
+def test_the_content_of_a_message_cannot_control_the_terminal(vela: Vela, console: FakeConsole) -> None:
     message = {
         "id": "1:0", "ledger_id": 1, "entry_id": 0, "batch_index": -1, "batch_size": 1, "append_ms": 1, "publish_ms": 1,
         "deliver_at_ms": 5, "size_bytes": 3, "key": "k\x1b]0;x\nid  9:9",
@@ -202,6 +308,33 @@ def test_the_log_of_acts_goes_through_pages(vela: Vela, console: FakeConsole) ->
     ]
 
 
+def test_the_log_of_acts_as_a_file(vela: Vela, console: FakeConsole) -> None:
+    file = "act,kind\r\n7,reset\r\n# stopped_by end\r\n"
+    headers = {"Content-Type": "text/csv", "Content-Disposition": 'attachment; filename="acts.csv"'}
+    console.answers["GET acts/export"] = httpx.Response(200, text=file, headers=headers)
+    done = vela("acts export --format csv --search x --kind reset --state applied --before 9")
+    assert (done.exit_code, done.stdout_bytes.decode()) == (0, file)
+    assert console.asked[-1].query == {
+        "q": "x", "kind": "reset", "state": "applied", "before": "9", "format": "csv",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (problem(503, "TooManyExports", "two exports are being sent"), "two exports are being sent"),
+        (httpx.Response(200, text="<html>", headers={"Content-Type": "text/html"}), "is not Vela's console"),
+        (httpx.Response(200, json={"acts": []}), "is not Vela's console"),
+    ],
+)
+def test_what_is_no_file_of_acts_is_an_error(
+    answer: httpx.Response, says: str, vela: Vela, console: FakeConsole
+) -> None:
+    console.answers["GET acts/export"] = answer
+    done = vela("acts export")
+    assert (done.exit_code != 0, done.stdout, says in done.stderr) == (True, "", True)
+
+
 @pytest.mark.usefixtures("zone")
 def test_times_for_people_have_this_computers_zone_and_json_has_utc(vela: Vela, console: FakeConsole) -> None:
     utc, here = "2026-01-01T00:00:00.500Z", "2026-01-01 03:30:00+03:30"
@@ -227,8 +360,6 @@ def test_times_for_people_have_this_computers_zone_and_json_has_utc(vela: Vela, 
 
 
 def test_numbers_that_do_not_change_are_asked_with_their_etag(console: FakeConsole) -> None:
-    import httpx
-
     from vela.cli.commands.stats import _Look
     from vela.cli.console import ConsoleApi
     from vela.cli.settings import Settings
@@ -259,20 +390,23 @@ def test_why_prints_findings_with_evidence_and_commands(vela: Vela, console: Fak
              "cures": [{"text": "Skip it", "act": "skip_one", "parameters": {"id": "7:11"}, "block": "", "topic": ""},
                        {"text": "Disconnect a b", "act": "disconnect", "parameters": {"consumer": "a b"}, "block": "",
                         "topic": ""},
-                       {"text": "Fix the consumer.", "act": "", "parameters": {}, "block": "next", "topic": ""}]},
-            {"rule": "timers_silent", "severity": "notice", "sentence": "Beat is silent.", "evidence": [], "cures": []},
+                       {"text": "Fix the consumer.", "act": "", "parameters": {}, "block": "next", "topic": ""}],
+             "runbook": "http://vela/help/runbook/poison"},
+            {"rule": "timers_silent", "severity": "notice", "sentence": "Beat is silent.", "evidence": [], "cures": [],
+             "runbook": "http://vela/help/runbook/timers-silent"},
         ],
     }  # fmt: skip
     console.answers[f"GET {TOPIC}/subscriptions/billing/diagnosis"] = document
     lines = vela("why orders billing").stdout.splitlines()
     assert lines[0] == "slow: The oldest\\x1b[31m one fails."
     assert [line.split()[-1] for line in lines[1:7]] == ["times", "2.5/s", "kB", "min", "–", "–"]
-    assert lines[7:10] == [
+    assert lines[7:11] == [
         "  → Skip it: vela skip orders billing --id 7:11",
         "  → Disconnect a b: vela disconnect orders billing 'a b'",
         "  → Fix the consumer.",
+        "  runbook: http://vela/help/runbook/poison",
     ]
-    assert lines[-1] == "notice: Beat is silent."
+    assert lines[-2:] == ["notice: Beat is silent.", "  runbook: http://vela/help/runbook/timers-silent"]
     assert json.loads(vela("why orders billing --json").stdout) == document
 
 
@@ -329,7 +463,7 @@ def test_a_search_that_finds_nothing_says_how_far_it_looked(vela: Vela, console:
     assert console.asked[-1].query["at"] == "2026-11-20T09:00:00+00:00"
 
 
-def test_one_message_by_its_id_says_what_has_become_of_it(vela: Vela, console: FakeConsole) -> None:
+def test_one_message_by_its_id_shows_its_state_on_each_subscription(vela: Vela, console: FakeConsole) -> None:
     state = {
         "consumer": None,
         "delivered_ms": None,
@@ -349,8 +483,26 @@ def test_one_message_by_its_id_says_what_has_become_of_it(vela: Vela, console: F
         ],
     }  # fmt: skip
     console.answers[f"GET {TOPIC}/messages/1:0:-1:3"] = message
+    told = [
+        {"at_ms": 1000, "until_ms": 1000, "words": "delivered to c (10.0.0.7:4000)"},
+        {"at_ms": 2000, "until_ms": 2500, "words": "acked by c"},
+    ]
+    left_out = {"at_ms": 1000, "until_ms": 2000, "events": 12}
+    console.answers[f"GET {TOPIC}/messages/1:0:-1:3/story"] = {
+        "words": "Every delivery is recorded.",
+        "subscriptions": [
+            {"subscription": "a", "events": [], "left_out": None},
+            {"subscription": "b", "events": told, "left_out": left_out},
+        ],
+    }
     lines = vela("examine orders --id 1:0:3").stdout.splitlines()
     assert next(line for line in lines if line.startswith("on a")).split()[2:] == ["unacked;", "a", "hole"]
     assert "in flight at c since" in next(line for line in lines if line.startswith("on b"))
     assert next(line for line in lines if line.startswith("on b")).endswith(", redelivered 2 times")
+    begin = next(number for number, line in enumerate(lines) if line.startswith("story on b"))
+    assert lines[begin].endswith(": delivered to c (10.0.0.7:4000)")
+    assert re.fullmatch(r" +1970-.* to 1970-.*\.500.*: acked by c", lines[begin + 1])
+    assert lines[begin + 2].strip() == "12 events of messages around it were not recorded"
+    assert lines[begin + 3].split(maxsplit=1) == ["recorded", "Every delivery is recorded."]
+    assert not any(line.startswith("story on a") for line in lines)
     assert lines[-1].split() == ["payload", "whole"]

@@ -35,7 +35,7 @@ def test_help_imports_nothing_that_takes_long() -> None:
 
 
 @pytest.mark.parametrize("lazy", COMMANDS, ids=[each.name for each in COMMANDS])
-def test_a_command_says_of_itself_what_the_list_says_of_it(lazy: Lazy) -> None:
+def test_a_command_has_the_same_summary_in_the_list_and_in_its_help(lazy: Lazy) -> None:
     command = cli.get_command(click.Context(cli), lazy.name)
     assert command is not None
     assert (command.name, (command.help or "").partition("\n\n")[0].replace("\n", " ")) == (
@@ -70,7 +70,7 @@ def test_no_number_may_be_nan_or_inf() -> None:
 
 
 @pytest.mark.parametrize("seconds", ["-5", "nan", "inf"])
-def test_a_wait_that_is_no_time(seconds: str, vela: Vela, console: FakeConsole) -> None:
+def test_an_invalid_waiting_time(seconds: str, vela: Vela, console: FakeConsole) -> None:
     done = vela(f"clear orders billing --yes --wait {seconds}")
     assert (done.exit_code, console.asked) == (2, [])
 
@@ -95,7 +95,7 @@ def test_a_time_out_of_range_is_a_usage_error(vela: Vela, console: FakeConsole) 
         ("--user ada topics list", 5, "the password of user 'ada' is missing"),
     ],
 )
-def test_a_closed_standard_input_is_no_fault(line: str, exit_code: int, says: str) -> None:
+def test_a_closed_standard_input_is_not_a_fault(line: str, exit_code: int, says: str) -> None:
     (free,) = free_ports(1)
     done = subprocess.run(
         ["sh", "-c", f'"$0" -m vela.cli {line} <&-', sys.executable],

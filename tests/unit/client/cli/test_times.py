@@ -25,7 +25,7 @@ def test_lengths(text: str, ms: int) -> None:
     assert length_ms(text) == ms
 
 
-@pytest.mark.parametrize("text", ["", "15", "m", "15 m", "-15m", "15min", "1h 30m", "٣m"])
+@pytest.mark.parametrize("text", ["", "15", "m", "-15m", "15M", "٣m"])
 def test_what_is_no_length(text: str) -> None:
     with pytest.raises(ValueError, match="write 500ms, 90s"):
         length_ms(text)
@@ -66,8 +66,9 @@ def test_a_moment_out_of_range(text: str) -> None:
 
 
 def test_a_length_out_of_range() -> None:
-    with pytest.raises(ValueError, match="too long"):
-        length_ms("9" * 400 + "d")
+    for text in ("9" * 20 + "d", "9" * 400 + "d"):
+        with pytest.raises(ValueError, match="too long"):
+            length_ms(text)
 
 
 @pytest.mark.usefixtures("zone")

@@ -131,7 +131,7 @@ def test_a_message_far_back_in_a_long_queue_is_not_kept(rate_in: float, leads: s
     assert found == [leads]
 
 
-def test_delayed_messages_alone_are_no_fault() -> None:
+def test_delayed_messages_alone_are_not_a_fault() -> None:
     delayed = Delayed(entries=110, next_due_ms=ago_ms(-60), is_whole=True)
     found = diagnose(
         changed(**NOTHING_MOVES, delayed=delayed, cursor__in_flight_entries=0, consumers=(silent(**IDLE),))
@@ -140,18 +140,18 @@ def test_delayed_messages_alone_are_no_fault() -> None:
     assert ids(**NOTHING_MOVES, **NOBODY, delayed=delayed) == ["no_consumer"]
 
 
-def test_a_notice_follows_what_is_said_about_the_backlog() -> None:
+def test_a_notice_comes_after_the_findings_about_the_backlog() -> None:
     letters = DeadLetters(topic="d", messages=1, subscriptions=0, consumers=0, backlog_messages=0)
     assert ids(dead_letters=letters) == ["draining", "dead_letters"]
     assert ids(dead_letters=letters, **PAUSED) == ["paused", "dead_letters"]
 
 
-def test_a_busy_consumer_without_permits_is_no_fault() -> None:
+def test_a_busy_consumer_without_permits_is_not_a_fault() -> None:
     """Its queue is full because it works at its own pace."""
     assert ids(consumers=(a_consumer(permits=0, unacked_messages=1000),)) == ["draining"]
 
 
-def test_consumers_whose_acks_are_minutes_apart_are_no_fault() -> None:
+def test_consumers_with_minutes_between_acks_are_not_a_fault() -> None:
     """The broker has watched it for longer than any window here, and judged that it drains."""
     slow = silent(permits=0, unacked_messages=1000)
     first = a_first(delivered_ms=ago_ms(90))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -320,6 +321,16 @@ def test_a_poison_message_can_be_skipped_alone() -> None:
     )
 
 
+def test_a_cure_names_the_number_of_a_consumer_whose_name_others_have() -> None:
+    greedy, idle = silent(1, unacked_messages=110), silent(2, **IDLE)
+    for other, parameters in (
+        (idle, {"consumer": greedy.name}),
+        (replace(idle, name=greedy.name), {"consumer_key": greedy.key}),
+    ):
+        found = found_by("hoarder", cursor__unread_entries=0, consumers=(greedy, other))
+        assert [each.parameters for each in found.cures if each.act == "disconnect"] == [parameters]
+
+
 def test_it_says_how_many_consumers_are_missing() -> None:
     found = found_by("too_slow", topic__message_rate_in=130.0, subscription__backlog_messages=9000)
     assert "Add 3 consumers" in found.cures[0].text  # one acks 40 a second, and 90 a second are too many
@@ -349,7 +360,7 @@ def test_a_wait_in_the_database_that_leaves_acks_through_only_slows() -> None:
     assert found_by("database_blocked", **waiting, **NOTHING_ACKED).severity is Severity.STOPPED
 
 
-def test_a_key_that_does_not_drain_is_told_from_one_whose_owner_is_full() -> None:
+def test_a_key_that_does_not_drain_is_distinguished_from_one_with_a_full_owner() -> None:
     others = (silent(1), a_consumer(2))
     draining = found_by("blocked_key", subscription__key_block=a_key_block(), consumers=others)
     full = found_by("blocked_key", subscription__key_block=a_key_block(is_draining=False), consumers=others)

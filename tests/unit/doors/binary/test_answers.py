@@ -25,7 +25,7 @@ ACK_SETS = st.none() | st.just(0) | st.integers(0, 2**1000)
 
 @pytest.mark.row("S1.9")
 @given(UINT64, INT64, INT64, PARTITIONS, COUNTS, ACK_SETS, st.binary(max_size=20))
-def test_message_is_what_protobuf_writes(
+def test_message_equals_protobufs_bytes(
     consumer_id: int,
     ledger_id: int,
     entry_id: int,
@@ -53,7 +53,7 @@ def test_message_is_what_protobuf_writes(
 
 
 @given(UINT64, INT64, INT64, INT64, st.none() | INT64)
-def test_send_receipt_is_what_protobuf_writes(
+def test_send_receipt_equals_protobufs_bytes(
     producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, highest: int | None
 ) -> None:
     body = pb.CommandSendReceipt(
@@ -91,7 +91,7 @@ def test_a_new_producer_has_last_sequence_id_minus_one() -> None:
     assert body.last_sequence_id == -1
 
 
-def test_what_the_broker_closes_itself_has_a_request_id_of_all_ones() -> None:
+def test_a_close_by_the_broker_has_a_request_id_of_all_ones() -> None:
     request_id = commands.NO_REQUEST
     assert (
         only_command(commands.close_producer(3, request_id=request_id)).close_producer.request_id == 2**64 - 1

@@ -205,7 +205,7 @@ async def test_an_impossible_name_fails_that_request_only(client: WireClient) ->
     await client.subscribe()
 
 
-async def test_what_is_not_available_is_refused_by_name(client: WireClient) -> None:
+async def test_an_unavailable_feature_is_refused_by_name(client: WireClient) -> None:
     body = pb.CommandProducer(topic="orders", producer_id=1, request_id=1, txn_enabled=True)
     client.tell(frame_of(pb.BaseCommand(type=pb.BaseCommand.PRODUCER, producer=body)))
     await settle()

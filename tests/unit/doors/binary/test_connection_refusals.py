@@ -15,7 +15,7 @@ from vela.wire.binary.enums import InitialPosition, ServerError, SubType
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 
-async def test_garbage_closes_after_what_came_before_it_was_answered(client: WireClient) -> None:
+async def test_garbage_closes_the_connection_after_earlier_commands_are_answered(client: WireClient) -> None:
     client.tell(commands.ping() + b"\x00\x00\x00\x06\x00\x00\x00\x02\xff\xff" + commands.ping())
     assert client.names() == ["PONG", "ERROR"]
     assert client.is_closed()
@@ -110,7 +110,7 @@ async def test_the_log_names_a_client_that_repeats_a_refused_request_once(
     assert broker.refused_requests == {"GetSchema": 59}
 
 
-async def test_what_a_client_wrote_stays_on_one_short_line_of_the_log(
+async def test_text_of_a_client_stays_on_one_short_line_of_the_log(
     client: WireClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):

@@ -195,7 +195,7 @@ async def test_a_consumer_closed_while_it_is_opened_is_let_go(client: WireClient
     assert client.heard() == []
 
 
-async def test_a_lost_connection_gives_back_what_its_consumers_held(
+async def test_a_lost_connection_gives_back_its_consumers_messages(
     client: WireClient, broker: FakeBroker
 ) -> None:
     await client.open_producer()

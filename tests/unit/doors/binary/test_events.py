@@ -103,7 +103,7 @@ UNBUILT = [
 
 
 @pytest.mark.parametrize("command", UNBUILT, ids=lambda c: pb.BaseCommand.Type.Name(c.type))
-def test_what_is_not_built_is_an_event_and_is_refused_in_its_own_shape(command: pb.BaseCommand) -> None:
+def test_an_unsupported_command_is_an_event_with_its_own_refusal(command: pb.BaseCommand) -> None:
     engine = connected_engine()
     (event,) = engine.receive(frame(command))
     assert event == events.Unsupported(name=pb.BaseCommand.Type.Name(command.type), request_id=5)

@@ -50,7 +50,9 @@ from vela.wire.pb import vela_pulsar_pb2 as pb
         (b"\x7f\xff\xff\xff\0\0\0\x04", FrameTooLarge, "limit"),
     ],
 )
-def test_what_breaks_the_protocol_is_named(data: bytes, error: type[RemoteProtocolError], said: str) -> None:
+def test_violations_of_the_protocol_are_named(
+    data: bytes, error: type[RemoteProtocolError], said: str
+) -> None:
     engine = connected_engine()
     with pytest.raises(error, match=said) as caught:
         engine.receive(commands.flow(1, 10) + data)
@@ -115,7 +117,7 @@ def test_answers_come_out_in_order_and_entries_uncopied() -> None:
     assert receipt.send_receipt.message_id.entryId == 4
 
 
-def test_what_a_client_cannot_bear_is_left_out() -> None:
+def test_commands_that_break_old_clients_are_left_out() -> None:
     engine = connected_engine(version=11)
     engine.send_active_consumer_change(1, is_active=True)
     engine.send_reached_end_of_topic(1)

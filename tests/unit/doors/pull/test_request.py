@@ -75,7 +75,7 @@ def test_offsets_of_a_group() -> None:
 
 
 @pytest.mark.row("S3.6")
-def test_a_topic_may_hold_any_separator() -> None:
+def test_a_topic_may_contain_any_separator() -> None:
     assert parse_pull_topic("/pull/v1/public/default/a%40b", "/pull/v1/") == "persistent://public/default/a@b"
     for path in ("/pull/v1/a/b", "/pull/v1/a//b", "/pull/v1/a/b/c/d", "/pull/v1/a/b/%zz"):
         with pytest.raises(InvalidPull):
@@ -104,7 +104,7 @@ def test_an_answer_names_its_code() -> None:
 
 
 @pytest.mark.row("S3.19")
-def test_a_hold_has_a_limit_so_that_a_client_can_wait_longer() -> None:
+def test_a_parking_time_has_a_limit_so_that_a_client_can_wait_longer() -> None:
     longest = parse_pull_request(TOPIC, f"offset=0&suspend=true&suspend_timeout_ms={MAX_SUSPEND_MS}")
     assert longest.suspend_timeout_ms == MAX_SUSPEND_MS
     with pytest.raises(InvalidPull, match="suspend_timeout_ms"):

@@ -64,7 +64,7 @@ def test_credentials_are_asked_for_in_the_handshake_and_later() -> None:
     ]
 
 
-def test_connect_is_said_once() -> None:
+def test_connect_is_sent_once() -> None:
     with pytest.raises(LocalProtocolError):
         connected_engine().connect()
 
@@ -76,7 +76,7 @@ def test_a_broker_says_nothing_before_connect_is_sent(early: bytes) -> None:
 
 
 @pytest.mark.parametrize("early", [commands.ping(), answers.success(1)])
-def test_until_connected_only_what_decides_about_it_may_come(early: bytes) -> None:
+def test_until_connected_only_commands_of_the_handshake_are_accepted(early: bytes) -> None:
     engine = ClientEngine(client_version="x")
     engine.connect()
     with pytest.raises(UnexpectedCommand, match="connecting"):

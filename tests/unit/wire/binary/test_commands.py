@@ -50,7 +50,7 @@ def test_frames_of_several_commands_follow_each_other() -> None:
     st.dictionaries(st.text(max_size=200), UINT64, max_size=2),
     st.none() | UINT64,
 )
-def test_ack_is_what_protobuf_writes(
+def test_ack_equals_protobufs_bytes(
     consumer_id: int,
     ids: list[tuple[int, int, int | None]],
     cumulative: bool,
@@ -88,7 +88,7 @@ def test_ack_is_what_protobuf_writes(
 
 
 @given(UINT64, st.lists(st.tuples(INT64, INT64), max_size=50), st.none() | UINT64)
-def test_redeliver_is_what_protobuf_writes(
+def test_redeliver_equals_protobufs_bytes(
     consumer_id: int, positions: list[tuple[int, int]], epoch: int | None
 ) -> None:
     body = pb.CommandRedeliverUnacknowledgedMessages(

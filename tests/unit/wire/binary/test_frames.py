@@ -71,7 +71,7 @@ def test_sizes_that_contradict_each_other_are_refused(sizes: tuple[int, int]) ->
         FrameDecoder(LIMIT).feed(struct.pack(">II", *sizes))
 
 
-def test_what_came_before_a_bad_frame_is_not_lost() -> None:
+def test_frames_before_a_bad_one_are_not_lost() -> None:
     with pytest.raises(FrameTooLarge) as caught:
         FrameDecoder(LIMIT).feed(encode(b"one", None) + encode(b"two", b"x") + b"\xff" * 8)
     assert caught.value.events == (Frame(b"one", None), Frame(b"two", b"x"))

@@ -198,7 +198,7 @@ EVERY_REPLY: list[tuple[bytes, replies.Reply]] = [
 
 
 @pytest.mark.parametrize(("data", "reply"), EVERY_REPLY)
-def test_what_the_brokers_builders_write_is_read(data: bytes, reply: replies.Reply) -> None:
+def test_commands_of_the_brokers_builders_are_read(data: bytes, reply: replies.Reply) -> None:
     assert connected_engine().receive(data) == [reply]
 
 
@@ -269,7 +269,7 @@ PLAIN = [
     st.sampled_from(PLAIN),
     st.lists(st.tuples(st.integers(8, 60), st.integers(0, 255), st.booleans()), max_size=3),
 )
-def test_what_is_read_by_hand_is_what_protobuf_reads(
+def test_hand_written_readers_agree_with_protobuf(
     written: bytes, changes: list[tuple[int, int, bool]]
 ) -> None:
     command = bytearray(written[8:])

@@ -88,7 +88,7 @@ def test_a_property_filter(text: str, matches: bool) -> None:
         "a = 3" + " " * MAX_FILTER_CHARACTERS,
     ],
 )
-def test_what_cannot_be_read_is_refused(text: str) -> None:
+def test_unreadable_filters_are_refused(text: str) -> None:
     with pytest.raises(InvalidPull, match="filter"):
         parse_property_filter(text)
 

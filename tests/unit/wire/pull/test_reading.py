@@ -111,7 +111,7 @@ GOOD: dict[str, Any] = {
         {"publish_time_ms": None},
     ],
 )
-def test_what_no_broker_says_is_refused(change: dict[str, Any]) -> None:
+def test_impossible_answers_are_refused(change: dict[str, Any]) -> None:
     assert decode_answer(json.dumps(GOOD).encode(), offset=8).messages[0].payload == b"hi"
     (message,) = GOOD["messages"]
     outer = {name: value for name, value in change.items() if name in GOOD}
@@ -122,12 +122,12 @@ def test_what_no_broker_says_is_refused(change: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"5", b"{", b"\xff", b"{}", b"[" * 100_000])
-def test_what_is_no_answer_is_refused(body: bytes) -> None:
+def test_texts_that_are_not_answers_are_refused(body: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         decode_answer(body, offset=0)
 
 
-def test_messages_come_in_order_and_never_before_what_was_asked_for() -> None:
+def test_messages_are_in_order_and_never_before_the_requested_offset() -> None:
     (message,) = GOOD["messages"]
     twice = {**GOOD, "messages": [message, message]}
     with pytest.raises(RemoteProtocolError, match="after 8"):

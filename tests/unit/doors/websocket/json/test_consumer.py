@@ -120,7 +120,7 @@ def test_frames_that_are_not_commands_close_with_1007(frame: str | bytes) -> Non
         ('{"a":' * 100_000, "nested too deeply"),
     ],
 )
-def test_a_text_that_is_no_json_says_what_to_change(frame: str, says: str) -> None:
+def test_a_text_that_is_not_json_gets_a_hint(frame: str, says: str) -> None:
     with pytest.raises(InvalidJson, match=says):
         decode_commands(frame)
 

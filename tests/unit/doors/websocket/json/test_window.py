@@ -37,7 +37,7 @@ def test_a_batch_may_overshoot_and_the_debt_is_paid_first() -> None:
     assert window.room == 1
 
 
-def test_push_mode_ignores_permits_whatever_their_number() -> None:
+def test_push_mode_ignores_any_number_of_permits() -> None:
     window = DeliveryWindow.push(1)
     assert [window.permit(n) for n in (5, 0, -5)] == [0, 0, 0]
     assert window.room == 1

@@ -1,0 +1,25 @@
+"""One's own account in a real Chromium: what scripts write follows the chosen zone."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.integration.console.shop import Shop
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_the_zone_is_chosen_and_counts_for_scripts_too(page: Page, shop: Shop, errors: list[str]) -> None:
+    page.goto("/account")
+    assert page.evaluate("Vela.inZone(1790000000000)") == "2026-09-21 14:13:20"
+    page.select_option("#zone", "Asia/Kolkata")
+    page.click("text=Set the time zone")
+    page.wait_for_url("**/account?done=zone")
+    assert page.evaluate("Vela.inZone(1790000000000)") == "2026-09-21 19:43:20"
+    page.goto("/topics")
+    assert "Times are Asia/Kolkata" in page.inner_text("footer")
+    page.context.clear_cookies()
+    page.goto("/login")  # by the same thread of the server
+    assert "Times are UTC" in page.inner_text("footer")
+    assert errors == []

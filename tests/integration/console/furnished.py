@@ -1,0 +1,180 @@
+"""A shop with something on every page: bookmarks, acts, letters, runs, insights, alerts, users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import connection
+from django.utils.timezone import now
+
+from broker.models import (
+    Act,
+    AlertFiring,
+    AlertRule,
+    Bookmark,
+    Cursor,
+    InsightHour,
+    ParkedPulls,
+    PipelineRun,
+    PipelineSchedule,
+    Subscription,
+)
+from console.access import Role
+from tests.integration.console.conftest import granted
+from tests.integration.console.messages import write_log
+from tests.integration.console.shop import INSERT, Shop
+from tests.support.plans import a_plan
+from vela.wire.entry import encode_single
+
+__all__ = ["furnish"]
+
+
+def furnish(shop: Shop, word: str) -> None:
+    """Fill the shop's tables. `word` is every name and every text that people choose."""
+    shop.topic.refresh_from_db()
+    shop.billing.refresh_from_db()
+    _message(shop, word)
+    Bookmark.objects.create(topic=shop.topic, name=word, ledger_id=shop.sealed.pk, entry_id=3, who=word[:150])
+    _acts(shop, word)
+    _letters(shop, word)
+    _jobs(shop, word)
+    _insights(shop, word)
+    _alerts(shop, word)
+    granted(
+        User.objects.create_user(word[:150]),
+        {f"{word[:255]}/{word[:255]}": Role.OPERATOR, "*": Role.VIEWER},
+    )
+
+
+def _message(shop: Shop, word: str) -> None:
+    """Write the word into the entry 6 of the sealed ledger."""
+    data = encode_single(
+        producer_name=word,
+        sequence_id=1,
+        publish_time_ms=shop.now_ms,
+        payload=word.encode(),
+        properties={word: word, "region": "eu", "kind": "order"},
+        key=word,
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM vela_entry_1 WHERE ledger_id = %s AND entry_id = 6", [shop.sealed.pk])
+        cursor.execute(
+            INSERT.replace("vela_entry", "vela_entry_1"), [shop.sealed.pk, 6, 1, shop.now_ms, 7, 700, data]
+        )
+
+
+def _acts(shop: Shop, word: str) -> None:
+    """A plan, which waits to be applied, and a refused act, whose reason is the word."""
+    about: dict[str, Any] = {
+        "kind": "reset",
+        "topic": shop.topic,
+        "subscription": shop.billing,
+        "topic_name": shop.topic.name,
+        "subscription_name": shop.billing.name,
+        "parameters": {"to": "earliest"},
+        "plan": a_plan(),
+        "who": word[:150],
+        "origin": "console 127.0.0.1",
+        "reason": word,
+        "requested_at": now(),
+    }
+    Act.objects.create(state="planned", **about)
+    Act.objects.create(state="refused", error=word, finished_at=now(), **about)
+
+
+def _letters(shop: Shop, word: str) -> None:
+    """A dead-letter topic with two letters, and a pull that waits."""
+    properties = {"REAL_TOPIC": word, "REAL_SUBSCRIPTION": word, "exception": word, "ORIGIN_MESSAGE_ID": word}
+    data = encode_single(
+        producer_name=word,
+        sequence_id=1,
+        publish_time_ms=shop.now_ms,
+        payload=word.encode(),
+        properties=properties,
+    )
+    letters = write_log(f"{shop.topic.name}-{shop.billing.name}-DLQ", [data, data], begin_ms=shop.now_ms)
+    fixing = Subscription.objects.create(topic=letters.topic, name=word, type="Shared")
+    Cursor.objects.create(
+        subscription=fixing,
+        mark_delete_ledger=letters.ledgers[0].pk,
+        mark_delete_entry=-1,
+        acked_messages=0,
+        acked_entries=0,
+        acked_bytes=0,
+    )
+    pull = {"offset": 7, "parked_ms": 1, "due_ms": shop.now_ms, "is_filtered": True, "address": word}
+    ParkedPulls.objects.create(topic_id=shop.topic.pk, pulls=1, oldest=[pull], updated_ms=shop.now_ms)
+
+
+def _jobs(shop: Shop, word: str) -> None:
+    """A run that failed, and a schedule."""
+    about = {
+        "job": "replay",
+        "subject": shop.topic.name,
+        "topic_name": shop.topic.name,
+        "options": {"where": word},
+        "who": word[:150],
+    }
+    sample = {"id": "1:2", "batch_index": -1, "key": word, "text": word, "size_bytes": 300}
+    PipelineRun.objects.create(
+        state="failed",
+        stages=[{"name": word, "done": 3, "of": 16, "began_ms": shop.now_ms}],
+        error=word,
+        log=word,
+        reason=word,
+        worker=word,
+        result={"words": word, "messages": 1, "samples": [sample]},
+        ended_at=now(),
+        **about,
+    )
+    PipelineSchedule.objects.create(every_minutes=60, next_at=now(), **about)
+
+
+def _insights(shop: Shop, word: str) -> None:
+    InsightHour.objects.create(
+        topic_id=shop.topic.pk,
+        hour_ms=shop.now_ms - shop.now_ms % 3_600_000,
+        messages=10**9,
+        size_bytes=10**12,
+        keyed_messages=10**9,
+        keys=10**8,
+        top_keys=[{"key": word, "messages": 10**8, "bytes": 10**9}],
+        letters=[{"topic": shop.topic.name, "subscription": word, "messages": 10**6}],
+        subscriptions=[{"name": word, "acked": 10**9, "redelivered": 0, "out": 10**9}],
+        poison=[{"subscription": word, "id": "1234567890:123456", "count": 99}],
+        computed_at=now(),
+    )
+
+
+def _alerts(shop: Shop, word: str) -> None:
+    """A rule, an alert that fires and one that has cleared."""
+    rule = AlertRule.objects.create(
+        name=word[:100],
+        measure="backlog",
+        threshold=10,
+        for_ms=60_000,
+        namespaces="public/default",
+        topics=word,
+        subscriptions=word,
+        severity="critical",
+        webhook_url="https://hooks.example.org/T0",
+        email=f"{word[:200]}@example.org",
+        who=word,
+    )
+    alert = {
+        "rule": rule,
+        "rule_name": rule.name,
+        "severity": "critical",
+        "measure": "backlog",
+        "topic_id": shop.topic.pk,
+        "subscription_id": shop.billing.pk,
+        "namespace_id": shop.topic.namespace_id,
+        "topic_name": shop.topic.name,
+        "subscription_name": shop.billing.name,
+        "value": 14_000,
+        "over_since_ms": shop.now_ms - 120_000,
+        "fired_ms": shop.now_ms - 60_000,
+    }
+    AlertFiring.objects.create(**alert)
+    AlertFiring.objects.create(cleared_ms=shop.now_ms, **alert)

@@ -1,0 +1,205 @@
+"""The job export: files with every message of a range, or no files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.checksum import message_digest
+from pipeline.errors import InvalidOption, PipelineError
+from pipeline.jobs.files import MANIFEST
+from pipeline.source.columns import ARROW_SCHEMA
+from tests.integration.pipeline.jobs import JobRunner
+from tests.integration.pipeline.publishing import BETWEEN_APPENDS_MS, PUBLISH_TIME_MS, create_topic
+from tests.integration.pipeline.test_spark_read import fill
+from vela.wire.entry import OutgoingMessage, encode_single
+
+# Values that text formats change if nobody takes care: empty ones, blanks, quotes, line ends, marks, no UTF-8.
+AWKWARD = (
+    b"",
+    b" blank ",
+    b'"quoted", and a comma',
+    b"two\nlines",
+    b"\r\n",
+    b"\\N",
+    b"\\",
+    b"\x00",
+    b"\xff\xfe",
+    "über 🛶".encode(),
+    "\ufeffmark".encode(),
+    b"null",
+    b"'; DROP TABLE",
+    b"# comment",
+)
+
+
+@pytest.fixture
+def job(spark: SparkSession, log_url: str, tmp_path: Path) -> JobRunner:
+    return JobRunner(url=log_url, folder=tmp_path, spark=lambda: spark)
+
+
+def publish_awkward(url: str, name: str) -> tuple[str, int]:
+    """A topic with awkward messages; its checksum and their number."""
+    topic = create_topic(url, name)
+    topic.open_ledger(1)
+    for value in AWKWARD:
+        text = value.decode(errors="replace")
+        topic.publish(OutgoingMessage(payload=value))
+        topic.publish(
+            OutgoingMessage(
+                payload=b"v", key=text or "k", properties={text or "p": text}, event_time_ms=PUBLISH_TIME_MS
+            )
+        )
+    return str(topic.checksum), len(topic.expected)
+
+
+def test_parquet_holds_what_was_published(job: JobRunner, log_url: str, tmp_path: Path) -> None:
+    topic = create_topic(log_url, "everything")
+    fill(topic, seed=1, ledgers=4, entries=30)
+
+    done = job("export", "everything", to="2026/everything")
+
+    assert done["checksum"] == str(topic.checksum)
+    assert (done["messages"], done["skipped_messages"]) == (topic.checksum.messages, 0)
+    folder = tmp_path / "2026" / "everything"
+    table = pq.read_table(folder)
+    assert table.schema.names == ARROW_SCHEMA.names
+    assert len(set(table.column("__messageId").to_pylist())) == topic.checksum.messages
+    assert json.loads((folder / MANIFEST).read_text())["checksum"] == str(topic.checksum)
+    assert [path.name for path in folder.parent.iterdir()] == ["everything"]
+    assert job.recorder.stages == ["write files", "read them back"]
+
+
+@pytest.mark.parametrize("format_", ["parquet", "ndjson", "csv"])
+def test_no_message_changes_on_its_way_into_a_file(job: JobRunner, log_url: str, format_: str) -> None:
+    checksum, messages = publish_awkward(log_url, f"awkward-{format_}")
+
+    done = job("export", f"awkward-{format_}", to=format_, format=format_)
+
+    assert (done["checksum"], done["messages"]) == (checksum, messages)
+
+
+def test_text_is_readable_by_other_programs(job: JobRunner, log_url: str, tmp_path: Path) -> None:
+    topic = create_topic(log_url, "readable")
+    topic.open_ledger(1)
+    topic.publish(OutgoingMessage(payload=b'{"a": "b, c"}', key="k", properties={"p": "q"}))
+    topic.publish(OutgoingMessage(payload=b"\xff"))
+
+    job("export", "readable", to="json", format="ndjson")
+    job("export", "readable", to="csv", format="csv")
+
+    lines = [
+        json.loads(line)
+        for path in (tmp_path / "json").glob("*.json")
+        for line in path.read_text().splitlines()
+    ]
+    first, second = sorted(lines, key=lambda line: int(line["entryId"]))
+    assert (first["value"], first["key"], first["properties"]) == ('{"a": "b, c"}', "k", {"p": "q"})
+    assert ("value" in second, second["valueBase64"]) == (False, "/w==")
+    rows = [
+        row
+        for path in (tmp_path / "csv").glob("*.csv")
+        for row in csv.DictReader(path.read_text().splitlines())
+    ]
+    first, second = sorted(rows, key=lambda row: int(row["entryId"]))
+    assert (first["value"], first["key"], first["properties"]) == ('{"a": "b, c"}', "k", '{"p":"q"}')
+    assert (second["value"], second["valueBase64"]) == ("\\N", "/w==")
+
+
+def test_times_choose_a_range(job: JobRunner, log_url: str) -> None:
+    topic = create_topic(log_url, "ranged")
+    topic.open_ledger(1)
+    for number in range(10):
+        topic.publish(OutgoingMessage(payload=b"%d" % number))
+
+    def at(number: int) -> str:
+        moment = datetime.fromtimestamp((PUBLISH_TIME_MS + number * BETWEEN_APPENDS_MS) / 1000, UTC)
+        return moment.isoformat()
+
+    done = job("export", "ranged", to="ranged", starting_time=at(2), ending_time=at(5))
+
+    expected = [message_digest(b"%d" % number, None, {}, 0) for number in (2, 3, 4)]
+    assert (done["messages"], done["checksum"]) == (3, f"{sum(expected) % (1 << 64):016x}")
+
+
+def test_an_empty_topic_makes_files_without_messages(job: JobRunner, log_url: str) -> None:
+    create_topic(log_url, "nothing").open_ledger(1)
+    assert job("export", "nothing", to="nothing", format="csv")["messages"] == 0
+    folder = job("export", "nothing", to="{time}/nothing", format="csv")["folder"]
+    assert re.search(r"/20\d\d-\d\d-\d\dT\d\d-\d\d-\d\dZ/nothing$", folder)
+
+
+def test_a_damaged_entry_ends_the_job_or_is_counted(job: JobRunner, log_url: str, tmp_path: Path) -> None:
+    topic = create_topic(log_url, "broken")
+    topic.open_ledger(1)
+    topic.publish(OutgoingMessage(payload=b"good"))
+    good = encode_single(producer_name="maker", sequence_id=9, publish_time_ms=1, payload=b"damaged")
+    topic.store([good[:-1] + b"?"], messages=1)
+
+    with pytest.raises(Exception, match="ChecksumMismatch"):
+        job("export", "broken", to="broken")
+    assert list(tmp_path.iterdir()) == []
+    done = job("export", "broken", to="broken", on_corrupt="skip")
+    assert (done["checksum"], done["skipped_messages"]) == (str(topic.checksum), 1)
+
+
+def test_what_cannot_be_written_is_refused_before_spark_starts(log_url: str, tmp_path: Path) -> None:
+    def never() -> SparkSession:
+        raise AssertionError("Spark was started")
+
+    create_topic(log_url, "unstarted").open_ledger(1)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "link").symlink_to("/tmp")
+    job = JobRunner(url=log_url, folder=tmp_path, spark=never)
+
+    for to, said in (
+        ("there", "already exists"),
+        ("file/inside", "cannot write to .*file"),
+        ("../outside", "without .. and without /"),
+        ("/tmp/absolute", "without .. and without /"),
+        (".hidden", "reserved"),
+        ("a//b", "without .. and without /"),
+        ("link/stolen", "is a link to /tmp/stolen, outside of "),
+    ):
+        with pytest.raises(InvalidOption, match=said):
+            job("export", "unstarted", to=to)
+    with pytest.raises(InvalidOption, match="option format is 'xlsx'"):
+        job("export", "unstarted", to="new", format="xlsx")
+    with pytest.raises(InvalidOption, match="unknown option 'where'"):
+        job("export", "unstarted", to="new", where="1 = 1")
+    with pytest.raises(PipelineError, match="does not exist in this database"):
+        job("export", "no-such", to="new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link", "there"]
+
+
+@pytest.mark.parametrize("name", ["march[1]", "{a,b}", "what?*", "2026:03", "50%20"])
+def test_a_name_is_no_pattern(job: JobRunner, log_url: str, name: str) -> None:
+    topic = create_topic(log_url, f"named-{len(name)}-{ord(name[0])}")
+    topic.open_ledger(1)
+    topic.publish(OutgoingMessage(payload=b"one"))
+    assert job("export", topic.name, to=name, format="ndjson")["messages"] == 1
+
+
+def test_a_killed_export_leaves_nothing_and_the_next_one_cleans_up(
+    job: JobRunner, log_url: str, tmp_path: Path
+) -> None:
+    topic = create_topic(log_url, "killed")
+    topic.open_ledger(1)
+    topic.publish_batch([OutgoingMessage(payload=random.Random(1).randbytes(10)) for _ in range(10)])
+    leftover = tmp_path / ".again.unfinished-run-1"
+    leftover.mkdir()
+    (leftover / "part-00000.parquet").write_bytes(b"half")
+
+    done = job("export", "killed", to="again")
+
+    assert done["checksum"] == str(topic.checksum)
+    assert [path.name for path in tmp_path.iterdir()] == ["again"]

@@ -1,0 +1,108 @@
+"""The job import: what was exported is published once, however often the job runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.errors import PipelineError
+from pipeline.jobs.files import MANIFEST
+from tests.integration.pipeline.jobs import JobRunner
+from tests.integration.pipeline.running import Broker, key_of
+
+
+@pytest.fixture
+def job(broker: Broker, tmp_path: Path) -> JobRunner:
+    return JobRunner(
+        url=broker.process.database_url,
+        service_url=broker.process.pulsar_url,
+        folder=tmp_path,
+        spark=lambda: broker.spark,
+    )
+
+
+@pytest.mark.parametrize("format_", ["parquet", "ndjson", "csv"])
+def test_a_copy_through_files_is_the_same(job: JobRunner, broker: Broker, format_: str) -> None:
+    source, target = broker.topic(f"out-{format_}"), broker.topic(f"in-{format_}")
+    broker.publish(source, range(500))
+    job("export", source, to="files", format=format_)
+
+    done = job("import", target, options={"from": "files"}, messages_per_s="1000000")
+    again = job("import", target, options={"from": "files"}, messages_per_s="1000000")
+
+    assert done["messages"] == again["messages"] == 500
+    assert broker.checksum_of(target) == broker.checksum(range(500))
+    assert broker.values(target) == [str(number) for number in range(500)]
+    job("import", target, options={"from": "files", "import_id": "again"}, messages_per_s="1000000")
+    assert len(broker.stored(target)) == 1000
+
+
+def test_a_missing_or_changed_file_publishes_nothing(job: JobRunner, broker: Broker, tmp_path: Path) -> None:
+    source, target = broker.topic("out-changed"), broker.topic("in-changed")
+    broker.publish(source, range(30))
+    job("export", source, to="changed", format="ndjson")
+    (file,) = (tmp_path / "changed").glob("*.json")
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(lines[:-1]))
+
+    with pytest.raises(PipelineError, match=f"has 29 messages .*, but {MANIFEST} in it says 30"):
+        job("import", target, options={"from": "changed"})
+    (tmp_path / "changed" / MANIFEST).unlink()
+    file.write_text("".join(lines) + '{"value": "half')
+    with pytest.raises(PipelineError, match="cannot be read as ndjson, and nothing was published"):
+        job("import", target, options={"from": "changed"})
+    assert broker.stored(target) == []
+    with pytest.raises(PipelineError, match="does not exist: name a folder or a file"):
+        job("import", target, options={"from": "nowhere"})
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(PipelineError, match="files of 0 formats"):
+        job("import", target, options={"from": "empty"})
+
+
+def test_nothing_outside_of_the_folder_is_read(
+    job: JobRunner, broker: Broker, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "secret.json").write_text('{"value": "secret"}\n')
+    (tmp_path / "link").symlink_to(outside)
+    (tmp_path / "mixed").mkdir()
+    (tmp_path / "mixed" / "one.json").symlink_to(outside / "secret.json")
+    target = broker.topic("in-outside")
+    for name in ("link", "link/secret.json", "mixed", "mixed/one.json"):
+        with pytest.raises(PipelineError, match="outside of"):
+            job("import", target, options={"from": name})
+    assert broker.stored(target) == []
+
+
+def test_a_folder_that_is_named_like_a_file_is_left_out(
+    job: JobRunner, broker: Broker, tmp_path: Path
+) -> None:
+    (tmp_path / "both" / "z.json").mkdir(parents=True)
+    (tmp_path / "both" / "z.json" / "inner.json").write_text('{"value": "b"}\n')
+    (tmp_path / "both" / "a.json").write_text('{"value": "a"}\n')
+    target = broker.topic("in-both")
+    done = job("import", target, options={"from": "both"})
+    assert (done["files"], done["messages"], len(broker.stored(target))) == (1, 1, 1)
+
+
+def test_a_topic_that_does_not_deduplicate_is_refused(job: JobRunner, broker: Broker, tmp_path: Path) -> None:
+    target = broker.topic("public/plain/in")
+    (tmp_path / "one.json").write_text('{"value": "a"}\n')
+    with pytest.raises(PipelineError, match="does not deduplicate"):
+        job("import", target, options={"from": "one.json"})
+
+
+def test_files_of_your_own_need_only_values(job: JobRunner, broker: Broker, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"value": ["a", "b"]}), tmp_path / "own.parquet")
+    (tmp_path / "own.csv").write_text('value,key\r\n"a, b",k\r\n\\N,\\N\r\n')
+    target = broker.topic("in-own")
+    job("import", target, options={"from": "own.parquet"}, messages_per_s="1000000")
+    job("import", target, options={"from": "own.csv"}, messages_per_s="1000000")
+    (tmp_path / "wrong.csv").write_text("text,key\na,k\n")
+    with pytest.raises(PipelineError, match="has no column value"):
+        job("import", target, options={"from": "wrong.csv"})
+    found = [(message.value(), key_of(message)) for message in broker.stored(target)]
+    assert found == [(b"a", None), (b"b", None), (b"a, b", b"k"), (None, None)]

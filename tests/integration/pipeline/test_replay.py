@@ -1,0 +1,152 @@
+"""The job replay: which messages a condition chooses, what is published, and what is never published twice."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.errors import InvalidOption, PipelineError
+from tests.integration.pipeline.jobs import JobRunner
+from tests.integration.pipeline.running import Broker
+
+
+@pytest.fixture
+def job(broker: Broker, tmp_path: Path) -> JobRunner:
+    return JobRunner(
+        url=broker.process.database_url,
+        service_url=broker.process.pulsar_url,
+        folder=tmp_path,
+        spark=lambda: broker.spark,
+    )
+
+
+@pytest.fixture(scope="module")
+def orders(broker: Broker) -> str:
+    """Twenty orders as JSON, in log order, and one message that is no JSON."""
+    topic = broker.topic("replay-orders")
+    producer = broker.client.create_producer(topic)
+    for number in range(20):
+        producer.send(
+            b'{"pieces": %d, "article": "a%d"}' % (number, number % 2),
+            {"shop": f"s{number % 4}"},
+            partition_key=f"k{number % 5}",
+        )
+    producer.send(b"\xff no JSON")
+    producer.close()
+    return topic
+
+
+@pytest.mark.parametrize(
+    ("where", "messages"),
+    [
+        ("", 21),
+        ("value:pieces::int >= 15", 5),
+        ("key = 'k1' AND properties['shop'] = 's1'", 1),
+        ("text LIKE '%a1%' OR value IS NULL", 11),
+        ("publish_time < '2020-01-01'", 0),
+        ("size > 1000 or exists(array(1, 2), x -> x > 1)", 21),
+    ],
+)
+def test_a_preview_counts_and_shows(job: JobRunner, orders: str, where: str, messages: int) -> None:
+    found = job("replay", orders, to="replay-nowhere", where=where)
+    assert (found["messages"], found["is_preview"]) == (messages, True)
+    assert len(found["samples"]) == min(20, messages)
+    assert found["words"].endswith("nothing was published")
+
+
+def test_messages_come_once_in_order_with_their_history(job: JobRunner, broker: Broker, orders: str) -> None:
+    target = broker.topic("replay-target")
+    given: dict[str, Any] = {"to": target, "where": "value:pieces::int < 10", "preview": "false"}
+
+    done = job("replay", orders, write_id="run-1", **given)
+
+    assert done["words"].endswith(f"10 messages of {orders} fit and are in {target}")
+    assert broker.values(target) == [f'{{"pieces": {n}, "article": "a{n % 2}"}}' for n in range(10)]
+    properties = broker.stored(target)[0].properties()
+    assert (properties["shop"], properties["REPLAYED_TIMES"]) == ("s0", "1")
+    assert properties["REPLAYED_FROM"].startswith(f"{orders} ")
+
+    # The source has new messages meanwhile; the run that goes on does not see them, and repeats nothing.
+    producer = broker.client.create_producer(orders)
+    producer.send(b'{"pieces": 1, "article": "late"}')
+    producer.close()
+    pinned = dict(job.recorder.pinned)
+    assert pinned.keys() == {"startingOffsets", "endingOffsets"}
+    job("replay", orders, write_id="run-1", pinned=pinned, **given)
+    assert len(broker.values(target)) == 10
+    job("replay", orders, write_id="run-2", **given)
+    assert len(broker.values(target)) == 21
+
+
+def test_what_was_replayed_does_not_go_round(job: JobRunner, broker: Broker) -> None:
+    topic = broker.topic("replay-itself")
+    broker.publish(topic, range(5))
+    for write_id, found in (("loop-1", 5), ("loop-2", 5), ("loop-3", 5)):
+        done = job("replay", topic, write_id=write_id, to=topic, preview="false")
+        assert done["messages"] == found
+    assert done["left_out"] == 10
+    assert len(broker.values(topic)) == 20
+    done = job("replay", topic, to=topic, max_replays="3", where="properties['REPLAYED_TIMES'] = '1'")
+    assert (done["messages"], done["left_out"]) == (15, 0)
+
+
+def test_more_than_the_limit_publishes_nothing(job: JobRunner, broker: Broker, orders: str) -> None:
+    target = broker.topic("replay-limited")
+    with pytest.raises(InvalidOption, match="more than limit = 3, and nothing was published"):
+        job("replay", orders, to=target, limit="3", preview="false")
+    assert broker.values(target) == []
+
+
+def test_the_rate_is_kept(job: JobRunner, broker: Broker, orders: str) -> None:
+    target = broker.topic("replay-slow")
+    began_s = time.monotonic()
+    job("replay", orders, to=target, messages_per_s="10", where="value:pieces::int < 20", preview="false")
+    assert time.monotonic() - began_s >= 1.9
+    assert len(broker.values(target)) >= 20
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ("value:pieces::int >", "is not an SQL condition"),
+        ("nothing = 1", "has no column nothing: the columns are value, text, key"),
+        ("size", "FILTER_NOT_BOOLEAN"),
+        ("reflect('java.lang.Runtime', 'getRuntime') IS NULL", "uses the function reflect"),
+        ("java_method('java.lang.System', 'exit', 1) = 1", "uses the function java_method"),
+        ("key IN (SELECT value FROM text.`/etc/passwd`)", "only the columns of one message"),
+        ("EXISTS (SELECT 1)", "only the columns of one message"),
+        ("(SELECT 1) = 1", "only the columns of one message"),
+        ("IDENTIFIER('reflect')('java.lang.System', 'gc') = 1", "option where"),
+        ("publish_time < current_timestamp()", "uses the function current_timestamp"),
+        ("rand() < 0.5", "uses the function rand"),
+        ("current_user = 'root'", "has no column current_user"),
+        ("1 = 1; DROP TABLE x", "is not an SQL condition"),
+    ],
+)
+def test_a_wrong_or_dangerous_condition_is_refused(
+    where: str, says: str, job: JobRunner, orders: str
+) -> None:
+    with pytest.raises(InvalidOption) as caught:
+        job("replay", orders, to="replay-nowhere", where=where)
+    assert says in str(caught.value)
+
+
+def test_a_condition_sees_neither_the_environment_nor_settings(job: JobRunner, orders: str) -> None:
+    everything = job("replay", orders, to="replay-nowhere", where="true")["messages"]
+    for name in ("env:PATH", "system:java.version", "spark.app.name"):
+        found = job("replay", orders, to="replay-nowhere", where=f"'${{{name}}}' = concat('$', '{{{name}}}')")
+        assert found["messages"] == everything, name
+
+
+def test_a_condition_that_fails_on_a_message_says_so(job: JobRunner, orders: str) -> None:
+    with pytest.raises(PipelineError, match=r"option where fails on a message: .*try_cast give null"):
+        job("replay", orders, to="replay-nowhere", where="CAST(text AS int) > 3")
+
+
+def test_a_broker_that_is_away_is_named(job: JobRunner, orders: str) -> None:
+    job.service_url = "pulsar://127.0.0.1:1"
+    with pytest.raises(PipelineError, match="cannot write"):
+        job("replay", orders, to="replay-nowhere", preview="false")

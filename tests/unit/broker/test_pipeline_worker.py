@@ -1,0 +1,64 @@
+"""The end of a run is stored, although PostgreSQL is away for a moment."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import psycopg
+import pytest
+
+from broker.storage.pipeline import runs
+from broker.storage.pipeline.runs import ClaimedRun
+from broker.upkeep.pipeline import worker
+
+RUN = ClaimedRun(id=1, job="export", topic_name="t", options={}, write_id="run-1", pinned={})
+
+
+class _Done:
+    """A process that has reported its result and ended."""
+
+    has_ended = True
+    exit_code = 0
+    log = ""
+
+    def __init__(self) -> None:
+        self._reports: list[dict[str, Any]] = [{"result": {"messages": 5}}]
+
+    def reports(self, wait_s: float) -> list[dict[str, Any]]:
+        found, self._reports = self._reports, []
+        return found
+
+    def end(self) -> None:
+        pass
+
+
+def watch() -> worker._Watch:
+    return worker._Watch(RUN, "host process 1", cast(Any, _Done()))
+
+
+def test_a_run_that_is_done_stays_done_over_a_restart_of_postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Started again as failed, it would do everything a second time."""
+    ended: list[str] = []
+    failures = [psycopg.OperationalError("the connection is lost"), psycopg.errors.AdminShutdown("restart")]
+
+    def end(*_: object, state: str, **__: object) -> None:
+        if failures:
+            raise failures.pop()
+        ended.append(state)
+
+    monkeypatch.setattr(runs, "end", end)
+    monkeypatch.setattr(worker, "_BEAT_S", 0.0)
+    watch().until_it_ends()
+    assert ended == ["done"]
+
+
+@pytest.mark.parametrize("error", [psycopg.errors.UndefinedColumn("no"), psycopg.OperationalError("away")])
+def test_it_gives_up_in_the_end(error: psycopg.Error, monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(runs, "end", end)
+    monkeypatch.setattr(worker, "_BEAT_S", 0.0)
+    monkeypatch.setattr(worker, "SILENT_S", 0)
+    with pytest.raises(type(error)):
+        watch().until_it_ends()

@@ -1,0 +1,120 @@
+"""Whether bytes are a value of a schema."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from broker.core.errors import IncompatibleSchema
+from broker.core.schemas.payload import check_payload, is_readable
+from broker.core.schemas.schema import SchemaDefinition, SchemaType
+
+ORDER: dict[str, Any] = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "int"},
+        {"name": "note", "type": ["null", "string"]},
+        {
+            "name": "state",
+            "type": {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]},
+            "default": "NEW",
+        },
+        {"name": "lines", "type": {"type": "array", "items": "double"}, "default": []},
+        {"name": "tags", "type": {"type": "map", "values": "string"}, "default": {}},
+        {"name": "parent", "type": ["null", "Order"]},
+    ],
+}
+
+
+def of_json(definition: object) -> SchemaDefinition:
+    return SchemaDefinition(type=SchemaType.JSON, data=json.dumps(definition).encode())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"id": 1},
+        {"id": 1, "note": "x", "state": "PAID", "lines": [1, 2.5], "tags": {"a": "b"}, "more": True},
+        {"id": 1, "parent": {"id": 2, "parent": None}},
+    ],
+)
+def test_values_of_a_record(value: object) -> None:
+    check_payload(of_json(ORDER), json.dumps(value).encode())
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ([], "the value is an array, and the schema takes an object"),
+        ({}, "id is missing"),
+        ({"id": True}, "id is a boolean, and the schema takes int"),
+        ({"id": 2**31}, "id is a whole number of 33 bits, and the schema takes int"),
+        ({"id": 1, "note": 5}, "note is a whole number, and the schema takes null or string"),
+        ({"id": 1, "state": "LOST"}, "takes NEW or PAID"),
+        ({"id": 1, "lines": [1, "a"]}, "lines[1] is a text"),
+        ({"id": 1, "lines": {}}, "takes an array"),
+        ({"id": 1, "tags": {"a": 1}}, "tags[*] is a whole number"),
+        ({"id": 1, "parent": {"id": "x"}}, "parent is an object"),
+    ],
+)
+def test_what_is_no_value_says_where(value: object, says: str) -> None:
+    with pytest.raises(IncompatibleSchema) as error:
+        check_payload(of_json(ORDER), json.dumps(value).encode())
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "secret",
+        {"id": "secret"},
+        {"id": 1, "note": ["secret"]},
+        {"id": 1, "state": "secret"},
+        {"id": 1, "lines": ["secret"]},
+        {"id": 1, "tags": {"secret": 1}},
+        {"id": 1, "parent": {"id": "secret"}},
+    ],
+)
+def test_no_part_of_a_payload_is_shown(value: object) -> None:
+    """The text stays in the log of acts, for people who may not read messages."""
+    with pytest.raises(IncompatibleSchema) as error:
+        check_payload(of_json(ORDER), json.dumps(value).encode())
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[" * 100_000])
+def test_what_is_no_json(data: bytes) -> None:
+    with pytest.raises(IncompatibleSchema, match="it is not JSON"):
+        check_payload(of_json(ORDER), data)
+
+
+def test_primitives() -> None:
+    text = SchemaDefinition(type=SchemaType.STRING, data=b"")
+    check_payload(text, b"caf\xc3\xa9")
+    with pytest.raises(IncompatibleSchema, match="not UTF-8 at byte 3"):
+        check_payload(text, b"caf\xe9")
+    number = SchemaDefinition(type=SchemaType.INT64, data=b"")
+    check_payload(number, bytes(8))
+    with pytest.raises(IncompatibleSchema, match="it has 4 bytes, and a value has 8"):
+        check_payload(number, bytes(4))
+
+
+def test_what_the_broker_cannot_read_passes() -> None:
+    avro = SchemaDefinition(type=SchemaType.AVRO, data=json.dumps(ORDER).encode())
+    check_payload(avro, b"anything")
+    assert not is_readable(avro)
+    assert is_readable(of_json(ORDER))
+
+
+@pytest.mark.parametrize(
+    "definition", [None, 5, {}, [], {"type": "record"}, {"fields": 5}, "unknown", {"type": {}}]
+)
+def test_a_schema_that_says_nothing_takes_any_json(definition: object) -> None:
+    for value in ({"a": 1}, [1], 5, None):
+        if definition == {"type": "record"} and not isinstance(value, dict):
+            continue
+        if definition != []:  # a union of nothing
+            check_payload(of_json(definition), json.dumps(value).encode())

@@ -1,0 +1,57 @@
+"""Every line of `vela` and `manage.py` in the runbook and the how-to pages is one that the program takes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+from django.core.management import get_commands
+
+from tests.unit.docs.pages import DOCS_DIR
+from vela.cli.root import cli
+
+PAGES = sorted(path for folder in ("runbook", "how-to") for path in (DOCS_DIR / folder).glob("*.md"))
+VELA = re.compile(
+    r"^ {4}\$? ?(?:[A-Z_]+=\S+ )*(vela [a-z].*?)(?: {2,}#.*|\s[>|] .*)?$|`(vela [a-z][^`⟨…]*)`", re.MULTILINE
+)
+MANAGE = re.compile(r"manage\.py\s([a-z_]+)")
+
+
+def texts() -> dict[Path, str]:
+    return {path: path.read_text(encoding="utf-8") for path in PAGES}
+
+
+def lines() -> list[str]:
+    found = {
+        " ".join((one or other).split()) for text in texts().values() for one, other in VELA.findall(text)
+    }
+    return sorted(found)
+
+
+def parse(command: click.Command, words: list[str], parent: click.Context | None = None) -> None:
+    """Let click read the words as the program would. Raises click.UsageError for what it does not take."""
+    if not words:
+        return  # the text only names the command
+    context = command.make_context(command.name, words, parent=parent, resilient_parsing=False)
+    if isinstance(command, click.Group):
+        name, found, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+        assert found is not None, name
+        parse(found, rest, context)
+
+
+@pytest.mark.parametrize("line", lines())
+def test_vela_takes_the_line(line: str) -> None:
+    parse(cli, ["1" if word in ("ACT", "N") else word for word in shlex.split(line)[1:]])
+
+
+def test_manage_py_has_the_command() -> None:
+    known = get_commands()
+    assert {
+        (path.name, name)
+        for path, text in texts().items()
+        for name in MANAGE.findall(text)
+        if name not in known
+    } == set()

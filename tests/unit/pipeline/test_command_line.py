@@ -1,0 +1,28 @@
+"""`python -m pipeline`: a wrong number is named before anything starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.__main__ import main
+
+EXPORT = ("export", "--topic", "orders", "--url", "postgresql://u@127.0.0.1:1/d", "--to", "x")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("--cores", "0"), "argument --cores: '0' is not a whole number from 1"),
+        (("--cores", "two"), "argument --cores: 'two' is not a whole number from 1"),
+        (("--read-bytes-per-s", "-1"), "argument --read-bytes-per-s"),
+        (("--memory", "lots"), "argument --memory: 'lots' is not a size such as 512m or 2g"),
+        (("--memory", "1024"), "argument --memory: '1024' is not a size"),
+    ],
+)
+def test_a_wrong_number_is_named(
+    given: tuple[str, str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*EXPORT, *given])
+    assert ended.value.code == 2
+    assert says in capsys.readouterr().err

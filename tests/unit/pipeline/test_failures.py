@@ -1,0 +1,24 @@
+"""What Spark's errors become: the cause in one line, or the sentence of the source or the sink."""
+
+from __future__ import annotations
+
+from pipeline.jobs.failures import failed, reason_of
+
+JAVA = """An error occurred while calling o1.collectToPython.
+: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file x.  SQLSTATE: KD001
+\tat org.apache.spark.sql.errors.QueryExecutionErrors$.cannotReadFilesError(QueryExecutionErrors.scala:920)
+Caused by: org.apache.spark.SparkException: [MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records [null].
+"""
+
+
+def test_the_cause_is_named_and_not_what_it_led_to() -> None:
+    cause = "[MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records [null]."
+    assert reason_of(Exception(JAVA)) == cause
+    assert reason_of(Exception("\n  first \nsecond")) == "first"
+    assert reason_of(Exception()) == "Exception"
+    assert len(reason_of(Exception("x" * 1000))) == 400
+
+
+def test_a_sentence_of_ours_comes_through() -> None:
+    assert str(failed(Exception("…\npipeline.errors.BrokerUnavailable: cannot write\n"))) == "cannot write"
+    assert failed(Exception(JAVA)) is None

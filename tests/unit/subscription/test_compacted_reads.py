@@ -1,0 +1,84 @@
+"""What the machine reads of a compacted topic, and where it goes on in the log."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from broker.core.entry import StoredEntry
+from broker.core.position import Position
+from broker.subscription.machine.effects import ReadAhead, ReadCompacted
+from tests.unit.subscription.machines import EXCLUSIVE, Machine
+
+
+class Page(NamedTuple):
+    first: Position
+    entries: list[StoredEntry]
+    end: Position
+
+
+def read(machine: Machine, first: Position, kept: list[Position], end: Position) -> None:
+    """A read of the compacted topic ends."""
+    machine.machine.sending.compacted_read(Page(first, [machine.entry(each) for each in kept], end))
+
+
+def after(position: Position) -> Position:
+    return Position(position.ledger_id, position.entry_id + 1)
+
+
+def test_up_to_the_horizon_it_reads_what_stayed_and_then_the_log() -> None:
+    machine = Machine(EXCLUSIVE)
+    positions = machine.publish(1, 1, 1, 1, 1)
+    machine.compacted.horizon = positions[3]
+    machine.attach(1, permits=10, read_compacted=True)
+    assert machine.pump() == [ReadCompacted(Position(0, 0))]
+    read(machine, Position(0, 0), [positions[1]], positions[2])
+    assert machine.pump() == [ReadCompacted(positions[2])]
+    read(machine, positions[2], [positions[3]], positions[4])
+    assert machine.pump() == []
+    assert machine.sent == {1: [positions[1], positions[3], positions[4]]}
+
+
+def test_permits_stop_inside_a_page_which_is_not_read_again() -> None:
+    machine = Machine(EXCLUSIVE)
+    positions = machine.publish(1, 1, 1)
+    machine.compacted.horizon = positions[2]
+    member, _ = machine.attach(1, permits=2, read_compacted=True)
+    machine.pump()
+    read(machine, Position(0, 0), positions, after(positions[2]))
+    assert machine.pump() == []
+    assert machine.sent == {1: positions[:2]}
+    machine.machine.flow(member, 5, machine.now_ms)
+    assert machine.pump() == []
+    assert machine.sent == {1: positions}
+
+
+def test_a_consumer_that_does_not_ask_for_it_gets_the_log() -> None:
+    machine = Machine(EXCLUSIVE)
+    positions = machine.publish(1, 1)
+    machine.compacted.horizon = positions[1]
+    machine.attach(1, permits=10)
+    assert machine.pump() == []
+    assert machine.sent == {1: positions}
+
+
+def test_acked_entries_that_are_still_stored_do_not_come_again() -> None:
+    machine = Machine(EXCLUSIVE)
+    positions = machine.publish(1, 1, 1)
+    machine.compacted.horizon = positions[2]
+    machine.state.cursor.ack(positions[1])
+    machine.attach(1, permits=10, read_compacted=True)
+    machine.pump()
+    read(machine, Position(0, 0), positions, after(positions[2]))
+    machine.pump()
+    assert machine.sent == {1: [positions[0], positions[2]]}
+
+
+def test_nothing_that_stayed_sends_the_reader_to_the_log() -> None:
+    machine = Machine(EXCLUSIVE)
+    positions = machine.publish(1, 1)
+    machine.compacted.horizon = positions[0]
+    machine.cached.clear()
+    machine.attach(1, permits=10, read_compacted=True)
+    machine.pump()
+    read(machine, Position(0, 0), [], positions[1])
+    assert machine.pump() == [ReadAhead(positions[1])]
