@@ -6,66 +6,26 @@ it took.
 
 from __future__ import annotations
 
-import http.client
 import select
 import statistics
 import subprocess
 import sys
 import time
-import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.cookies import SimpleCookie
 
+from bench.load.browser import Browser
 from tests.support.vela import VelaProcess
 
-__all__ = ["ADMIN", "reloading"]
+__all__ = ["reloading"]
 
-ADMIN = "admin"
 _EVERY_S = 0.1  # a reload begins when the last has ended, but no more than ten a second
-
-
-class _Browser:
-    def __init__(self, address: str) -> None:
-        self._connection = http.client.HTTPConnection(address, timeout=10)
-        self._address = address
-        self._cookies: dict[str, str] = {}
-
-    def get(self, path: str) -> bytes:
-        return self._request("GET", path, None)
-
-    def log_in(self, password: str) -> None:
-        self.get("/login")
-        form = {
-            "username": ADMIN,
-            "password": password,
-            "csrfmiddlewaretoken": self._cookies.get("csrftoken", ""),
-        }
-        self._request("POST", "/login", urllib.parse.urlencode(form))
-        if "sessionid" not in self._cookies:
-            raise SystemExit("the console refused the login")
-
-    def _request(self, method: str, path: str, body: str | None) -> bytes:
-        headers = {
-            "Cookie": "; ".join(f"{name}={value}" for name, value in self._cookies.items()),
-            "Content-Type": "application/x-www-form-urlencoded",
-            "Origin": f"http://{self._address}",
-            "Accept": "text/html",
-        }
-        self._connection.request(method, path, body, headers)
-        response = self._connection.getresponse()
-        content = response.read()
-        for header in response.headers.get_all("Set-Cookie", []):
-            self._cookies |= {name: morsel.value for name, morsel in SimpleCookie(header).items()}
-        if response.status >= 400:
-            raise SystemExit(f"{method} {path} answered {response.status}")
-        return content
 
 
 def main() -> None:
     """See the module."""
     address, password, path = sys.argv[1:]
-    browser = _Browser(address)
+    browser = Browser(address)
     browser.log_in(password)
     browser.get(path)
     print("reloading", flush=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from bench.figures import Figure
 from bench.questions import (
     bad_peers,
+    console_pages,
     delayed,
     held_pulls,
     held_snapshot,
@@ -48,6 +49,7 @@ QUESTIONS: Mapping[str, Callable[[Setting], list[Figure]]] = {
     "steady_disk": steady_disk.ask,
     "many_topics": many_topics.ask,
     "metrics_page": metrics_page.ask,
+    "console_pages": console_pages.ask,
     "spark": spark.ask,
 }
 

@@ -28,6 +28,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",  # Vela: its pages rely on it
+    "console.people.zones.TimeZones",  # Vela: times in the zone of each user
     "django.contrib.messages.middleware.MessageMiddleware",
 ]
 ROOT_URLCONF = "shop.urls"
