@@ -24,9 +24,10 @@ NAMES = {
     "local_name": "orders",
     "subscription": "billing",
     "act_id": "1",
-    "run_id": "1",
-    "rule_id": "1",
+    "run_id": "1000",
+    "rule_id": "1000",
 }
+"""Far from what the sequences give: a rule that an operation creates must not meet the one that is kept."""
 BODIES: dict[str, Any] = {
     "plan_act": {"kind": "clear", "topic": "orders", "subscription": "billing"},
     "apply_act": {"reason": "tested"},
@@ -88,10 +89,10 @@ def caller(operator: Client, shop: Shop, broker: FakeActs) -> Client:
         "options": {"to": "x"},
         "who": "ada",
     }
-    PipelineRun.objects.create(id=1, state="running", stages=[{"name": "write", "done": 1, "of": 2}], **about)
+    PipelineRun.objects.create(id=NAMES["run_id"], state="running", stages=[{"name": "write", "done": 1, "of": 2}], **about)
     PipelineSchedule.objects.create(every_minutes=5, next_at="2026-01-01T00:00:00Z", **about)
     rule = AlertRule.objects.create(
-        id=1,
+        id=NAMES["rule_id"],
         name="kept",
         measure="stored",
         threshold=10,
