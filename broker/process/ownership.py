@@ -91,9 +91,10 @@ class Ownership:
         if self._connection is not None and not self._connection.closed:
             try:
                 await store.stopped(self._connection, host=socket.gethostname(), pid=os.getpid())
-                await self._connection.close()
             except psycopg.Error as error:
-                logger.warning("releasing the broker lock failed: %s", error)
+                logger.warning("releasing the broker lock failed; it ends with its connection: %s", error)
+            finally:
+                await self._connection.close()
 
     async def _hold(self) -> None:
         """Listen until the lock's connection is lost, then take the lock again."""

@@ -43,8 +43,9 @@ async def name_broker(connection: Connection, *, host: str, pid: int, http_url: 
 
 
 async def stopped(connection: Connection, *, host: str, pid: int) -> None:
-    """Record that this process stopped cleanly, unless another one has the lock already."""
+    """Record that this process stopped cleanly, unless another one has the lock already, and release the lock."""
     await connection.execute(query("ownership", "stopped"), (pid, host))
+    await connection.execute(query("ownership", "unlock"))
 
 
 async def seen(connection: Connection) -> float:

@@ -3,6 +3,10 @@
 -- name: try_lock
 SELECT pg_try_advisory_lock(hashtextextended('vela broker ' || current_database(), 0))
 
+-- name: unlock
+-- A closed connection's backend ends a little later, and until then the next broker would find the lock taken.
+SELECT pg_advisory_unlock(hashtextextended('vela broker ' || current_database(), 0))
+
 -- name: end_own_holder
 -- After the connection with the lock was lost, the server may not have noticed. Ends the backend that has the lock if
 -- it belongs to this process. No row = another process has the lock.

@@ -119,6 +119,21 @@ async def test_a_second_broker_names_the_first_and_leaves(run: BrokerRun) -> Non
     await second.crash()
 
 
+async def test_a_clean_stop_frees_the_lock_before_its_connection_ends(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def closed_later() -> None:
+        """The server ends a closed connection's backend when it gets to it."""
+
+    lock = run.broker.ownership._connection
+    assert lock is not None
+    with monkeypatch.context() as patched:
+        patched.setattr(lock, "close", closed_later)
+        await run.broker.stop()
+    assert rows(run.database_url, "SELECT pid FROM pg_locks WHERE locktype = 'advisory'") == []
+    await lock.close()
+
+
 async def test_a_vanished_host_is_noticed_by_the_server_within_15_seconds(run: BrokerRun) -> None:
     for name, value in (
         ("tcp_keepalives_idle", "5"),
