@@ -46,6 +46,9 @@ def open_live(page: Page) -> None:
 
 
 def test_a_change_repaints_its_block_and_a_quiet_one_stays(page: Page, shop: Shop) -> None:
+    # A consumer that does nothing for some seconds gets a flag, which repaints its block.
+    tomorrow_ms = shop.now_ms + 86_400_000
+    ConsumerSession.objects.update(last_delivery_ms=tomorrow_ms, last_ack_ms=tomorrow_ms)
     open_live(page)
     page.evaluate("window.consumers = document.querySelector('#part-consumers section')")
     ack_one(shop)
