@@ -88,7 +88,7 @@ def empty(url: str) -> None:
                 SQL("ALTER TABLE {} DROP CONSTRAINT {}").format(Identifier(table), Identifier(name))
             )
         connection.execute("DROP VIEW IF EXISTS vela_entry, vela_read_v1.entries")
-        sizes = dict(
+        sizes: dict[str, int] = dict(
             connection.execute(
                 "SELECT relname, pg_relation_size(oid) FROM pg_class"
                 " WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname LIKE 'vela%'"
