@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.core.position import EARLIEST
+from pipeline import queries
 from pipeline.jobs import offload
 from pipeline.ledger_files.storage import FileStorage
 from tests.support.broker_harness import BrokerRun, eventually, new_run, one_row, rows
@@ -274,12 +275,10 @@ async def test_what_a_killed_run_leaves_is_deleted_or_taken_over(
     def die(*_: object, **__: object) -> None:
         raise Killed
 
-    real_query = offload.query
-
     def query(name: str, file: str) -> bytes:
         if step == "written" and name == "ask":
             raise Killed
-        return b"SELECT %s::text" if name == "give_up" else real_query(name, file)
+        return b"SELECT %s::text" if name == "give_up" else queries.query(name, file)
 
     monkeypatch.setattr(offload, "query", query)
     match step:

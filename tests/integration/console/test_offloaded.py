@@ -80,7 +80,7 @@ def offload(ledger: Ledger, url: str) -> None:
             f" cumulative_bytes, data FROM vela_entry_{ledger.segment_id} WHERE ledger_id = %s ORDER BY entry_id",
             [ledger.pk],
         )
-        rows = [EntryRow(*row[:-1], bytes(row[-1])) for row in cursor.fetchall()]
+        rows = [EntryRow._make((*row[:-1], bytes(row[-1]))) for row in cursor.fetchall()]
         cursor.execute(f"DELETE FROM vela_entry_{ledger.segment_id} WHERE ledger_id = %s", [ledger.pk])
     write_ledger(FileStorage(url), name, rows, topic_id=ledger.topic_id, ledger_id=ledger.pk)
     file = LedgerFile.objects.create(

@@ -118,7 +118,8 @@ def test_every_partition_moves_and_young_ledgers_stay(log_url: str, files_url: s
     parts = create_partitioned(log_url, "offload-parts", 2)
     for part in parts:
         fill(part, ledgers=2, entries=5)
-    request = job_request(log_url, files_url, "offload-parts", keep_bytes="1500")
+    sealed_bytes = parts[0].ledger_start[1]
+    request = job_request(log_url, files_url, "offload-parts", keep_bytes=str(sealed_bytes - 1))
     result = offload.run(request, Silent(), lambda: None)
     assert result["ledgers"] == 2  # the older one of each
     assert "the broker has taken over 0 of them so far" in result["words"]

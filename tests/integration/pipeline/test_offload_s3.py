@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from pyarrow import fs
@@ -13,26 +15,47 @@ from pipeline.ledger_files.storage import FileStorage
 from pipeline.ledger_files.writer import verify, write_ledger
 from tests.unit.pipeline.test_ledger_files import ledger
 
-moto_server = pytest.importorskip("moto.server", reason="moto[server] is not installed")
+pytest.importorskip("moto.server", reason="moto[server] is not installed")
 NAME = "7/12-a.parquet"
+
+
+def s3_server() -> Any:
+    """moto behind a server, with the name that S3 gives to the end of an upload: Arrow takes no other."""
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+    from werkzeug.wrappers import Response
+
+    moto = DomainDispatcherApplication(create_backend_app)
+
+    def as_s3(environ: Any, start_response: Any) -> Any:
+        answer = Response.from_app(moto, environ, buffered=True)
+        if environ["REQUEST_METHOD"] == "POST":
+            data = answer.get_data()
+            answer.set_data(
+                data.replace(b"CompleteMultipartUploadResponse", b"CompleteMultipartUploadResult")
+            )
+        return answer(environ, start_response)
+
+    return make_server("127.0.0.1", 0, as_s3, threaded=True)
 
 
 @pytest.fixture(scope="module")
 def s3_url() -> Iterator[str]:
     """A bucket, with the options that name its server."""
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
+    server = s3_server()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
     with pytest.MonkeyPatch.context() as patch:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             patch.setenv(name, "testing")
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        where = f"{host}:{port}"
+        where = f"127.0.0.1:{server.server_port}"
         fs.S3FileSystem(
             endpoint_override=where, scheme="http", region="eu-central-1", allow_bucket_creation=True
         ).create_dir("history")
         yield f"s3://history/vela?region=eu-central-1&scheme=http&endpoint_override={where}"
-    server.stop()
+    server.shutdown()
+    thread.join()
 
 
 def test_a_ledger_is_written_read_and_deleted(s3_url: str) -> None:

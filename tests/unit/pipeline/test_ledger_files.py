@@ -150,7 +150,7 @@ def test_without_pyarrow_the_error_says_what_to_install(
     monkeypatch.delitem(sys.modules, "pipeline.ledger_files.storage")
     missing: dict[str, ModuleType | None] = dict.fromkeys(("pyarrow", "pyarrow.fs"))
     for name, module in missing.items():
-        monkeypatch.setitem(sys.modules, name, module)  # type: ignore[arg-type]
+        monkeypatch.setitem(sys.modules, name, module)
     with pytest.raises(OffloadUnavailable, match=r"pip install 'vela\[offload\]'"):
         files.entry(NAME, 0)
 
