@@ -15,20 +15,18 @@ from pipeline.ledger_files.storage import FileStorage
 from pipeline.ledger_files.writer import verify, write_ledger
 from tests.unit.pipeline.test_ledger_files import ledger
 
-pytest.importorskip("moto.server", reason="moto[server] is not installed")
+moto_app = pytest.importorskip("moto.moto_server.werkzeug_app", reason="moto[server] is not installed")
+serving = pytest.importorskip("werkzeug.serving")
+wrappers = pytest.importorskip("werkzeug.wrappers")
 NAME = "7/12-a.parquet"
 
 
 def s3_server() -> Any:
     """moto behind a server, with the name that S3 gives to the end of an upload: Arrow takes no other."""
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-    from werkzeug.serving import make_server
-    from werkzeug.wrappers import Response
-
-    moto = DomainDispatcherApplication(create_backend_app)
+    moto = moto_app.DomainDispatcherApplication(moto_app.create_backend_app)
 
     def as_s3(environ: Any, start_response: Any) -> Any:
-        answer = Response.from_app(moto, environ, buffered=True)
+        answer = wrappers.Response.from_app(moto, environ, buffered=True)
         if environ["REQUEST_METHOD"] == "POST":
             data = answer.get_data()
             answer.set_data(
@@ -36,7 +34,7 @@ def s3_server() -> Any:
             )
         return answer(environ, start_response)
 
-    return make_server("127.0.0.1", 0, as_s3, threaded=True)
+    return serving.make_server("127.0.0.1", 0, as_s3, threaded=True)
 
 
 @pytest.fixture(scope="module")
