@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Final, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, PlainValidator
 
@@ -27,6 +28,7 @@ EXIT_LOCK_TAKEN: Final = 75  # sysexits.h's EX_TEMPFAIL: the broker that has the
 EXIT_SETTING_INVALID: Final = 78  # sysexits.h's EX_CONFIG: a supervisor need not start the process again
 
 MIB = 1024 * 1024
+_OFFLOAD_SCHEMES: Final = ("file", "s3", "gs", "abfs", "abfss", "hdfs")
 
 
 def _address(text: str) -> str:
@@ -63,6 +65,17 @@ def _pulsar_url(text: str) -> str:
 def _pulsar_tls_url(text: str) -> str:
     if not (text.startswith("pulsar+ssl://") and _is_pulsar_url(text)):
         raise ValueError("it takes pulsar+ssl://host:port")
+    return text
+
+
+def _offload_url(text: str) -> str:
+    parts = urlsplit(text)
+    if text and (parts.scheme not in _OFFLOAD_SCHEMES or not (parts.netloc or parts.path.startswith("/"))):
+        raise ValueError("it takes file:///folder, s3://bucket/folder, gs://, abfs:// or hdfs://")
+    if parts.scheme == "file" and parts.netloc:
+        raise ValueError("it takes file:///folder, with three slashes")
+    if parts.username or parts.password:
+        raise ValueError("it takes no login: give credentials as the storage's own tools take them")
     return text
 
 
@@ -456,6 +469,16 @@ class BrokerSettings(LoginSettings):
         Between(100, 600_000),
         Variable("VELA_PIPELINE_STATEMENT_TIMEOUT_MS", "ms", "time limit of one query of a job"),
     ] = 30_000
+    offload_url: Annotated[
+        str,
+        AfterValidator(_offload_url),
+        Variable("VELA_OFFLOAD_URL", "URL", "where the files of offloaded ledgers are; empty: ledgers stay"),
+    ] = ""
+    offload_cache_bytes: Annotated[
+        int,
+        Between(0),
+        Variable("VELA_OFFLOAD_CACHE_BYTES", "bytes", "parts of these files that the broker keeps in memory"),
+    ] = 32 * MIB
     pipeline_log_days: Annotated[
         int, Between(0), Variable("VELA_PIPELINE_LOG_DAYS", "days", "how long runs are kept; 0: for ever")
     ] = 30

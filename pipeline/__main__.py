@@ -70,6 +70,7 @@ def _in_a_terminal(arguments: Sequence[str]) -> int:
             cores=given["cores"],
             memory=given["memory"],
             read_bytes_per_s=given["read_bytes_per_s"],
+            offload_url=given["offload_url"],
         )
         result = _run(request, TerminalReporter(sys.stderr))
     except (PipelineError, _Failed) as error:
@@ -186,6 +187,11 @@ def _add_options(parser: argparse.ArgumentParser, job: Job) -> None:
         type=_whole(0),
         default=0,
         help="the most bytes to read in a second; 0: no limit (0)",
+    )
+    parser.add_argument(
+        "--offload-url",
+        default="",
+        help="where the files of offloaded ledgers are: the broker's VELA_OFFLOAD_URL",
     )
     for option in job.options:
         parser.add_argument(

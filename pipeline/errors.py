@@ -14,6 +14,9 @@ __all__ = [
     "InvalidOption",
     "InvalidRow",
     "JavaMissing",
+    "LedgerFileDamaged",
+    "LedgerFileMissing",
+    "OffloadUnavailable",
     "PipelineError",
     "SchemaUnusable",
     "SubscriptionNotFound",
@@ -72,6 +75,18 @@ class InvalidRow(PipelineError):
 
 class JavaMissing(PipelineError):
     """There is no Java that Spark can use."""
+
+
+class OffloadUnavailable(PipelineError):
+    """The storage of offloaded ledgers cannot be used: it is not set, cannot be reached, or pyarrow is missing."""
+
+
+class LedgerFileMissing(OffloadUnavailable):
+    """A file of an offloaded ledger does not exist. Retention may have deleted it a moment ago."""
+
+
+class LedgerFileDamaged(OffloadUnavailable):
+    """A file of an offloaded ledger does not have what it had when it was written."""
 
 
 _SAID = re.compile(r"^pipeline\.errors\.\w+: (?P<sentence>.+)$", re.MULTILINE)

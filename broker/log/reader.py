@@ -1,7 +1,7 @@
-"""Reads of one topic's log from PostgreSQL, by range and by choice, into the cache and the message index.
+"""Reads of one topic's log from segments and files, by range and by choice, into the cache and the message index.
 
 A short read is never the end of the log. Ids have no gaps, so a missing entry below the last known one is a fault,
-unless its ledger was trimmed or moved to another segment during the read. The ledger map tells which.
+unless its ledger was trimmed or moved to another place during the read. The ledger map tells which.
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
-import psycopg
-
 from broker.core.errors import PersistenceFailed
 from broker.core.position import Position
 from broker.log.entry_check import verified
-from broker.storage.log import entries as store
-from broker.storage.pool import ConnectionPool, repeat_until_done
+from broker.log.places.file import FilePlace
+from broker.log.places.place import PlaceGone
+from broker.log.places.segment import SegmentPlace
 
 if TYPE_CHECKING:
     from broker.core.entry import StoredEntry
     from broker.core.ledgers.ledger import Ledger, LedgerInfo
+    from broker.log.places.file import FileReads
+    from broker.log.places.place import LedgerPlace
     from broker.log.topic_log import TopicLog
-    from broker.storage.connection import Connection
+    from broker.storage.pool import ConnectionPool
 
 __all__ = ["READ_ENTRIES", "GapInLog", "TopicReader"]
 
@@ -39,10 +40,14 @@ class GapInLog(PersistenceFailed):
 
 
 class TopicReader:
-    """Reads for all subscriptions of one topic."""
+    """Reads for all subscriptions of one topic.
 
-    def __init__(self, pool: ConnectionPool, topic_log: TopicLog) -> None:
+    Every method that reads an offloaded ledger raises OffloadedUnreadable if the ledger's file cannot be read.
+    """
+
+    def __init__(self, pool: ConnectionPool, files: FileReads, topic_log: TopicLog) -> None:
         self._pool = pool
+        self._files = files
         self._log = topic_log
 
     async def read_ahead(self, position: Position) -> list[StoredEntry]:
@@ -66,16 +71,8 @@ class TopicReader:
         last = min(ledger.entries, position.entry_id + most) - 1
         entries = await self._ask(
             position.ledger_id,
-            lambda connection, segment_id: store.read(
-                connection,
-                segment_id=segment_id,
-                ledger_id=position.ledger_id,
-                first=position.entry_id,
-                last=last,
-                more_bytes=more_bytes,
-            ),
+            lambda place: place.read(position.entry_id, last, more_bytes=more_bytes),
             is_whole=bool,
-            what="reading entries",
         )
         if entries is None:
             return []
@@ -97,10 +94,7 @@ class TopicReader:
                 continue  # trimmed since it was delivered
             wanted = self._within_one_read(ledger, group)
             entries = await self._ask(
-                ledger_id,
-                partial(_read_some, ledger_id=ledger_id, entry_ids=[each.entry_id for each in wanted]),
-                is_whole=partial(_has_all, wanted),
-                what="reading entries again",
+                ledger_id, partial(_read_some, wanted), is_whole=partial(_has_all, wanted)
             )
             if entries is None:
                 continue
@@ -133,9 +127,8 @@ class TopicReader:
                 end = min(last, start + _INDEX_LOAD_ENTRIES - 1)
                 rows = await self._ask(
                     ledger_id,
-                    partial(_read_counts, ledger_id=ledger_id, first=max(0, start - 1), last=end),
+                    partial(_read_counts, first=max(0, start - 1), last=end),
                     is_whole=lambda rows, end=end: bool(rows) and rows[-1][0] == end,  # type: ignore[misc]
-                    what="reading counts",
                 )
                 if rows is None:
                     break  # trimmed: its counts are not needed any more
@@ -149,18 +142,16 @@ class TopicReader:
         """Return when an entry was appended, in Unix milliseconds; None if not stored. Safe to cancel and to repeat."""
         return await self._ask(
             position.ledger_id,
-            partial(_append_ms_at, ledger_id=position.ledger_id, entry_id=position.entry_id),
+            lambda place: place.append_ms(position.entry_id),
             is_whole=lambda found: found is not None,
-            what="reading a time",
         )
 
     async def messages_through(self, position: Position) -> int | None:
         """Return the topic's messages up to and including an entry; None if it is not stored. Safe to repeat."""
         return await self._ask(
             position.ledger_id,
-            partial(_messages_through, ledger_id=position.ledger_id, entry_id=position.entry_id),
+            lambda place: place.messages_through(position.entry_id),
             is_whole=lambda found: found is not None,
-            what="searching an offset",
         )
 
     async def position_at_time(self, time_ms: int) -> Position:
@@ -195,65 +186,47 @@ class TopicReader:
     async def _ask(
         self,
         ledger_id: int,
-        call: Callable[[Connection, int], Awaitable[T]],
+        call: Callable[[LedgerPlace], Awaitable[T]],
         *,
         is_whole: Callable[[T], bool],
-        what: str,
     ) -> T | None:
-        """Query the segment of a ledger, and again if the ledger was moved during the query. None if it was trimmed.
+        """Ask the place of a ledger, and again if the ledger was moved during the read. None if it was trimmed.
 
-        Returns an incomplete answer only if the ledger is still in the segment that was queried.
+        Returns an incomplete answer only if the ledger is still in the place that was asked.
         """
-        while (segment_id := self._log.segments.get(ledger_id)) is not None:
+        while (place := self._place(ledger_id)) is not None:
             try:
-                answer = await repeat_until_done(
-                    self._pool,
-                    lambda connection, asked=segment_id: call(connection, asked),  # type: ignore[misc]
-                    what=what,
-                )
-            except psycopg.errors.UndefinedTable:
-                if self._log.segments.get(ledger_id) == segment_id:
-                    raise
+                answer = await call(place)
+            except PlaceGone:
+                if self._place(ledger_id) == place:
+                    raise  # lost, and not moved
                 continue
-            if is_whole(answer) or self._log.segments.get(ledger_id) == segment_id:
+            if is_whole(answer) or self._place(ledger_id) == place:
                 return answer
         return None
 
+    def _place(self, ledger_id: int) -> LedgerPlace | None:
+        """Return where a ledger is now; None if it was trimmed or is empty."""
+        if (name := self._log.files.get(ledger_id)) is not None:
+            return FilePlace(files=self._files, name=name, ledger_id=ledger_id)
+        if (segment_id := self._log.segments.get(ledger_id)) is not None:
+            return SegmentPlace(pool=self._pool, segment_id=segment_id, ledger_id=ledger_id)
+        return None
+
     def _gap(self, position: Position) -> GapInLog:
-        segment_id = self._log.segments.get(position.ledger_id)
         return GapInLog(
-            f"entry {position} is missing from vela_entry_{segment_id} although the ledger has it; delivery stops here:"
-            " check the database for lost rows, then move the cursor past them or restart the broker"
+            f"entry {position} is missing from {self._place(position.ledger_id)} although the ledger has it; delivery"
+            " stops here: check the database for lost rows, then move the cursor past them or restart the broker"
         )
 
 
-async def _read_some(
-    connection: Connection, segment_id: int, *, ledger_id: int, entry_ids: list[int]
-) -> list[StoredEntry]:
-    return await store.read_some(connection, segment_id=segment_id, ledger_id=ledger_id, entry_ids=entry_ids)
+async def _read_some(wanted: Sequence[Position], place: LedgerPlace) -> list[StoredEntry]:
+    return await place.read_some([each.entry_id for each in wanted])
 
 
 def _has_all(wanted: Sequence[Position], entries: Sequence[StoredEntry]) -> bool:
     return len(entries) == len({position.entry_id for position in wanted})
 
 
-async def _read_counts(
-    connection: Connection, segment_id: int, *, ledger_id: int, first: int, last: int
-) -> list[tuple[int, int, int]]:
-    return await store.read_counts(
-        connection, segment_id=segment_id, ledger_id=ledger_id, first=first, last=last
-    )
-
-
-async def _messages_through(
-    connection: Connection, segment_id: int, *, ledger_id: int, entry_id: int
-) -> int | None:
-    return await store.messages_through(
-        connection, segment_id=segment_id, ledger_id=ledger_id, entry_id=entry_id
-    )
-
-
-async def _append_ms_at(
-    connection: Connection, segment_id: int, *, ledger_id: int, entry_id: int
-) -> int | None:
-    return await store.append_ms_at(connection, segment_id=segment_id, ledger_id=ledger_id, entry_id=entry_id)
+async def _read_counts(place: LedgerPlace, *, first: int, last: int) -> list[tuple[int, int, int]]:
+    return await place.read_counts(first, last)

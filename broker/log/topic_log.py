@@ -91,6 +91,7 @@ class TopicLog:
         owner_epoch: int,
         ledgers: LedgerMap,
         segments: dict[int, int],
+        files: dict[int, str],
         cache: EntryCache,
         policy: RolloverPolicy,
     ) -> None:
@@ -102,7 +103,8 @@ class TopicLog:
         self.is_queued = False  # waits for a lane of the writer
         self.is_taken = False  # a lane is opening a ledger for it
         self.ledgers = ledgers
-        self.segments = segments  # ledger → segment
+        self.segments = segments  # ledger → segment, of those that are not offloaded
+        self.files = files  # offloaded ledger → its file's name
         self.index = MessageIndex(ledgers)
         self.cached: TopicEntries = {}
         self.queue: deque[Send] = deque()
@@ -270,6 +272,7 @@ class TopicLog:
         dropped = self.ledgers.drop_first(count)
         for info in dropped:
             self.segments.pop(info.ledger_id, None)
+            self.files.pop(info.ledger_id, None)
             self.cached.pop(info.ledger_id, None)
         self.index.forget_before(dropped[-1].ledger_id + 1)
         self.trimmed_through = dropped[-1].ledger_id
@@ -279,6 +282,11 @@ class TopicLog:
         """Return roughly the oldest entry in memory: the first one cached of the oldest ledger in the cache."""
         ledger_id = min((each for each, entries in self.cached.items() if entries), default=None)
         return None if ledger_id is None else Position(ledger_id, next(iter(self.cached[ledger_id])))
+
+    def offloaded(self, ledger_id: int, name: str) -> None:
+        """Read a sealed ledger from its file from now on. No effect if it was trimmed meanwhile."""
+        if self.segments.pop(ledger_id, None) is not None:
+            self.files[ledger_id] = name
 
     def add_ledger(self, info: LedgerInfo, segment_id: int) -> None:
         """Add a new open ledger. The one before must be sealed."""

@@ -453,6 +453,47 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="LedgerFile",
+            fields=[
+                ("name", models.TextField(primary_key=True, serialize=False)),
+                ("topic_id", models.BigIntegerField()),
+                ("ledger_id", models.BigIntegerField()),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("writing", "Writing"),
+                            ("written", "Written"),
+                            ("attached", "Attached"),
+                            ("deleting", "Deleting"),
+                        ],
+                        max_length=16,
+                    ),
+                ),
+                ("format_version", models.IntegerField(default=0)),
+                ("entries", models.BigIntegerField(default=0)),
+                ("messages", models.BigIntegerField(default=0)),
+                ("size_bytes", models.BigIntegerField(default=0)),
+                ("file_bytes", models.BigIntegerField(default=0)),
+                ("checksum", models.TextField(default="")),
+                ("write_id", models.TextField()),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+            ],
+            options={
+                "db_table": "vela_ledger_file",
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("state", "attached"), _negated=True),
+                        fields=["created_at"],
+                        name="vela_ledger_file_moving",
+                    )
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="Segment",
             fields=[
                 (
@@ -1022,6 +1063,16 @@ class Migration(migrations.Migration):
                         null=True,
                         on_delete=django.db.models.deletion.PROTECT,
                         to="broker.segment",
+                    ),
+                ),
+                (
+                    "file",
+                    models.ForeignKey(
+                        blank=True,
+                        db_column="file_name",
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        to="broker.ledgerfile",
                     ),
                 ),
             ],

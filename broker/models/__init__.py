@@ -20,7 +20,7 @@ from broker.models.history import (
     StatsProgress,
     StoryEvent,
 )
-from broker.models.log import DelayedEntry, Entry, Ledger, Segment
+from broker.models.log import DelayedEntry, Entry, Ledger, LedgerFile, Segment
 from broker.models.outbox import Outbox
 from broker.models.pipeline import InsightHour, PipelineRun, PipelineSchedule
 from broker.models.processes import BrokerProcess, Heartbeat
@@ -56,6 +56,7 @@ __all__ = [
     "Heartbeat",
     "InsightHour",
     "Ledger",
+    "LedgerFile",
     "Measure",
     "Namespace",
     "Outbox",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models.functions import Now
 
 from broker.models.topics import Topic
 
-__all__ = ["DelayedEntry", "Entry", "Ledger", "Segment"]
+__all__ = ["DelayedEntry", "Entry", "Ledger", "LedgerFile", "Segment"]
 
 
 class Segment(models.Model):
@@ -29,6 +30,49 @@ class Segment(models.Model):
         return f"vela_entry_{self.pk} ({self.state})"
 
 
+class LedgerFile(models.Model):
+    """A file with a copy of one sealed ledger, outside PostgreSQL.
+
+    The row is there before the file and until after it, so that no crash leaves a file that nobody knows. The topic's
+    owner attaches the file to its ledger. An attached file that no ledger names is deleted.
+    """
+
+    class State(models.TextChoices):
+        WRITING = "writing"
+        WRITTEN = "written"  # and read back; the topic's owner has not taken it yet
+        ATTACHED = "attached"  # the ledger is read from it
+        DELETING = "deleting"
+
+    name = models.TextField(primary_key=True)  # below VELA_OFFLOAD_URL
+    topic_id = models.BigIntegerField()  # no foreign key: the file outlives its topic by a moment
+    ledger_id = models.BigIntegerField()
+    state = models.CharField(max_length=16, choices=State)
+    format_version = models.IntegerField(
+        default=0
+    )  # this and what follows is 0 or empty while it is being written
+    entries = models.BigIntegerField(default=0)
+    messages = models.BigIntegerField(default=0)
+    size_bytes = models.BigIntegerField(default=0)  # of the entries' data
+    file_bytes = models.BigIntegerField(default=0)
+    checksum = models.TextField(default="")
+    write_id = models.TextField()  # of the run that wrote it
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "vela_ledger_file"
+        indexes = [
+            # The owner looks for them all the time, and there are few.
+            models.Index(
+                fields=["created_at"],
+                name="vela_ledger_file_moving",
+                condition=~models.Q(state="attached"),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.state})"
+
+
 class Ledger(models.Model):
     """An append-only run of entries of one topic. Its totals are stored when it is sealed.
 
@@ -41,7 +85,9 @@ class Ledger(models.Model):
         SEALED = "sealed"
 
     topic = models.ForeignKey(Topic, models.CASCADE)
-    segment = models.ForeignKey(Segment, models.PROTECT, null=True, blank=True)  # NULL = sealed and empty
+    # Entries are in a segment or in a file. A ledger in neither is sealed and empty.
+    segment = models.ForeignKey(Segment, models.PROTECT, null=True, blank=True)
+    file = models.ForeignKey(LedgerFile, models.PROTECT, null=True, blank=True, db_column="file_name")
     state = models.CharField(max_length=16, choices=State, default=State.OPEN)
     entries = models.BigIntegerField(default=0)
     messages = models.BigIntegerField(default=0)

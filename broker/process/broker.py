@@ -23,6 +23,7 @@ from broker.deadlines import Deadlines
 from broker.instruments import Instruments
 from broker.log.cache import EntryCache
 from broker.log.epochs import Epochs
+from broker.log.places.file import FileReads
 from broker.log.segments import Segments
 from broker.log.writer import Writer
 from broker.plugins import load_plugins
@@ -63,6 +64,7 @@ from broker.upkeep.compaction import CompactionDuty
 from broker.upkeep.disuse import Disuse
 from broker.upkeep.housekeeping import Housekeeping
 from broker.upkeep.lifetime import Lifetime
+from broker.upkeep.offloads import Offloads
 from broker.upkeep.outbox import OutboxMover
 from broker.upkeep.policy_rounds import PolicyRounds
 from broker.upkeep.tick import run_tick
@@ -101,6 +103,7 @@ class Broker:
         self.pool = pool = ConnectionPool(conninfo, name="work", size=POOL_CONNECTIONS)
         self.cache = EntryCache(settings.tail_cache_bytes)
         self.segments = Segments(pool, settings, clock, read_role=read_role)
+        self.files = FileReads(settings.offload_url, cache_bytes=settings.offload_cache_bytes)
         self.epochs = Epochs(pool)
         self.writer = Writer(conninfo, clock=clock, segments=self.segments, epochs=self.epochs, pool=pool)
         self.flusher = Flusher(ConnectionPool(conninfo, name="flusher", size=1), self.epochs, clock)
@@ -167,6 +170,7 @@ class Broker:
         new_topic = partial(
             Topic,
             pool=self.pool,
+            files=self.files,
             epochs=self.epochs,
             writer=self.writer,
             clock=self.clock,
@@ -297,6 +301,7 @@ class Broker:
             epochs=self.epochs,
             clock=clock,
             settings=settings,
+            offloads=Offloads(topics, self.files, self.epochs, pool),
             may_store=self._owns_topics,
         )
 
@@ -359,6 +364,7 @@ class Broker:
         await self.tasks.stop()
         await self._heartbeat.stop()
         await self.ownership.release()
+        self.files.stop()
         await self.pool.close()
 
     def is_ready(self) -> tuple[bool, str]:

@@ -118,6 +118,16 @@ class ProcessMetrics(Collector):
                 "entries copied out of segments that were mostly dead",
                 lifetime.segment_drops.copied_entries,
             ),
+            (
+                "vela_offloaded_ledgers_total",
+                "ledgers that are read from a file since then",
+                lifetime.offloads.ledgers,
+            ),
+            (
+                "vela_offloaded_bytes_total",
+                "bytes of the entries of these ledgers",
+                lifetime.offloads.size_bytes,
+            ),
             ("vela_outbox_moved_total", "messages moved from the outbox into their topics", outbox.moved),
             (
                 "vela_outbox_refused_total",

@@ -96,6 +96,7 @@ class TopicLoader:
             owner_epoch=stored.owner_epoch,
             ledgers=LedgerMap(stored.ledgers),
             segments=stored.segments,
+            files=stored.files,
             cache=self._cache,
             policy=rollover_policy(policies),
         )
@@ -147,6 +148,7 @@ class _Stored:
     owner_epoch: int
     ledgers: list[LedgerInfo]
     segments: dict[int, int]  # ledger → segment
+    files: dict[int, str]  # offloaded ledger → its file's name
     left_open: list[LedgerInfo]  # ledgers that rolls with a lost answer left open
     subscriptions: list[cursor_store.SubscriptionRow]
     delayed: list[tuple[int, Sequence[int]]]  # (ledger, entries) that have a due time
@@ -163,6 +165,7 @@ async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
         owner_epoch=owner_epoch,
         ledgers=ledgers,
         segments={each.ledger_id: each.segment_id for each in rows if each.segment_id is not None},
+        files={each.ledger_id: each.file_name for each in rows if each.file_name is not None},
         left_open=[info for info, each in zip(ledgers, rows, strict=True) if info.sealed and not each.sealed],
         subscriptions=await cursor_store.subscriptions_of(connection, topic_id),
         delayed=await delayed_store.waiting(connection, topic_id),

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from broker.deadlines import Deadlines
     from broker.log.compaction.view import CompactedView
     from broker.log.epochs import Epochs
+    from broker.log.places.file import FileReads
     from broker.log.sends import SendRequest
     from broker.log.topic_log import AppendBatch, Send, TopicLog
     from broker.log.writer import Writer
@@ -131,6 +132,7 @@ class Topic:
         producer_epoch: int | None,
         compacted: CompactedView,
         pool: ConnectionPool,
+        files: FileReads,
         epochs: Epochs,
         writer: Writer,
         clock: Clock,
@@ -169,7 +171,7 @@ class Topic:
         self._publish_latency = publish_latency
         self._next_key = next_key
         self._on_gone = on_gone
-        self.reader = TopicReader(pool, log)
+        self.reader = TopicReader(pool, files, log)
         self.compacted = compacted
         self.subscriptions = TopicSubscriptions(
             self,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from broker.topics.topic import Topic
     from broker.topics.topics import Topics
     from broker.topics.trimming import Trimmer
+    from broker.upkeep.offloads import Offloads
 
 __all__ = ["Lifetime"]
 
@@ -54,6 +55,7 @@ class Lifetime:
         epochs: Epochs,
         clock: Clock,
         settings: BrokerSettings,
+        offloads: Offloads,
         may_store: Callable[[], bool],
     ) -> None:
         """`may_store` is false while the broker lock is lost."""
@@ -64,6 +66,7 @@ class Lifetime:
         self._epochs = epochs
         self._clock = clock
         self._settings = settings
+        self.offloads = offloads
         self._may_store = may_store
         self._segment_drops = SegmentDrops(pool, segments, epochs, self._open_log)
         self._waiting: list[Topic] = []  # those that this round has not looked at yet
@@ -150,7 +153,8 @@ class Lifetime:
         await self.look_at(await self._topics.open_named(name))
 
     async def look_at_segments(self) -> None:
-        """Drop and copy as long as there is work, then find the subscription that keeps the oldest segment."""
+        """Take over offloaded ledgers, drop and copy segments, then find what keeps the oldest segment."""
+        await self._guarded(self.offloads.turn(), "offloaded ledgers")
         while await self._segment_drops.turn():
             pass
         async with self._pool.use() as connection:

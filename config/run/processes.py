@@ -26,6 +26,8 @@ def child_environment(options: Options, database_url: str) -> dict[str, str]:
         "DJANGO_SETTINGS_MODULE": "config.settings",
         "DATABASE_URL": database_url,
         "VELA_DATA_DIR": str(options.data_dir),
+        "VELA_OFFLOAD_URL": os.environ.get("VELA_OFFLOAD_URL")
+        or (options.data_dir.resolve() / "offload").as_uri(),
         "VELA_ADVERTISED_URL": options.advertised_url,
         "VELA_ADVERTISED_TLS_URL": options.advertised_tls_url,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(PROJECT_DIR), os.environ.get("PYTHONPATH", "")])),

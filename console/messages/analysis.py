@@ -128,6 +128,6 @@ def analyse(head: SubscriptionHead, *, entries: int, seconds: float) -> BacklogA
 def _read(log: Log, indexes: list[int]) -> Iterator[StoredEntry]:
     places: list[Place] = [place for index in indexes if (place := log.place_at(index)) is not None]
     found = fetch_entries(
-        StoredEntry, "peek", log.segments_of(places), {**by_place(places), "most_bytes": _MOST_BYTES}
+        StoredEntry, "peek", log.stores_of(places), {**by_place(places), "most_bytes": _MOST_BYTES}
     )
     return iter(sorted(found, key=lambda entry: entry.place))

@@ -174,16 +174,16 @@ def _first_after(lanes: Sequence[Lane], time_ms: int) -> list[int]:
     asked = {}
     for lane in lanes:
         for ledger in lane.log.ledgers:
-            if ledger.entries and ledger.segment_id is not None and ledger.last_append_ms >= time_ms:
+            if ledger.entries and ledger.store is not None and ledger.last_append_ms >= time_ms:
                 asked[lane.topic_id] = ledger
                 break
-    segments = {ledger.segment_id for ledger in asked.values() if ledger.segment_id is not None}
+    stores = {store for ledger in asked.values() if (store := ledger.store) is not None}
     parameters = {
         "ledgers": [ledger.ledger_id for ledger in asked.values()],
         "times_ms": [time_ms] * len(asked),
     }
     entries = {
-        row.ledger_id: row.entry_id for row in fetch_entries(_First, "first_after", segments, parameters)
+        row.ledger_id: row.entry_id for row in fetch_entries(_First, "first_after", stores, parameters)
     }
     found = []
     for lane in lanes:

@@ -118,7 +118,7 @@ def find_message(head: TopicHead, spot: Spot) -> FoundMessage:
     if log.place_at(index) != place:
         raise MessageMissing(f"{spot} does not exist: ledger {spot.ledger_id} ends before it.")
     stored = fetch_entries(
-        StoredEntry, "peek", log.segments_of([place]), {**by_place([place]), "most_bytes": MOST_ENTRY_BYTES}
+        StoredEntry, "peek", log.stores_of([place]), {**by_place([place]), "most_bytes": MOST_ENTRY_BYTES}
     )
     if not stored:
         raise MessageMissing(f"{spot} was trimmed a moment ago.")

@@ -70,7 +70,7 @@ def peek(
     """
     asked = list(places)
     entries = fetch_entries(
-        StoredEntry, "peek", log.segments_of(asked), {**by_place(asked), "most_bytes": PEEK_BYTES}
+        StoredEntry, "peek", log.stores_of(asked), {**by_place(asked), "most_bytes": PEEK_BYTES}
     )
     entries.sort(key=lambda entry: entry.place)
     messages: list[PeekedMessage] = []

@@ -10,6 +10,7 @@ from typing import Final
 from console.messages.entries import StoredEntry
 from console.messages.lanes import Lane
 from console.queries.database import fetch_entries
+from console.queries.stores import Store
 from console.queries.topics.log import Place
 
 __all__ = ["MOST_ENTRY_BYTES", "LaneReader", "Piece"]
@@ -28,7 +29,7 @@ class Piece:
 
     entries: Sequence[StoredEntry]  # in the direction of reading
     steps: Sequence[int]  # for each entry: 1, plus the entries before it that were left out by key hash
-    gone: int  # entries that were trimmed, or moved to another segment, after the log was read
+    gone: int  # entries that were trimmed, or moved to another place, after the log was read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,25 +62,25 @@ class LaneReader:
 
     def next_piece(self) -> Piece | None:
         """Read the next piece; None at the end. One query. A piece has an entry unless all its entries are gone."""
-        ranges, segment_id = self._next_ranges()
-        if not ranges or segment_id is None:
+        ranges, store = self._next_ranges()
+        if not ranges or store is None:
             return None
-        return self._read(ranges, segment_id)
+        return self._read(ranges, store)
 
-    def _next_ranges(self) -> tuple[list[_Range], int | None]:
-        """Take ranges of one segment off the spans, as many as one piece may cover."""
+    def _next_ranges(self) -> tuple[list[_Range], Store | None]:
+        """Take ranges of one segment or file off the spans, as many as one piece may cover."""
         ranges: list[_Range] = []
-        segment_id: int | None = None
+        store: Store | None = None
         left = self._most_covered
         while self._spans and left and len(ranges) < _RANGES:
             first, last = self._spans[0]
             ledger = self.lane.log.ledger_at(last if self._is_backward else first)
-            if ledger is None or ledger.segment_id is None:
+            if ledger is None or ledger.store is None:
                 self._spans.popleft()  # trimmed
                 continue
-            if segment_id not in (None, ledger.segment_id):
+            if store not in (None, ledger.store):
                 break
-            segment_id = ledger.segment_id
+            store = ledger.store
             begin, end = ledger.entries_before, ledger.entries_before + ledger.entries
             if self._is_backward:
                 low, high = max(first, begin, last - left + 1), last
@@ -92,14 +93,14 @@ class LaneReader:
                 self._spans.appendleft(rest)
             ranges.append(_Range(ledger.ledger_id, begin, low, high))
             left -= high - low + 1
-        return ranges, segment_id
+        return ranges, store
 
-    def _read(self, ranges: list[_Range], segment_id: int) -> Piece:
+    def _read(self, ranges: list[_Range], store: Store) -> Piece:
         ends = [each.first if self._is_backward else each.last for each in ranges]
         rows = fetch_entries(
             _Picked,
             "piece",
-            [segment_id],
+            [store],
             {
                 "ledgers": [each.ledger_id for each in ranges],
                 "firsts": [each.entry_of(each.first) for each in ranges],

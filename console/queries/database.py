@@ -13,6 +13,8 @@ from django.db import ProgrammingError, connections
 from psycopg import sql
 from psycopg.errors import UndefinedTable
 
+from console.queries.stores import FileStore, Store, rows_in_file
+
 __all__ = ["READ_ALIAS", "fetch", "fetch_entries", "fetch_one", "fetch_text", "parameters_of", "statement"]
 
 READ_ALIAS = "read"
@@ -59,19 +61,27 @@ def fetch_text(row_type: type[T], text: str, parameters: Mapping[str, Any]) -> l
 
 
 def fetch_entries(
-    row_type: type[T], name: str, segments: Collection[int], parameters: Mapping[str, Any]
+    row_type: type[T], name: str, stores: Collection[Store], parameters: Mapping[str, Any]
 ) -> list[T]:
-    """Run a query of log.sql over the tables of these segments, in one statement. Empty without segments.
+    """Run a query of log.sql over the tables of segments, in one statement, and ask files. Empty without stores.
 
-    Also empty if retention has dropped a segment since its ledger was read.
+    The rows of a segment or a file are left out if retention has dropped it since its ledger was read. Raises
+    pipeline.errors.OffloadUnavailable if a file cannot be read.
     """
+    segments = sorted(each for each in stores if isinstance(each, int))
+    files = [each for each in stores if isinstance(each, FileStore)]
+    rows = _in_segments(row_type, name, segments, parameters) if segments else []
+    return rows + [row_type(**row) for each in files for row in rows_in_file(name, each, parameters)]
+
+
+def _in_segments(
+    row_type: type[T], name: str, segments: Sequence[int], parameters: Mapping[str, Any]
+) -> list[T]:
     template = sql.SQL(_queries("log")[name])
     parts = [
         template.format(entries=sql.Identifier(f"vela_entry_{segment}"), segment=sql.Literal(segment))
-        for segment in sorted(segments)
+        for segment in segments
     ]
-    if not parts:
-        return []
     try:
         return _run(row_type, sql.SQL(" UNION ALL ").join(parts).as_string(None), parameters)
     except ProgrammingError as error:

@@ -357,7 +357,7 @@ def _dead_letters(around: _Around) -> DeadLetters | None:
 
 
 def _oldest_segment(around: _Around, parts: Parts) -> OldestSegment | None:
-    if parts.first is None or around.segment_id not in parts.log.segments_of([parts.first.place]):
+    if parts.first is None or around.segment_id not in parts.log.stores_of([parts.first.place]):
         return None
     return OldestSegment(
         id=around.segment_id or 0,

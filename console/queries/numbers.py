@@ -137,7 +137,8 @@ class _FirstUnacked:
     partition: int
     ledger_id: int
     entry_id: int
-    segment_id: int
+    segment_id: int | None
+    append_ms: int | None  # of an offloaded entry
 
 
 def topic_facts(name: str) -> TopicFacts | None:
@@ -231,8 +232,10 @@ def oldest_unacked_ms(topic_id: int, names: Collection[str]) -> dict[tuple[str, 
         {"topic_id": topic_id, "names": list(names), "limit": OLDEST_OF},
     )
     places = {(row.ledger_id, row.entry_id) for row in first}
-    stored = fetch_entries(EntryAt, "at", {row.segment_id for row in first}, by_place(places))
+    segments = {row.segment_id for row in first if row.segment_id is not None}
+    stored = fetch_entries(EntryAt, "at", segments, by_place(places))
     append_ms = {entry.place: entry.append_ms for entry in stored}
+    append_ms |= {(row.ledger_id, row.entry_id): row.append_ms for row in first if row.append_ms is not None}
     return {
         (row.name, row.partition): append_ms[place]
         for row in first

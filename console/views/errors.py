@@ -14,6 +14,7 @@ from psycopg.errors import QueryCanceled
 from console.access import Rights, rights_of
 from console.api.problems import Problem, no_such_address
 from console.blocks import frame, surroundings
+from pipeline.errors import OffloadUnavailable
 
 __all__ = ["bad_request", "failed", "not_allowed", "not_found"]
 
@@ -46,20 +47,28 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 
 def failed(request: HttpRequest) -> HttpResponse:
-    """Answer 503 if the database does not answer, else 500. Django has logged the exception."""
+    """Answer 503 if the database or the storage of offloaded ledgers does not answer, else 500.
+
+    Django has logged the exception.
+    """
     error = sys.exc_info()[1]
     is_away = isinstance(error, (OperationalError, InterfaceError)) and not isinstance(
         error.__cause__, QueryCanceled
     )
-    status = 503 if is_away else 500
+    trouble = str(error) if isinstance(error, OffloadUnavailable) else ""
+    status = 503 if is_away or trouble else 500
     if request.path.startswith(_API):
+        if trouble:
+            return Problem(503, "PersistenceError", trouble, retriable=True).response()
         if is_away:
             return Problem(
                 503, "PersistenceError", "the database did not answer; try again", retriable=True
             ).response()
         return Problem(500, "InternalError", "the server failed; the console's log has the reason").response()
     # The menu takes queries, which would only fail again.
-    return _answer(request, "500.html", status, {"database_is_away": is_away}, has_menu=not is_away)
+    return _answer(
+        request, "500.html", status, {"database_is_away": is_away, "trouble": trouble}, has_menu=not is_away
+    )
 
 
 def _answer(

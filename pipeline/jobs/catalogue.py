@@ -238,6 +238,27 @@ _ALL: Final = (
             ),
         ),
     ),
+    Job(
+        name="offload",
+        summary="Move old messages of a topic out of PostgreSQL, into files that the broker reads.",
+        module="offload",
+        options=(
+            Option(
+                name="older_than_minutes",
+                doc="move ledgers whose youngest message is older than this; empty: a day, or no limit with keep_bytes",
+                kind="number",
+                least=0,
+                most=5_256_000,
+            ),
+            Option(
+                name="keep_bytes",
+                doc="move the oldest ledgers beyond this many bytes of sealed ones; empty: none for their size",
+                kind="number",
+                least=0,
+                most=1 << 62,
+            ),
+        ),
+    ),
 )
 
 JOBS: Final = {job.name: job for job in _ALL}

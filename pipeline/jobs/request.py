@@ -31,6 +31,7 @@ class JobRequest:
     memory: str = "1g"
     read_bytes_per_s: int = 0  # 0: as fast as possible
     statement_timeout_ms: int = 30_000
+    offload_url: str = ""  # where the files of offloaded ledgers are
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -49,6 +50,8 @@ class JobRequest:
             "statementTimeoutMs": str(self.statement_timeout_ms),
             **more,
         }
+        if self.offload_url:
+            options["offloadUrl"] = self.offload_url
         if self.read_bytes_per_s:
             options["readBytesPerSecond"] = str(max(1, self.read_bytes_per_s // self.cores))
         return options

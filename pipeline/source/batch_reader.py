@@ -35,7 +35,7 @@ class BatchReader(DataSourceReader):
         with reading(options, f"planning the read of {options.label}") as connection:
             plan = plan_read(connection, options, self._wanted)
             parts = split(
-                EntryIndex(connection),
+                EntryIndex(connection, offload_url=options.offload_url),
                 plan.ranges,
                 most=options.partitions,
                 part_bytes=options.partition_bytes,

@@ -31,7 +31,7 @@ def starts_of(
     Raises InvalidOption for a named topic outside the read or an offset beyond the end, SubscriptionNotFound, and
     DataLost if an offset names entries that were trimmed.
     """
-    index = EntryIndex(connection)
+    index = EntryIndex(connection, offload_url=options.offload_url)
     if options.starting_time_ms is not None:
         return _before(index, logs, options.starting_time_ms)
     if options.subscription is not None:
@@ -44,7 +44,7 @@ def starts_of(
 
 def ends_of(connection: Connection, logs: Sequence[TopicLog], options: ReadOptions) -> Offsets:
     """Return the offset of the last entry of each topic. Raises InvalidOption and DataLost as `starts_of`."""
-    index = EntryIndex(connection)
+    index = EntryIndex(connection, offload_url=options.offload_url)
     if options.ending_time_ms is not None:
         return _before(index, logs, options.ending_time_ms)
     asked = options.ending or AskedOffsets(others="latest", by_topic={})

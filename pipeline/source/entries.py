@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from pipeline.database import Connection
 from pipeline.errors import EntriesMissing
+from pipeline.ledger_files.offloaded import OffloadedEntries
 from pipeline.queries import query
 from pipeline.source.ranges import EntryRange
 
@@ -36,6 +37,7 @@ def read_entries(
     connection: Connection,
     part: EntryRange,
     *,
+    offload_url: str = "",
     must_be_whole: bool = True,
     window_entries: int = WINDOW_ENTRIES,
     window_bytes: int = WINDOW_BYTES,
@@ -44,12 +46,20 @@ def read_entries(
 
     Each window is a separate statement with its own snapshot, which is enough because committed entries never change.
     A window is read whole before its first entry is yielded, so that no snapshot stays open while Spark works on it.
-    Raises EntriesMissing at the first missing entry, and psycopg.Error. With `must_be_whole` False, entries that
-    retention trimmed are logged and left out, but an entry missing from a ledger that still exists raises.
+    Raises EntriesMissing at the first missing entry, OffloadUnavailable, and psycopg.Error. With `must_be_whole` False,
+    entries that retention trimmed are logged and left out, but an entry missing from a ledger that still exists raises.
     """
     wanted, bytes_before = part.first, part.bytes_before
+    offloaded = OffloadedEntries(connection, offload_url)
     while wanted <= part.last:
         rows = _window(connection, part, wanted, window_entries, bytes_before + window_bytes)
+        if not rows:
+            last = min(part.last, wanted + window_entries - 1)
+            found = offloaded.window(part.ledger_id, wanted, last, more_bytes=window_bytes)
+            rows = [
+                EntryRow(each.entry_id, each.cumulative_bytes, each.append_ms, each.data)
+                for each in found or ()
+            ]
         for row in rows or [_NOTHING]:
             if row.entry_id != wanted:
                 if not must_be_whole and _is_trimmed(connection, part):

@@ -38,6 +38,7 @@ _NAMES: Final = (
     "maxMessageBytes",
     "readBytesPerSecond",
     "statementTimeoutMs",
+    "offloadUrl",
 )
 _STARTS: Final = ("startingOffsets", "startingTime", "predefinedSubscription")
 _ENDS: Final = ("endingOffsets", "endingTime")
@@ -118,6 +119,7 @@ class ReadOptions:
     max_message_bytes: int  # the largest payload of an entry, uncompressed
     read_bytes_per_s: int  # the most that each task reads, as stored; 0 = any number
     statement_timeout_ms: int  # of one query
+    offload_url: str  # where the files of offloaded ledgers are; "" = not known
     given: frozenset[str]  # names of the options that were given
 
     @property
@@ -171,6 +173,7 @@ class ReadOptions:
             max_message_bytes=values.integer("maxMessageBytes", 64 << 20, least=1024, most=256 << 20),
             read_bytes_per_s=values.integer("readBytesPerSecond", 0, least=0, most=_BIGINT),
             statement_timeout_ms=values.integer("statementTimeoutMs", 30_000, least=100, most=600_000),
+            offload_url=values.text("offloadUrl"),
             given=frozenset(name for name in _NAMES if values.has(name)),
         )
 

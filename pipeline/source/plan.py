@@ -38,7 +38,7 @@ def plan_read(connection: Connection, options: ReadOptions, wanted: ReadFilter =
     logs = read_logs(connection, topics)
     starts = starts_of(connection, logs, options, default="earliest")
     ends = ends_of(connection, logs, options)
-    index = EntryIndex(connection)
+    index = EntryIndex(connection, offload_url=options.offload_url)
     ranges: list[EntryRange] = []
     messages = 0
     for log in logs:

@@ -50,7 +50,12 @@ def read_partition(
     pace = Pace(options.read_bytes_per_s)
     with reading(options, f"reading {options.label}") as connection:
         for part in partition.ranges:
-            for row in read_entries(connection, part, must_be_whole=options.fail_on_data_loss):
+            for row in read_entries(
+                connection,
+                part,
+                offload_url=options.offload_url,
+                must_be_whole=options.fail_on_data_loss,
+            ):
                 if pause_s := pace.pause_s(len(row.data)):
                     time.sleep(pause_s)
                 if not entry_ids.has(row.entry_id):

@@ -78,7 +78,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 name = log.topic.name
                 ends[name] = max(starts[name], self._limit_of(name, log.latest), key=_position)
             if not isinstance(limit, ReadAllAvailable):
-                ends = admit(EntryIndex(connection), logs, starts, ends, self._options.limits)
+                ends = admit(
+                    EntryIndex(connection, offload_url=self._options.offload_url),
+                    logs,
+                    starts,
+                    ends,
+                    self._options.limits,
+                )
             return offsets_to_json(ends)
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
@@ -87,7 +93,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = offsets_from_json(end)
         with self._planning() as connection:
             starts, logs = self._continued(connection, offsets_from_json(start), planned=ends)
-            index = EntryIndex(connection)
+            index = EntryIndex(connection, offload_url=self._options.offload_url)
             ranges = [
                 part
                 for log in logs

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pipeline.database import Connection
 from pipeline.errors import EntriesMissing, TopicNotFound
+from pipeline.ledger_files.offloaded import OffloadedEntries
 from pipeline.queries import query
 from pipeline.source.offsets import BEGINNING, Offset
 from pipeline.source.options import ReadOptions
@@ -131,15 +132,18 @@ def read_logs(
 class EntryIndex:
     """Looks up entries by probes of the primary key, and remembers them. Entries never change."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, offload_url: str) -> None:
         self._connection = connection
+        self._offloaded = OffloadedEntries(connection, offload_url)
         self._known: dict[tuple[int, int], EntryTotals] = {}
 
     def totals(self, ledger_id: int, entry_id: int) -> EntryTotals:
-        """Return an entry's totals. Raises EntriesMissing if retention trimmed it meanwhile."""
+        """Return an entry's totals. Raises EntriesMissing if retention trimmed it meanwhile, and OffloadUnavailable."""
         known = self._known.get((ledger_id, entry_id))
         if known is None:
             row = self._connection.execute(query("entry"), (ledger_id, entry_id)).fetchone()
+            if row is None and (found := self._offloaded.entry(ledger_id, entry_id)) is not None:
+                row = (found.append_ms, found.cumulative_messages, found.cumulative_bytes)
             if row is None:
                 raise EntriesMissing(
                     f"entry {ledger_id}:{entry_id} is missing: retention trimmed it during planning; run the query"

@@ -54,6 +54,10 @@ COPY (
     ORDER BY e.entry_id
 ) TO STDOUT (FORMAT binary)
 
+-- name: file
+-- The file of an offloaded ledger; NULL if it is not offloaded, no row if it was trimmed.
+SELECT file_name FROM vela_read_v1.ledgers WHERE ledger_id = %s
+
 -- name: is_trimmed
 -- Whether a ledger's entries are gone: its row too, unless it is the topic's last one.
 SELECT NOT EXISTS (

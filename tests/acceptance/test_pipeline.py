@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
+import pulsar
 import pytest
 
 import vela as client_of_vela
@@ -17,7 +19,13 @@ from tests.support.waiting import wait_until
 
 @pytest.fixture(scope="module")
 def running(vela_data: Path) -> Iterator[VelaProcess]:
-    with started_vela({"VELA_PIPELINE_MEMORY_MB": "512"}, data=vela_data) as process:
+    settings = {
+        "VELA_PIPELINE_MEMORY_MB": "512",
+        "VELA_LEDGER_MAX_ENTRIES": "50",
+        "VELA_LEDGER_MIN_AGE_S": "0",
+        "VELA_TAIL_CACHE_BYTES": "0",  # every delivery is read from where it is stored
+    }
+    with started_vela(settings, data=vela_data) as process:
         client = client_of_vela.Client(process.pulsar_url)
         producer = client.create_producer("orders")
         for number in range(10):
@@ -51,6 +59,38 @@ def test_a_job_is_requested_run_and_followed(running: VelaProcess) -> None:
     assert (again.returncode, "already exists" in again.stderr) == (1, True)
     wrong = command(running, "run", "export", "orders", "--set", "format=ndjson", "--yes")
     assert (wrong.returncode, "option to is missing" in wrong.stderr) == (4, True)
+
+
+def test_apaches_client_goes_back_into_messages_that_were_moved_out_of_postgresql(
+    running: VelaProcess,
+) -> None:
+    client = pulsar.Client(running.pulsar_url)
+    try:
+        producer = client.create_producer("history", batching_enabled=False)
+        consumer = client.subscribe("history", "billing", pulsar.ConsumerType.Shared)
+        sent = [b"%d" % number for number in range(220)]
+        for payload in sent:
+            producer.send(payload)
+        got = []
+        for _ in sent:
+            message = consumer.receive(10_000)
+            consumer.acknowledge(message)
+            got.append(message.data())
+        assert got == sent
+        done = command(running, "run", "offload", "history", "--set", "keep_bytes=0", "--yes", "--follow")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "4 ledgers" in done.stdout
+        with psycopg.connect(running.database_url) as connection:
+            row = connection.execute(
+                "SELECT count(*) FROM vela_entry e JOIN vela_topic t ON t.id = e.topic_id"
+                " WHERE t.name LIKE '%/history'"
+            ).fetchone()
+        assert row == (20,)
+        consumer.seek(pulsar.MessageId.earliest)
+        again = [consumer.receive(10_000).data() for _ in sent]
+        assert sorted(again, key=int) == sent
+    finally:
+        client.close()
 
 
 def test_a_worker_that_is_killed_takes_spark_with_it(running: VelaProcess) -> None:

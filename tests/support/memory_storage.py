@@ -289,6 +289,7 @@ class MemoryStorage:
                     opened_ms=now_ms,
                     first_append_ms=0,
                     last_append_ms=0,
+                    file_name=None,
                 ),
             )
         return opened

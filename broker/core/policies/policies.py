@@ -157,6 +157,12 @@ class Policies:
     compaction_threshold_bytes: int = _size(
         0, "the broker compacts a topic when this much was published since its last compaction", {0: "never"}
     )
+    offload_after_ms: int = _length(
+        -1, "sealed ledgers without a message since this time move to files", {-1: "never"}, least=-1
+    )
+    offload_threshold_bytes: int = _size(
+        -1, "the oldest sealed ledgers beyond this size move to files", {-1: "never"}, least=-1
+    )
     # -- delivery
     delayed_delivery: bool = _policy(True, "false: delivery times are ignored")
     delayed_strict: bool = _policy(True, "true: never early. false: up to a tick early")

@@ -21,6 +21,7 @@ __all__ = [
     "end",
     "end_silent",
     "request_due",
+    "request_offloads",
     "trim",
     "trim_insights",
 ]
@@ -128,6 +129,12 @@ def request_due() -> int:
     """Let the jobs of schedules that are due wait for a worker. Return how many."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "request_due")).rowcount
+
+
+def request_offloads() -> int:
+    """Let the job offload wait for a worker for each topic whose policies ask for it now. Return how many."""
+    with _connect() as connection:
+        return connection.execute(query("pipeline", "request_offloads")).rowcount
 
 
 def trim(keep_days: int) -> int:

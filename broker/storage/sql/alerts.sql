@@ -24,18 +24,19 @@ SELECT r.rule_id, m.* FROM rules r CROSS JOIN LATERAL (
     SELECT c.topic_id, c.subscription_id, c.namespace_id, c.topic_name, c.subscription_name,
            %(now_ms)s::bigint - c.append_ms AS value, %(now_ms)s::bigint AS since_ms
     FROM (
-        SELECT f.*, vela_append_ms_v1(f.segment_id, f.ledger_id, f.entry_id) AS append_ms FROM (
+        SELECT f.*, CASE WHEN f.file_name IS NULL THEN vela_append_ms_v1(f.segment_id, f.ledger_id, f.entry_id)
+                         WHEN f.entry_id = 0 THEN f.first_append_ms ELSE f.last_append_ms END AS append_ms FROM (
             SELECT t.id AS topic_id, s.id AS subscription_id, t.namespace_id, t.name AS topic_name,
-                   s.name AS subscription_name, l.segment_id, l.ledger_id, l.entry_id
+                   s.name AS subscription_name, l.segment_id, l.file_name, l.first_append_ms, l.last_append_ms, l.ledger_id, l.entry_id
             FROM vela_topic_summary n
             JOIN vela_topic t ON t.id = n.topic_id
             JOIN vela_subscription s ON s.topic_id = t.id
             JOIN vela_cursor c ON c.subscription_id = s.id
             CROSS JOIN LATERAL (
-                SELECT l.id AS ledger_id, l.segment_id,
+                SELECT l.id AS ledger_id, l.segment_id, l.file_name, l.first_append_ms, l.last_append_ms,
                        CASE WHEN l.id = c.mark_delete_ledger THEN c.mark_delete_entry + 1 ELSE 0 END AS entry_id
                 FROM vela_ledger l
-                WHERE l.topic_id = t.id AND l.id >= c.mark_delete_ledger AND l.segment_id IS NOT NULL
+                WHERE l.topic_id = t.id AND l.id >= c.mark_delete_ledger AND (l.segment_id IS NOT NULL OR l.file_name IS NOT NULL)
                   AND (l.state = 'open' OR l.id > c.mark_delete_ledger OR c.mark_delete_entry + 1 < l.entries)
                 ORDER BY l.id LIMIT 1
             ) l

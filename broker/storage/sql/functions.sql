@@ -111,7 +111,7 @@ CREATE VIEW vela_read_v1.topics AS
     SELECT id AS topic_id, name, partitions, parent_id, partition, created_at FROM vela_topic;
 CREATE VIEW vela_read_v1.ledgers AS
     SELECT id AS ledger_id, topic_id, state, entries, messages, size_bytes, messages_before, bytes_before,
-           first_append_ms, last_append_ms
+           first_append_ms, last_append_ms, file_name
     FROM vela_ledger WHERE state <> 'gone';
 CREATE VIEW vela_read_v1.subscriptions AS
     SELECT s.id AS subscription_id, s.topic_id, s.name, s.type, c.mark_delete_ledger, c.mark_delete_entry,

@@ -24,7 +24,7 @@ WITH o AS MATERIALIZED (
     DELETE FROM vela_ledger l USING o, newest
     WHERE l.topic_id = o.topic_id AND l.id <= %(through)s AND l.id < newest.id
 ), emptied AS (
-    UPDATE vela_ledger l SET segment_id = NULL, entries_before = l.entries_before + l.entries, entries = 0,
+    UPDATE vela_ledger l SET segment_id = NULL, file_name = NULL, entries_before = l.entries_before + l.entries, entries = 0,
            messages_before = l.messages_before + l.messages, messages = 0,
            bytes_before = l.bytes_before + l.size_bytes, size_bytes = 0, first_append_ms = 0
     FROM newest WHERE l.id = newest.id AND l.id <= %(through)s AND l.state = 'sealed'
@@ -96,14 +96,19 @@ WITH o AS MATERIALIZED (
 SELECT (SELECT count(*) FROM moved) FROM o
 
 -- name: topics_to_visit
--- Topics with entries in closed segments that no cursor needs, or with an open ledger there, and topics with a backlog
--- and a time to live.
+-- Topics with entries in closed segments or in files that no cursor needs, or with an open ledger in such a segment, and
+-- topics with a backlog and a time to live.
 SELECT t.id, t.name FROM vela_topic t
 WHERE t.id IN (
     SELECT l.topic_id FROM vela_segment s JOIN vela_ledger l ON l.segment_id = s.id
     WHERE s.state <> 'open' AND (l.state = 'open' OR NOT EXISTS (
         SELECT FROM vela_subscription u JOIN vela_cursor c ON c.subscription_id = u.id
         WHERE u.topic_id = l.topic_id AND (c.mark_delete_ledger, c.mark_delete_entry) < (l.id, l.entries - 1)))
+    UNION
+    SELECT l.topic_id FROM vela_ledger l
+    WHERE l.file_name IS NOT NULL AND NOT EXISTS (
+        SELECT FROM vela_subscription u JOIN vela_cursor c ON c.subscription_id = u.id
+        WHERE u.topic_id = l.topic_id AND (c.mark_delete_ledger, c.mark_delete_entry) < (l.id, l.entries - 1))
     UNION
     SELECT p.id FROM vela_topic p JOIN vela_namespace n ON n.id = p.namespace_id LEFT JOIN vela_topic parent
         ON parent.id = p.parent_id

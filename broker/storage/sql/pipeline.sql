@@ -57,6 +57,46 @@ INSERT INTO vela_pipeline_run (job, subject, topic_name, options, write_id, pinn
 SELECT job, subject, topic_name, options, '', '{}', 'waiting', '[]', '', '', '', who, 'schedule', id, '', now() FROM due
 ON CONFLICT DO NOTHING RETURNING id
 
+-- name: request_offloads
+-- The job offload for each topic, or partitioned topic, with a ledger that its policies let go. What the policies say
+-- becomes the job's options, so the job finds what is found here. After a run, the next one waits ten minutes: one that
+-- fails, or finds a ledger trimmed, is not repeated all the time.
+WITH limits AS MATERIALIZED (
+    SELECT t.id AS topic_id, coalesce(parent.name, t.name) AS name,
+           ceil(nullif(coalesce(d.topic -> 'offload_after_ms', d.namespace -> 'offload_after_ms')::bigint, -1) / 60000.0)::bigint
+               AS older_than_minutes,
+           nullif(coalesce(d.topic -> 'offload_threshold_bytes', d.namespace -> 'offload_threshold_bytes')::bigint, -1)
+               AS keep_bytes
+    FROM vela_topic t
+    JOIN vela_namespace n ON n.id = t.namespace_id
+    LEFT JOIN vela_topic parent ON parent.id = t.parent_id
+    CROSS JOIN LATERAL (SELECT coalesce(parent.policies, t.policies) AS topic, n.policies AS namespace) d
+    WHERE d.topic ?| ARRAY['offload_after_ms', 'offload_threshold_bytes']
+       OR d.namespace ?| ARRAY['offload_after_ms', 'offload_threshold_bytes']
+), due AS (
+    SELECT DISTINCT m.name, m.older_than_minutes, m.keep_bytes
+    FROM limits m
+    CROSS JOIN LATERAL (
+        SELECT l.last_append_ms, sum(l.size_bytes) OVER (ORDER BY l.id DESC) AS bytes_from_here
+        FROM vela_ledger l
+        WHERE l.topic_id = m.topic_id AND l.state = 'sealed' AND l.entries > 0 AND l.file_name IS NULL
+          AND NOT EXISTS (SELECT FROM vela_ledger_file f WHERE f.ledger_id = l.id AND f.state = 'written')
+    ) l
+    WHERE l.last_append_ms < extract(epoch FROM now()) * 1000 - m.older_than_minutes * 60000
+       OR l.bytes_from_here > m.keep_bytes
+)
+INSERT INTO vela_pipeline_run (job, subject, topic_name, options, write_id, pinned, state, stages, error, log, worker, who,
+                               reason, cancelled_by, created_at)
+SELECT 'offload', due.name, due.name,
+       jsonb_build_object('older_than_minutes', coalesce(due.older_than_minutes::text, ''),
+                          'keep_bytes', coalesce(due.keep_bytes::text, '')),
+       '', '{}', 'waiting', '[]', '', '', '', 'policies', 'policy', '', now()
+FROM due
+WHERE NOT EXISTS (
+    SELECT FROM vela_pipeline_run r
+    WHERE r.job = 'offload' AND r.subject = due.name AND r.created_at > now() - interval '10 min')
+ON CONFLICT DO NOTHING
+
 -- name: lock
 LOCK TABLE vela_pipeline_run IN SHARE ROW EXCLUSIVE MODE
 

@@ -64,7 +64,7 @@ UPDATE vela_topic t SET producer_epoch = %(producer_epoch)s FROM o WHERE t.id = 
 
 -- name: ledgers
 SELECT id, segment_id, state, entries, messages, size_bytes, entries_before, messages_before, bytes_before, opened_ms,
-       first_append_ms, last_append_ms
+       first_append_ms, last_append_ms, file_name
 FROM vela_ledger WHERE topic_id = %s AND state IN ('open', 'sealed') ORDER BY id
 
 -- name: roll_ledgers

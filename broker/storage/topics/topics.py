@@ -57,7 +57,7 @@ class LedgerRow:
     """One stored ledger. The totals of an open one are 0 until it is sealed."""
 
     ledger_id: int
-    segment_id: int | None  # None = sealed and empty, in no segment
+    segment_id: int | None  # None = in a file, or sealed and empty
     sealed: bool
     entries: int
     messages: int
@@ -68,6 +68,7 @@ class LedgerRow:
     opened_ms: int
     first_append_ms: int
     last_append_ms: int
+    file_name: str | None  # of an offloaded ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +207,7 @@ async def ledgers_of(connection: Connection, topic_id: int) -> list[LedgerRow]:
             opened_ms=row[9],
             first_append_ms=row[10],
             last_append_ms=row[11],
+            file_name=row[12],
         )
         for row in await cursor.fetchall()
     ]

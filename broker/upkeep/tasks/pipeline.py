@@ -26,11 +26,16 @@ def run_pipeline() -> int | None:
 
 @shared_task(name="broker.upkeep.tasks.check_pipeline")
 def check_pipeline() -> None:
-    """Request the runs of due schedules, fail runs of dead workers, delete old rows. Safe to run twice or late."""
+    """Request the runs of schedules and policies that are due, fail runs of dead workers, delete old rows.
+
+    Safe to run twice or late.
+    """
     if ended := runs.end_silent(SILENT_S):
         logger.warning("%s pipeline runs failed: their workers are gone", ended)
     runs.request_due()
     settings = broker_settings()
+    if settings.offload_url:
+        runs.request_offloads()
     if settings.pipeline_log_days:
         runs.trim(settings.pipeline_log_days)
     runs.trim_insights(time.time_ns() // 1_000_000 - settings.history_kept_ms[3600])

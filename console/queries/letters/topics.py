@@ -100,6 +100,7 @@ class _Numbers:
     oldest_ledger: int | None
     oldest_segment: int | None
     oldest_entry: int
+    oldest_append_ms: int | None  # of an offloaded entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +187,8 @@ def _oldest(rows: Sequence[_Numbers]) -> dict[int, int]:
         {row.oldest_segment for row in places.values() if row.oldest_segment is not None},
         by_place(places),
     )
-    return {places[entry.place].id: entry.append_ms for entry in entries}
+    offloaded = {row.id: row.oldest_append_ms for row in rows if row.oldest_append_ms is not None}
+    return offloaded | {places[entry.place].id: entry.append_ms for entry in entries}
 
 
 def _published(ids: Sequence[int]) -> dict[int, _Published]:

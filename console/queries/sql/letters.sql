@@ -42,13 +42,16 @@ ORDER BY value DESC, name LIMIT %(limit)s
 
 -- name: numbers
 -- The oldest letter is the next entry of the subscription that has acked least, or the first one stored if there is none. A ledger
--- that is open does not know how many entries it has.
+-- that is open does not know how many entries it has. For an offloaded ledger see numbers.sql, first_unacked.
 SELECT t.id, t.name, n.messages_in, n.max_backlog_messages AS waiting_messages, n.stored_bytes, n.last_append_ms, n.updated_ms,
        (SELECT count(*) FROM vela_subscription s WHERE s.topic_id = t.id) AS subscriptions,
        (SELECT count(*) FROM vela_consumer_session c
         WHERE c.topic_id = t.id AND c.subscription_id IS NOT NULL) AS consumers,
        w.name AS worst_subscription, l.id AS oldest_ledger, l.segment_id AS oldest_segment,
-       CASE WHEN l.id = w.mark_delete_ledger THEN w.mark_delete_entry + 1 ELSE 0 END AS oldest_entry
+       CASE WHEN l.id = w.mark_delete_ledger THEN w.mark_delete_entry + 1 ELSE 0 END AS oldest_entry,
+       CASE WHEN l.file_name IS NULL THEN NULL
+            WHEN l.id = w.mark_delete_ledger AND w.mark_delete_entry >= 0 THEN l.last_append_ms
+            ELSE l.first_append_ms END AS oldest_append_ms
 FROM vela_topic t
 LEFT JOIN vela_topic_summary n ON n.topic_id = t.id
 LEFT JOIN LATERAL (
@@ -57,8 +60,8 @@ LEFT JOIN LATERAL (
     WHERE s.topic_id = t.id ORDER BY c.acked_messages, s.id LIMIT 1
 ) w ON true
 LEFT JOIN LATERAL (
-    SELECT l.id, l.segment_id FROM vela_ledger l
-    WHERE l.topic_id = t.id AND l.segment_id IS NOT NULL AND l.id >= coalesce(w.mark_delete_ledger, 0)
+    SELECT l.id, l.segment_id, l.file_name, l.first_append_ms, l.last_append_ms FROM vela_ledger l
+    WHERE l.topic_id = t.id AND (l.segment_id IS NOT NULL OR l.file_name IS NOT NULL) AND l.id >= coalesce(w.mark_delete_ledger, 0)
       AND (l.id IS DISTINCT FROM w.mark_delete_ledger OR l.state = 'open' OR l.entries > w.mark_delete_entry + 1)
     ORDER BY l.id LIMIT 1
 ) l ON true
@@ -99,5 +102,5 @@ WHERE EXISTS (
 -- Where the messages are that letters were copied from. A ledger that was trimmed is not in the answer.
 SELECT l.id AS ledger_id, t.name AS topic_name, CASE WHEN l.state = 'open' THEN NULL ELSE l.entries END AS entries
 FROM vela_ledger l JOIN vela_topic t ON t.id = l.topic_id
-WHERE l.id = ANY(%(ledgers)s::bigint[]) AND l.segment_id IS NOT NULL
+WHERE l.id = ANY(%(ledgers)s::bigint[]) AND (l.segment_id IS NOT NULL OR l.file_name IS NOT NULL)
   AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))

@@ -2,7 +2,7 @@
 
 -- name: ledgers
 -- Of one topic, or of several.
-SELECT topic_id, id AS ledger_id, state, segment_id, opened_ms, entries_before, messages_before, bytes_before, entries, messages,
+SELECT topic_id, id AS ledger_id, state, segment_id, file_name, opened_ms, entries_before, messages_before, bytes_before, entries, messages,
        size_bytes, first_append_ms, last_append_ms
 FROM vela_ledger WHERE topic_id = ANY(%(topics)s::bigint[]) ORDER BY topic_id, id
 

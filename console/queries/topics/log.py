@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from console.queries.database import fetch, fetch_entries
+from console.queries.stores import Store, store_of
 
 __all__ = [
     "Ends",
@@ -30,7 +31,8 @@ class LedgerRow:
 
     ledger_id: int
     state: str
-    segment_id: int | None  # None = trimmed: an empty one that only keeps the topic's counts
+    segment_id: int | None  # without a segment and a file: an empty one that only keeps the topic's counts
+    file_name: str | None  # of an offloaded ledger
     opened_ms: int
     entries_before: int  # of the topic
     messages_before: int
@@ -40,6 +42,11 @@ class LedgerRow:
     size_bytes: int
     first_append_ms: int  # 0 = nothing stored, here and below
     last_append_ms: int
+
+    @property
+    def store(self) -> Store | None:
+        """Return where the entries are; None if they were trimmed."""
+        return store_of(ledger_id=self.ledger_id, segment_id=self.segment_id, file_name=self.file_name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,13 +110,13 @@ class Log:
             return ledger.entries_before + ledger.entries - 1
         return ledger.entries_before + min(entry_id, ledger.entries)
 
-    def segments_of(self, places: Iterable[Place]) -> set[int]:
-        """Return the segments that store the entries at these places."""
+    def stores_of(self, places: Iterable[Place]) -> set[Store]:
+        """Return the segments and files that store the entries at these places."""
         asked = {ledger_id for ledger_id, _ in places}
         return {
-            ledger.segment_id
+            store
             for ledger in self.ledgers
-            if ledger.segment_id is not None and ledger.ledger_id in asked
+            if ledger.ledger_id in asked and (store := ledger.store) is not None
         }
 
     def place_at(self, index: int) -> Place | None:
@@ -234,7 +241,7 @@ def ends_of(topic_id: int) -> Ends:
 def entries_at(log: Log, places: Iterable[Place]) -> dict[Place, EntryAt]:
     """Return the entries at these places that are stored. One query."""
     asked = list(places)
-    rows = fetch_entries(EntryAt, "at", log.segments_of(asked), by_place(asked))
+    rows = fetch_entries(EntryAt, "at", log.stores_of(asked), by_place(asked))
     return {row.place: row for row in rows}
 
 

@@ -41,6 +41,7 @@ def a_ledger(ledger_id: int, before: int, entries: int, *, segment_id: int = 1) 
         ledger_id=ledger_id,
         state="sealed",
         segment_id=segment_id,
+        file_name=None,
         opened_ms=0,
         entries_before=before,
         messages_before=before,

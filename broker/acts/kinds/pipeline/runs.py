@@ -161,7 +161,7 @@ class CancelJob(DirectKind[RunParameters]):
         how = (
             "the run has not begun"
             if run.state == "waiting"
-            else "the worker stops Spark within seconds; messages that the run has published stay"
+            else "the worker stops it within seconds; messages that the run has published stay"
         )
         return Effect(words=(f"run {run.id}, {run.job} of {run.subject}, ends", how))
 

@@ -1,0 +1,100 @@
+"""A ledger in a file. Files are read in a few threads, so that a slow storage delays no delivery of another topic."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from broker.core.entry import StoredEntry
+from broker.core.errors import PersistenceFailed
+from broker.log.places.place import PlaceGone
+from pipeline.errors import LedgerFileMissing, OffloadUnavailable
+from pipeline.ledger_files.reader import LedgerFiles
+
+if TYPE_CHECKING:
+    from pipeline.ledger_files.rows import Manifest
+
+__all__ = ["FilePlace", "FileReads", "OffloadedUnreadable"]
+
+T = TypeVar("T")
+
+_THREADS = 2  # each needs memory for a row group and what it returns
+
+
+class OffloadedUnreadable(PersistenceFailed):
+    """The file of an offloaded ledger cannot be read now. The read may succeed later, so delivery tries again."""
+
+
+class FileReads:
+    """The files of all offloaded ledgers, for the event loop."""
+
+    def __init__(self, url: str, *, cache_bytes: int) -> None:
+        """Take VELA_OFFLOAD_URL, which may be empty as long as no ledger is offloaded. Opens nothing yet."""
+        self._files = LedgerFiles(url, cache_bytes=cache_bytes)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ledger files")
+
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes of the cache of row groups."""
+        return self._files.size_bytes
+
+    async def run(self, call: Callable[[LedgerFiles], T]) -> T:
+        """Call in a thread. Raises PlaceGone if the file does not exist, and OffloadedUnreadable. Safe to cancel."""
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, call, self._files)
+        except LedgerFileMissing as error:
+            raise PlaceGone(str(error)) from error
+        except OffloadUnavailable as error:
+            raise OffloadedUnreadable(str(error)) from error
+
+    async def verify(self, name: str) -> Manifest:
+        """Read a whole file and return its manifest. Raises what `LedgerFiles.verify` raises."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._files.verify, name)
+
+    async def delete(self, name: str) -> None:
+        """Delete a file. Safe to repeat. Raises OffloadUnavailable."""
+        await asyncio.get_running_loop().run_in_executor(self._threads, self._files.delete, name)
+
+    def stop(self) -> None:
+        """Take no more calls. A call under way ends by itself."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePlace:
+    """The file of one ledger. See LedgerPlace. Every method raises OffloadedUnreadable."""
+
+    files: FileReads
+    name: str
+    ledger_id: int
+
+    def __str__(self) -> str:
+        return f"the file {self.name}"
+
+    async def read(self, first: int, last: int, *, more_bytes: int) -> list[StoredEntry]:
+        return await self.files.run(
+            lambda files: [
+                StoredEntry(self.ledger_id, *row)
+                for row in files.read(self.name, first, last, more_bytes=more_bytes)
+            ]
+        )
+
+    async def read_some(self, entry_ids: Sequence[int]) -> list[StoredEntry]:
+        return await self.files.run(
+            lambda files: [StoredEntry(self.ledger_id, *row) for row in files.read_some(self.name, entry_ids)]
+        )
+
+    async def read_counts(self, first: int, last: int) -> list[tuple[int, int, int]]:
+        return await self.files.run(lambda files: files.read_counts(self.name, first, last))
+
+    async def append_ms(self, entry_id: int) -> int | None:
+        row = await self.files.run(lambda files: files.entry(self.name, entry_id))
+        return None if row is None else row.append_ms
+
+    async def messages_through(self, entry_id: int) -> int | None:
+        row = await self.files.run(lambda files: files.entry(self.name, entry_id))
+        return None if row is None else row.cumulative_messages

@@ -1,0 +1,39 @@
+"""The reads that a topic's log needs, wherever a ledger is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from broker.core.errors import PersistenceFailed
+
+if TYPE_CHECKING:
+    from broker.core.entry import StoredEntry
+
+__all__ = ["LedgerPlace", "PlaceGone"]
+
+
+class PlaceGone(PersistenceFailed):
+    """A segment or a file does not exist. The ledger may have been moved or trimmed: look up where it is now."""
+
+
+class LedgerPlace(Protocol):
+    """The entries of one ledger. Two places are equal if they are the same segment or file.
+
+    Every method raises PlaceGone if the place does not exist any more. All are safe to repeat and to cancel.
+    """
+
+    async def read(self, first: int, last: int, *, more_bytes: int) -> list[StoredEntry]:
+        """Return entries `first` to `last`, with at most `more_bytes` after the first. Empty if it is not stored."""
+
+    async def read_some(self, entry_ids: Sequence[int]) -> list[StoredEntry]:
+        """Return the entries with these ids that are stored, in order."""
+
+    async def read_counts(self, first: int, last: int) -> list[tuple[int, int, int]]:
+        """Return (entry id, cumulative messages, cumulative bytes) of entries `first` to `last`."""
+
+    async def append_ms(self, entry_id: int) -> int | None:
+        """Return when an entry was appended, in Unix milliseconds."""
+
+    async def messages_through(self, entry_id: int) -> int | None:
+        """Return the topic's messages up to and including an entry."""

@@ -1,0 +1,76 @@
+"""Files of offloaded ledgers, as the topic's owner and the broker's upkeep change them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.storage.connection import Connection
+from broker.storage.queries import query
+
+__all__ = ["WrittenFile", "abandon", "attach", "doomed", "forget", "refuse", "waiting"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFile:
+    """A file that a job has written and read back."""
+
+    name: str
+    topic_id: int
+    topic_name: str
+    ledger_id: int
+    entries: int
+    messages: int
+    size_bytes: int
+    checksum: str
+
+
+async def waiting(connection: Connection, *, limit: int) -> list[WrittenFile]:
+    """Return files that wait to be attached, oldest first."""
+    cursor = await connection.execute(query("offload", "waiting"), {"limit": limit})
+    return [
+        WrittenFile(
+            name=row[0],
+            topic_id=row[1],
+            topic_name=row[2],
+            ledger_id=row[3],
+            entries=row[4],
+            messages=row[5],
+            size_bytes=row[6],
+            checksum=row[7],
+        )
+        for row in await cursor.fetchall()
+    ]
+
+
+async def attach(connection: Connection, *, topic_id: int, owner_epoch: int, name: str) -> bool | None:
+    """Let a ledger be read from its file. False if the ledger is gone or has another file, None if fenced.
+
+    Safe to repeat.
+    """
+    cursor = await connection.execute(
+        query("offload", "attach"), {"topic_id": topic_id, "owner_epoch": owner_epoch, "name": name}
+    )
+    row = await cursor.fetchone()
+    return None if row is None else bool(row[0])
+
+
+async def refuse(connection: Connection, name: str) -> None:
+    """Let a written file be deleted, unless it was attached. Safe to repeat."""
+    await connection.execute(query("offload", "refuse"), (name,))
+
+
+async def abandon(connection: Connection, *, stale_after_s: int) -> None:
+    """Let files be deleted that no ledger names any more, and those of runs that ended. Safe to repeat."""
+    await connection.execute(query("offload", "abandon_detached"))
+    await connection.execute(query("offload", "abandon_stale"), {"after_s": stale_after_s})
+
+
+async def doomed(connection: Connection, *, limit: int) -> list[str]:
+    """Return names of files to delete."""
+    cursor = await connection.execute(query("offload", "doomed"), {"limit": limit})
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def forget(connection: Connection, name: str) -> None:
+    """Delete the row of a file that was deleted. Safe to repeat."""
+    await connection.execute(query("offload", "forget"), (name,))

@@ -1,0 +1,50 @@
+-- Files of offloaded ledgers. A job writes them, and the topic's owner attaches them; see docs/decisions.
+
+-- name: waiting
+-- Files that a job has written and read back, oldest first.
+SELECT f.name, f.topic_id, t.name, f.ledger_id, f.entries, f.messages, f.size_bytes, f.checksum
+FROM vela_ledger_file f JOIN vela_topic t ON t.id = f.topic_id
+WHERE f.state = 'written' ORDER BY f.created_at, f.name LIMIT %(limit)s
+
+-- name: attach
+-- The ledger is read from its file from now on. File and ledger change together or not at all. Row: not fenced; 0: the
+-- ledger was trimmed meanwhile or has another file, or the file is to be deleted. Safe to repeat.
+WITH o AS MATERIALIZED (
+    SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
+), f AS (
+    UPDATE vela_ledger_file f SET state = 'attached'
+    FROM o WHERE f.name = %(name)s AND f.topic_id = o.topic_id AND f.state IN ('written', 'attached')
+    RETURNING f.name, f.ledger_id, f.entries
+), moved AS (
+    UPDATE vela_ledger l SET segment_id = NULL, file_name = f.name
+    FROM o, f WHERE l.id = f.ledger_id AND l.topic_id = o.topic_id AND l.state = 'sealed' AND l.entries = f.entries
+      AND (l.segment_id IS NOT NULL OR l.file_name = f.name)
+    RETURNING l.id
+)
+SELECT (SELECT count(*) FROM moved) FROM o
+
+-- name: refuse
+UPDATE vela_ledger_file SET state = 'deleting' WHERE name = %s AND state = 'written'
+
+-- name: abandon_detached
+-- Attached files that no ledger names any more: retention trimmed it, or the topic was deleted or truncated. Ids of
+-- ledgers are never used again, so such a file is never needed again. One statement for these and one for the next: when
+-- a row changes while a statement waits for it, PostgreSQL looks at the new row, but at the old ledgers.
+UPDATE vela_ledger_file f SET state = 'deleting'
+WHERE f.state = 'attached' AND NOT EXISTS (SELECT FROM vela_ledger l WHERE l.file_name = f.name)
+
+-- name: abandon_stale
+-- Files whose run ended before they were attached, or whose topic was deleted.
+UPDATE vela_ledger_file f SET state = 'deleting'
+WHERE f.state IN ('writing', 'written') AND (
+    NOT EXISTS (SELECT FROM vela_topic t WHERE t.id = f.topic_id)
+    OR (f.created_at < now() - make_interval(secs => %(after_s)s)
+        AND NOT EXISTS (SELECT FROM vela_pipeline_run r WHERE r.write_id = f.write_id AND r.state = 'running')))
+
+-- name: doomed
+SELECT f.name FROM vela_ledger_file f
+WHERE f.state = 'deleting' AND NOT EXISTS (SELECT FROM vela_ledger l WHERE l.file_name = f.name)
+ORDER BY f.created_at, f.name LIMIT %(limit)s
+
+-- name: forget
+DELETE FROM vela_ledger_file WHERE name = %s AND state = 'deleting'

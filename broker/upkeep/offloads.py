@@ -1,0 +1,125 @@
+"""Takes over ledgers that a job has written into files, and deletes files that nobody needs any more.
+
+Only the topic's owner lets go of rows, and only after it has read the whole file itself: count and checksum must be
+those that the job computed from the rows, and the totals those of the ledger in memory. Everything here may stop at
+any point, and the next turn continues.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from broker.core.errors import BrokerError
+from broker.storage.log import offload as store
+from pipeline.errors import LedgerFileDamaged, LedgerFileMissing, OffloadUnavailable
+
+if TYPE_CHECKING:
+    from broker.log.epochs import Epochs
+    from broker.log.places.file import FileReads
+    from broker.log.topic_log import TopicLog
+    from broker.storage.log.offload import WrittenFile
+    from broker.storage.pool import ConnectionPool
+    from broker.topics.topics import Topics
+    from pipeline.ledger_files.rows import Manifest
+
+__all__ = ["Offloads"]
+
+logger = logging.getLogger(__name__)
+
+_FILES = 20  # taken over or deleted in one turn
+STALE_AFTER_S = 3600  # no run works longer on one file
+
+
+class Offloads:
+    """The lifetime task calls `turn`, one call at a time."""
+
+    def __init__(self, topics: Topics, files: FileReads, epochs: Epochs, pool: ConnectionPool) -> None:
+        self._topics = topics
+        self._files = files
+        self._epochs = epochs
+        self._pool = pool
+        self.ledgers = 0  # taken over since the start
+        self.size_bytes = 0  # of their data
+
+    async def turn(self) -> None:
+        """Attach files that wait, then delete files that nobody needs. Raises psycopg.Error. Safe to repeat."""
+        async with self._pool.use() as connection:
+            waiting = await store.waiting(connection, limit=_FILES)
+        for written in waiting:
+            try:
+                await self._take_over(written)
+            except (BrokerError, OffloadUnavailable) as error:
+                logger.warning(
+                    "the file %s of %s cannot be taken over yet, trying again: %s",
+                    written.name,
+                    written.topic_name,
+                    error,
+                )
+        await self._delete()
+
+    async def _take_over(self, written: WrittenFile) -> None:
+        try:
+            manifest = await self._files.verify(written.name)
+        except (LedgerFileDamaged, LedgerFileMissing) as error:
+            await self._refuse(written, str(error))
+            return
+        log = (await self._topics.open_named(written.topic_name)).log
+        problem = _problem(written, manifest, log)
+        if problem:
+            await self._refuse(written, problem)
+            return
+        attached = await self._epochs.write(
+            log,
+            lambda connection, epoch: store.attach(
+                connection, topic_id=log.topic_id, owner_epoch=epoch, name=written.name
+            ),
+            what="attaching the file of a ledger",
+        )
+        if attached:
+            log.offloaded(written.ledger_id, written.name)
+            self.ledgers += 1
+            self.size_bytes += written.size_bytes
+            logger.info(
+                "ledger %s of %s, %s bytes, is read from %s from now on",
+                written.ledger_id,
+                written.topic_name,
+                written.size_bytes,
+                written.name,
+            )
+
+    async def _refuse(self, written: WrittenFile, why: str) -> None:
+        logger.error(
+            "the file %s of %s is not used, and its ledger stays in PostgreSQL: %s",
+            written.name,
+            written.topic_name,
+            why,
+        )
+        async with self._pool.use() as connection:
+            await store.refuse(connection, written.name)
+
+    async def _delete(self) -> None:
+        async with self._pool.use() as connection:
+            await store.abandon(connection, stale_after_s=STALE_AFTER_S)
+            doomed = await store.doomed(connection, limit=_FILES)
+        for name in doomed:
+            try:
+                await self._files.delete(name)
+            except OffloadUnavailable as error:
+                logger.warning("the file %s cannot be deleted yet, trying again: %s", name, error)
+                return
+            async with self._pool.use() as connection:
+                await store.forget(connection, name)
+
+
+def _problem(written: WrittenFile, manifest: Manifest, log: TopicLog) -> str:
+    """Return why the file is not a copy of the ledger; empty if it is one."""
+    if (manifest.ledger_id, manifest.checksum) != (written.ledger_id, written.checksum):
+        return f"it has ledger {manifest.ledger_id} with another checksum than the job computed"
+    ledger = log.ledgers.get(written.ledger_id)
+    if ledger is None:
+        return "retention has trimmed the ledger"
+    stored = (ledger.entries, ledger.messages, ledger.size_bytes)
+    if not ledger.sealed or stored != (manifest.entries, manifest.messages, manifest.size_bytes):
+        return f"it has {manifest.entries} entries, and the ledger has {ledger.entries}"
+    return ""

@@ -1,0 +1,217 @@
+"""Copy old ledgers of a topic into files, for the broker to read instead of their rows.
+
+This job only writes files and reads them back. The topic's owner then reads a file too, and lets the ledger's rows go.
+It works without Spark: a ledger is one sequential copy, and its file must have row groups of a known size.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pipeline.database import Connection, storing
+from pipeline.errors import EntriesMissing, OffloadUnavailable, TopicNotFound
+from pipeline.ledger_files.rows import EntryRow
+from pipeline.pace import Pace
+from pipeline.queries import query
+
+if TYPE_CHECKING:
+    from pipeline.jobs.request import JobRequest, Reporter
+    from pipeline.ledger_files.storage import FileStorage
+
+__all__ = ["ColdLedger", "cold", "run"]
+
+_WINDOW_ENTRIES: Final = 5_000
+_WINDOW_BYTES: Final = 4 << 20
+_TYPES: Final = ("int8", "int4", "int2", "int4", "int8", "int8", "int8", "int8", "bytea")
+_HANDOVER_S: Final = 60.0  # without progress
+_POLL_S: Final = 0.2
+_DAY_MINUTES: Final = "1440"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColdLedger:
+    """A sealed ledger in PostgreSQL."""
+
+    topic_id: int
+    ledger_id: int
+    entries: int
+    messages: int
+    size_bytes: int
+    last_append_ms: int
+    bytes_from_here: int  # of the topic in PostgreSQL, this ledger and all later sealed ones
+
+
+def cold(ledgers: Sequence[ColdLedger], *, before_ms: int | None, keep_bytes: int | None) -> list[ColdLedger]:
+    """Return the ledgers to offload: those without an entry since `before_ms`, and those beyond `keep_bytes`.
+
+    None is no limit of that kind.
+    """
+    return [
+        each
+        for each in ledgers
+        if (before_ms is not None and each.last_append_ms < before_ms)
+        or (keep_bytes is not None and each.bytes_from_here > keep_bytes)
+    ]
+
+
+def run(request: JobRequest, reporter: Reporter, _session: Callable[[], Any]) -> dict[str, Any]:
+    """Write each old ledger into a file, then wait until the broker reads it from there. Raises PipelineError.
+
+    Safe to repeat and to kill: a ledger stays where it is until the broker has read its file, and unfinished files are
+    deleted.
+    """
+    if not request.offload_url:
+        raise OffloadUnavailable(
+            "VELA_OFFLOAD_URL is not set: set it for the broker, the console and the worker"
+        )
+    storage = _storage(request.offload_url)
+    before_ms, keep_bytes = _limits(request)
+    names: list[str] = []
+    total_bytes = file_bytes = 0
+    with storing(request, f"offloading {request.topic}") as connection:
+        ledgers = cold(_ledgers(connection, request), before_ms=before_ms, keep_bytes=keep_bytes)
+        reporter.stage("write files", len(ledgers))
+        pace = Pace(request.read_bytes_per_s)
+        for number, ledger in enumerate(ledgers, start=1):
+            written = _write(connection, storage, ledger, request.write_id, pace)
+            if written is not None:
+                name, size_bytes = written
+                names.append(name)
+                total_bytes += ledger.size_bytes
+                file_bytes += size_bytes
+                connection.execute(query("ask", "offload"))
+            reporter.progress(number)
+        reporter.stage("hand over to the broker", len(names))
+        attached = _hand_over(connection, names, reporter)
+    result = {
+        "topic": request.topic,
+        "ledgers": len(names),
+        "attached": attached,
+        "bytes": total_bytes,
+        "file_bytes": file_bytes,
+    }
+    if not names:
+        return {**result, "words": "no ledger is old enough: nothing to offload"}
+    words = f"{len(names)} ledgers, {total_bytes} bytes, in files of {file_bytes} bytes"
+    if attached < len(names):
+        words += (
+            f"; the broker has taken over {attached} of them so far, and its log says why if it refuses one"
+        )
+    return {**result, "words": words}
+
+
+def _storage(url: str) -> FileStorage:
+    from pipeline.ledger_files.storage import FileStorage
+
+    return FileStorage(url)
+
+
+def _limits(request: JobRequest) -> tuple[int | None, int | None]:
+    minutes, kept = request.options["older_than_minutes"], request.options["keep_bytes"]
+    if not minutes and not kept:
+        minutes = _DAY_MINUTES
+    now_ms = time.time_ns() // 1_000_000
+    return now_ms - int(minutes) * 60_000 if minutes else None, int(kept) if kept else None
+
+
+def _ledgers(connection: Connection, request: JobRequest) -> list[ColdLedger]:
+    topic_ids = [row[0] for row in connection.execute(query("topics", "offload"), (request.topic,))]
+    if not topic_ids:
+        row = connection.execute(query("exists", "offload"), (request.topic,)).fetchone()
+        if row is None or not row[0]:
+            raise TopicNotFound(f"topic {request.topic} does not exist in this database")
+    connection.execute(query("abandon", "offload"), {"topic_ids": topic_ids, "write_id": request.write_id})
+    return [
+        ColdLedger(
+            topic_id=row[0],
+            ledger_id=row[1],
+            entries=row[2],
+            messages=row[3],
+            size_bytes=row[4],
+            last_append_ms=row[5],
+            bytes_from_here=row[6],
+        )
+        for row in connection.execute(query("ledgers", "offload"), (topic_ids,))
+    ]
+
+
+def _write(
+    connection: Connection, storage: FileStorage, ledger: ColdLedger, write_id: str, pace: Pace
+) -> tuple[str, int] | None:
+    """Write a ledger and read it back. Return the file's name and size; None if retention trimmed the ledger."""
+    from pipeline.ledger_files.writer import verify, write_ledger
+
+    name = f"{ledger.topic_id}/{ledger.ledger_id}-{uuid.uuid4().hex}.parquet"
+    of_file = {"name": name, "topic_id": ledger.topic_id, "ledger_id": ledger.ledger_id}
+    connection.execute(query("begin", "offload"), {**of_file, "write_id": write_id})
+    try:
+        manifest = write_ledger(
+            storage,
+            name,
+            _entries(connection, ledger, pace),
+            topic_id=ledger.topic_id,
+            ledger_id=ledger.ledger_id,
+        )
+        stored = (ledger.entries, ledger.messages, ledger.size_bytes)
+        if (manifest.entries, manifest.messages, manifest.size_bytes) != stored:
+            raise EntriesMissing(
+                f"ledger {ledger.ledger_id} has {ledger.entries} entries, but {manifest.entries} were read: check the"
+                " database for lost rows"
+            )
+        if verify(storage, name) != manifest:
+            raise OffloadUnavailable(f"the file {name} was changed while it was written")
+        size_bytes = storage.size_bytes(name)
+        parameters = {**asdict(manifest), "name": name, "file_bytes": size_bytes}
+        if connection.execute(query("written", "offload"), parameters).fetchone() is None:
+            raise OffloadUnavailable(f"the file {name} was given up by another run: run the job again")
+    except EntriesMissing:
+        connection.execute(query("give_up", "offload"), (name,))
+        row = connection.execute(query("is_stored", "offload"), (ledger.ledger_id,)).fetchone()
+        if row is not None and row[0]:
+            raise
+        return None  # trimmed while it was read
+    except BaseException:
+        connection.execute(query("give_up", "offload"), (name,))
+        raise
+    return name, size_bytes
+
+
+def _entries(connection: Connection, ledger: ColdLedger, pace: Pace) -> Iterator[EntryRow]:
+    """Yield the entries of a ledger, one window of bounded size at a time, up to the first that is missing."""
+    wanted, through_bytes = 0, 0
+    while wanted < ledger.entries:
+        window = {
+            "ledger_id": ledger.ledger_id,
+            "first": wanted,
+            "last": min(ledger.entries, wanted + _WINDOW_ENTRIES) - 1,
+            "limit_bytes": through_bytes + _WINDOW_BYTES,
+        }
+        with connection.cursor().copy(query("entries", "offload"), window) as copy:
+            copy.set_types(_TYPES)
+            rows = [EntryRow(*row) for row in copy.rows()]
+        if not rows:
+            return
+        yield from rows
+        wanted, through_bytes = rows[-1].entry_id + 1, rows[-1].cumulative_bytes
+        if pause_s := pace.pause_s(sum(len(row.data) for row in rows)):
+            time.sleep(pause_s)
+
+
+def _hand_over(connection: Connection, names: Sequence[str], reporter: Reporter) -> int:
+    """Wait until the broker has taken over the files. Return how many, when it makes no progress any more."""
+    attached = 0
+    until_s = time.monotonic() + _HANDOVER_S
+    while names and time.monotonic() < until_s:
+        row = connection.execute(query("attached", "offload"), (list(names),)).fetchone()
+        done, waiting = row if row is not None else (0, 0)
+        if done != attached:
+            attached, until_s = done, time.monotonic() + _HANDOVER_S
+            reporter.progress(done)
+        if not waiting:
+            break
+        time.sleep(_POLL_S)
+    return attached

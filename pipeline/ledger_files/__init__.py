@@ -1,0 +1,1 @@
+"""Offloaded ledgers: one sealed ledger in one Parquet file, outside PostgreSQL."""

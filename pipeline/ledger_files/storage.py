@@ -1,0 +1,100 @@
+"""Where ledger files are: a folder, or a bucket of an object storage, through Arrow's file systems."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from pyarrow import fs
+
+from pipeline.errors import LedgerFileDamaged, LedgerFileMissing, OffloadUnavailable
+
+__all__ = ["FileStorage"]
+
+
+class FileStorage:
+    """Files by name below one URL. Every method raises OffloadUnavailable if the storage cannot be used."""
+
+    def __init__(self, url: str) -> None:
+        """Take `file:///folder`, `s3://bucket/folder?region=…&endpoint_override=…`, `gs://…`, `abfs://…` or `hdfs://…`.
+
+        Credentials come from the environment, as the storage's own tools read them.
+        """
+        parts = urlsplit(url)
+        self._shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+        self._is_local = parts.scheme == "file"
+        with self._errors("use", ""):
+            if self._is_local:
+                self._filesystem: Any = fs.LocalFileSystem()
+                self._root = unquote(parts.path).rstrip("/")
+            else:
+                self._filesystem, root = fs.FileSystem.from_uri(url)
+                self._root = root.rstrip("/")
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Any]:
+        """Open a new file for writing. It is durable after the block; a block that fails may leave a part of it."""
+        path = self._path(name)
+        with self._errors("write", name):
+            if self._is_local:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+            with self._filesystem.open_output_stream(path) as stream:
+                yield stream
+            if self._is_local:
+                for each in (path, os.path.dirname(path), self._root):
+                    _sync(each)
+
+    @contextmanager
+    def reading(self, name: str) -> Iterator[Any]:
+        """Open a file. Raises LedgerFileMissing, and LedgerFileDamaged for what Arrow cannot read in the block."""
+        with self._errors("read", name), self._filesystem.open_input_file(self._path(name)) as file:
+            yield file
+
+    def size_bytes(self, name: str) -> int:
+        """Return the size of a file. Raises LedgerFileMissing."""
+        with self.reading(name) as file:
+            return int(file.size())
+
+    def delete(self, name: str) -> None:
+        """Delete a file. Safe to repeat."""
+        try:
+            with self._errors("delete", name):
+                self._filesystem.delete_file(self._path(name))
+        except LedgerFileMissing:
+            return
+
+    def _path(self, name: str) -> str:
+        if ".." in name.split("/") or name.startswith("/"):
+            raise LedgerFileDamaged(f"{name!r} is not the name of a ledger file")
+        return f"{self._root}/{name}"
+
+    @contextmanager
+    def _errors(self, what: str, name: str) -> Iterator[None]:
+        where = f"{self._shown.rstrip('/')}/{name}"
+        try:
+            yield
+        except FileNotFoundError:
+            raise LedgerFileMissing(f"cannot {what} {where}: there is no such file") from None
+        except (OSError, pa.ArrowException) as error:
+            # Arrow's errors about content have no errno, but neither have those about an object storage's network.
+            is_content = isinstance(error, pa.ArrowException) or (self._is_local and error.errno is None)
+            kind = LedgerFileDamaged if is_content and what == "read" else OffloadUnavailable
+            raise kind(f"cannot {what} {where}: {_line(error)}") from error
+
+
+def _line(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _sync(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
