@@ -19,11 +19,13 @@ from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
 from django.utils.encoding import escape_uri_path
 from django.utils.safestring import SafeString
+from django.utils.translation import get_language
 
 from console.access import Rights
 from console.marks import visible
 from console.menu import MENU
 from console.notices import notices_of, own_notices
+from console.people.languages import LANGUAGE_NAMES
 from console.queries.chrome import chrome
 from console.words.numerals import zone_name
 
@@ -76,7 +78,9 @@ def _render(request: HttpRequest, rights: Rights, source: Source) -> Block:
         render_to_string(source.template, {**source.context(), "rights": rights, "now_ms": now_ms}, request)
     )
     version = _TIME_TEXT.sub(r"\1", _READ_TIME.sub("", html))
-    digest = hashlib.sha256(f"{rights.role}\n{zone_name()}\n{version}".encode()).hexdigest()[:20]
+    digest = hashlib.sha256(
+        f"{rights.role}\n{zone_name()}\n{get_language()}\n{version}".encode()
+    ).hexdigest()[:20]
     query = request.GET.copy()
     query["part"] = source.name
     return Block(
@@ -153,5 +157,6 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     return {
         "theme": theme if theme in THEMES else "auto",
         "themes": THEMES,
+        "languages": LANGUAGE_NAMES,
         "now_ms": int(time.time() * 1000),
     }

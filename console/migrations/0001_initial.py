@@ -58,6 +58,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("time_zone", models.TextField(default="UTC")),
+                ("language", models.TextField(default="")),
             ],
             options={"db_table": "vela_preferences"},
         ),
