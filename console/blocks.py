@@ -19,6 +19,7 @@ from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
 from django.utils.encoding import escape_uri_path
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from console.access import Rights
 from console.marks import visible
@@ -107,7 +108,7 @@ def answer(
     for source in sources:
         if source.name == wanted:
             return _part(request, _render(request, rights, source))
-    raise Http404(f"This page has no block named {wanted!r}.")
+    raise Http404(_("This page has no block named {wanted!r}.").format(wanted=wanted))
 
 
 def _stream(blocks: Iterable[Block]) -> str:
