@@ -51,12 +51,13 @@ class Preferences(models.Model):
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True)
     time_zone = models.TextField(default="UTC")  # a name of the IANA database
+    language = models.TextField(default="")  # empty: what the browser asks for
 
     class Meta:
         db_table = "vela_preferences"
 
     def __str__(self) -> str:
-        return f"{self.user_id}: {self.time_zone}"
+        return f"{self.user_id}: {self.time_zone} {self.language}".rstrip()
 
 
 class SavedView(models.Model):

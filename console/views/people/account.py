@@ -19,8 +19,9 @@ from console.access.guards import logged_in
 from console.access.users import set_password
 from console.blocks import page
 from console.origin import origin_of
+from console.people.preferences import set_zone
 from console.people.second_factor import factor_of
-from console.people.zones import set_zone, zone_names
+from console.people.zones import zone_names
 from console.views.people.forms import OwnPasswordForm, ZoneForm
 from console.words.numerals import zone_name
 
