@@ -20,6 +20,7 @@ from django.utils.cache import patch_vary_headers
 from django.utils.encoding import escape_uri_path
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language
+from django.utils.translation import gettext as _
 
 from console.access import Rights
 from console.marks import visible
@@ -34,6 +35,7 @@ __all__ = ["Block", "Source", "answer", "frame", "page", "surroundings"]
 THEMES = ("auto", "light", "dark")
 THEME_COOKIE = "vela_theme"
 STREAM = "/live"
+_SOURCE_LANGUAGE = "en"
 TOGETHER_MS = 20  # several changes within this time cause one read
 
 _TIME_TEXT = re.compile(r"(<time\b[^>]*\bdatetime=\"([^\"]*)\"[^>]*>)[^<]*(?=</time>)")
@@ -111,13 +113,16 @@ def answer(
     for source in sources:
         if source.name == wanted:
             return _part(request, _render(request, rights, source))
-    raise Http404(f"This page has no block named {wanted!r}.")
+    raise Http404(_("This page has no block named {wanted!r}.").format(wanted=wanted))
 
 
 def _stream(blocks: Iterable[Block]) -> str:
-    """Return the address of the page's live stream, which also says what is wrong behind the page."""
-    keys = sorted({key for block in blocks for key in block.live})
-    return f"{STREAM}?{urlencode([('key', key) for key in keys])}" if keys else STREAM
+    """Return the address of the page's live stream, which also says what is wrong behind the page, in its language."""
+    language = get_language() or _SOURCE_LANGUAGE
+    query = [("key", key) for key in sorted({key for block in blocks for key in block.live})]
+    if language != _SOURCE_LANGUAGE:
+        query.append(("language", language))
+    return f"{STREAM}?{urlencode(query)}" if query else STREAM
 
 
 def _part(request: HttpRequest, block: Block) -> HttpResponse:
@@ -147,7 +152,7 @@ def surroundings(rights: Rights) -> dict[str, Any]:
         "menu": MENU,
         "notices": notices_of(chrome()),
         "own_notices": own_notices(),
-        "stream": STREAM,
+        "stream": _stream(()),
     }
 
 

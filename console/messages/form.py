@@ -8,6 +8,8 @@ from zoneinfo import ZoneInfo
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from console.messages.asked import LIMIT, MOST_ROWS, Asked, AskedInvalid, Start, read_mark, read_spot
 from console.messages.filters import Filters
@@ -23,14 +25,22 @@ _MOST_TEXT = 4096
 class FilterForm(forms.Form):
     """Reads filters from the query string. After `is_valid`, `asked` is what it asks for."""
 
-    partition = forms.IntegerField(label="Partition", required=False, min_value=0, max_value=1_000_000)
-    sub = forms.CharField(label="Subscription", required=False, max_length=_MOST_TEXT, strip=False)
-    key = forms.CharField(label="Key", required=False, max_length=_MOST_TEXT, strip=False)
-    prop = forms.CharField(label="Property", required=False, max_length=_MOST_TEXT, strip=False)
-    path = forms.CharField(label="JSON path", required=False, max_length=_MOST_TEXT)
-    op = forms.ChoiceField(label="Operator", required=False, choices=[(each, each) for each in OPERATORS])
-    value = forms.CharField(label="Value", required=False, max_length=_MOST_TEXT, strip=False)
-    text = forms.CharField(label="Payload contains", required=False, max_length=_MOST_TEXT, strip=False)
+    partition = forms.IntegerField(
+        label=gettext_lazy("Partition"), required=False, min_value=0, max_value=1_000_000
+    )
+    sub = forms.CharField(
+        label=gettext_lazy("Subscription"), required=False, max_length=_MOST_TEXT, strip=False
+    )
+    key = forms.CharField(label=gettext_lazy("Key"), required=False, max_length=_MOST_TEXT, strip=False)
+    prop = forms.CharField(label=gettext_lazy("Property"), required=False, max_length=_MOST_TEXT, strip=False)
+    path = forms.CharField(label=gettext_lazy("JSON path"), required=False, max_length=_MOST_TEXT)
+    op = forms.ChoiceField(
+        label=gettext_lazy("Operator"), required=False, choices=[(each, each) for each in OPERATORS]
+    )
+    value = forms.CharField(label=gettext_lazy("Value"), required=False, max_length=_MOST_TEXT, strip=False)
+    text = forms.CharField(
+        label=gettext_lazy("Payload contains"), required=False, max_length=_MOST_TEXT, strip=False
+    )
 
     asked: Asked
 
@@ -49,12 +59,20 @@ class FilterForm(forms.Form):
 class BrowseForm(FilterForm):
     """Reads where to begin too, and in which direction to go."""
 
-    start = forms.ChoiceField(label="Start", required=False, choices=list(STARTS.items()))
-    at = forms.CharField(label="Time or position", required=False, max_length=100)
+    start = forms.ChoiceField(
+        label=gettext_lazy("Start"),
+        required=False,
+        choices=[(name, gettext_lazy(words)) for name, words in STARTS.items()],
+    )
+    at = forms.CharField(label=gettext_lazy("Time or position"), required=False, max_length=100)
     zone = forms.CharField(required=False, max_length=100)
-    order = forms.ChoiceField(label="Direction", required=False, choices=list(ORDERS.items()))
-    limit = forms.IntegerField(label="Rows", required=False, min_value=1, max_value=MOST_ROWS)
-    after = forms.CharField(label="Continue", required=False, max_length=100)
+    order = forms.ChoiceField(
+        label=gettext_lazy("Direction"),
+        required=False,
+        choices=[(name, gettext_lazy(words)) for name, words in ORDERS.items()],
+    )
+    limit = forms.IntegerField(label=gettext_lazy("Rows"), required=False, min_value=1, max_value=MOST_ROWS)
+    after = forms.CharField(label=gettext_lazy("Continue"), required=False, max_length=100)
 
     @property
     def zone_name(self) -> str:
@@ -86,7 +104,7 @@ def _time_ms(text: str, *, zone: str) -> int:
     try:
         found = ZoneInfo(zone)
     except (ValueError, OSError, KeyError):
-        raise ValueError(f"There is no time zone {zone!r}.") from None
+        raise ValueError(_("There is no time zone {zone!r}.").format(zone=zone)) from None
     return read_time_ms(text, found)
 
 
@@ -94,15 +112,15 @@ def filters_of(given: dict[str, Any]) -> Filters:
     """Return the filters among these values. Raises AskedInvalid if one is wrong."""
     name, sign, value = (given.get("prop") or "").partition("=")
     if sign and not name:
-        raise AskedInvalid("prop", "Write a property as name=value, or its name alone for any value.")
+        raise AskedInvalid("prop", _("Write a property as name=value, or its name alone for any value."))
     path, compared = given.get("path") or "", given.get("value") or ""
     if not path and compared:
-        raise AskedInvalid("path", "Say where the value is, for example order.total.")
+        raise AskedInvalid("path", _("Say where the value is, for example order.total."))
     json_test = None
     if path:
         operator: Operator = given.get("op") or ("=" if compared else "exists")
         if operator != "exists" and not compared:
-            raise AskedInvalid("value", "Give the value to compare with, or choose “exists”.")
+            raise AskedInvalid("value", _("Give the value to compare with, or choose “exists”."))
         steps = _read("path", parse_path, path)
         json_test = JsonTest(path=steps, operator=operator, text=compared)
     return Filters(

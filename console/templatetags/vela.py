@@ -12,24 +12,26 @@ from django.template.context import Context
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from console import addresses, marks
 from console.access import Rights
 from console.alerts.offers import AlertOffer, alert_offers
 from console.blocks import Block
-from console.diagnosis.findings import Cure, Severity
+from console.diagnosis.findings import Cure, Evidence, Severity
 from console.diagnosis.words import severity_word, value_text
 from console.help.library import runbook_page
 from console.letters.reasons import Group
 from console.queries.clients import ConsumerRow
 from console.queries.pipeline import RunRow
 from console.queries.subscription import SubscriptionHead
+from console.spoken import spoken
 from console.story.words import line_after, line_before
-from console.words import acts, numerals, partitions, policies
+from console.words import acts, nouns, numerals, partitions, policies
 from console.words.act_place import place_of
-from console.words.clients import FLAGS, Flag
+from console.words.clients import Flag, flag_named
 from console.words.pipeline import run_tone
-from console.words.subscriptions import state_word, tone_of
+from console.words.subscriptions import label_of, state_word, tone_of
 
 __all__ = ["register"]
 
@@ -42,7 +44,6 @@ register.filter("short_name", addresses.short_name)
 register.filter("marked", marks.marked, is_safe=True)
 register.filter("coded", marks.coded, is_safe=True)
 register.filter("act_title", acts.title)
-register.filter("value_text", value_text)
 register.simple_tag(acts.acked_meanwhile, name="acked_meanwhile")
 register.simple_tag(place_of, name="act_place")
 register.simple_tag(addresses.topic_url, name="topic_url")
@@ -76,6 +77,12 @@ def count(number: int | str | None) -> str:
     return numerals.UNKNOWN if isinstance(number, str) else numerals.count(number)
 
 
+@register.filter("value_text")
+def spoken_value(evidence: Evidence) -> str:
+    """Write the value of a piece of evidence with its unit."""
+    return spoken(value_text(evidence))
+
+
 @register.filter
 def place_of_name(topic: str) -> str:
     """Return what comes before the local name: the domain unless it is persistent, the tenant and the namespace."""
@@ -98,19 +105,19 @@ def seconds(value: float | None) -> str:
 @register.filter
 def plural(number: int | str | None, word: str) -> str:
     """Write 3 consumers, 1 consumer, – consumers."""
-    return f"{count(number)} {word}" + ("" if number == 1 else "s")
+    return nouns.counted(number if isinstance(number, int) else None, word)
 
 
 @register.filter
 def entries(number: int) -> str:
     """Write 1 entry, 12 408 entries."""
-    return f"{numerals.count(number)} " + ("entry" if number == 1 else "entries")
+    return nouns.counted(number, "entry")
 
 
 @register.filter
 def batches(number: int) -> str:
     """Write 1 batch, 3 batches."""
-    return f"{numerals.count(number)} " + ("batch" if number == 1 else "batches")
+    return nouns.counted(number, "batch")
 
 
 @register.simple_tag(takes_context=True)
@@ -159,7 +166,7 @@ def act_state(state: str) -> dict[str, str | bool]:
 def alert_badge(severity: str) -> dict[str, str | bool]:
     """Render the severity of an alert as a badge."""
     tones = {"critical": "bad", "warning": "warn"}
-    return {"word": severity, "tone": tones.get(severity, "calm"), "is_fact": True}
+    return {"word": _(severity), "tone": tones.get(severity, "calm"), "is_fact": True}
 
 
 @register.filter
@@ -170,27 +177,30 @@ def is_ahead(then: datetime | None, now_ms: int) -> bool:
 
 @register.inclusion_tag("console/badge.html")
 def badge(word: str, tone: str, *, fact: bool = False) -> dict[str, str | bool]:
-    """Render a word with an icon. Without a broker the page shows “unknown” instead, unless it is a stored fact."""
-    return {"word": word, "tone": tone, "is_fact": fact}
+    """Render a word with an icon. Without a broker the page shows “unknown” instead, unless it is a stored fact.
+
+    The word is in English, and shown in the language of the reader.
+    """
+    return {"word": _(word), "tone": tone, "is_fact": fact}
 
 
 @register.inclusion_tag("console/badge.html")
 def run_state(state: str) -> dict[str, str | bool]:
     """Render the state of a run of the pipeline as a badge."""
-    return {"word": state, "tone": run_tone(state), "is_fact": True}
+    return {"word": _(state), "tone": run_tone(state), "is_fact": True}
 
 
 @register.inclusion_tag("console/badge.html")
 def subscription_state(state: int | None) -> dict[str, str]:
     """Render a stored state of subscriptions as a badge."""
-    return {"word": state_word(state), "tone": tone_of(state)}
+    return {"word": label_of(state_word(state)), "tone": tone_of(state)}
 
 
 @register.inclusion_tag("console/badge.html")
 def severity(severity: Severity) -> dict[str, str | bool]:
     """Render how grave a finding is as a badge. A finding knows whether a broker runs."""
     word, tone = severity_word(severity)
-    return {"word": word, "tone": tone, "is_fact": True}
+    return {"word": spoken(word), "tone": tone, "is_fact": True}
 
 
 @register.filter
@@ -216,7 +226,7 @@ def run_again_url(run: RunRow, **changed: str) -> str:
 @register.filter
 def flag(name: str) -> Flag:
     """Return the words of a client's flag."""
-    return FLAGS[name]
+    return flag_named(name)
 
 
 @register.simple_tag
@@ -302,12 +312,12 @@ def period(context: Context, at_ms: int, until_ms: int) -> SafeString | str:
     if until_ms == at_ms:
         return moment(context, at_ms)
     now_ms = context["now_ms"]
+    begin, end = (
+        format_html('<time datetime="{}">{}</time>', _iso(each), numerals.clock(each, now_ms))
+        for each in (at_ms, until_ms)
+    )
     return format_html(
-        '<span class="moment"><time datetime="{}">{}</time> to <time datetime="{}">{}</time></span>',
-        _iso(at_ms),
-        numerals.clock(at_ms, now_ms),
-        _iso(until_ms),
-        numerals.clock(until_ms, now_ms),
+        '<span class="moment">{}</span>', format_html(_("{begin} to {end}"), begin=begin, end=end)
     )
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from console.access import Rights
 from console.access.guards import refusal_of
@@ -87,28 +88,28 @@ def _obstacle(head: TopicHead, name: str) -> tuple[str, str, str]:
     """Return why an act is not possible, and text and address of a link that helps. Three empty texts if it is."""
     if name == "partitions" and head.parent_name:
         return (
-            "This is a partition.",
-            "Add partitions to its topic",
+            _("This is a partition."),
+            _("Add partitions to its topic"),
             topic_act_url(head.parent_name, "partitions"),
         )
     if name == "partitions" and not head.partitions:
         return (
-            "The topic is not partitioned, and cannot become partitioned.",
-            "Create a partitioned topic",
+            _("The topic is not partitioned, and cannot become partitioned."),
+            _("Create a partitioned topic"),
             _new_topic_beside(head, partitions=4),
         )
     if name == "publish" and head.terminated_at:
         return (
-            "The topic is terminated: it takes no more messages.",
-            "Create another topic",
+            _("The topic is terminated: it takes no more messages."),
+            _("Create another topic"),
             _new_topic_beside(head, partitions=head.partitions),
         )
     if name == "terminate" and head.terminated_at:
-        return "The topic is already terminated.", "", ""
+        return _("The topic is already terminated."), "", ""
     if name == "delete" and head.parent_name:
         return (
-            "This is a partition, which goes with its topic.",
-            f"Delete {short_name(head.parent_name)}",
+            _("This is a partition, which goes with its topic."),
+            _("Delete {name}").format(name=short_name(head.parent_name)),
             topic_act_url(head.parent_name, "delete"),
         )
     return "", "", ""

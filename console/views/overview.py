@@ -20,6 +20,7 @@ from console.queries.diagnosis import read_parts, snapshot_of
 from console.queries.history import history_of_everything
 from console.queries.overview import COUNTED, WorstRow, state_counts, worst_subscriptions
 from console.queries.subscription import SubscriptionHead, subscription_head
+from console.spoken import spoken_finding
 from console.views.history import history_sources
 from console.words.subscriptions import STATE_WORDS
 
@@ -86,5 +87,5 @@ def _explained(row: WorstRow) -> tuple[SubscriptionHead | None, Finding | None, 
     snapshot = head and snapshot_of(head, read_parts(head), now_ms=int(time.time() * 1000))
     if not snapshot:
         return head, None, None
-    finding = diagnose(snapshot)[0]
+    finding = spoken_finding(diagnose(snapshot)[0])
     return head, finding, next((cure for cure in finding.cures if cure.act), None)

@@ -25,6 +25,7 @@ from console.queries.cursor import AckedBeyond, acked_beyond
 from console.queries.diagnosis import PENDING_READ, Parts, snapshot_of
 from console.queries.history import history_of_subscription
 from console.queries.topics.log import EntryAt, Log, Place, entries_at, log_of
+from console.spoken import spoken_finding
 from console.views.history import history_sources
 from console.views.partitioned_subscription import partitioned_subscription
 from console.words.subscriptions import standing
@@ -151,7 +152,10 @@ class _Reading:
             first=first,
         )
         snapshot = snapshot_of(self.head, parts, now_ms=int(time.time() * 1000))
-        return {"head": self.head, "findings": diagnose(snapshot) if snapshot is not None else []}
+        return {
+            "head": self.head,
+            "findings": [spoken_finding(each) for each in diagnose(snapshot)] if snapshot is not None else [],
+        }
 
     def numbers(self) -> dict[str, Any]:
         head = self.head

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from console.access import Rights, viewer
@@ -41,7 +42,7 @@ def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
     """Show one topic. `tab` in the query string picks the block below the history. At most twelve queries."""
     head = queries.topic_head(topic)
     if head is None:
-        raise Http404(f"There is no topic {topic}.")
+        raise Http404(_("There is no topic {name}.").format(name=topic))
     tabs = (*TABS[:3], "partitions", *TABS[4:]) if head.partitions else TABS
     tab = request.GET.get("tab", "")
     tab = tab if tab in tabs else tabs[0]

@@ -9,6 +9,8 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_POST, require_safe
 
 from console.access import Rights
@@ -26,9 +28,9 @@ from console.words.numerals import zone_name
 __all__ = ["account", "set_own_password", "set_own_zone"]
 
 _DONE = {
-    "password": "Your password has changed. Your other sessions have ended.",
-    "factor_off": "You have no second factor any more: your password alone lets you in.",
-    "zone": "Pages now show times in this zone, and read times that you write in it.",
+    "password": gettext_noop("Your password has changed. Your other sessions have ended."),
+    "factor_off": gettext_noop("You have no second factor any more: your password alone lets you in."),
+    "zone": gettext_noop("Pages now show times in this zone, and read times that you write in it."),
 }
 
 
@@ -79,7 +81,7 @@ def _answer(
     context = {
         "form": form,
         "refusal": refusal,
-        "done": _DONE.get(request.GET.get("done", ""), ""),
+        "done": _(_DONE.get(request.GET.get("done", ""), "")),
         "zones": zone_names(),
         "chosen_zone": zone_name(),
         "has_password": user.has_usable_password(),

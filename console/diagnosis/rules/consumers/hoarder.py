@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
+from console.diagnosis.said import said, said_many
 from console.diagnosis.snapshot import Snapshot
 from console.words.numerals import count
 
@@ -32,26 +33,33 @@ def find(snapshot: Snapshot) -> Finding | None:
     ]
     if not idle or snapshot.ready_entries != 0:
         return None
-    others = f"{idle[0].name} has" if len(idle) == 1 else f"{len(idle)} other consumers have"
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,
-        sentence=f"{hoarder.name} has {count(hoarder.unacked_messages)} messages in its queue, while {others} nothing"
-        " to do.",
+        sentence=said_many(
+            "{name} has {messages} messages in its queue, while {other} has nothing to do.",
+            "{name} has {messages} messages in its queue, while {n} other consumers have nothing to do.",
+            n=len(idle),
+            name=hoarder.name,
+            messages=count(hoarder.unacked_messages),
+            other=idle[0].name,
+        ),
         evidence=(
-            fact(f"in flight at {hoarder.name}", hoarder.unacked_messages, Unit.MESSAGES),
-            fact("in flight in all", in_flight, Unit.MESSAGES),
-            fact("idle", len(idle), Unit.CONSUMERS),
-            fact(f"last ack of {hoarder.name}", hoarder.last_ack_ms, Unit.TIME),
+            fact(said("in flight at {name}", name=hoarder.name), hoarder.unacked_messages, Unit.MESSAGES),
+            fact(said("in flight in all"), in_flight, Unit.MESSAGES),
+            fact(said("idle"), len(idle), Unit.CONSUMERS),
+            fact(said("last ack of {name}", name=hoarder.name), hoarder.last_ack_ms, Unit.TIME),
         ),
         cures=(
             Cure(
-                text=f"Disconnect {hoarder.name}: its messages go to the others",
+                text=said("Disconnect {name}: its messages go to the others", name=hoarder.name),
                 act="disconnect",
                 parameters=snapshot.which(hoarder),
             ),
-            Cure(text="Compare the consumers", block="consumers"),
-            Cure(text="Give its client a smaller receiver queue, so that it takes fewer messages ahead."),
+            Cure(text=said("Compare the consumers"), block="consumers"),
+            Cure(
+                text=said("Give its client a smaller receiver queue, so that it takes fewer messages ahead.")
+            ),
         ),
     )
 
