@@ -167,6 +167,23 @@ def test_every_page(page: Page, everything: dict[str, list[str]], errors: list[s
     assert wrong == []
 
 
+def test_pages_in_chinese(page: Page, everything: dict[str, list[str]], errors: list[str]) -> None:
+    page.goto("/account")
+    page.click("text=简体中文")
+    assert page.get_attribute("html", "lang") == "zh-hans"
+    wrong: list[str] = []
+    for address in ("/", BILLING, f"{BILLING}/act/reset"):
+        page.set_viewport_size(DESKTOP)
+        page.goto(address)
+        assert page.get_attribute("html", "lang") == "zh-hans"
+        found = findings(page)
+        page.set_viewport_size(PHONE)
+        found += phone_findings(page)
+        wrong += [f"{address}: {each}" for each in [*found, *errors]]
+        errors.clear()
+    assert wrong == []
+
+
 def phone_findings(page: Page) -> list[str]:
     """What is wrong with the page in a narrow window."""
     found = []

@@ -1,0 +1,181 @@
+"""The language of pages: who chooses it, what stays English, and that no word of a page goes untranslated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import lxml.html
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import translation
+from lxml.etree import _Element
+
+from console.access import Role
+from console.models import Preferences
+from tests.integration.console.conftest import granted
+from tests.integration.console.shop import Shop
+from tests.integration.console.test_every_page import BILLING, PAGES
+
+CHINESE: Final = {"Accept-Language": "zh-CN,zh;q=0.9,en;q=0.8"}
+# Words that are the same in every language: units, and names of formats and programs.
+SAME_EVERYWHERE: Final = frozenset(
+    {
+        "CSV",
+        "GiB",
+        "JSON",
+        "KiB",
+        "MiB",
+        "NDJSON",
+        "Parquet",
+        "PostgreSQL",
+        "Pulsar",
+        "Spark",
+        "TiB",
+        "UTC",
+        "UTF",
+        "Vela",
+    }
+    | {"min", "ms", "pid"}
+)
+WORD: Final = re.compile(r"[A-Za-z]{2,}")
+READ_ATTRIBUTES: Final = ("title", "aria-label", "placeholder", "alt")
+NOT_READ: Final = frozenset({"script", "style", "code", "pre", "kbd", "textarea"})
+OPEN, CLOSE = "⟦", "⟧"
+
+
+@pytest.fixture(autouse=True)
+def english_again() -> Iterator[None]:
+    """A page leaves its language behind in the thread."""
+    yield
+    translation.deactivate()
+
+
+@pytest.fixture
+def ada(db: None) -> User:
+    """A user who may act everywhere."""
+    return granted(User.objects.create_user("ada"), {"*": Role.OPERATOR})
+
+
+def browser_of(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def language_of(response: Any) -> str:
+    found = re.search(r'<html lang="([^"]*)"', response.content.decode())
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.parametrize(
+    ("header", "language"),
+    [("zh-CN,zh;q=0.9", "zh-hans"), ("zh-TW", "zh-hans"), ("de", "en"), ("en,zh", "en"), ("", "en")],
+)
+def test_the_browser_asks_for_a_language(header: str, language: str, nobody: Client, db: None) -> None:
+    page = nobody.get("/login", headers={"Accept-Language": header})
+    assert (language_of(page), page["Content-Language"]) == (language, language)
+
+
+def test_a_cookie_is_stronger_than_the_browser(nobody: Client, db: None) -> None:
+    answer = nobody.post("/language", {"language": "zh-hans", "next": "/login?next=/acts"})
+    assert answer["Location"] == "/login?next=/acts"
+    assert language_of(nobody.get("/login")) == "zh-hans"
+    assert 'value="zh-hans"' in nobody.get("/login").content.decode()
+    assert nobody.post("/language", {"language": "en", "next": "//elsewhere.example"})["Location"] == "/"
+    assert language_of(nobody.get("/login", headers=CHINESE)) == "en"
+
+
+def test_a_choice_goes_with_the_user(ada: User) -> None:
+    browser_of(ada).post(
+        "/language", {"language": "zh-hans"}, headers={"Referer": "http://testserver/account"}
+    )
+    assert Preferences.objects.get().language == "zh-hans"
+    elsewhere = browser_of(ada)
+    assert language_of(elsewhere.get("/account")) == "zh-hans"
+    assert language_of(elsewhere.get("/t/persistent/public/default/nothing")) == "zh-hans"
+    other = browser_of(granted(User.objects.create_user("vera"), {"*": Role.VIEWER}))
+    assert language_of(other.get("/account")) == "en"
+
+
+def test_an_unknown_language_is_ignored(ada: User) -> None:
+    browser = browser_of(ada)
+    for code in ("", "de", "zh-hans\0", "../../etc"):
+        assert browser.post("/language", {"language": code, "next": "/account"}).status_code == 302
+        assert language_of(browser.get("/account")) == "en"
+    assert not Preferences.objects.exists()
+
+
+def test_programs_get_english(ada: User, shop: Shop) -> None:
+    Preferences.objects.create(user=ada, language="zh-hans")
+    browser = browser_of(ada)
+    for address in ("/api/v1/nothing", "/api/v1/topics/persistent/public/default/nothing", "/api/v1/topics"):
+        answer = browser.get(address, headers=CHINESE)
+        assert answer["Content-Language"] == "en"
+        assert answer.content.isascii()
+
+
+def test_a_part_has_a_version_for_each_language(ada: User, shop: Shop) -> None:
+    browser = browser_of(ada)
+    address = f"{BILLING}?part=numbers"
+    english = browser.get(address)
+    chinese = browser.get(address, headers={**CHINESE, "If-None-Match": english["ETag"]})
+    assert (chinese.status_code, "积压" in chinese.content.decode()) == (200, True)
+
+
+@pytest.fixture
+def bracketed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A language that puts each translated text between brackets."""
+    django: Any = translation._trans  # type: ignore[attr-defined]
+
+    def bracket(name: str) -> None:
+        real = getattr(django, name)
+        monkeypatch.setattr(django, name, lambda *texts: f"{OPEN}{real(*texts)}{CLOSE}")
+
+    for name in ("gettext", "ngettext", "pgettext", "npgettext"):
+        bracket(name)
+
+
+@pytest.mark.parametrize("address", [*PAGES, "/login", "/nothing"])
+def test_no_word_goes_untranslated(address: str, admin: Client, shop: Shop, bracketed: None) -> None:
+    if address == "/login":
+        admin.logout()
+    html = admin.get(address).content.decode()
+    assert OPEN in html
+    assert untranslated(lxml.html.document_fromstring(html)) == []
+
+
+def untranslated(page: _Element) -> list[str]:
+    """The texts of a page with English words outside of brackets, and not in an element that contains data."""
+    found: list[str] = []
+    depth = 0
+
+    def read(text: str | None) -> None:
+        nonlocal depth
+        outside = []
+        for piece in re.split(f"([{OPEN}{CLOSE}])", text or ""):
+            if piece == OPEN:
+                depth += 1
+            elif piece == CLOSE:
+                depth -= 1
+            elif depth == 0:
+                outside.append(piece)
+        if any(word not in SAME_EVERYWHERE for piece in outside for word in WORD.findall(piece)):
+            found.append(" ".join((text or "").split()))
+
+    def walk(element: _Element) -> None:
+        if isinstance(element.tag, str) and element.tag not in NOT_READ and element.get("translate") != "no":
+            is_button = element.tag == "input" and element.get("type") in ("submit", "button", "reset")
+            for name in (*READ_ATTRIBUTES, *(["value"] if is_button else [])):
+                read(element.get(name))
+            read(element.text)
+            for child in element:
+                walk(child)
+                read(child.tail)
+
+    walk(page)
+    assert depth == 0
+    return found
