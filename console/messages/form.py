@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from django import forms
@@ -14,12 +14,20 @@ from django.utils.translation import gettext_lazy
 from console.messages.asked import LIMIT, MOST_ROWS, Asked, AskedInvalid, Start, read_mark, read_spot
 from console.messages.filters import Filters
 from console.messages.json_path import OPERATORS, JsonPathInvalid, JsonTest, Operator, parse_path
-from console.words.messages import ORDERS, STARTS
+from console.words.messages import OPERATOR_WORDS, ORDERS, STARTS
 from console.words.numerals import read_time_ms, zone_name
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 __all__ = ["BrowseForm", "FilterForm", "asked_of", "filters_of"]
 
 _MOST_TEXT = 4096
+
+
+def _operator_word(operator: str) -> StrOrPromise:
+    word = OPERATOR_WORDS.get(operator)
+    return operator if word is None else gettext_lazy(word)
 
 
 class FilterForm(forms.Form):
@@ -35,7 +43,9 @@ class FilterForm(forms.Form):
     prop = forms.CharField(label=gettext_lazy("Property"), required=False, max_length=_MOST_TEXT, strip=False)
     path = forms.CharField(label=gettext_lazy("JSON path"), required=False, max_length=_MOST_TEXT)
     op = forms.ChoiceField(
-        label=gettext_lazy("Operator"), required=False, choices=[(each, each) for each in OPERATORS]
+        label=gettext_lazy("Operator"),
+        required=False,
+        choices=[(each, _operator_word(each)) for each in OPERATORS],
     )
     value = forms.CharField(label=gettext_lazy("Value"), required=False, max_length=_MOST_TEXT, strip=False)
     text = forms.CharField(
@@ -120,7 +130,9 @@ def filters_of(given: dict[str, Any]) -> Filters:
     if path:
         operator: Operator = given.get("op") or ("=" if compared else "exists")
         if operator != "exists" and not compared:
-            raise AskedInvalid("value", _("Give the value to compare with, or choose “exists”."))
+            raise AskedInvalid(
+                "value", _("Give the value to compare with, or choose “{exists}”.").format(exists=_("exists"))
+            )
         steps = _read("path", parse_path, path)
         json_test = JsonTest(path=steps, operator=operator, text=compared)
     return Filters(

@@ -55,7 +55,7 @@ class PublishForm(ActForm):
     )
     key_encoding = forms.ChoiceField(
         label=gettext_lazy("The key is written as"),
-        choices=[("text", gettext_lazy("text")), ("base64", "base64")],
+        choices=[("text", gettext_lazy("text")), ("base64", gettext_lazy("base64"))],
         initial="text",
     )
     properties = forms.CharField(

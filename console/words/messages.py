@@ -10,7 +10,16 @@ from django.utils.translation import gettext_noop, ngettext
 
 from console.words.numerals import count, size
 
-__all__ = ["ORDERS", "STARTS", "filter_words", "followed", "looked_at", "nothing_found", "stopped"]
+__all__ = [
+    "OPERATOR_WORDS",
+    "ORDERS",
+    "STARTS",
+    "filter_words",
+    "followed",
+    "looked_at",
+    "nothing_found",
+    "stopped",
+]
 
 STARTS = {
     "newest": gettext_noop("newest"),
@@ -20,6 +29,10 @@ STARTS = {
     "next": gettext_noop("next for the subscription"),
     "holes": gettext_noop("holes of the subscription"),
 }
+OPERATOR_WORDS = {
+    "contains": gettext_noop("contains"),
+    "exists": gettext_noop("exists"),
+}  # the others are signs
 ORDERS = {"older": gettext_noop("towards older"), "newer": gettext_noop("towards newer")}
 
 _STOPPED = {
@@ -131,7 +144,9 @@ def followed(*, matched: int, skipped: int, is_filtered: bool, is_first: bool) -
 def filter_words(given: Mapping[str, Any]) -> list[str]:
     """Return the filters among the values of a form, each as a few words."""
     path, value = given.get("path"), given.get("value")
-    test = f"{path} {given.get('op') or '='} {value}" if value else _("{path} exists").format(path=path)
+    operator = given.get("op") or "="
+    word = _(OPERATOR_WORDS[operator]) if operator in OPERATOR_WORDS else operator
+    test = f"{path} {word} {value}" if value else _("{path} exists").format(path=path)
     texts = {
         "partition": _("partition {partition}").format(partition=given.get("partition")),
         "key": _("key {key}").format(key=given.get("key")),

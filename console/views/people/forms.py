@@ -10,7 +10,7 @@ from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from console.models import Role
 from console.people.zones import zone_names
@@ -36,7 +36,7 @@ class NewUserForm(PasswordForm):
     """The name of a new user, and the password."""
 
     name = forms.CharField(
-        label=gettext_lazy("Name"),
+        label=pgettext_lazy("person", "Name"),
         max_length=150,
         validators=[UnicodeUsernameValidator()],
         error_messages={
