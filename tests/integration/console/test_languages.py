@@ -19,6 +19,7 @@ from tests.integration.console.conftest import granted
 from tests.integration.console.shop import Shop
 from tests.integration.console.test_every_page import BILLING, PAGES
 
+API_OF_BILLING: Final = "/api/v1/topics/persistent/public/default/orders/subscriptions/billing"
 CHINESE: Final = {"Accept-Language": "zh-CN,zh;q=0.9,en;q=0.8"}
 # Words that are the same in every language: units, and names of formats, programs and everything in the shop.
 SAME_EVERYWHERE: Final = frozenset(
@@ -125,6 +126,32 @@ def test_a_part_has_a_version_for_each_language(ada: User, shop: Shop) -> None:
     english = browser.get(address)
     chinese = browser.get(address, headers={**CHINESE, "If-None-Match": english["ETag"]})
     assert (chinese.status_code, "积压" in chinese.content.decode()) == (200, True)
+
+
+def test_a_page_follows_its_stream_in_its_own_language(ada: User, shop: Shop) -> None:
+    browser = browser_of(ada)
+    streams = [
+        re.findall(r'sse-connect="([^"]*)"', browser.get(address, headers=headers).content.decode())
+        for address in ("/account", BILLING)
+        for headers in ({}, CHINESE)
+    ]
+    assert [["language=zh-hans" in each for each in found] for found in streams] == [[False], [True]] * 2
+
+
+def test_a_diagnosis_is_in_the_language_of_its_reader(ada: User, shop: Shop) -> None:
+    browser = browser_of(ada)
+    of_programs = browser.get(f"{API_OF_BILLING}/diagnosis", headers=CHINESE)
+    assert of_programs.json()["findings"]
+    assert of_programs.content.isascii()
+    english, chinese = (
+        re.findall(
+            r'<p class="words">.*?</p>', browser.get(f"{BILLING}?part=why", headers=headers).text, re.S
+        )
+        for headers in ({}, CHINESE)
+    )
+    assert len(english) == len(chinese) > 0
+    assert not any(re.search("[\u4e00-\u9fff]", each) for each in english)
+    assert all(re.search("[\u4e00-\u9fff]", each) for each in chinese)
 
 
 @pytest.fixture
