@@ -14,6 +14,7 @@ from babel.messages.pofile import read_po, write_po
 from django.utils.translation.template import templatize
 
 from config.environment import PROJECT_DIR
+from console.words.broker_texts import texts_of_the_broker
 
 __all__ = ["LOCALES", "catalogue_of", "compiled", "extracted", "path_of"]
 
@@ -43,6 +44,8 @@ def extracted() -> Catalog:
         _add(catalogue, path, _python_of(path.read_text(encoding="utf-8")))
     for path in sorted((PROJECT_DIR / "console").rglob("*.py")):
         _add(catalogue, path, path.read_text(encoding="utf-8"))
+    for text in texts_of_the_broker():
+        catalogue.add(text, locations=[("console/words/broker_texts.py", 0)])
     return catalogue
 
 

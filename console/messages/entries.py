@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from console.queries.topics.log import Place
 from console.words.numerals import size
@@ -38,10 +39,10 @@ class StoredEntry:
 class Trouble(Enum):
     """Why the messages inside an entry cannot be read."""
 
-    TOO_LARGE = "too large"
-    ENCRYPTED = "encrypted"
-    CHUNK = "chunk"
-    CORRUPT = "corrupt"
+    TOO_LARGE = gettext_noop("too large")
+    ENCRYPTED = gettext_noop("encrypted")
+    CHUNK = gettext_noop("chunk")
+    CORRUPT = gettext_noop("corrupt")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

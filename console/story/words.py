@@ -42,6 +42,7 @@ _EVENTS: Final = {
     "passed": (gettext_noop("the cursor was moved past it"), ""),
     "brought_back": (gettext_noop("the cursor was moved back before it"), ""),
 }
+_SKIPPED: Final = gettext_noop("skipped by an operator")
 _TAKEN_OUT: Final = {"send_to_dead_letters": gettext_noop("sent to the dead letters by an operator")}
 _RECORDED: Final = {
     "off": (
@@ -69,7 +70,7 @@ _RECORDED: Final = {
 def line_before(line: StoryLine) -> str:
     """Say what happened, up to the name of the consumer."""
     if line.event == "taken_out":
-        return _(_TAKEN_OUT.get(line.act_kind, gettext_noop("skipped by an operator")))
+        return _(_TAKEN_OUT.get(line.act_kind, _SKIPPED))
     return _(_EVENTS[line.event][0])
 
 

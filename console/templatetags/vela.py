@@ -18,14 +18,13 @@ from console import addresses, marks
 from console.access import Rights
 from console.alerts.offers import AlertOffer, alert_offers
 from console.blocks import Block
-from console.diagnosis.findings import Cure, Evidence, Severity
+from console.diagnosis.findings import Cure, Severity
 from console.diagnosis.words import severity_word, value_text
 from console.help.library import runbook_page
 from console.letters.reasons import Group
 from console.queries.clients import ConsumerRow
 from console.queries.pipeline import RunRow
 from console.queries.subscription import SubscriptionHead
-from console.spoken import spoken
 from console.story.words import line_after, line_before
 from console.words import acts, nouns, numerals, partitions, policies
 from console.words.act_place import place_of
@@ -44,6 +43,7 @@ register.filter("short_name", addresses.short_name)
 register.filter("marked", marks.marked, is_safe=True)
 register.filter("coded", marks.coded, is_safe=True)
 register.filter("act_title", acts.title)
+register.filter("value_text", value_text)
 register.simple_tag(acts.acked_meanwhile, name="acked_meanwhile")
 register.simple_tag(place_of, name="act_place")
 register.simple_tag(addresses.topic_url, name="topic_url")
@@ -75,12 +75,6 @@ def alert_me(topic: str, subscription: str = "") -> dict[str, list[AlertOffer]]:
 def count(number: int | str | None) -> str:
     """Write a number. A template lookup that finds nothing gives "", which is unknown too."""
     return numerals.UNKNOWN if isinstance(number, str) else numerals.count(number)
-
-
-@register.filter("value_text")
-def spoken_value(evidence: Evidence) -> str:
-    """Write the value of a piece of evidence with its unit."""
-    return spoken(value_text(evidence))
 
 
 @register.filter
@@ -200,7 +194,7 @@ def subscription_state(state: int | None) -> dict[str, str]:
 def severity(severity: Severity) -> dict[str, str | bool]:
     """Render how grave a finding is as a badge. A finding knows whether a broker runs."""
     word, tone = severity_word(severity)
-    return {"word": spoken(word), "tone": tone, "is_fact": True}
+    return {"word": word, "tone": tone, "is_fact": True}
 
 
 @register.filter

@@ -14,13 +14,13 @@ from console.access import Rights, viewer
 from console.blocks import Source, answer
 from console.diagnosis.diagnose import diagnose
 from console.diagnosis.findings import Cure, Finding
+from console.diagnosis.words import spoken_finding
 from console.queries.acts import latest_acts
 from console.queries.alerts import firing_alerts
 from console.queries.diagnosis import read_parts, snapshot_of
 from console.queries.history import history_of_everything
 from console.queries.overview import COUNTED, WorstRow, state_counts, worst_subscriptions
 from console.queries.subscription import SubscriptionHead, subscription_head
-from console.spoken import spoken_finding
 from console.views.history import history_sources
 from console.words.subscriptions import STATE_WORDS
 

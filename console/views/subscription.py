@@ -16,6 +16,7 @@ from console.blocks import Source, answer
 from console.cursor_map import cursor_map
 from console.diagnosis.diagnose import diagnose
 from console.diagnosis.outliers import outliers
+from console.diagnosis.words import spoken_finding
 from console.history.series import Level
 from console.messages.peek import PEEK_MESSAGES, peek
 from console.queries import subscription as queries
@@ -25,7 +26,6 @@ from console.queries.cursor import AckedBeyond, acked_beyond
 from console.queries.diagnosis import PENDING_READ, Parts, snapshot_of
 from console.queries.history import history_of_subscription
 from console.queries.topics.log import EntryAt, Log, Place, entries_at, log_of
-from console.spoken import spoken_finding
 from console.views.history import history_sources
 from console.views.partitioned_subscription import partitioned_subscription
 from console.words.subscriptions import standing

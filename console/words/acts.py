@@ -107,6 +107,7 @@ STATES = {
 }
 
 
+_LAST_LATIN: Final = "\u2e7f"  # Chinese has full stops of its own
 # A number of things in the broker's words, for example in "12408 messages". Ids and names stay as they are.
 _COUNTED: Final = re.compile(
     r"(?<![^\s(])[0-9]{4,15}(?= (?:more|messages?|entries|entry|consumers?|partitions?|in all)\b)"
@@ -253,7 +254,9 @@ def sentence(text: str, names: Iterable[str]) -> str:
         text.startswith(name) and not text[len(name) : len(name) + 1].isalnum() for name in known
     )
     begin = text[:1] if begins_with_name else text[:1].upper()
-    return begin + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+    if text.endswith((".", "!", "?", "。")):
+        return begin + text[1:]
+    return begin + text[1:] + ("。" if text[-1:] > _LAST_LATIN else ".")
 
 
 def must_type_name(

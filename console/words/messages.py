@@ -34,6 +34,7 @@ _STOPPED = {
     ),
 }
 
+_NOTHING_HERE = gettext_noop("No message is stored here.")
 _NOTHING = {
     "next": gettext_noop("Nothing is unacked on this subscription."),
     "holes": gettext_noop("This subscription has no holes."),
@@ -99,11 +100,7 @@ def nothing_found(reason: str, *, start: str, gone: int, is_filtered: bool, is_c
         )
     if is_continued:
         return _("No more messages.") if not is_filtered else _("No more messages match.")
-    return (
-        _("No message matches.")
-        if is_filtered
-        else _(_NOTHING.get(start, gettext_noop("No message is stored here.")))
-    )
+    return _("No message matches.") if is_filtered else _(_NOTHING.get(start, _NOTHING_HERE))
 
 
 def followed(*, matched: int, skipped: int, is_filtered: bool, is_first: bool) -> str:

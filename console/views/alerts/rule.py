@@ -95,12 +95,15 @@ def _preview(values: dict[str, Any]) -> dict[str, Any]:
     found = matches(rule_columns(rule_id=0, **columns, **places), now_ms)
     lasted = [row for row in found if now_ms - row.since_ms >= values["for_ms"]]
     return {
-        "condition": condition(**columns, for_ms=values["for_ms"]),
+        "condition": condition(**columns, for_ms=values["for_ms"], say=_),
         "found": len(found),
         "lasted": len(lasted),
         "more": len(found) >= SUBJECTS_MOST,
         "rows": [
-            (subject_name(row.topic_name, row.subscription_name), value_words(values["measure"], row.value))
+            (
+                subject_name(row.topic_name, row.subscription_name, say=_),
+                value_words(values["measure"], row.value, say=_),
+            )
             for row in found[:_PREVIEWED]
         ],
         "left_out": max(len(found) - _PREVIEWED, 0),

@@ -17,7 +17,7 @@ __all__ = ["described_topic", "policies_of_namespace", "policies_of_topic"]
 
 def policies_of_namespace(name: str, document: Mapping[str, object]) -> DescribedPolicies:
     """Describe the policies of tenant/namespace. No query."""
-    return described_policies(broker_settings(), document, None, where=name)
+    return described_policies(broker_settings(), document, None, where=name, say=_)
 
 
 def described_topic(name: str) -> tuple[TopicDocuments, DescribedPolicies]:
@@ -25,7 +25,9 @@ def described_topic(name: str) -> tuple[TopicDocuments, DescribedPolicies]:
     documents = topic_policies(name)
     if documents is None:
         raise Http404(_("There is no topic {name}.").format(name=name))
-    return documents, described_policies(broker_settings(), documents.namespace, documents.own, where=name)
+    return documents, described_policies(
+        broker_settings(), documents.namespace, documents.own, where=name, say=_
+    )
 
 
 def policies_of_topic(name: str) -> dict[str, Any]:

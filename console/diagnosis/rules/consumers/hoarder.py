@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
-from console.diagnosis.said import said, said_many
 from console.diagnosis.snapshot import Snapshot
 from console.words.numerals import count
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -33,17 +33,25 @@ def find(snapshot: Snapshot) -> Finding | None:
     ]
     if not idle or snapshot.ready_entries != 0:
         return None
+    messages = count(hoarder.unacked_messages)
+    if len(idle) == 1:
+        sentence = said(
+            "{name} has {messages} messages in its queue, while {other} has nothing to do.",
+            name=hoarder.name,
+            messages=messages,
+            other=idle[0].name,
+        )
+    else:
+        sentence = said(
+            "{name} has {messages} messages in its queue, while {others} other consumers have nothing to do.",
+            name=hoarder.name,
+            messages=messages,
+            others=len(idle),
+        )
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,
-        sentence=said_many(
-            "{name} has {messages} messages in its queue, while {other} has nothing to do.",
-            "{name} has {messages} messages in its queue, while {n} other consumers have nothing to do.",
-            n=len(idle),
-            name=hoarder.name,
-            messages=count(hoarder.unacked_messages),
-            other=idle[0].name,
-        ),
+        sentence=sentence,
         evidence=(
             fact(said("in flight at {name}", name=hoarder.name), hoarder.unacked_messages, Unit.MESSAGES),
             fact(said("in flight in all"), in_flight, Unit.MESSAGES),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
-from console.diagnosis.said import said, said_many
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -23,16 +23,20 @@ def find(snapshot: Snapshot) -> Finding | None:
         return None
     first = min(stuck, key=lambda each: each.last_delivery_ms)
     others_take = any(each.is_available for each in snapshot.consumers)
+    if len(stuck) == 1:
+        sentence = said(
+            "The connection of {name} takes no bytes, so the broker cannot send to it.", name=first.name
+        )
+    else:
+        sentence = said(
+            "The connection of {name} and {others} more takes no bytes, so the broker cannot send to it.",
+            name=first.name,
+            others=len(stuck) - 1,
+        )
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW if others_take else Severity.STOPPED,
-        sentence=said_many(
-            "The connection of {name} takes no bytes, so the broker cannot send to it.",
-            "The connection of {name} and {others} more takes no bytes, so the broker cannot send to it.",
-            n=len(stuck),
-            name=first.name,
-            others=len(stuck) - 1,
-        ),
+        sentence=sentence,
         evidence=(
             fact(said("from"), first.address),
             fact(said("permits"), first.permits, Unit.MESSAGES),

@@ -6,9 +6,9 @@ from math import ceil
 from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
-from console.diagnosis.said import said, said_many
 from console.diagnosis.snapshot import STILL_PER_S, Snapshot
 from console.words.numerals import count
+from console.words.said import said, said_many
 
 __all__ = ["RULE"]
 

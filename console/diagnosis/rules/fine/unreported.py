@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
-from console.diagnosis.said import said
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 

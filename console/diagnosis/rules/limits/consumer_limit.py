@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
-from console.diagnosis.said import said, said_many
 from console.diagnosis.snapshot import Snapshot
 from console.words.numerals import count
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -21,19 +21,25 @@ def find(snapshot: Snapshot) -> Finding | None:
     worst = min(blocked, key=lambda each: each.oldest_delivered_ms or snapshot.now_ms)
     limit = snapshot.limits.unacked_per_consumer
     others_take = any(each.is_available for each in snapshot.consumers)
+    if len(blocked) == 1:
+        sentence = said(
+            "{name} has as many unacked messages as one consumer may have ({limit}), so nothing is sent until"
+            " half of them are acked.",
+            name=worst.name,
+            limit=count(limit),
+        )
+    else:
+        sentence = said(
+            "{blocked} of {consumers} consumers have as many unacked messages as one consumer may have ({limit}), so"
+            " nothing is sent until half of them are acked.",
+            blocked=len(blocked),
+            consumers=len(snapshot.consumers),
+            limit=count(limit),
+        )
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW if others_take else Severity.STOPPED,
-        sentence=said_many(
-            "{name} has as many unacked messages as one consumer may have ({limit}), so nothing is sent until"
-            " half of them are acked.",
-            "{n} of {consumers} consumers have as many unacked messages as one consumer may have ({limit}), so"
-            " nothing is sent until half of them are acked.",
-            n=len(blocked),
-            name=worst.name,
-            consumers=len(snapshot.consumers),
-            limit=count(limit),
-        ),
+        sentence=sentence,
         evidence=(
             fact(said("in flight at {name}", name=worst.name), worst.unacked_messages, Unit.MESSAGES),
             fact(said("limit"), limit, Unit.MESSAGES),

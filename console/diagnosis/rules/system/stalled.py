@@ -6,8 +6,8 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.rules.system import no_broker
-from console.diagnosis.said import said
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
