@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -11,6 +11,9 @@ from django.utils.translation import gettext_lazy
 
 from console.forms.fields import MOST_MESSAGES, read_message_id, read_time
 from console.forms.form import ActForm
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 __all__ = ["PlaceForm", "ResetForm", "RewindForm"]
 
@@ -23,7 +26,7 @@ class RewindForm(ActForm):
     lead = gettext_lazy("Deliver messages again that this subscription has already acked.")
     template = "console/forms/rewind.html"
 
-    PRESETS: ClassVar[dict[str, tuple[str, int]]] = {
+    PRESETS: ClassVar[dict[str, tuple[StrOrPromise, int]]] = {
         "15m": (gettext_lazy("15 minutes"), 15 * 60_000),
         "1h": (gettext_lazy("1 hour"), 3_600_000),
         "6h": (gettext_lazy("6 hours"), 6 * 3_600_000),

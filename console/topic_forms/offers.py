@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from django.urls import reverse
@@ -25,6 +25,9 @@ from console.topic_forms.life import (
 )
 from console.topic_forms.places import CreateBookmarkForm, CreateSubscriptionForm, DeleteBookmarkForm
 from console.topic_forms.publish import PublishForm
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 __all__ = ["Offer", "offers", "topic_forms"]
 
@@ -52,7 +55,7 @@ class Offer:
     """One act of the menu."""
 
     name: str  # in addresses
-    heading: str
+    heading: StrOrPromise
     url: str  # of its form
     why_not: str = ""  # a sentence, if the act is not possible on this topic
     cure: str = ""  # text of the link below the sentence, if there is one

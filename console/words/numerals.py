@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING
 
 from django.utils import timezone
 from django.utils.functional import lazy
 from django.utils.translation import gettext as _
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 __all__ = [
     "UNKNOWN",
@@ -101,7 +105,7 @@ def zone_name() -> str:
     return timezone.get_current_timezone_name()
 
 
-def _in_zone(text: str) -> str:
+def _in_zone(text: StrOrPromise) -> str:
     return f"{text}, {zone_name()}"
 
 
