@@ -146,7 +146,7 @@ def test_a_diagnosis_is_in_the_language_of_its_reader(ada: User, shop: Shop) -> 
     assert of_programs.content.isascii()
     english, chinese = (
         re.findall(
-            r'<p class="words">.*?</p>', browser.get(f"{BILLING}?part=why", headers=headers).text, re.S
+            r'<p class="words">.*?</p>', browser.get(f"{BILLING}?part=why", headers=headers).text, re.DOTALL
         )
         for headers in ({}, CHINESE)
     )
