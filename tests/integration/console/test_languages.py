@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from typing import Any, Final
 
-import lxml.html
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import translation
-from lxml.etree import _Element
 
 from console.access import Role
 from console.models import Preferences
@@ -46,6 +45,7 @@ SAME_EVERYWHERE: Final = frozenset(
 WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9]+")
 READ_ATTRIBUTES: Final = ("title", "aria-label", "placeholder", "alt")
 NOT_READ: Final = frozenset({"script", "style", "code", "pre", "kbd", "textarea"})
+VOID: Final = frozenset({"br", "hr", "img", "input", "link", "meta"})
 OPEN, CLOSE = "⟦", "⟧"
 
 
@@ -179,38 +179,55 @@ def test_no_word_goes_untranslated(admin: Client, nobody: Client, shop: Shop, br
     for browser, address in [*((admin, each) for each in sorted(addresses)), (nobody, "/login")]:
         html = browser.get(address).content.decode()
         assert OPEN in html
-        found[address] = untranslated(lxml.html.document_fromstring(html))
+        found[address] = untranslated(html)
     assert {address: texts for address, texts in found.items() if texts} == {}
 
 
-def untranslated(page: _Element) -> list[str]:
+def untranslated(html: str) -> list[str]:
     """The texts of a page with English words outside of brackets, and not in an element that contains data."""
-    found: list[str] = []
-    depth = 0
+    reader = _Reader()
+    reader.feed(html)
+    reader.close()
+    assert reader.depth == 0
+    return reader.found
 
-    def read(text: str | None) -> None:
-        nonlocal depth
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.depth = 0  # of brackets: a translated text may contain elements
+        self._open: list[tuple[str, bool]] = []  # elements, and whether they contain data
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        is_data = self._is_data or tag in NOT_READ or given.get("translate") == "no"
+        is_button = tag == "input" and given.get("type") in ("submit", "button", "reset")
+        for name in () if is_data else (*READ_ATTRIBUTES, *(["value"] if is_button else [])):
+            self._read(given.get(name) or "")
+        if tag not in VOID:
+            self._open.append((tag, is_data))
+
+    def handle_endtag(self, tag: str) -> None:
+        while any(name == tag for name, _ in self._open) and self._open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if not self._is_data:
+            self._read(data)
+
+    @property
+    def _is_data(self) -> bool:
+        return bool(self._open) and self._open[-1][1]
+
+    def _read(self, text: str) -> None:
         outside = []
-        for piece in re.split(f"([{OPEN}{CLOSE}])", text or ""):
+        for piece in re.split(f"([{OPEN}{CLOSE}])", text):
             if piece == OPEN:
-                depth += 1
+                self.depth += 1
             elif piece == CLOSE:
-                depth -= 1
-            elif depth == 0:
+                self.depth -= 1
+            elif self.depth == 0:
                 outside.append(piece)
         if any(word not in SAME_EVERYWHERE for piece in outside for word in WORD.findall(piece)):
-            found.append(" ".join((text or "").split()))
-
-    def walk(element: _Element) -> None:
-        if isinstance(element.tag, str) and element.tag not in NOT_READ and element.get("translate") != "no":
-            is_button = element.tag == "input" and element.get("type") in ("submit", "button", "reset")
-            for name in (*READ_ATTRIBUTES, *(["value"] if is_button else [])):
-                read(element.get(name))
-            read(element.text)
-            for child in element:
-                walk(child)
-                read(child.tail)
-
-    walk(page)
-    assert depth == 0
-    return found
+            self.found.append(" ".join(text.split()))

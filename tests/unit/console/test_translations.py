@@ -20,12 +20,13 @@ CROWDED: Final = re.compile(r"[\u4e00-\u9fff][A-Za-z0-9]|[A-Za-z0-9][\u4e00-\u9f
 
 def texts_of(message: Message) -> list[str]:
     """The text in English, first for one thing, then for several."""
-    return [message.id] if isinstance(message.id, str) else list(message.id)
+    return [message.id] if isinstance(message.id, str) else [*message.id]
 
 
 def translations_of(message: Message) -> list[str]:
     """Its translations, one for each plural form of the language."""
-    return [message.string or ""] if isinstance(message.string or "", str) else list(message.string or ())
+    texts = message.string or ""
+    return [texts] if isinstance(texts, str) else list(texts)
 
 
 def key_of(message: Message) -> tuple[str | None, str | tuple[str, ...]]:
