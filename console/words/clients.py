@@ -9,7 +9,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-__all__ = ["FLAGS", "Flag", "flag_named"]
+__all__ = ["Flag", "flag_named"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Flag:
         return "✕" if self.tone == "bad" else "▲"
 
 
-FLAGS: Final[Mapping[str, Flag]] = {
+_FLAGS: Final[Mapping[str, Flag]] = {
     "blocked": Flag(
         word=gettext_noop("blocked"),
         tone="bad",
@@ -78,5 +78,5 @@ FLAGS: Final[Mapping[str, Flag]] = {
 
 def flag_named(name: str) -> Flag:
     """Return a flag in the language of the reader."""
-    flag = FLAGS[name]
+    flag = _FLAGS[name]
     return replace(flag, word=_(flag.word), sentence=_(flag.sentence))

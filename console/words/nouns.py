@@ -12,19 +12,13 @@ from console.words.numerals import count
 __all__ = ["counted"]
 
 _NOUNS: Final[Mapping[str, Callable[[int], str]]] = {
-    "act": lambda n: ngettext("{number} act", "{number} acts", n),
     "batch": lambda n: ngettext("{number} batch", "{number} batches", n),
     "consumer": lambda n: ngettext("{number} consumer", "{number} consumers", n),
     "entry": lambda n: ngettext("{number} entry", "{number} entries", n),
-    "event": lambda n: ngettext("{number} event", "{number} events", n),
-    "letter": lambda n: ngettext("{number} letter", "{number} letters", n),
     "message": lambda n: ngettext("{number} message", "{number} messages", n),
     "partition": lambda n: ngettext("{number} partition", "{number} partitions", n),
-    "pull": lambda n: ngettext("{number} pull", "{number} pulls", n),
-    "range": lambda n: ngettext("{number} range", "{number} ranges", n),
     "subscription": lambda n: ngettext("{number} subscription", "{number} subscriptions", n),
     "time": lambda n: ngettext("{number} time", "{number} times", n),
-    "topic": lambda n: ngettext("{number} topic", "{number} topics", n),
 }
 
 
