@@ -4,8 +4,8 @@
 const Vela = {
   zone: document.documentElement.dataset.zone,
 
-  // What the page has translated: the attributes of its elements with data-words. "{span}" stands for a value.
-  words: Object.assign({}, ...[...document.querySelectorAll("[data-words]")].map((each) => each.dataset)),
+  // What the page has translated: the attributes of its elements with data-texts. "{span}" stands for a value.
+  words: Object.assign({}, ...[...document.querySelectorAll("[data-texts]")].map((each) => each.dataset)),
 
   said(name, values) {
     return this.words[name].replace(/\{(\w+)\}/g, (_, value) => values[value]);
