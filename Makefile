@@ -11,7 +11,7 @@ BYTECODE := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo chaos faults soak pipeline-soak matrix mutate bench check docker-check format lock proto
+.PHONY: help run test demo chaos faults soak pipeline-soak matrix mutate bench check docker-check format messages lock proto
 .SILENT:
 
 help: ## show the commands
@@ -65,6 +65,9 @@ format: development ## format the code
 	$(RUN) -m ruff format --quiet .
 	$(RUN) -m ruff check --fix --quiet .
 	$(VENV)/bin/djlint templates --reformat --quiet || true
+
+messages: development ## bring the catalogue of the console's Chinese texts in step with the source, and compile it
+	$(RUN) -m config.run.messages
 
 lock: development ## compile requirements/*.txt again; UV="--upgrade" passes arguments to uv
 	$(RUN) -m pip install --quiet --require-hashes -r requirements/uv.txt

@@ -14,6 +14,7 @@ setup(
     package_dir={"console.templates": "templates", "console.static": "static", "console.docs": "docs"},
     package_data={
         "": ["sql/*.sql", "*.proto", "*.pyi", "py.typed"],
+        "console": ["locale/*/LC_MESSAGES/django.*"],
         "console.templates": ["**/*"],
         "console.static": ["**/*"],
         "console.docs": ["**/*.md", "images/*.png"],

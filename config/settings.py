@@ -17,6 +17,7 @@ from config.environment import (
     libpq_option,
     project_settings,
 )
+from console.people.languages import LANGUAGE_NAMES
 
 _vela = project_settings()
 
@@ -66,11 +67,12 @@ MIDDLEWARE = [
     "console.middleware.ReadableRequests",
     "console.middleware.StaticFiles",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "console.middleware.LoginRequired",
-    "console.people.zones.TimeZones",
+    "console.people.preferences.OwnPreferences",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",  # answers a login that was refused for the failures before it
@@ -173,9 +175,13 @@ LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login"
 
 LANGUAGE_CODE = "en"
+LANGUAGES = list(LANGUAGE_NAMES.items())
+LANGUAGE_COOKIE_AGE = 365 * 24 * 3600  # s
+LANGUAGE_COOKIE_SAMESITE = "Lax"
+LANGUAGE_COOKIE_HTTPONLY = True
 TIME_ZONE = "UTC"
 USE_TZ = True
-USE_I18N = False
+USE_I18N = True
 
 STATIC_URL = "static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
@@ -204,6 +210,7 @@ SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # probes come straight to 
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if HTTPS else 0
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
+LANGUAGE_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_HTTPONLY = True
 CSRF_COOKIE_HTTPONLY = False
 X_FRAME_OPTIONS = "DENY"

@@ -19,11 +19,14 @@ from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
 from django.utils.encoding import escape_uri_path
 from django.utils.safestring import SafeString
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
 
 from console.access import Rights
 from console.marks import visible
 from console.menu import MENU
 from console.notices import notices_of, own_notices
+from console.people.languages import LANGUAGE_NAMES
 from console.queries.chrome import chrome
 from console.words.numerals import zone_name
 
@@ -32,6 +35,7 @@ __all__ = ["Block", "Source", "answer", "frame", "page", "surroundings"]
 THEMES = ("auto", "light", "dark")
 THEME_COOKIE = "vela_theme"
 STREAM = "/live"
+_SOURCE_LANGUAGE = "en"
 TOGETHER_MS = 20  # several changes within this time cause one read
 
 _TIME_TEXT = re.compile(r"(<time\b[^>]*\bdatetime=\"([^\"]*)\"[^>]*>)[^<]*(?=</time>)")
@@ -76,7 +80,9 @@ def _render(request: HttpRequest, rights: Rights, source: Source) -> Block:
         render_to_string(source.template, {**source.context(), "rights": rights, "now_ms": now_ms}, request)
     )
     version = _TIME_TEXT.sub(r"\1", _READ_TIME.sub("", html))
-    digest = hashlib.sha256(f"{rights.role}\n{zone_name()}\n{version}".encode()).hexdigest()[:20]
+    digest = hashlib.sha256(
+        f"{rights.role}\n{zone_name()}\n{get_language()}\n{version}".encode()
+    ).hexdigest()[:20]
     query = request.GET.copy()
     query["part"] = source.name
     return Block(
@@ -107,13 +113,16 @@ def answer(
     for source in sources:
         if source.name == wanted:
             return _part(request, _render(request, rights, source))
-    raise Http404(f"This page has no block named {wanted!r}.")
+    raise Http404(_("This page has no block named {wanted!r}.").format(wanted=wanted))
 
 
 def _stream(blocks: Iterable[Block]) -> str:
-    """Return the address of the page's live stream, which also says what is wrong behind the page."""
-    keys = sorted({key for block in blocks for key in block.live})
-    return f"{STREAM}?{urlencode([('key', key) for key in keys])}" if keys else STREAM
+    """Return the address of the page's live stream, which also says what is wrong behind the page, in its language."""
+    language = get_language() or _SOURCE_LANGUAGE
+    query = [("key", key) for key in sorted({key for block in blocks for key in block.live})]
+    if language != _SOURCE_LANGUAGE:
+        query.append(("language", language))
+    return f"{STREAM}?{urlencode(query)}" if query else STREAM
 
 
 def _part(request: HttpRequest, block: Block) -> HttpResponse:
@@ -143,7 +152,7 @@ def surroundings(rights: Rights) -> dict[str, Any]:
         "menu": MENU,
         "notices": notices_of(chrome()),
         "own_notices": own_notices(),
-        "stream": STREAM,
+        "stream": _stream(()),
     }
 
 
@@ -153,5 +162,6 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     return {
         "theme": theme if theme in THEMES else "auto",
         "themes": THEMES,
+        "languages": LANGUAGE_NAMES,
         "now_ms": int(time.time() * 1000),
     }

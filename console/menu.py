@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from django.utils.translation import gettext_lazy
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 __all__ = ["MENU", "MenuPage"]
 
@@ -13,19 +18,19 @@ class MenuPage:
     """One entry of the menu."""
 
     nav: str  # the `nav` of the pages that belong to it
-    word: str
+    word: StrOrPromise
     address: str  # the name of its URL
     key: str  # pressed after `g`
 
 
 MENU: Final = (  # what an operator needs most often comes first
-    MenuPage(nav="overview", word="Overview", address="console:home", key="o"),
-    MenuPage(nav="topics", word="Topics", address="console:topics", key="t"),
-    MenuPage(nav="clients", word="Clients", address="console:consumers", key="c"),
-    MenuPage(nav="dead_letters", word="Dead letters", address="console:dead_letters", key="d"),
-    MenuPage(nav="alerts", word="Alerts", address="console:alerts", key="l"),
-    MenuPage(nav="acts", word="Acts", address="console:acts", key="a"),
-    MenuPage(nav="bookmarks", word="Bookmarks", address="console:bookmarks", key="b"),
-    MenuPage(nav="namespaces", word="Namespaces", address="console:namespaces", key="n"),
-    MenuPage(nav="pipeline", word="Pipeline", address="console:pipeline", key="p"),
+    MenuPage(nav="overview", word=gettext_lazy("Overview"), address="console:home", key="o"),
+    MenuPage(nav="topics", word=gettext_lazy("Topics"), address="console:topics", key="t"),
+    MenuPage(nav="clients", word=gettext_lazy("Clients"), address="console:consumers", key="c"),
+    MenuPage(nav="dead_letters", word=gettext_lazy("Dead letters"), address="console:dead_letters", key="d"),
+    MenuPage(nav="alerts", word=gettext_lazy("Alerts"), address="console:alerts", key="l"),
+    MenuPage(nav="acts", word=gettext_lazy("Acts"), address="console:acts", key="a"),
+    MenuPage(nav="bookmarks", word=gettext_lazy("Bookmarks"), address="console:bookmarks", key="b"),
+    MenuPage(nav="namespaces", word=gettext_lazy("Namespaces"), address="console:namespaces", key="n"),
+    MenuPage(nav="pipeline", word=gettext_lazy("Pipeline"), address="console:pipeline", key="p"),
 )

@@ -10,6 +10,7 @@ from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
+from django.utils.translation import gettext as _
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from console.api.problems import Problem
@@ -147,9 +148,9 @@ def _trouble_in_head(request: HttpRequest) -> str:
     try:
         request.get_host()
     except SuspiciousOperation:
-        return "This is not a host name of the console. An administrator can add it to VELA_ALLOWED_HOSTS."
+        return _("This is not a host name of the console. An administrator can add it to VELA_ALLOWED_HOSTS.")
     if any("\0" in value for value in request.COOKIES.values()):
-        return "A cookie contains a NUL."
+        return _("A cookie contains a NUL.")
     return ""
 
 
@@ -157,9 +158,9 @@ def _trouble_in_query(request: HttpRequest) -> str:
     try:
         texts = [text for name, values in request.GET.lists() for text in (name, *values)]
     except SuspiciousOperation:
-        return "The query string has too many values."
+        return _("The query string has too many values.")
     if any("\0" in text for text in texts):
-        return "The query string contains a NUL."
+        return _("The query string contains a NUL.")
     return ""
 
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from django.conf import settings
 from django.db import models
+from django.utils.translation import gettext_lazy
 
 __all__ = ["Grant", "Identity", "Preferences", "Role", "SavedView", "SecondFactor"]
 
@@ -13,14 +14,14 @@ __all__ = ["Grant", "Identity", "Preferences", "Role", "SavedView", "SecondFacto
 class Role(models.IntegerChoices):
     """What a user may do in some namespaces. Each role may do all that the ones before it may."""
 
-    VIEWER = 1  # names, numbers, acts
-    READER = 2  # keys, properties and payloads of messages
-    OPERATOR = 3  # plan, apply and undo acts
-    ADMIN = 4  # roles of users, policies of namespaces, deleting topics
+    VIEWER = 1, gettext_lazy("viewer")  # names, numbers, acts
+    READER = 2, gettext_lazy("reader")  # keys, properties and payloads of messages
+    OPERATOR = 3, gettext_lazy("operator")  # plan, apply and undo acts
+    ADMIN = 4, gettext_lazy("admin")  # roles of users, policies of namespaces, deleting topics
 
     @property
     def word(self) -> str:
-        """The role as users read it."""
+        """The role as commands, addresses and the act log write it. Pages show `label`."""
         return self.name.lower()
 
 
@@ -50,12 +51,13 @@ class Preferences(models.Model):
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True)
     time_zone = models.TextField(default="UTC")  # a name of the IANA database
+    language = models.TextField(default="")  # empty: what the browser asks for
 
     class Meta:
         db_table = "vela_preferences"
 
     def __str__(self) -> str:
-        return f"{self.user_id}: {self.time_zone}"
+        return f"{self.user_id}: {self.time_zone} {self.language}".rstrip()
 
 
 class SavedView(models.Model):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from console.queries.chrome import Chrome
 from console.words import numerals
@@ -72,10 +73,11 @@ def _notice(
     is_blank: bool = False,
     state: Chrome | None = None,
 ) -> _Notice:
+    words = WORDS[trouble]
     of_broker = state if trouble in _OF_THE_BROKER else None
     return _Notice(
         trouble=trouble,
-        words=WORDS[trouble],
+        words=replace(words, title=_(words.title), meaning=_(words.meaning), when=_(words.when)),
         since_ms=since_ms,
         since_iso=datetime.fromtimestamp(since_ms / 1000, UTC).isoformat() if since_ms else "",
         clock=numerals.clock(since_ms, now_ms).partition(".")[0] if since_ms else "",

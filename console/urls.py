@@ -38,6 +38,7 @@ from console.views.people.change import (
     set_user_role,
 )
 from console.views.people.create import new_user
+from console.views.people.language import language
 from console.views.people.own_second_factor import (
     own_second_factor,
     remove_own_second_factor,
@@ -69,6 +70,7 @@ urlpatterns = [
     path("login/second-factor", login_second_factor, name="login_second_factor"),
     path("logout", LogoutView.as_view(next_page="console:login"), name="logout"),
     path("theme", theme, name="theme"),
+    path("language", language, name="language"),
     path("help", help_page, name="help_index"),
     path("help/<path:page>", help_page, name="help"),
     path("topics", topics, name="topics"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -14,6 +14,7 @@ from vela.wire.quantities import write_length, write_size
 
 __all__ = [
     "SUBJECTS_MOST",
+    "TEXTS",
     "condition",
     "masked_url",
     "matches_parameters",
@@ -23,17 +24,38 @@ __all__ = [
     "value_words",
 ]
 
-_BEGIN: Final = {
-    Measure.BACKLOG: "backlog above",
-    Measure.AGE: "oldest unacked message older than",
+_CONDITIONS: Final = {
+    Measure.BACKLOG: "backlog above {limit}",
+    Measure.AGE: "oldest unacked message older than {limit}",
     Measure.STUCK: "stuck",
     Measure.BEHIND: "stuck or falling behind",
     Measure.NO_CONSUMER: "no consumer",
-    Measure.DEAD_LETTERS: "dead letters: more than",
-    Measure.REDELIVERIES: "redeliveries: more than",
-    Measure.STORED: "stored: more than",
+    Measure.DEAD_LETTERS: "dead letters: more than {limit}",
+    Measure.REDELIVERIES: "redeliveries: more than {limit}",
+    Measure.STORED: "stored: more than {limit}",
     Measure.BROKER: "the broker is silent",
 }
+_WITHIN: Final = "{condition} within {length}"
+_FOR: Final = "{condition} for {length}"
+_PER_SECOND: Final = "{value:,} per second"
+_MESSAGE: Final = "{value:,} message"
+_MESSAGES: Final = "{value:,} messages"
+_BROKER: Final = "the broker"
+_OF_TOPIC: Final = "{subscription} of {topic}"
+
+TEXTS: Final = (
+    *_CONDITIONS.values(),
+    _WITHIN,
+    _FOR,
+    _PER_SECOND,
+    _MESSAGE,
+    _MESSAGES,
+    _BROKER,
+    _OF_TOPIC,
+)
+"""Every text of the words below, for translators. `say` translates them; without it they are English."""
+
+_Say = Callable[[str], str]
 
 
 def matches_statement() -> str:
@@ -76,35 +98,38 @@ def _glob(pattern: str) -> str:
     return ".*".join(re.escape(part) for part in re.split(r"\*+", pattern))
 
 
-def condition(measure: str, threshold: int | None, within_ms: int | None, for_ms: int) -> str:
+def condition(
+    measure: str, threshold: int | None, within_ms: int | None, for_ms: int, *, say: _Say = str
+) -> str:
     """Return the condition of a rule in words: "backlog above 10,000 messages for 5 minutes"."""
     kind = Measure(measure)
-    words = _BEGIN[kind]
-    if kind.unit:
-        words += f" {value_words(measure, threshold or 0)}"
+    limit = value_words(measure, threshold or 0, say=say) if kind.unit else ""
+    words = say(_CONDITIONS[kind]).format(limit=limit)
     if within_ms is not None:
-        words += f" within {write_length(within_ms)}"
-    return f"{words} for {write_length(for_ms)}" if for_ms else words
+        words = say(_WITHIN).format(condition=words, length=write_length(within_ms))
+    return say(_FOR).format(condition=words, length=write_length(for_ms)) if for_ms else words
 
 
-def value_words(measure: str, value: int) -> str:
+def value_words(measure: str, value: int, *, say: _Say = str) -> str:
     """Return a value with its unit. Lengths of time are cut to whole seconds, or minutes from ten minutes on."""
     unit = Measure(measure).unit
     if unit == "bytes":
         return write_size(value)
     if unit == "per second":
-        return f"{value:,} per second"
+        return say(_PER_SECOND).format(value=value)
     if unit == "messages":
-        return f"{value:,} message" + ("" if value == 1 else "s")
+        return say(_MESSAGE if value == 1 else _MESSAGES).format(value=value)
     step = 1000 if value < 600_000 else 60_000 if value < 172_800_000 else 3_600_000
     return write_length(value if value < 1000 else value // step * step)
 
 
-def subject_name(topic_name: str, subscription_name: str) -> str:
+def subject_name(topic_name: str, subscription_name: str, *, say: _Say = str) -> str:
     """Return the name of an alert's subject, for a line of text."""
     if not topic_name:
-        return "the broker"
-    return f"{subscription_name} of {topic_name}" if subscription_name else topic_name
+        return say(_BROKER)
+    if not subscription_name:
+        return topic_name
+    return say(_OF_TOPIC).format(subscription=subscription_name, topic=topic_name)
 
 
 def masked_url(url: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from broker.core.ledgers.rollover import RolloverPolicy
 from broker.core.policies import (
     FIELDS,
+    SENTENCE_TEXTS,
     Policies,
     PolicyField,
     PolicyInvalid,
@@ -30,6 +31,7 @@ __all__ = [
     "default_policies",
     "described_policies",
     "effective_policies",
+    "policy_texts",
     "rollover_policy",
 ]
 
@@ -101,8 +103,12 @@ def described_policies(
     topic: Mapping[str, object] | None,
     *,
     where: str,
+    say: Callable[[str], str] = str,
 ) -> DescribedPolicies:
-    """Describe the policies in force by the stored documents; `topic` is None for a namespace itself."""
+    """Describe the policies in force by the stored documents; `topic` is None for a namespace itself.
+
+    `say` translates the texts of the sentences.
+    """
     level = PolicyLevel.NAMESPACE if topic is None else PolicyLevel.TOPIC
     above = default_policies(settings)
     if topic is not None:
@@ -112,7 +118,7 @@ def described_policies(
     inherited, _ = valid_part(namespace, PolicyLevel.NAMESPACE)
     values, values_above = asdict(in_force), asdict(above)
     return DescribedPolicies(
-        sentences=in_words(in_force),
+        sentences=in_words(in_force, say),
         policies=tuple(
             PolicyInForce(
                 field=field,
@@ -125,6 +131,11 @@ def described_policies(
             for name, field in FIELDS.items()
         ),
     )
+
+
+def policy_texts() -> tuple[str, ...]:
+    """Return every text of the description of policies, for translators."""
+    return (*(field.says for field in FIELDS.values()), *SENTENCE_TEXTS)
 
 
 def default_policies(settings: BrokerSettings) -> Policies:

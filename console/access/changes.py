@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from broker.models import Act
 from console.access.roles import EVERYTHING
@@ -35,12 +36,15 @@ def change_of(name: str) -> Iterator[User]:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         user = User.objects.filter(username=name).first()
         if user is None:
-            raise ChangeRefused(f"there is no user {name!r}")
+            raise ChangeRefused(_("there is no user {name!r}").format(name=name))
         had_admin = _has_admin()
         yield user
         if had_admin and not _has_admin():
             raise ChangeRefused(
-                f"{name} is the last admin of {EVERYTHING}: make somebody else admin first, or nobody could give roles"
+                _(
+                    "{name} is the last admin of {everything}: make somebody else admin first, or nobody could give"
+                    " roles"
+                ).format(name=name, everything=EVERYTHING)
             )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from console.access.changes import ChangeRefused, change_of, log_change
 from console.people import second_factor
@@ -31,7 +32,7 @@ def remove_factor(name: str, *, who: str, origin: str) -> None:
     """Take the second factor from a user. Raises ChangeRefused for an unknown user, and if there is none."""
     with change_of(name) as user:
         if not second_factor.remove(user):
-            raise ChangeRefused(f"{name} has no second factor")
+            raise ChangeRefused(_("{name} has no second factor").format(name=name))
         _log("remove_second_factor", user, who, origin)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from django.contrib.auth.models import User
+from django.utils.translation import gettext as _
 
 from broker.login_settings import is_role_pattern
 from console.access.changes import ChangeRefused, change_of, log_change
@@ -21,14 +22,16 @@ def set_role(name: str, pattern: str, role: Role | None, *, who: str, origin: st
     Raises ChangeRefused if the user is unknown, the pattern is wrong, or nobody would be admin of everything any more.
     """
     if not is_role_pattern(pattern):
-        raise ChangeRefused(f"{pattern!r} is not a pattern: write *, tenant/* or tenant/namespace")
+        raise ChangeRefused(
+            _("{pattern!r} is not a pattern: write *, tenant/* or tenant/namespace").format(pattern=pattern)
+        )
     with change_of(name) as user:
         if role is not None:
             Grant.objects.update_or_create(
                 user=user, pattern=pattern, from_login=False, defaults={"role": role}
             )
         elif not Grant.objects.filter(user=user, pattern=pattern, from_login=False).delete()[0]:
-            raise ChangeRefused(f"{name} has no role for {pattern}")
+            raise ChangeRefused(_("{name} has no role for {pattern}").format(name=name, pattern=pattern))
         _log(name, pattern, role, who, origin)
         delete_lost_schedules(user, who=who, origin=origin)
 

@@ -9,6 +9,8 @@ from typing import Concatenate, Final, ParamSpec
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponseBase
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from console.access.rights import Rights, rights_of
 from console.access.roles import EVERYTHING, namespace_of, role_for
@@ -28,7 +30,7 @@ __all__ = [
     "viewer",
 ]
 
-READ_ONLY: Final = (
+READ_ONLY: Final = gettext_noop(
     "This console is read-only. It changes nothing until it is started without VELA_CONSOLE_READ_ONLY."
 )
 SAFE: Final = ("GET", "HEAD", "OPTIONS")
@@ -49,14 +51,16 @@ def place_in(names: Mapping[str, object]) -> str:
 def check_may_act(rights: Rights, name: str, kind: str) -> None:
     """Raise PermissionDenied (403) unless the user may do acts of this kind on this topic or namespace."""
     if rights.is_read_only:
-        raise PermissionDenied(READ_ONLY)
+        raise PermissionDenied(_(READ_ONLY))
     if not rights.may_act_on(name, kind):
         raise PermissionDenied(refusal_of(name, kind))
 
 
 def refusal_of(name: str, kind: str) -> str:
     """Return the sentence that names the role for an act."""
-    return f"This takes the role {role_for(kind).word} of {namespace_of(name)}."
+    return _("This takes the role {role} of {place}.").format(
+        role=role_for(kind).label, place=namespace_of(name)
+    )
 
 
 def viewer(
@@ -74,11 +78,12 @@ def viewer(
         place = place_in(kwargs)
         rights = rights_of(request.user).at(place)
         if place and rights.here is None:
-            raise Http404(f"There is no {'topic' if '://' in place else 'namespace'} {place}.")
+            missing = _("There is no topic {name}.") if "://" in place else _("There is no namespace {name}.")
+            raise Http404(missing.format(name=place))
         if not rights.sees_anything:
             raise PermissionDenied(why_no_role(request))
         if rights.is_read_only and request.method not in SAFE:
-            raise PermissionDenied(READ_ONLY)
+            raise PermissionDenied(_(READ_ONLY))
         return view(request, rights, *args, **kwargs)
 
     return update_wrapper(authorised, view)
@@ -94,7 +99,7 @@ def logged_in(
             return redirect_to_login(request.get_full_path())
         rights = rights_of(request.user)
         if rights.is_read_only and request.method not in SAFE:
-            raise PermissionDenied(READ_ONLY)
+            raise PermissionDenied(_(READ_ONLY))
         return view(request, rights)
 
     return update_wrapper(authorised, view)
@@ -122,10 +127,13 @@ def _at_least(
         request: HttpRequest, rights: Rights, /, *args: P.args, **kwargs: P.kwargs
     ) -> HttpResponseBase:
         if rights.is_read_only:
-            raise PermissionDenied(READ_ONLY)
+            raise PermissionDenied(_(READ_ONLY))
         if (rights.here or 0) < role:
-            where = f" of {rights.place}" if rights.place else ""
-            raise PermissionDenied(f"This takes the role {role.word}{where}.")
+            if rights.place:
+                raise PermissionDenied(
+                    _("This takes the role {role} of {place}.").format(role=role.label, place=rights.place)
+                )
+            raise PermissionDenied(_("This takes the role {role}.").format(role=role.label))
         return view(request, rights, *args, **kwargs)
 
     return viewer(update_wrapper(checked, view))
@@ -140,7 +148,9 @@ def admin_everywhere_only(
         request: HttpRequest, rights: Rights, /, *args: P.args, **kwargs: P.kwargs
     ) -> HttpResponseBase:
         if not rights.is_admin():
-            raise PermissionDenied(f"This takes the role {Role.ADMIN.word} of {EVERYTHING}.")
+            raise PermissionDenied(
+                _("This takes the role {role} of {place}.").format(role=Role.ADMIN.label, place=EVERYTHING)
+            )
         return view(request, rights, *args, **kwargs)
 
     return viewer(update_wrapper(checked, view))

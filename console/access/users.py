@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from console.access.changes import ChangeRefused, change_of, log_change
 from console.access.schedules import delete_lost_schedules
@@ -32,14 +33,16 @@ def create_user(name: str, password: str, *, who: str, origin: str) -> None:
             User.objects.create_user(name, password=password)
             log_change("create_user", {"user": name}, who=who, origin=origin)
     except IntegrityError:
-        raise ChangeRefused(f"there is already a user {name!r}") from None
+        raise ChangeRefused(_("there is already a user {name!r}").format(name=name)) from None
 
 
 def set_password(name: str, password: str, *, who: str, origin: str) -> None:
     """Set a password, which ends the user's sessions. Raises ChangeRefused for an unknown user or a weak password."""
     with change_of(name) as user:
         if Identity.objects.filter(user=user).exists():
-            raise ChangeRefused(f"{name} logs in at the login server, and has no password here")
+            raise ChangeRefused(
+                _("{name} logs in at the login server, and has no password here").format(name=name)
+            )
         _check_password(password, user)
         user.set_password(password)
         user.save(update_fields=["password"])
@@ -53,7 +56,8 @@ def set_active(name: str, is_active: bool, *, who: str, origin: str) -> None:
     """
     with change_of(name) as user:
         if user.is_active == is_active:
-            raise ChangeRefused(f"{name} is already {'active' if is_active else 'inactive'}")
+            already = _("{name} is already active") if is_active else _("{name} is already inactive")
+            raise ChangeRefused(already.format(name=name))
         user.is_active = is_active
         user.save(update_fields=["is_active"])
         kind = "activate_user" if is_active else "deactivate_user"

@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, gettext_noop
 
 from broker.models import AlertRule, Measure, Severity
 from vela.wire.quantities import read_length_ms, read_size_bytes, write_length, write_size
@@ -16,15 +18,20 @@ from vela.wire.quantities import read_length_ms, read_size_bytes, write_length, 
 __all__ = ["MEASURES", "RuleForm", "initial_of"]
 
 MEASURES: Final = {
-    Measure.BACKLOG: "the backlog is above a number of messages",
-    Measure.AGE: "the oldest unacked message is older than a time",
-    Measure.STUCK: "a subscription is stuck",
-    Measure.BEHIND: "a subscription is stuck or falling behind",
-    Measure.NO_CONSUMER: "a subscription has no consumer",
-    Measure.DEAD_LETTERS: "a dead-letter topic grew by more than a number of messages",
-    Measure.REDELIVERIES: "a subscription has more redeliveries per second than a number",
-    Measure.STORED: "a topic stores more than a size",
-    Measure.BROKER: "the broker is silent",
+    Measure.BACKLOG: gettext_noop("the backlog is above a number of messages"),
+    Measure.AGE: gettext_noop("the oldest unacked message is older than a time"),
+    Measure.STUCK: gettext_noop("a subscription is stuck"),
+    Measure.BEHIND: gettext_noop("a subscription is stuck or falling behind"),
+    Measure.NO_CONSUMER: gettext_noop("a subscription has no consumer"),
+    Measure.DEAD_LETTERS: gettext_noop("a dead-letter topic grew by more than a number of messages"),
+    Measure.REDELIVERIES: gettext_noop("a subscription has more redeliveries per second than a number"),
+    Measure.STORED: gettext_noop("a topic stores more than a size"),
+    Measure.BROKER: gettext_noop("the broker is silent"),
+}
+_SEVERITIES: Final = {
+    Severity.CRITICAL: gettext_noop("critical"),
+    Severity.WARNING: gettext_noop("warning"),
+    Severity.NOTICE: gettext_noop("notice"),
 }
 _LIMIT_EXAMPLES: Final = {"messages": "10000", "per second": "10", "ms": "15m", "bytes": "10GB"}
 _NAME: Final = r"(?!\.+/?\Z)[-=:.\w]{1,255}"
@@ -38,17 +45,19 @@ _MOST_STARS: Final = 4
 class RuleForm(forms.Form):
     """A rule: its condition, the subjects that it watches, and the addresses that it notifies."""
 
-    name = forms.CharField(max_length=100, error_messages={"required": "Give the rule a name."})
-    measure = forms.ChoiceField(choices=[(each.value, words) for each, words in MEASURES.items()])
+    name = forms.CharField(max_length=100, error_messages={"required": gettext_lazy("Give the rule a name.")})
+    measure = forms.ChoiceField(
+        choices=[(each.value, gettext_lazy(words)) for each, words in MEASURES.items()]
+    )
     limit = forms.CharField(max_length=40, required=False)
     within = forms.CharField(max_length=40, required=False)
     lasts = forms.CharField(max_length=40, required=False)
     namespaces = forms.CharField(
-        max_length=600, error_messages={"required": "Write *, tenant/* or tenant/namespace."}
+        max_length=600, error_messages={"required": gettext_lazy("Write *, tenant/* or tenant/namespace.")}
     )
     topics = forms.CharField(max_length=300, required=False)
     subscriptions = forms.CharField(max_length=300, required=False)
-    severity = forms.ChoiceField(choices=[(each.value, each.value) for each in Severity])
+    severity = forms.ChoiceField(choices=[(each.value, gettext_lazy(_SEVERITIES[each])) for each in Severity])
     webhook_url = forms.CharField(max_length=2000, required=False)
     drop_webhook = forms.BooleanField(required=False)
     email = forms.EmailField(max_length=320, required=False)
@@ -61,7 +70,7 @@ class RuleForm(forms.Form):
         """Check the pattern."""
         pattern = str(self.cleaned_data["namespaces"])
         if not _PLACE.fullmatch(pattern):
-            raise ValidationError("Write *, tenant/* or tenant/namespace.")
+            raise ValidationError(_("Write *, tenant/* or tenant/namespace."))
         return pattern
 
     def clean_topics(self) -> str:
@@ -77,14 +86,15 @@ class RuleForm(forms.Form):
         url = str(self.cleaned_data["webhook_url"])
         try:
             parts = urlsplit(url)
-            is_bad = bool(url) and (parts.scheme not in ("http", "https") or not parts.hostname)
-            _ = parts.port
+            is_bad = bool(url) and (
+                parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0
+            )
         except ValueError:
             is_bad = True
         if is_bad or re.search(r"[\x00-\x20\x7f-\U0010ffff]", url):
-            raise ValidationError("Write a URL that begins with http:// or https://, without blanks.")
+            raise ValidationError(_("Write a URL that begins with http:// or https://, without blanks."))
         if "@" in (parts.netloc if url else ""):
-            raise ValidationError("Write the URL without a user name and a password.")
+            raise ValidationError(_("Write the URL without a user name and a password."))
         return url
 
     def clean(self) -> dict[str, Any]:
@@ -98,11 +108,11 @@ class RuleForm(forms.Form):
         if measure is Measure.DEAD_LETTERS:
             cleaned["within_ms"] = self._length("within", most_ms=_LONGEST_WITHIN_MS)
             if not cleaned["within_ms"] and "within" not in self.errors:
-                self.add_error("within", "Write the time in which they grew, such as 10m.")
+                self.add_error("within", _("Write the time in which they grew, such as 10m."))
         if measure is not None and not measure.unit and not cleaned["for_ms"] and "lasts" not in self.errors:
-            self.add_error("lasts", "Write how long this must last, such as 5m.")
+            self.add_error("lasts", _("Write how long this must last, such as 5m."))
         if measure is Measure.BROKER and cleaned.get("namespaces", "*") != "*":
-            self.add_error("namespaces", "The broker serves every namespace: write *.")
+            self.add_error("namespaces", _("The broker serves every namespace: write *."))
         return cleaned
 
     @property
@@ -141,7 +151,7 @@ class RuleForm(forms.Form):
         self, field: str, text: str, read: Callable[[str], int], example: str, *, most: int
     ) -> int | None:
         if not text:
-            self.add_error(field, f"Write a limit, such as {example}.")
+            self.add_error(field, _("Write a limit, such as {example}.").format(example=example))
             return None
         try:
             value = read(text)
@@ -149,8 +159,10 @@ class RuleForm(forms.Form):
             self.add_error(field, f"{str(error)[:1].upper()}{str(error)[1:]}.")
             return None
         if value > most:
-            longest = f" {write_length(most)} is the most." if most < _LARGEST else ""
-            self.add_error(field, f"This is too much.{longest}")
+            too_much = (
+                _("This is too much.") if most == _LARGEST else _("This is too much. {most} is the most.")
+            )
+            self.add_error(field, too_much.format(most=write_length(most)))
             return None
         return value
 
@@ -174,12 +186,12 @@ def initial_of(rule: AlertRule) -> dict[str, Any]:
 def _number(text: str) -> int:
     digits = re.sub(r"(?<=[0-9])[ ,\u202f](?=[0-9]{3})", "", text)
     if not re.fullmatch(r"[0-9]{1,18}", digits):
-        raise ValueError(f"{text!r} is not a number: write it like 10000")
+        raise ValueError(_("{text!r} is not a number: write it like 10000").format(text=text))
     return int(digits)
 
 
 def _pattern(text: str) -> str:
     pattern = text.strip() or "*"
     if pattern.count("*") > _MOST_STARS:
-        raise ValidationError(f"At most {_MOST_STARS} asterisks.")
+        raise ValidationError(_("At most {most} asterisks.").format(most=_MOST_STARS))
     return pattern

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from django.db import connection, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from broker.acts.alerts import condition
 from broker.models import Act, AlertFiring, AlertNotification, AlertRule
@@ -34,15 +35,19 @@ def save_rule(rule: AlertRule | None, values: Mapping[str, Any], *, who: str, or
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         others = AlertRule.objects.exclude(pk=rule.pk) if rule else AlertRule.objects
         if others.filter(name=values["name"]).exists():
-            raise RuleRefused(f"there is already a rule {values['name']!r}: choose another name")
+            raise RuleRefused(
+                _("there is already a rule {name!r}: choose another name").format(name=values["name"])
+            )
         if rule is None:
             if AlertRule.objects.count() >= RULES_MOST:
-                raise RuleRefused(f"there are already {RULES_MOST} rules, the maximum: delete one first")
+                raise RuleRefused(
+                    _("there are already {most} rules, the maximum: delete one first").format(most=RULES_MOST)
+                )
             kept = AlertRule.objects.create(**values, who=who)
         else:
             found = AlertRule.objects.select_for_update().filter(pk=rule.pk).first()
             if found is None:
-                raise RuleRefused("somebody deleted this rule meanwhile: create it anew")
+                raise RuleRefused(_("somebody deleted this rule meanwhile: create it anew"))
             kept = found
             for name, value in values.items():
                 setattr(kept, name, value)
@@ -77,7 +82,7 @@ def test_rule(rule: AlertRule, *, who: str, origin: str) -> None:
     """Store a test notification for each address. Raises RuleRefused if there is none, or after too many tests."""
     channels = [name for name, address in (("webhook", rule.webhook_url), ("email", rule.email)) if address]
     if not channels:
-        raise RuleRefused("the rule notifies nobody: give it a webhook or an e-mail address first")
+        raise RuleRefused(_("the rule notifies nobody: give it a webhook or an e-mail address first"))
     a_minute_ago = timezone.now() - timedelta(minutes=1)
     with transaction.atomic():
         tests = Act.objects.filter(
@@ -85,7 +90,9 @@ def test_rule(rule: AlertRule, *, who: str, origin: str) -> None:
         )
         if tests.count() >= _TESTS_A_MINUTE:
             raise RuleRefused(
-                f"the rule was tested {_TESTS_A_MINUTE} times in the last minute: wait a little"
+                _("the rule was tested {times} times in the last minute: wait a little").format(
+                    times=_TESTS_A_MINUTE
+                )
             )
         body = {
             "rule": rule.name,

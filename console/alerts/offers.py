@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from broker.models import Measure
 from console.addresses import short_name
@@ -53,7 +54,10 @@ class AlertOffer:
 def alert_offers(topic: str, subscription: str = "") -> list[AlertOffer]:
     """Return the rules for a subscription, or for a topic and all its subscriptions. A partition's cover its topic."""
     return [
-        AlertOffer(words=f"When {MEASURES[measure]}", url=_form_url(measure, topic, subscription))
+        AlertOffer(
+            words=_("When {measure}").format(measure=_(MEASURES[measure])),
+            url=_form_url(measure, topic, subscription),
+        )
         for measure in (_OF_SUBSCRIPTION if subscription else _OF_TOPIC)
     ]
 

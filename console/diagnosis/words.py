@@ -1,39 +1,64 @@
-"""Findings in words: how grave one is, and each piece of evidence with its unit."""
+"""Findings in the words of a page: how grave one is, and each piece of evidence with its unit."""
 
 from __future__ import annotations
 
-from console.diagnosis.findings import Evidence, Severity, Unit
-from console.words.numerals import UNKNOWN, count, rate, size, span
+from dataclasses import replace
 
-__all__ = ["severity_word", "value_text"]
+from console.diagnosis.findings import Evidence, Finding, Severity, Unit
+from console.words.nouns import counted
+from console.words.numerals import UNKNOWN, rate, size, span
+from console.words.said import said, spoken
+
+__all__ = ["severity_word", "spoken_finding", "value_text"]
 
 _SEVERITIES = {
-    Severity.STOPPED: ("stopped", "bad"),
-    Severity.SLOW: ("held up", "warn"),
-    Severity.NOTICE: ("notice", "calm"),
-    Severity.FINE: ("fine", "good"),
+    Severity.STOPPED: (said("stopped"), "bad"),
+    Severity.SLOW: (said("held up"), "warn"),
+    Severity.NOTICE: (said("notice"), "calm"),
+    Severity.FINE: (said("fine"), "good"),
 }
-_SINGULAR = {
-    Unit.MESSAGES: ("message", "messages"),
-    Unit.ENTRIES: ("entry", "entries"),
-    Unit.CONSUMERS: ("consumer", "consumers"),
-    Unit.TIMES: ("time", "times"),
-}
+
+
+def spoken_finding(finding: Finding) -> Finding:
+    """Return a finding with its texts in the language of the reader."""
+    return replace(
+        finding,
+        sentence=spoken(finding.sentence),
+        evidence=tuple(_spoken_evidence(each) for each in finding.evidence),
+        cures=tuple(replace(cure, text=spoken(cure.text)) for cure in finding.cures),
+    )
+
+
+def _spoken_evidence(evidence: Evidence) -> Evidence:
+    value = evidence.value
+    return replace(
+        evidence, label=spoken(evidence.label), value=spoken(value) if isinstance(value, str) else value
+    )
 
 
 def severity_word(severity: Severity) -> tuple[str, str]:
-    """Return the badge's word and tone: good, calm, warn or bad."""
-    return _SEVERITIES[severity]
+    """Return the badge's word, in the language of the reader, and its tone: good, calm, warn or bad."""
+    word, tone = _SEVERITIES[severity]
+    return spoken(word), tone
 
 
 def value_text(evidence: Evidence) -> str:
-    """Write a value with its unit. A time stays a number: pages write it with its age."""
+    """Write a value with its unit in the language of the reader.
+
+    A time stays a number: pages write it with its age.
+    """
     value = evidence.value
     if isinstance(value, str):
-        return value or UNKNOWN
-    if evidence.unit in _SINGULAR:
-        return f"{count(round(value))} {_SINGULAR[evidence.unit][value != 1]}"
+        return spoken(value) or UNKNOWN
     match evidence.unit:
+        case Unit.MESSAGES:
+            return counted(round(value), "message")
+        case Unit.ENTRIES:
+            return counted(round(value), "entry")
+        case Unit.CONSUMERS:
+            return counted(round(value), "consumer")
+        case Unit.TIMES:
+            return counted(round(value), "time")
         case Unit.SECONDS:
             return span(value)
         case Unit.PER_SECOND:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from broker.acts.requests import MOST_DRIFT_MESSAGES
 from console.marks import shown
@@ -18,7 +20,8 @@ class ApplyForm(forms.Form):
     """The last step: a reason, the drift to allow, and a name to type if the act loses or repeats much."""
 
     reason = forms.CharField(
-        max_length=500, error_messages={"required": "Give a reason: this namespace is protected."}
+        max_length=500,
+        error_messages={"required": gettext_lazy("Give a reason: this namespace is protected.")},
     )
     allowed_drift_messages = forms.IntegerField(required=False, min_value=0, max_value=MOST_DRIFT_MESSAGES)
     confirm = forms.CharField(required=False)
@@ -49,4 +52,6 @@ class ApplyForm(forms.Form):
         # The page shows invisible characters as marks, so a name typed with the marks counts too.
         names = (self.name, shown(self.name))
         if self.must_type_name and self.cleaned_data.get("confirm", "").strip() not in names:
-            self.add_error("confirm", f"Type the name {shown(self.name)} to apply this act.")
+            self.add_error(
+                "confirm", _("Type the name {name} to apply this act.").format(name=shown(self.name))
+            )

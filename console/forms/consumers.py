@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from console.forms.form import ActForm
 
@@ -17,8 +19,8 @@ class RedeliverForm(ActForm):
     """Deliver one consumer's unacked messages again."""
 
     kind = "redeliver"
-    heading = "Redeliver"
-    lead = "Take back the messages that a consumer has not acked, and deliver them again now."
+    heading = gettext_lazy("Redeliver")
+    lead = gettext_lazy("Take back the messages that a consumer has not acked, and deliver them again now.")
     template = "console/forms/consumer.html"
 
     consumer = forms.CharField(required=False, max_length=1000)
@@ -26,14 +28,16 @@ class RedeliverForm(ActForm):
         required=False,
         min_value=1,
         max_value=_MOST_KEY,
-        error_messages={"invalid": "Write the number as the list of consumers does, or leave it empty."},
+        error_messages={
+            "invalid": gettext_lazy("Write the number as the list of consumers does, or leave it empty.")
+        },
     )
 
     def clean(self) -> dict[str, Any]:
         """Require a name or a number."""
         given = super().clean() or {}
         if not given.get("consumer") and given.get("consumer_key") is None and not self.errors:
-            self.add_error("consumer", "Name the consumer.")
+            self.add_error("consumer", _("Name the consumer."))
         return given
 
     def parameters(self) -> dict[str, Any]:
@@ -46,8 +50,8 @@ class DisconnectForm(RedeliverForm):
     """Close one consumer."""
 
     kind = "disconnect"
-    heading = "Disconnect"
-    lead = (
+    heading = gettext_lazy("Disconnect")
+    lead = gettext_lazy(
         "Close a consumer. Its unacked messages go to other consumers. Most clients reconnect by themselves."
     )
 

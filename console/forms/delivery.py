@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy
 
 from console.forms.form import ActForm
 
@@ -15,8 +16,10 @@ class PauseForm(ActForm):
     """Stop delivery."""
 
     kind = "pause"
-    heading = "Pause"
-    lead = "Deliver nothing until you resume the subscription. Consumers stay connected and can ack."
+    heading = gettext_lazy("Pause")
+    lead = gettext_lazy(
+        "Deliver nothing until you resume the subscription. Consumers stay connected and can ack."
+    )
     template = "console/forms/clear.html"
 
 
@@ -24,8 +27,8 @@ class ResumeForm(ActForm):
     """Start delivery again."""
 
     kind = "resume"
-    heading = "Resume"
-    lead = "Deliver again after a pause."
+    heading = gettext_lazy("Resume")
+    lead = gettext_lazy("Deliver again after a pause.")
     template = "console/forms/clear.html"
 
 
@@ -33,14 +36,14 @@ class DeleteSubscriptionForm(ActForm):
     """Delete the subscription."""
 
     kind = "delete_subscription"
-    heading = "Delete"
-    lead = "Delete the subscription with its cursor. The topic keeps its messages."
+    heading = gettext_lazy("Delete")
+    lead = gettext_lazy("Delete the subscription with its cursor. The topic keeps its messages.")
     template = "console/forms/fields.html"
 
     force = forms.BooleanField(
         required=False,
-        label="Disconnect its consumers",
-        help_text="without this, the broker refuses while a consumer is connected",
+        label=gettext_lazy("Disconnect its consumers"),
+        help_text=gettext_lazy("without this, the broker refuses while a consumer is connected"),
     )
 
     def parameters(self) -> dict[str, Any]:

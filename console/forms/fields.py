@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
 
 from broker.acts.requests import ActRefused, full_name
 from console.words.numerals import read_time_ms
@@ -22,7 +23,7 @@ def read_message_id(text: str) -> str:
     try:
         return str(MessageId.parse(text.strip()))
     except InvalidMessageId:
-        raise ValidationError("Write the message id as ledger:entry, for example 12:4071.") from None
+        raise ValidationError(_("Write the message id as ledger:entry, for example 12:4071.")) from None
 
 
 def read_topic_name(text: str) -> str:

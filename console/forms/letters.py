@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from console.forms.fields import filled_in, read_message_id, read_time, read_topic_name
 from console.forms.form import ActForm
@@ -17,18 +19,20 @@ class SendToDeadLettersForm(ActForm):
     """Copy one message to the dead-letter topic, and acknowledge it."""
 
     kind = "send_to_dead_letters"
-    heading = "Send to dead letters"
-    lead = "Copy a message that always fails to the dead-letter topic, then acknowledge it here."
+    heading = gettext_lazy("Send to dead letters")
+    lead = gettext_lazy(
+        "Copy a message that always fails to the dead-letter topic, then acknowledge it here."
+    )
     template = "console/forms/fields.html"
 
     id = forms.CharField(
-        label="Message id",
-        help_text="for example 12:4071",
-        error_messages={"required": "Give the message id."},
+        label=gettext_lazy("Message id"),
+        help_text=gettext_lazy("for example 12:4071"),
+        error_messages={"required": gettext_lazy("Give the message id.")},
     )
     to_topic = forms.CharField(
-        label="Dead-letter topic",
-        help_text="empty: the one that the consumers use, or TOPIC-SUBSCRIPTION-DLQ",
+        label=gettext_lazy("Dead-letter topic"),
+        help_text=gettext_lazy("empty: the one that the consumers use, or TOPIC-SUBSCRIPTION-DLQ"),
         required=False,
     )
 
@@ -49,45 +53,66 @@ class RedriveForm(ActForm):
     """Publish dead letters to the topics that they came from."""
 
     kind = "redrive"
-    heading = "Redrive"
-    lead = "Publish the letters that wait here to the topics that they came from, then acknowledge them here."
+    heading = gettext_lazy("Redrive")
+    lead = gettext_lazy(
+        "Publish the letters that wait here to the topics that they came from, then acknowledge them here."
+    )
     template = "console/forms/fields.html"
 
     to_topic = forms.CharField(
-        label="To topic", help_text="empty: the topic in the property REAL_TOPIC", required=False
+        label=gettext_lazy("To topic"),
+        help_text=gettext_lazy("empty: the topic in the property REAL_TOPIC"),
+        required=False,
     )
-    id = forms.CharField(label="Message id", help_text="only this letter", required=False)
-    key = forms.CharField(label="Key", help_text="only letters with this key", required=False, strip=False)
+    id = forms.CharField(
+        label=gettext_lazy("Message id"), help_text=gettext_lazy("only this letter"), required=False
+    )
+    key = forms.CharField(
+        label=gettext_lazy("Key"),
+        help_text=gettext_lazy("only letters with this key"),
+        required=False,
+        strip=False,
+    )
     property_name = forms.CharField(
-        label="Property", help_text="only letters that have this property", required=False, strip=False
+        label=gettext_lazy("Property"),
+        help_text=gettext_lazy("only letters that have this property"),
+        required=False,
+        strip=False,
     )
     property_value = forms.CharField(
-        label="Value", help_text="only letters whose property has this value", required=False, strip=False
+        label=gettext_lazy("Value"),
+        help_text=gettext_lazy("only letters whose property has this value"),
+        required=False,
+        strip=False,
     )
     after_ms = forms.CharField(
-        label="Stored at or after", help_text=in_zone("for example 2026-01-31 14:00"), required=False
+        label=gettext_lazy("Stored at or after"),
+        help_text=in_zone(gettext_lazy("for example 2026-01-31 14:00")),
+        required=False,
     )
     before_ms = forms.CharField(
-        label="Stored before", help_text=in_zone("for example 2026-01-31 15:00"), required=False
+        label=gettext_lazy("Stored before"),
+        help_text=in_zone(gettext_lazy("for example 2026-01-31 15:00")),
+        required=False,
     )
     most = forms.IntegerField(
-        label="At most",
-        help_text="letters; empty: 10,000",
+        label=gettext_lazy("At most"),
+        help_text=gettext_lazy("letters; empty: 10,000"),
         required=False,
         min_value=1,
         max_value=10_000_000,
-        error_messages={"min_value": "At least 1 letter."},
+        error_messages={"min_value": gettext_lazy("At least 1 letter.")},
     )
     rate = forms.IntegerField(
-        label="Letters a second",
-        help_text="empty: as fast as possible",
+        label=gettext_lazy("Letters a second"),
+        help_text=gettext_lazy("empty: as fast as possible"),
         required=False,
         min_value=0,
         max_value=1_000_000,
     )
     max_redrives = forms.IntegerField(
-        label="Leave out letters already redriven",
-        help_text="this many times or more; empty: 3",
+        label=gettext_lazy("Leave out letters already redriven"),
+        help_text=gettext_lazy("this many times or more; empty: 3"),
         required=False,
         min_value=1,
         max_value=1000,
@@ -114,7 +139,7 @@ class RedriveForm(ActForm):
         """Require the property that a value belongs to."""
         given = super().clean() or {}
         if given.get("property_value") and not given.get("property_name"):
-            self.add_error("property_name", "Name the property that has this value.")
+            self.add_error("property_name", _("Name the property that has this value."))
         return given
 
     def parameters(self) -> dict[str, Any]:

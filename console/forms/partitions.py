@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from django import forms
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 
 __all__ = ["PartitionsForm"]
 
@@ -25,8 +26,8 @@ class PartitionsForm(forms.Form):
                 choices=[(each, each) for each in self._all],
                 initial=[each for each in request.GET.getlist("partition") if each in self._all] or self._all,
                 error_messages={
-                    "required": "Tick at least one partition.",
-                    "invalid_choice": "Tick partitions that have this subscription.",
+                    "required": _("Tick at least one partition."),
+                    "invalid_choice": _("Tick partitions that have this subscription."),
                 },
             )
         else:

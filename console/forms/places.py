@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from console.forms.fields import MOST_MESSAGES, read_message_id, read_time
 from console.forms.form import ActForm
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 __all__ = ["PlaceForm", "ResetForm", "RewindForm"]
 
@@ -17,15 +22,15 @@ class RewindForm(ActForm):
     """Move back by a length of time (a preset button) or by a number of messages."""
 
     kind = "reset"
-    heading = "Rewind"
-    lead = "Deliver messages again that this subscription has already acked."
+    heading = gettext_lazy("Rewind")
+    lead = gettext_lazy("Deliver messages again that this subscription has already acked.")
     template = "console/forms/rewind.html"
 
-    PRESETS: ClassVar[dict[str, tuple[str, int]]] = {
-        "15m": ("15 minutes", 15 * 60_000),
-        "1h": ("1 hour", 3_600_000),
-        "6h": ("6 hours", 6 * 3_600_000),
-        "1d": ("1 day", 24 * 3_600_000),
+    PRESETS: ClassVar[dict[str, tuple[StrOrPromise, int]]] = {
+        "15m": (gettext_lazy("15 minutes"), 15 * 60_000),
+        "1h": (gettext_lazy("1 hour"), 3_600_000),
+        "6h": (gettext_lazy("6 hours"), 6 * 3_600_000),
+        "1d": (gettext_lazy("1 day"), 24 * 3_600_000),
     }
 
     back = forms.CharField(required=False)
@@ -33,7 +38,7 @@ class RewindForm(ActForm):
         required=False,
         min_value=1,
         max_value=MOST_MESSAGES,
-        error_messages={"min_value": "At least 1 message."},
+        error_messages={"min_value": gettext_lazy("At least 1 message.")},
     )
 
     def clean(self) -> dict[str, Any]:
@@ -41,9 +46,9 @@ class RewindForm(ActForm):
         given = super().clean() or {}
         back = given.get("back") or ""
         if back and back not in self.PRESETS:
-            raise ValidationError("Choose one of the lengths of time shown.")
+            raise ValidationError(_("Choose one of the lengths of time shown."))
         if not back and not given.get("messages") and "messages" not in self.errors:
-            self.add_error("messages", "Say how many messages to go back.")
+            self.add_error("messages", _("Say how many messages to go back."))
         return given
 
     def parameters(self) -> dict[str, Any]:
@@ -59,7 +64,10 @@ class PlaceForm(ActForm):
 
     to = forms.ChoiceField(
         choices=[("earliest", ""), ("latest", ""), ("time", ""), ("id", ""), ("bookmark", "")],
-        error_messages={"required": "Choose a place.", "invalid_choice": "Choose a place."},
+        error_messages={
+            "required": gettext_lazy("Choose a place."),
+            "invalid_choice": gettext_lazy("Choose a place."),
+        },
     )
     time = forms.CharField(required=False)
     id = forms.CharField(required=False)
@@ -79,11 +87,11 @@ class PlaceForm(ActForm):
         """Require the field that the chosen place needs."""
         given = super().clean() or {}
         if given.get("to") == "time" and given.get("time") is None and "time" not in self.errors:
-            self.add_error("time", "Give the time.")
+            self.add_error("time", _("Give the time."))
         if given.get("to") == "id" and not given.get("id") and "id" not in self.errors:
-            self.add_error("id", "Give the message id.")
+            self.add_error("id", _("Give the message id."))
         if given.get("to") == "bookmark" and not given.get("bookmark"):
-            self.add_error("bookmark", "Give the name of a bookmark of this topic.")
+            self.add_error("bookmark", _("Give the name of a bookmark of this topic."))
         return given
 
     def place(self) -> dict[str, Any]:
@@ -104,8 +112,8 @@ class ResetForm(PlaceForm):
     """Move to the beginning, the end, a time, a message id or a bookmark."""
 
     kind = "reset"
-    heading = "Reset"
-    lead = "Put the cursor at an exact place, forward or back."
+    heading = gettext_lazy("Reset")
+    lead = gettext_lazy("Put the cursor at an exact place, forward or back.")
     template = "console/forms/reset.html"
 
     def parameters(self) -> dict[str, Any]:

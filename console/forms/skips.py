@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy
 
 from console.forms.fields import MOST_MESSAGES, read_message_id
 from console.forms.form import ActForm
@@ -16,15 +17,18 @@ class SkipForm(ActForm):
     """Skip the next N messages."""
 
     kind = "skip"
-    heading = "Skip messages"
-    lead = "Skip the next messages: they count as acked and are never delivered."
+    heading = gettext_lazy("Skip messages")
+    lead = gettext_lazy("Skip the next messages: they count as acked and are never delivered.")
     template = "console/forms/skip.html"
     needs_order = True
 
     messages = forms.IntegerField(
         min_value=1,
         max_value=MOST_MESSAGES,
-        error_messages={"required": "Say how many messages to skip.", "min_value": "At least 1 message."},
+        error_messages={
+            "required": gettext_lazy("Say how many messages to skip."),
+            "min_value": gettext_lazy("At least 1 message."),
+        },
     )
 
     def parameters(self) -> dict[str, Any]:
@@ -36,11 +40,13 @@ class SkipOneForm(ActForm):
     """Skip one message, wherever it is."""
 
     kind = "skip_one"
-    heading = "Skip one message"
-    lead = "Skip one message, for example one that always fails: it counts as acked and is never delivered."
+    heading = gettext_lazy("Skip one message")
+    lead = gettext_lazy(
+        "Skip one message, for example one that always fails: it counts as acked and is never delivered."
+    )
     template = "console/forms/skip_one.html"
 
-    id = forms.CharField(error_messages={"required": "Give the message id."})
+    id = forms.CharField(error_messages={"required": gettext_lazy("Give the message id.")})
 
     def clean_id(self) -> str:
         """Check the form of the id. The act checks that the topic has the message."""
@@ -55,6 +61,6 @@ class ClearForm(ActForm):
     """Skip the whole backlog."""
 
     kind = "clear"
-    heading = "Clear the backlog"
-    lead = "Skip every message that waits now: they count as acked and are never delivered."
+    heading = gettext_lazy("Clear the backlog")
+    lead = gettext_lazy("Skip every message that waits now: they count as acked and are never delivered.")
     template = "console/forms/clear.html"

@@ -8,6 +8,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render as render_template
 from django.utils.cache import patch_vary_headers
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from console.addresses import help_url
@@ -26,7 +27,7 @@ def help_page(request: HttpRequest, page: str = "") -> HttpResponse:
         return HttpResponse(picture.read_bytes(), content_type="image/png")
     path = pages().get(page)
     if path is None:
-        raise Http404(f"The documentation has no page {page!r}.")
+        raise Http404(_("The documentation has no page {page!r}.").format(page=page))
     shown = _rendered(page, path.stat().st_mtime_ns)
     folder = page.rpartition("/")[0]
     response = render_template(

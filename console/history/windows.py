@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from django.utils.translation import gettext_lazy
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 __all__ = ["RESOLUTIONS_S", "WINDOWS", "Frame", "Window", "frame_of", "spans", "window_of"]
 
@@ -18,7 +23,7 @@ class Window:
     """A length of time up to now, in steps."""
 
     name: str  # as in an address
-    words: str
+    words: StrOrPromise
     step_s: int
     steps: int
     coarsest_s: int  # the longest buckets that are read
@@ -27,14 +32,14 @@ class Window:
 WINDOWS: Final = {
     each.name: each
     for each in (
-        Window(name="1h", words="1 hour", step_s=10, steps=360, coarsest_s=10),
-        Window(name="6h", words="6 hours", step_s=60, steps=360, coarsest_s=60),
-        Window(name="24h", words="24 hours", step_s=600, steps=144, coarsest_s=600),
-        Window(name="30d", words="30 days", step_s=7200, steps=360, coarsest_s=3600),
+        Window(name="1h", words=gettext_lazy("1 hour"), step_s=10, steps=360, coarsest_s=10),
+        Window(name="6h", words=gettext_lazy("6 hours"), step_s=60, steps=360, coarsest_s=60),
+        Window(name="24h", words=gettext_lazy("24 hours"), step_s=600, steps=144, coarsest_s=600),
+        Window(name="30d", words=gettext_lazy("30 days"), step_s=7200, steps=360, coarsest_s=3600),
     )
 }
 # Sums over partitions and over all topics have points from a minute up.
-_HOUR_OF_SUMS: Final = Window(name="1h", words="1 hour", step_s=60, steps=60, coarsest_s=60)
+_HOUR_OF_SUMS: Final = Window(name="1h", words=gettext_lazy("1 hour"), step_s=60, steps=60, coarsest_s=60)
 
 
 def window_of(name: str, *, is_sum: bool = False) -> Window:

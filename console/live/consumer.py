@@ -19,6 +19,7 @@ from django.http import QueryDict
 
 from console.access import rights_of
 from console.live.feed import EVERY_PAGE, Feed, group_of, is_key
+from console.people.languages import LANGUAGE_NAMES
 from console.people.no_role import NO_ROLE
 from console.queries.rights import keys_in
 
@@ -52,6 +53,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         self._feed = feed
         self._user_id: int | None = None  # once the stream has joined the feed
         self._keys: frozenset[str] = frozenset()
+        self._language = "en"  # of the page
         self._changed: set[str] = set()
         self._woken = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
@@ -108,8 +110,9 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
 
     async def page_health(self, message: dict[str, Any]) -> None:
         """What is wrong behind the pages has changed. Sent at once, and again with each heartbeat."""
-        if self._feed.watch.event and not (self._writer is not None and self._writer.done()):
-            await self.send_body(self._feed.watch.event.encode(), more_body=True)
+        event = self._feed.watch.events.get(self._language)
+        if event and not (self._writer is not None and self._writer.done()):
+            await self.send_body(event.encode(), more_body=True)
 
     def _refusal(self) -> tuple[int, str] | None:
         if self.scope["method"] != "GET":
@@ -117,7 +120,9 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         user = self.scope["user"]
         if not user.is_authenticated:
             return 401, "Log in first."
-        asked = QueryDict(self.scope["query_string"]).getlist("key")
+        query = QueryDict(self.scope["query_string"])
+        asked = query.getlist("key")
+        self._language = language if (language := query.get("language", "")) in LANGUAGE_NAMES else "en"
         self._keys = frozenset(key for key in asked[:KEYS_PER_STREAM] if is_key(key))
         if asked and not self._keys:
             return 400, "Say what to follow: key=topic:5, key=sub:9, key=act:7 or key=acts."

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import psycopg
+from django.utils.translation import override
 from psycopg.rows import class_row
 
 from console.notices import database_is_silent, notices_of
+from console.people.languages import LANGUAGE_NAMES
 from console.queries.chrome import Chrome
 from console.queries.database import READ_ALIAS, parameters_of, statement
 from console.words.troubles import SILENT_AFTER_MS
@@ -44,7 +46,9 @@ class Watch:
         self._answered_ms: int | None = None  # by the database's clock
         self._settled_s = 0.0  # by the loop's clock
         self._found: object = None  # what the latest event says
-        self.event = ""  # the latest finding as a server-sent event; empty until the first one
+        self.events: Mapping[
+            str, str
+        ] = {}  # the latest finding as a server-sent event, by language; empty at first
         self.is_answering = True  # the database, in time
 
     async def run(self) -> None:
@@ -109,11 +113,16 @@ class Watch:
             if state.troubles and now_s < self._settled_s:
                 return
             found = (state.troubles, state.host, state.pid, state.waiting_acts)
-        if found != self._found or not self.event:
+        if found != self._found or not self.events:
             self._found = found
-            notices = database_is_silent(self._answered_ms) if state is None else notices_of(state)
-            self.event = f"event: health\ndata: {json.dumps(notices.to_json())}\n\n"
+            self.events = {code: self._event(state, code) for code in LANGUAGE_NAMES}
             await self._on_change()
+
+    def _event(self, state: Chrome | None, language: str) -> str:
+        """Write the finding as a server-sent event in one language."""
+        with override(language):
+            notices = database_is_silent(self._answered_ms) if state is None else notices_of(state)
+        return f"event: health\ndata: {json.dumps(notices.to_json())}\n\n"
 
 
 def _pause_s(state: Chrome | None) -> float:

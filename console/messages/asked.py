@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, get_args
 
+from django.utils.translation import gettext as _
+
 from console.messages.filters import Filters
 
 __all__ = [
@@ -80,26 +82,26 @@ class Asked:
     def __post_init__(self) -> None:
         """Raise AskedInvalid if the parts contradict each other."""
         if self.start == "time" and self.time_ms is None:
-            raise AskedInvalid("at", "Give the time to start at.")
+            raise AskedInvalid("at", _("Give the time to start at."))
         if self.start == "id" and self.spot is None:
-            raise AskedInvalid("at", "Give the position to start at, for example 12:4071.")
+            raise AskedInvalid("at", _("Give the position to start at, for example 12:4071."))
         if self.start in ("next", "holes") and not self.subscription:
-            raise AskedInvalid("sub", "Name the subscription.")
+            raise AskedInvalid("sub", _("Name the subscription."))
         if self.start == "newest" and not self.is_backward:
-            raise AskedInvalid("order", "Nothing is newer than the newest message: go towards older ones.")
+            raise AskedInvalid("order", _("Nothing is newer than the newest message: go towards older ones."))
         if self.start == "oldest" and self.is_backward:
-            raise AskedInvalid("order", "Nothing is older than the oldest message: go towards newer ones.")
+            raise AskedInvalid("order", _("Nothing is older than the oldest message: go towards newer ones."))
 
 
 def read_spot(text: str) -> Spot:
     """Read ledger:entry, ledger:entry:index or ledger:entry:partition:index. Raises ValueError otherwise."""
     found = _SPOT.fullmatch(text.strip())
     if found is None:
-        raise ValueError("Write a position as ledger:entry, for example 12:4071, or in a batch 12:4071:3.")
+        raise ValueError(_("Write a position as ledger:entry, for example 12:4071, or in a batch 12:4071:3."))
     index = int(found[4] or (found[3] if found[4] is None else None) or -1)
     spot = Spot(int(found[1]), int(found[2]), index)
     if spot.ledger_id > _MOST_ID or spot.entry_id > _MOST_ID or spot.batch_index > _MOST_INDEX:
-        raise ValueError("A number of this position is too large: no topic has such a position.")
+        raise ValueError(_("A number of this position is too large: no topic has such a position."))
     return spot
 
 
@@ -107,5 +109,5 @@ def read_mark(text: str) -> Mark:
     """Read the text of a mark, as `Mark` writes it. Raises ValueError if it is not one."""
     found = _MARK.fullmatch(text)
     if found is None:
-        raise ValueError("Take “after” from the address of the previous page, without a change.")
+        raise ValueError(_("Take “after” from the address of the previous page, without a change."))
     return Mark(int(found[2]), read_spot(found[1]))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
 from console.queries.topics.log import Place
 from console.words.numerals import size
 from vela.wire.entry import EntryHeader, Message, decode_messages, parse_header
@@ -36,10 +39,10 @@ class StoredEntry:
 class Trouble(Enum):
     """Why the messages inside an entry cannot be read."""
 
-    TOO_LARGE = "too large"
-    ENCRYPTED = "encrypted"
-    CHUNK = "chunk"
-    CORRUPT = "corrupt"
+    TOO_LARGE = gettext_noop("too large")
+    ENCRYPTED = gettext_noop("encrypted")
+    CHUNK = gettext_noop("chunk")
+    CORRUPT = gettext_noop("corrupt")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,21 +64,26 @@ def open_entry(stored: StoredEntry, *, most_bytes: int, most_unpacked_bytes: int
     try:
         header = parse_header(data)
         if stored.size_bytes > most_bytes:
-            return _unread(stored, header, Trouble.TOO_LARGE, "too large to show")
+            return _unread(stored, header, Trouble.TOO_LARGE, _("too large to show"))
         if header.encrypted:
-            return _unread(stored, header, Trouble.ENCRYPTED, "encrypted by the producer")
+            return _unread(stored, header, Trouble.ENCRYPTED, _("encrypted by the producer"))
         messages = decode_messages(data, max_message_bytes=most_unpacked_bytes)
     except UncompressedSizeExceeded:
         unpacked = (
             header.uncompressed_size if header is not None and header.compression else stored.size_bytes
         )
-        why = f"too large to show: {size(unpacked)} when decompressed"
+        why = _("too large to show: {size} when decompressed").format(size=size(unpacked))
         return _unread(stored, header, Trouble.TOO_LARGE, why)
     except EntryIsChunk as error:
-        return _unread(stored, header, Trouble.CHUNK, f"one chunk of a message: {error}")
+        return _unread(
+            stored, header, Trouble.CHUNK, _("one chunk of a message: {error}").format(error=error)
+        )
     except EntryCorrupt as error:
         return OpenedEntry(
-            stored=stored, header=header, trouble=Trouble.CORRUPT, why=f"cannot be decoded: {error}"
+            stored=stored,
+            header=header,
+            trouble=Trouble.CORRUPT,
+            why=_("cannot be decoded: {error}").format(error=error),
         )
     return OpenedEntry(stored=stored, header=header, messages=tuple(messages))
 

@@ -3,34 +3,54 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from console.messages.asked import LIMIT, MOST_ROWS, Asked, AskedInvalid, Start, read_mark, read_spot
 from console.messages.filters import Filters
 from console.messages.json_path import OPERATORS, JsonPathInvalid, JsonTest, Operator, parse_path
-from console.words.messages import ORDERS, STARTS
+from console.words.messages import OPERATOR_WORDS, ORDERS, STARTS
 from console.words.numerals import read_time_ms, zone_name
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 __all__ = ["BrowseForm", "FilterForm", "asked_of", "filters_of"]
 
 _MOST_TEXT = 4096
 
 
+def _operator_word(operator: str) -> StrOrPromise:
+    word = OPERATOR_WORDS.get(operator)
+    return operator if word is None else gettext_lazy(word)
+
+
 class FilterForm(forms.Form):
     """Reads filters from the query string. After `is_valid`, `asked` is what it asks for."""
 
-    partition = forms.IntegerField(label="Partition", required=False, min_value=0, max_value=1_000_000)
-    sub = forms.CharField(label="Subscription", required=False, max_length=_MOST_TEXT, strip=False)
-    key = forms.CharField(label="Key", required=False, max_length=_MOST_TEXT, strip=False)
-    prop = forms.CharField(label="Property", required=False, max_length=_MOST_TEXT, strip=False)
-    path = forms.CharField(label="JSON path", required=False, max_length=_MOST_TEXT)
-    op = forms.ChoiceField(label="Operator", required=False, choices=[(each, each) for each in OPERATORS])
-    value = forms.CharField(label="Value", required=False, max_length=_MOST_TEXT, strip=False)
-    text = forms.CharField(label="Payload contains", required=False, max_length=_MOST_TEXT, strip=False)
+    partition = forms.IntegerField(
+        label=gettext_lazy("Partition"), required=False, min_value=0, max_value=1_000_000
+    )
+    sub = forms.CharField(
+        label=gettext_lazy("Subscription"), required=False, max_length=_MOST_TEXT, strip=False
+    )
+    key = forms.CharField(label=gettext_lazy("Key"), required=False, max_length=_MOST_TEXT, strip=False)
+    prop = forms.CharField(label=gettext_lazy("Property"), required=False, max_length=_MOST_TEXT, strip=False)
+    path = forms.CharField(label=gettext_lazy("JSON path"), required=False, max_length=_MOST_TEXT)
+    op = forms.ChoiceField(
+        label=gettext_lazy("Operator"),
+        required=False,
+        choices=[(each, _operator_word(each)) for each in OPERATORS],
+    )
+    value = forms.CharField(label=gettext_lazy("Value"), required=False, max_length=_MOST_TEXT, strip=False)
+    text = forms.CharField(
+        label=gettext_lazy("Payload contains"), required=False, max_length=_MOST_TEXT, strip=False
+    )
 
     asked: Asked
 
@@ -49,12 +69,20 @@ class FilterForm(forms.Form):
 class BrowseForm(FilterForm):
     """Reads where to begin too, and in which direction to go."""
 
-    start = forms.ChoiceField(label="Start", required=False, choices=list(STARTS.items()))
-    at = forms.CharField(label="Time or position", required=False, max_length=100)
+    start = forms.ChoiceField(
+        label=gettext_lazy("Start"),
+        required=False,
+        choices=[(name, gettext_lazy(words)) for name, words in STARTS.items()],
+    )
+    at = forms.CharField(label=gettext_lazy("Time or position"), required=False, max_length=100)
     zone = forms.CharField(required=False, max_length=100)
-    order = forms.ChoiceField(label="Direction", required=False, choices=list(ORDERS.items()))
-    limit = forms.IntegerField(label="Rows", required=False, min_value=1, max_value=MOST_ROWS)
-    after = forms.CharField(label="Continue", required=False, max_length=100)
+    order = forms.ChoiceField(
+        label=gettext_lazy("Direction"),
+        required=False,
+        choices=[(name, gettext_lazy(words)) for name, words in ORDERS.items()],
+    )
+    limit = forms.IntegerField(label=gettext_lazy("Rows"), required=False, min_value=1, max_value=MOST_ROWS)
+    after = forms.CharField(label=gettext_lazy("Continue"), required=False, max_length=100)
 
     @property
     def zone_name(self) -> str:
@@ -86,7 +114,7 @@ def _time_ms(text: str, *, zone: str) -> int:
     try:
         found = ZoneInfo(zone)
     except (ValueError, OSError, KeyError):
-        raise ValueError(f"There is no time zone {zone!r}.") from None
+        raise ValueError(_("There is no time zone {zone!r}.").format(zone=zone)) from None
     return read_time_ms(text, found)
 
 
@@ -94,15 +122,17 @@ def filters_of(given: dict[str, Any]) -> Filters:
     """Return the filters among these values. Raises AskedInvalid if one is wrong."""
     name, sign, value = (given.get("prop") or "").partition("=")
     if sign and not name:
-        raise AskedInvalid("prop", "Write a property as name=value, or its name alone for any value.")
+        raise AskedInvalid("prop", _("Write a property as name=value, or its name alone for any value."))
     path, compared = given.get("path") or "", given.get("value") or ""
     if not path and compared:
-        raise AskedInvalid("path", "Say where the value is, for example order.total.")
+        raise AskedInvalid("path", _("Say where the value is, for example order.total."))
     json_test = None
     if path:
         operator: Operator = given.get("op") or ("=" if compared else "exists")
         if operator != "exists" and not compared:
-            raise AskedInvalid("value", "Give the value to compare with, or choose “exists”.")
+            raise AskedInvalid(
+                "value", _("Give the value to compare with, or choose “{exists}”.").format(exists=_("exists"))
+            )
         steps = _read("path", parse_path, path)
         json_test = JsonTest(path=steps, operator=operator, text=compared)
     return Filters(

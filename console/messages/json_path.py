@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
 __all__ = ["OPERATORS", "JsonPathInvalid", "JsonTest", "Operator", "parse_path"]
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "exists"]
@@ -55,17 +58,19 @@ def parse_path(text: str) -> tuple[Step, ...]:
     while at < len(rest):
         found = _STEP.match(rest, at)
         if found is None or (steps and found["name"] and not found[0].startswith(".")):
-            raise JsonPathInvalid(f"cannot read {rest[at : at + 20]!r}: {_HOW}")
+            raise JsonPathInvalid(
+                _("cannot read {text!r}: {how}").format(text=rest[at : at + 20], how=_(_HOW))
+            )
         steps.append(_step(found))
         at = found.end()
     if not steps:
-        raise JsonPathInvalid(_HOW)
+        raise JsonPathInvalid(_(_HOW))
     if len(steps) > _MOST_STEPS:
-        raise JsonPathInvalid(f"a path has at most {_MOST_STEPS} steps")
+        raise JsonPathInvalid(_("a path has at most {most} steps").format(most=_MOST_STEPS))
     return tuple(steps)
 
 
-_HOW: Final = (
+_HOW: Final = gettext_noop(
     'write a path as order.items[0].sku, with [*] for any item and ["a.b"] for a name with signs in it'
 )
 _NOTHING: Final = object()
@@ -81,7 +86,9 @@ def _step(found: re.Match[str]) -> Step:
     try:
         return str(json.loads(f'"{found["quoted"]}"'))
     except ValueError:
-        raise JsonPathInvalid(f"{found[0]!r} is not a quoted name: write it as in JSON") from None
+        raise JsonPathInvalid(
+            _("{text!r} is not a quoted name: write it as in JSON").format(text=found[0])
+        ) from None
 
 
 def _values(document: object, path: tuple[Step, ...]) -> Iterator[object]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from django.utils.translation import gettext as _
+
 from console.messages.asked import Asked, AskedInvalid, Mark
 from console.messages.states import CursorAt, cursors_of
 from console.queries.cursor import AckedBeyond, Run, acked_beyond
@@ -80,7 +82,7 @@ def lanes_of(head: TopicHead, asked: Asked) -> tuple[Lane, ...]:
         ]
     if asked.after is not None:
         if not any(lane.log.has_ledger(asked.after.spot.ledger_id) for lane in lanes):
-            raise AskedInvalid("after", "The place to continue from is no longer stored: start again.")
+            raise AskedInvalid("after", _("The place to continue from is no longer stored: start again."))
         lanes = _beyond(lanes, asked.after, is_backward=asked.is_backward, is_inclusive=False)
     return tuple(lanes)
 
@@ -92,15 +94,19 @@ def _whole(log: Log) -> tuple[Run, ...]:
 def _topics(head: TopicHead, partition: int | None) -> list[_Topic]:
     if not head.partitions:
         if partition is not None:
-            raise AskedInvalid("partition", "This topic is not partitioned: leave out the partition.")
+            raise AskedInvalid("partition", _("This topic is not partitioned: leave out the partition."))
         return [_Topic(id=head.id, name=head.name)]
     rows = [row for row in partitions(head.id) if partition in (None, row.partition)]
     if not rows:
-        raise AskedInvalid("partition", f"This topic has the partitions 0 to {head.partitions - 1}.")
+        raise AskedInvalid(
+            "partition", _("This topic has the partitions 0 to {last}.").format(last=head.partitions - 1)
+        )
     if len(rows) > MOST_LANES:
         raise AskedInvalid(
             "partition",
-            f"This topic has {len(rows)} partitions; at most {MOST_LANES} can be merged: choose one.",
+            _("This topic has {partitions} partitions; at most {most} can be merged: choose one.").format(
+                partitions=len(rows), most=MOST_LANES
+            ),
         )
     return [_Topic(id=row.id, name=row.name, partition=row.partition) for row in rows]
 
@@ -110,7 +116,7 @@ def _cursors(topics: Sequence[_Topic], subscription: str) -> dict[int, CursorAt]
         return {}
     found = cursors_of([topic.id for topic in topics], subscription)
     if not found:
-        raise AskedInvalid("sub", "This topic has no subscription of this name.")
+        raise AskedInvalid("sub", _("This topic has no subscription of this name."))
     return {cursor.topic_id: cursor for cursor in found}
 
 
@@ -121,14 +127,19 @@ def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
     own = next((lane for lane in lanes if lane.log.has_ledger(spot.ledger_id)), None)
     if own is None:
         raise AskedInvalid(
-            "at", f"Ledger {spot.ledger_id} is not stored here: it was trimmed, or belongs to another topic."
+            "at",
+            _("Ledger {ledger_id} is not stored here: it was trimmed, or belongs to another topic.").format(
+                ledger_id=spot.ledger_id
+            ),
         )
     if len(lanes) == 1:
         return Mark(0, spot)
     place = (spot.ledger_id, spot.entry_id)
     stored = entries_at(own.log, [place]).get(place)
     if stored is None:
-        raise AskedInvalid("at", f"{spot} is not stored, so its time is unknown: choose its partition.")
+        raise AskedInvalid(
+            "at", _("{spot} is not stored, so its time is unknown: choose its partition.").format(spot=spot)
+        )
     return Mark(stored.append_ms, spot)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from django.utils.translation import gettext as _
+
 from console.messages.asked import Asked, Mark, Spot
 from console.messages.decoders.report import Decoded, decode
 from console.messages.decoders.schemas import SchemaAt, schema_of
@@ -112,16 +114,22 @@ def find_message(head: TopicHead, spot: Spot) -> FoundMessage:
     place = (spot.ledger_id, spot.entry_id)
     if not log.has_ledger(spot.ledger_id):
         raise MessageMissing(
-            f"{spot} is not stored on this topic: retention has trimmed it, or it belongs to another topic."
+            _(
+                "{spot} is not stored on this topic: retention has trimmed it, or it belongs to another topic."
+            ).format(spot=spot)
         )
     index = log.index_of(*place)
     if log.place_at(index) != place:
-        raise MessageMissing(f"{spot} does not exist: ledger {spot.ledger_id} ends before it.")
+        raise MessageMissing(
+            _("{spot} does not exist: ledger {ledger} ends before it.").format(
+                spot=spot, ledger=spot.ledger_id
+            )
+        )
     stored = fetch_entries(
         StoredEntry, "peek", log.stores_of([place]), {**by_place([place]), "most_bytes": MOST_ENTRY_BYTES}
     )
     if not stored:
-        raise MessageMissing(f"{spot} was trimmed a moment ago.")
+        raise MessageMissing(_("{spot} was trimmed a moment ago.").format(spot=spot))
     opened = open_entry(stored[0], most_bytes=MOST_ENTRY_BYTES, most_unpacked_bytes=MOST_ENTRY_BYTES)
     message = _member(opened, spot)
     older, newer = (log.place_at(index + by) for by in (-1, 1))
@@ -212,15 +220,19 @@ def _member(opened: OpenedEntry, spot: Spot) -> Message | None:
         return None
     if spot.batch_index < 0:
         if not opened.messages:
-            raise MessageMissing(f"Compaction removed every message of the batch {spot}.")
+            raise MessageMissing(_("Compaction removed every message of the batch {spot}.").format(spot=spot))
         return opened.messages[0]
     for message in opened.messages:
         if message.batch_index == spot.batch_index:
             return message
     entries = opened.stored.messages
     is_batch = opened.header is not None and opened.header.is_batch
-    what = f"its batch has the messages 0 to {entries - 1}" if is_batch else "the entry is not a batch"
-    raise MessageMissing(f"{spot} does not exist: {what}.")
+    what = (
+        _("its batch has the messages 0 to {last}").format(last=entries - 1)
+        if is_batch
+        else _("the entry is not a batch")
+    )
+    raise MessageMissing(_("{spot} does not exist: {what}.").format(spot=spot, what=what))
 
 
 def _with_neighbours_inside(found: FoundMessage, message: Message) -> FoundMessage:

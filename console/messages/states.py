@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from django.utils.translation import gettext_noop
+
 from console.queries.cursor import CHUNK_ENTRIES, members_of
 from console.queries.database import fetch
 from console.queries.topics.log import Place
@@ -86,14 +88,18 @@ class States:
     ) -> MessageState:
         """Return the state of one message of the entry at `place`."""
         if self._is_acked(cursor, place, batch_index):
-            return MessageState(word="acked", tone="good")
+            return MessageState(word=gettext_noop("acked"), tone="good")
         is_hole = place < self.last_acked.get(cursor.id, (0, 0))
         delivery = self.pending.get((cursor.id, place))
         if delivery is not None:
-            return MessageState(word="in flight", tone="calm", is_hole=is_hole, delivery=delivery)
+            return MessageState(
+                word=gettext_noop("in flight"), tone="calm", is_hole=is_hole, delivery=delivery
+            )
         if deliver_at_ms > now_ms:
-            return MessageState(word="delayed", tone="calm", is_hole=is_hole, due_ms=deliver_at_ms)
-        return MessageState(word="unacked", tone="warn" if is_hole else "calm", is_hole=is_hole)
+            return MessageState(
+                word=gettext_noop("delayed"), tone="calm", is_hole=is_hole, due_ms=deliver_at_ms
+            )
+        return MessageState(word=gettext_noop("unacked"), tone="warn" if is_hole else "calm", is_hole=is_hole)
 
     def _is_acked(self, cursor: CursorAt, place: Place, batch_index: int) -> bool:
         if place <= (cursor.mark_delete_ledger, cursor.mark_delete_entry):

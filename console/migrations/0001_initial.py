@@ -23,7 +23,7 @@ class Migration(migrations.Migration):
                 (
                     "role",
                     models.SmallIntegerField(
-                        choices=[(1, "Viewer"), (2, "Reader"), (3, "Operator"), (4, "Admin")]
+                        choices=[(1, "viewer"), (2, "reader"), (3, "operator"), (4, "admin")]
                     ),
                 ),
                 ("pattern", models.TextField()),
@@ -58,6 +58,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("time_zone", models.TextField(default="UTC")),
+                ("language", models.TextField(default="")),
             ],
             options={"db_table": "vela_preferences"},
         ),

@@ -6,7 +6,7 @@ __all__ = ["LoginRefused", "ServerAway"]
 
 
 class LoginRefused(Exception):
-    """This login does not count; the text says why."""
+    """This login does not count; the text says why, in the language that is active when it is read."""
 
 
 class ServerAway(Exception):

@@ -13,6 +13,8 @@ from urllib.parse import quote, urlencode
 
 from django.http import HttpRequest
 from django.utils.crypto import constant_time_compare
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy
 
 from broker.login_settings import LoginSettings
 from console.oidc.errors import LoginRefused, ServerAway
@@ -72,17 +74,21 @@ def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arri
     kept = begun.pop(asked.GET.get("state", ""), None)
     asked.session[_KEY] = begun
     if kept is None or time.time() > kept["until_s"]:
-        raise LoginRefused("This login was not begun here, or too long ago. Begin again.")
+        raise LoginRefused(gettext_lazy("This login was not begun here, or too long ago. Begin again."))
     server = login_server(settings.oidc_issuer)
     if asked.GET.get("iss", server.issuer) != server.issuer:
-        raise LoginRefused("This answer comes from another login server.")
+        raise LoginRefused(gettext_lazy("This answer comes from another login server."))
     if refusal := asked.GET.get("error"):
         log.info("the login server refused a login: %.200r", refusal)
-        raise LoginRefused(f"The login server did not log you in. It says: {refusal[:200]}")
+        raise LoginRefused(
+            format_lazy(
+                gettext_lazy("The login server did not log you in. It says: {error}"), error=refusal[:200]
+            )
+        )
     token = _token(server, settings, asked.GET.get("code", ""), verifier=kept["verifier"], back=back)
     id_token = token.get("id_token")
     if not isinstance(id_token, str):
-        raise LoginRefused("The login server sent no id token.")
+        raise LoginRefused(gettext_lazy("The login server sent no id token."))
     claims = claims_of(id_token, server, client_id=settings.oidc_client_id, nonce=kept["nonce"])
     if settings.oidc_groups_claim.partition(".")[0] not in claims:
         claims = {**_userinfo(server, token.get("access_token"), claims["sub"]), **claims}
@@ -108,7 +114,7 @@ def _token(
         raise ServerAway(f"{server.token_endpoint} answered {answer.status_code}, and not with a JSON object")
     if answer.status_code != 200:
         log.warning("the login server gave no token: %s, %.200r", answer.status_code, token.get("error"))
-        raise LoginRefused("The login server did not accept this login. Begin again.")
+        raise LoginRefused(gettext_lazy("The login server did not accept this login. Begin again."))
     return token
 
 

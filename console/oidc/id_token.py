@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from django.utils.translation import gettext_lazy
 from joserfc import jwt
 from joserfc.errors import ExpiredTokenError, InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
@@ -34,13 +35,15 @@ def claims_of(id_token: str, server: LoginServer, *, client_id: str, nonce: str)
             nonce={"essential": True, "value": nonce},
         ).validate(claims)
     except ExpiredTokenError as error:
-        raise LoginRefused("The login server's token has expired. Is its clock right, and ours?") from error
+        raise LoginRefused(
+            gettext_lazy("The login server's token has expired. Is its clock right, and ours?")
+        ) from error
     except (JoseError, ValueError) as error:
-        raise LoginRefused("The login server's token does not fit this login.") from error
+        raise LoginRefused(gettext_lazy("The login server's token does not fit this login.")) from error
     audience = claims["aud"]
     party = claims.get("azp")
     if (isinstance(audience, list) and len(audience) > 1 and party is None) or party not in (None, client_id):
-        raise LoginRefused("The login server's token is for another application.")
+        raise LoginRefused(gettext_lazy("The login server's token is for another application."))
     return claims
 
 

@@ -9,6 +9,8 @@ from django.contrib.auth.models import User
 from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy
 
 from broker.login_settings import GroupRole, LoginSettings
 from console.access.changes import log_change
@@ -28,17 +30,25 @@ def user_of(claims: dict[str, Any], settings: LoginSettings, *, origin: str) -> 
     """
     if claims.get("email") and claims.get("email_verified") in (False, "false"):
         raise LoginRefused(
-            f"{settings.oidc_name} has not verified your e-mail address. Confirm it there, then log in again."
+            format_lazy(
+                gettext_lazy(
+                    "{server} has not verified your e-mail address. Confirm it there, then log in again."
+                ),
+                server=settings.oidc_name,
+            )
         )
     issuer, subject = str(claims["iss"]), str(claims["sub"])
     if "\0" in subject:
-        raise LoginRefused("The subject of the login server's token contains a NUL.")
+        raise LoginRefused(gettext_lazy("The subject of the login server's token contains a NUL."))
     with transaction.atomic():
         identity = Identity.objects.select_related("user").filter(issuer=issuer, subject=subject).first()
         user = _made(claims, settings, origin) if identity is None else identity.user
         if not user.is_active:
             raise LoginRefused(
-                f"The user {user.get_username()} is deactivated. An administrator can undo it."
+                format_lazy(
+                    gettext_lazy("The user {name} is deactivated. An administrator can undo it."),
+                    name=user.get_username(),
+                )
             )
         set_login_roles(
             user, roles_of(groups_in(claims, settings), settings), who=settings.oidc_name, origin=origin
@@ -77,7 +87,13 @@ def _made(claims: dict[str, Any], settings: LoginSettings, origin: str) -> User:
             Identity.objects.create(user=user, issuer=claims["iss"], subject=claims["sub"])
     except IntegrityError:
         raise LoginRefused(
-            f"Another user is named {name} already. An administrator must deal with that user before you can log in."
+            format_lazy(
+                gettext_lazy(
+                    "Another user is named {name} already. An administrator must deal with that user before you can"
+                    " log in."
+                ),
+                name=name,
+            )
         ) from None
     log_change("create_user", {"user": name}, who=settings.oidc_name, origin=origin)
     return user
@@ -95,5 +111,7 @@ def _name_in(claims: dict[str, Any]) -> str:
         if len(name) <= _LONGEST_NAME:
             return name
     raise LoginRefused(
-        "None of the claims preferred_username, email (if verified) and sub can be the name of a user here."
+        gettext_lazy(
+            "None of the claims preferred_username, email (if verified) and sub can be the name of a user here."
+        )
     )

@@ -1,1 +1,1 @@
-"""The user of a page: how the user is loaded, and the user's time zone."""
+"""The user of a page: how the user is loaded, and what the user has chosen for pages."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib.admin.forms import AdminAuthenticationForm
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
 
 from console.people.requirement import AfterPassword, after_password
 
@@ -18,4 +19,4 @@ class PasswordAloneForm(AdminAuthenticationForm):
         """Raise ValidationError for a user who needs a second factor."""
         super().confirm_login_allowed(user)
         if after_password(user) is not AfterPassword.LOGIN:
-            raise ValidationError("You need a second factor: log in at /login, then come back.")
+            raise ValidationError(_("You need a second factor: log in at /login, then come back."))

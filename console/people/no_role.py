@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from broker.login_settings import LoginSettings
 
 __all__ = ["NO_ROLE", "explain", "why_no_role"]
 
-NO_ROLE: Final = "You have no role yet, so there is nothing to show. An administrator can give you one."
+NO_ROLE: Final = gettext_noop(
+    "You have no role yet, so there is nothing to show. An administrator can give you one."
+)
 
 _KEY: Final = "no_role"
 _MOST_GROUPS: Final = 20
@@ -19,14 +23,20 @@ _MOST_GROUPS: Final = 20
 
 def explain(request: HttpRequest, name: str, groups: Sequence[str], settings: LoginSettings) -> None:
     """Keep in the session what a user who logged in at the login server should ask for without a role."""
-    shown = ", ".join(each[:100] for each in groups[:_MOST_GROUPS]) or "none"
-    request.session[_KEY] = (
-        f"You have no role yet, so there is nothing to show. Your name here is {name}, and your groups at"
-        f" {settings.oidc_name} are: {shown}. Ask an administrator of Vela which group gives a role, or for a role"
-        " on the page Users. A change of your groups counts at your next login."
-    )
+    request.session[_KEY] = {
+        "name": name,
+        "server": settings.oidc_name,
+        "groups": ", ".join(each[:100] for each in groups[:_MOST_GROUPS]),
+    }
 
 
 def why_no_role(request: HttpRequest) -> str:
     """Return what to tell a user without a role."""
-    return str(request.session.get(_KEY, NO_ROLE))
+    known = request.session.get(_KEY)
+    if known is None:
+        return _(NO_ROLE)
+    return _(
+        "You have no role yet, so there is nothing to show. Your name here is {name}, and your groups at {server} are:"
+        " {groups}. Ask an administrator of Vela which group gives a role, or for a role on the page Users. A change of"
+        " your groups counts at your next login."
+    ).format(name=known["name"], server=known["server"], groups=known["groups"] or _("none"))

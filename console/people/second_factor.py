@@ -17,6 +17,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import IntegrityError, transaction
 from django.utils.crypto import salted_hmac
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 from django_otp.oath import TOTP
 
 from console.models import SecondFactor
@@ -85,7 +86,7 @@ def switch_on(user: AbstractBaseUser, secret: str, code: str) -> list[str]:
     """
     step = _step_of(secret, code, after=_NO_STEP) if secret else None
     if step is None:
-        raise FactorRefused("this is not the code that the app shows now")
+        raise FactorRefused(_("this is not the code that the app shows now"))
     codes = _new_codes()
     try:
         with transaction.atomic():
@@ -93,7 +94,7 @@ def switch_on(user: AbstractBaseUser, secret: str, code: str) -> list[str]:
                 user_id=user.pk, secret=sealed(secret), last_step=step, recovery_codes=_digests(codes)
             )
     except IntegrityError:
-        raise FactorRefused("there is a second factor already") from None
+        raise FactorRefused(_("there is a second factor already")) from None
     return codes
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 from django.forms import BoundField
+from django.utils.translation import gettext as _
 
 from broker.topics.policies_in_force import DescribedPolicies, PolicyInForce
 from console.words.policies import grouped
@@ -42,13 +43,13 @@ class PolicyForm(forms.Form):
         """Check every value, and that the form would change something."""
         if self.cleaned_data.get("version", "") not in ("", self.current):
             raise ValidationError(
-                "Somebody changed these policies after you opened this page. Open it again to see them."
+                _("Somebody changed these policies after you opened this page. Open it again to see them.")
             )
         for name, text in self._given().items():
             if text and (complaint := self._policies[name].complaint(text)):
                 self.add_error(name, complaint)
         if not self.errors and not any(self.parameters().values()):
-            raise ValidationError("Nothing changes: every value is as it was.")
+            raise ValidationError(_("Nothing changes: every value is as it was."))
 
     def parameters(self) -> dict[str, Any]:
         """Return what the act sets and unsets. Only for a form without errors."""
@@ -74,6 +75,8 @@ def _field(policy: PolicyInForce) -> forms.Field:
     choices = [(each, each) for each in policy.choices]
     return forms.ChoiceField(
         required=False,
-        choices=[("", f"not set: {policy.above_words}"), *choices],
-        error_messages={"invalid_choice": f"Choose one of {', '.join(policy.choices)}."},
+        choices=[("", _("not set: {words}").format(words=policy.above_words)), *choices],
+        error_messages={
+            "invalid_choice": _("Choose one of {choices}.").format(choices=", ".join(policy.choices))
+        },
     )

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from django.utils.translation import gettext
+
 from broker.acts.alerts import condition, matches_parameters, matches_statement, value_words
 from console.queries.database import fetch, fetch_text
 from console.queries.rights import Scope
@@ -55,7 +57,7 @@ class RuleRow:
     @property
     def condition(self) -> str:
         """The condition in words."""
-        return condition(self.measure, self.threshold, self.within_ms, self.for_ms)
+        return condition(self.measure, self.threshold, self.within_ms, self.for_ms, say=gettext)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,7 @@ class FiringRow:
     @property
     def value_words(self) -> str:
         """The last value over the limit, with its unit."""
-        return value_words(self.measure, self.value)
+        return value_words(self.measure, self.value, say=gettext)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from django.utils.translation import gettext as _
+
 from console.models import Role
 from console.queries.database import fetch
 
@@ -25,15 +27,19 @@ class GrantRow:
 
     @property
     def word(self) -> str:
-        """The role as users read it."""
-        return Role(self.role).word
+        """The role in the language of the reader."""
+        return str(Role(self.role).label)
 
     @property
     def covered(self) -> str:
         """What the pattern covers, in words."""
         if self.pattern == "*":
-            return "all namespaces"
-        return f"all of {self.pattern[:-2]}" if self.pattern.endswith("/*") else self.pattern
+            return _("all namespaces")
+        return (
+            _("all of {pattern}").format(pattern=self.pattern[:-2])
+            if self.pattern.endswith("/*")
+            else self.pattern
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,7 +72,7 @@ def _row(user: User) -> UserRow:
         is_from_server=user.is_from_server,  # type: ignore[attr-defined]  # annotated
         factor_since=user.factor_since,  # type: ignore[attr-defined]  # annotated
         grants=tuple(
-            UserGrant(word=Role(each.role).word, pattern=each.pattern, from_login=each.from_login)
+            UserGrant(word=str(Role(each.role).label), pattern=each.pattern, from_login=each.from_login)
             for each in granted
         ),
     )

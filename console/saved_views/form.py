@@ -6,6 +6,9 @@ from typing import Final
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.text import format_lazy
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from console.marks import shown
 from console.saved_views.lists import MOST_PATH
@@ -20,23 +23,28 @@ class NameForm(forms.Form):
     """The name of a view."""
 
     name = forms.CharField(
-        label="Name",
+        label=gettext_lazy("Name"),
         max_length=_MOST_NAME,
-        error_messages={"required": "Give a name.", "max_length": f"At most {_MOST_NAME} characters."},
+        error_messages={
+            "required": gettext_lazy("Give a name."),
+            "max_length": format_lazy(gettext_lazy("At most {most} characters."), most=_MOST_NAME),
+        },
     )
 
     def clean_name(self) -> str:
         """Refuse a name that a page could not show as it is."""
         name = str(self.cleaned_data["name"])
         if shown(name) != name:
-            raise ValidationError("Use characters that can be seen: no line break, no text direction.")
+            raise ValidationError(_("Use characters that can be seen: no line break, no text direction."))
         return name
 
 
 class SaveForm(NameForm):
     """What to save, and for whom."""
 
-    path = forms.CharField(label="List", max_length=MOST_PATH)
-    query = forms.CharField(label="Filters", required=False, max_length=_MOST_GIVEN, strip=False)
-    share = forms.BooleanField(label="Share", required=False)
-    default = forms.BooleanField(label="Default", required=False)
+    path = forms.CharField(label=gettext_lazy("List"), max_length=MOST_PATH)
+    query = forms.CharField(
+        label=gettext_lazy("Filters"), required=False, max_length=_MOST_GIVEN, strip=False
+    )
+    share = forms.BooleanField(label=gettext_lazy("Share"), required=False)
+    default = forms.BooleanField(label=gettext_lazy("Default"), required=False)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from django.db import connection, transaction
+from django.utils.translation import gettext as _
 
 from console.access import Rights, Role
 from console.models import SavedView
@@ -40,15 +41,21 @@ def save_view(
     Raises ViewRefused.
     """
     if len(query) > MOST_QUERY:
-        raise ViewRefused(f"the filters are longer than {MOST_QUERY} characters: search for less")
+        raise ViewRefused(
+            _("the filters are longer than {most} characters: search for less").format(most=MOST_QUERY)
+        )
     with _alone(user_id):
         own = SavedView.objects.filter(user_id=user_id)
         of_list = own.filter(path=saved_list.path)
         if not of_list.filter(name=name).exists() and own.count() >= VIEWS_MOST:
-            raise ViewRefused(f"you have {VIEWS_MOST} views already, the most there can be: delete one first")
+            raise ViewRefused(
+                _("you have {most} views already, the most there can be: delete one first").format(
+                    most=VIEWS_MOST
+                )
+            )
         if is_default:
             of_list.update(is_default=False)
-        view, _ = SavedView.objects.update_or_create(
+        view, _created = SavedView.objects.update_or_create(
             user_id=user_id,
             path=saved_list.path,
             name=name,
@@ -62,7 +69,9 @@ def rename_view(view: SavedView, name: str) -> None:
     with _alone(view.user_id):
         same = SavedView.objects.filter(user_id=view.user_id, path=view.path, name=name).exclude(pk=view.pk)
         if same.exists():
-            raise ViewRefused(f"you have a view {name!r} of this list already: choose another name")
+            raise ViewRefused(
+                _("you have a view {name!r} of this list already: choose another name").format(name=name)
+            )
         SavedView.objects.filter(pk=view.pk).update(name=name)
 
 

@@ -12,6 +12,8 @@ from urllib.parse import unquote, urlencode
 
 from django.http import QueryDict
 from django.urls import Resolver404, ResolverMatch, resolve, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from console.access.guards import place_in
 from console.access.roles import namespace_of
@@ -26,18 +28,18 @@ EVERYTHING_QUERY: Final = "view=all"  # an address with it asks for no filter, a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
-    word: str
+    word: str  # in English, with the name of a topic
     places: tuple[str, ...]  # names in the query string that say where a page of the list begins
 
 
 _KINDS: Final[Mapping[str, _Kind]] = {
-    "console:topics": _Kind(word="Topics", places=("after", "value")),
-    "console:consumers": _Kind(word="Consumers", places=("after", "key")),
-    "console:producers": _Kind(word="Producers", places=("after", "key")),
-    "console:dead_letters": _Kind(word="Dead letters", places=("after", "value")),
-    "console:dead_letter_topic": _Kind(word="Dead letters in", places=()),
-    "console:messages": _Kind(word="Messages of", places=("after",)),
-    "console:acts": _Kind(word="Acts", places=("before",)),
+    "console:topics": _Kind(word=gettext_noop("Topics"), places=("after", "value")),
+    "console:consumers": _Kind(word=gettext_noop("Consumers"), places=("after", "key")),
+    "console:producers": _Kind(word=gettext_noop("Producers"), places=("after", "key")),
+    "console:dead_letters": _Kind(word=gettext_noop("Dead letters"), places=("after", "value")),
+    "console:dead_letter_topic": _Kind(word=gettext_noop("Dead letters in {topic}"), places=()),
+    "console:messages": _Kind(word=gettext_noop("Messages of {topic}"), places=("after",)),
+    "console:acts": _Kind(word=gettext_noop("Acts"), places=("before",)),
 }
 
 
@@ -64,7 +66,7 @@ def list_of(match: ResolverMatch) -> SavedList | None:
     topic = place_in(match.kwargs)
     return SavedList(
         path=reverse(match.view_name, kwargs=match.kwargs),
-        word=f"{kind.word} {short_name(topic)}" if topic else kind.word,
+        word=_(kind.word).format(topic=short_name(topic) if topic else ""),
         place=topic,
         pages=kind.places,
     )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
 from console.story.told import Kept, StoryLine
 from console.words.acts import KINDS
 from console.words.numerals import span
@@ -12,37 +15,54 @@ __all__ = ["line_after", "line_before", "line_words", "recorded"]
 
 # What comes before the consumer's name, and what comes after it.
 _EVENTS: Final = {
-    "delivered": ("delivered to", ""),
-    "acked": ("acked by", ""),
-    "partly_acked": ("some messages of its batch acked by", ""),
-    "asked_again": ("given back by", "a negative ack, or its client's ack timeout"),
-    "negatively_acked": ("given back by", "negative ack"),
-    "timed_out": ("taken back from", "ack timeout"),
-    "consumer_left": ("taken back from", "the consumer left"),
-    "consumer_switched": ("taken back from", "another consumer became active"),
-    "taken_back": ("taken back from", "an operator asked for redelivery"),
-    "dead_lettered": ("sent to the dead letters for", ""),
-    "retry_lettered": ("sent to the retry letters for", ""),
-    "expired": ("acked by the broker", "its time to live was over"),
-    "corrupt": ("acked by the broker and not delivered", "the entry is damaged"),
-    "marker": ("acked by the broker and not delivered", "a marker without a message"),
-    "filtered": ("acked by the broker and not delivered", "an entry filter rejected it"),
-    "passed": ("the cursor was moved past it", ""),
-    "brought_back": ("the cursor was moved back before it", ""),
+    "delivered": (gettext_noop("delivered to"), ""),
+    "acked": (gettext_noop("acked by"), ""),
+    "partly_acked": (gettext_noop("some messages of its batch acked by"), ""),
+    "asked_again": (
+        gettext_noop("given back by"),
+        gettext_noop("a negative ack, or its client's ack timeout"),
+    ),
+    "negatively_acked": (gettext_noop("given back by"), gettext_noop("negative ack")),
+    "timed_out": (gettext_noop("taken back from"), gettext_noop("ack timeout")),
+    "consumer_left": (gettext_noop("taken back from"), gettext_noop("the consumer left")),
+    "consumer_switched": (gettext_noop("taken back from"), gettext_noop("another consumer became active")),
+    "taken_back": (gettext_noop("taken back from"), gettext_noop("an operator asked for redelivery")),
+    "dead_lettered": (gettext_noop("sent to the dead letters for"), ""),
+    "retry_lettered": (gettext_noop("sent to the retry letters for"), ""),
+    "expired": (gettext_noop("acked by the broker"), gettext_noop("its time to live was over")),
+    "corrupt": (gettext_noop("acked by the broker and not delivered"), gettext_noop("the entry is damaged")),
+    "marker": (
+        gettext_noop("acked by the broker and not delivered"),
+        gettext_noop("a marker without a message"),
+    ),
+    "filtered": (
+        gettext_noop("acked by the broker and not delivered"),
+        gettext_noop("an entry filter rejected it"),
+    ),
+    "passed": (gettext_noop("the cursor was moved past it"), ""),
+    "brought_back": (gettext_noop("the cursor was moved back before it"), ""),
 }
-_TAKEN_OUT: Final = {"send_to_dead_letters": "sent to the dead letters by an operator"}
+_SKIPPED: Final = gettext_noop("skipped by an operator")
+_TAKEN_OUT: Final = {"send_to_dead_letters": gettext_noop("sent to the dead letters by an operator")}
 _RECORDED: Final = {
     "off": (
-        "Deliveries and acks are not recorded here: the policy delivery_story is off. Acts are told from the act log."
+        gettext_noop(
+            "Deliveries and acks are not recorded here: the policy delivery_story is off. Acts are told from the act"
+            " log."
+        )
     ),
     "redelivered": (
-        "Only messages that came back are recorded, from the delivery before their first return to their ack: the"
-        " policy delivery_story is redelivered. What is not told here did not come back, is older than {kept}, or"
-        " happened in a process of the broker that ended before it had stored it."
+        gettext_noop(
+            "Only messages that came back are recorded, from the delivery before their first return to their ack: the"
+            " policy delivery_story is redelivered. What is not told here did not come back, is older than {kept}, or"
+            " happened in a process of the broker that ended before it had stored it."
+        )
     ),
     "all": (
-        "Every delivery and ack is recorded: the policy delivery_story is all. What is not told here is older than"
-        " {kept} or than the policy, or happened in a process of the broker that ended before it had stored it."
+        gettext_noop(
+            "Every delivery and ack is recorded: the policy delivery_story is all. What is not told here is older than"
+            " {kept} or than the policy, or happened in a process of the broker that ended before it had stored it."
+        )
     ),
 }
 
@@ -50,17 +70,17 @@ _RECORDED: Final = {
 def line_before(line: StoryLine) -> str:
     """Say what happened, up to the name of the consumer."""
     if line.event == "taken_out":
-        return _TAKEN_OUT.get(line.act_kind, "skipped by an operator")
-    return _EVENTS[line.event][0]
+        return _(_TAKEN_OUT.get(line.act_kind, _SKIPPED))
+    return _(_EVENTS[line.event][0])
 
 
 def line_after(line: StoryLine) -> str:
     """Say the rest, "" if the name is the end of the sentence."""
     if line.act_id is not None:
-        return f"{KINDS.get(line.act_kind, line.act_kind)} by {line.who}"
+        return _("{act} by {who}").format(act=_(KINDS.get(line.act_kind, line.act_kind)), who=line.who)
     if line.event == "delivered" and line.redelivery_count:
-        return f"redelivery count {line.redelivery_count}"
-    return _EVENTS[line.event][1]
+        return _("redelivery count {number}").format(number=line.redelivery_count)
+    return _(_EVENTS[line.event][1])
 
 
 def line_words(line: StoryLine) -> str:
@@ -72,4 +92,4 @@ def line_words(line: StoryLine) -> str:
 
 def recorded(kept: Kept) -> str:
     """Say which events the story can tell."""
-    return _RECORDED[kept.mode].format(kept=span(kept.keep_ms / 1000))
+    return _(_RECORDED[kept.mode]).format(kept=span(kept.keep_ms / 1000))

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
+from django.utils.translation import gettext as _
+
 from console.messages.asked import Asked, AskedInvalid
 from console.messages.browse import FoundRow, shown, with_states
 from console.messages.lanes import Lane, lanes_of
@@ -84,7 +86,9 @@ def _end_of(lane: Lane) -> Place:
 def _newer(lanes: Sequence[Lane], since: Since) -> tuple[Lane, ...]:
     """Keep what came since. A partition that was added since then is new as a whole."""
     if len(since.places) > len(lanes):
-        raise AskedInvalid("since", "This topic has fewer partitions than the address says: follow it anew.")
+        raise AskedInvalid(
+            "since", _("This topic has fewer partitions than the address says: follow it anew.")
+        )
     known = (*since.places, *[(0, 0)] * (len(lanes) - len(since.places)))
     return tuple(
         replace(lane, spans=_from(lane, lane.log.index_of(*place) + 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy
 
 from console.messages.form import FilterForm
 from console.tail.since import MOST_CHARACTERS, Since, read_since
@@ -14,7 +15,7 @@ __all__ = ["FollowForm"]
 class FollowForm(FilterForm):
     """Reads the query string. Where a search would start means nothing here and is ignored."""
 
-    since = forms.CharField(label="Newer", required=False, max_length=MOST_CHARACTERS)
+    since = forms.CharField(label=gettext_lazy("Newer"), required=False, max_length=MOST_CHARACTERS)
 
     def clean_since(self) -> Since | None:
         """Read the place; None at the beginning."""

@@ -12,6 +12,7 @@ from django.template.context import Context
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from console import addresses, marks
 from console.access import Rights
@@ -25,11 +26,11 @@ from console.queries.clients import ConsumerRow
 from console.queries.pipeline import RunRow
 from console.queries.subscription import SubscriptionHead
 from console.story.words import line_after, line_before
-from console.words import acts, numerals, partitions, policies
+from console.words import acts, nouns, numerals, partitions, policies
 from console.words.act_place import place_of
-from console.words.clients import FLAGS, Flag
+from console.words.clients import Flag, flag_named
 from console.words.pipeline import run_tone
-from console.words.subscriptions import state_word, tone_of
+from console.words.subscriptions import label_of, state_word, tone_of
 
 __all__ = ["register"]
 
@@ -98,19 +99,19 @@ def seconds(value: float | None) -> str:
 @register.filter
 def plural(number: int | str | None, word: str) -> str:
     """Write 3 consumers, 1 consumer, – consumers."""
-    return f"{count(number)} {word}" + ("" if number == 1 else "s")
+    return nouns.counted(number if isinstance(number, int) else None, word)
 
 
 @register.filter
 def entries(number: int) -> str:
     """Write 1 entry, 12 408 entries."""
-    return f"{numerals.count(number)} " + ("entry" if number == 1 else "entries")
+    return nouns.counted(number, "entry")
 
 
 @register.filter
 def batches(number: int) -> str:
     """Write 1 batch, 3 batches."""
-    return f"{numerals.count(number)} " + ("batch" if number == 1 else "batches")
+    return nouns.counted(number, "batch")
 
 
 @register.simple_tag(takes_context=True)
@@ -159,7 +160,7 @@ def act_state(state: str) -> dict[str, str | bool]:
 def alert_badge(severity: str) -> dict[str, str | bool]:
     """Render the severity of an alert as a badge."""
     tones = {"critical": "bad", "warning": "warn"}
-    return {"word": severity, "tone": tones.get(severity, "calm"), "is_fact": True}
+    return {"word": _(severity), "tone": tones.get(severity, "calm"), "is_fact": True}
 
 
 @register.filter
@@ -170,20 +171,23 @@ def is_ahead(then: datetime | None, now_ms: int) -> bool:
 
 @register.inclusion_tag("console/badge.html")
 def badge(word: str, tone: str, *, fact: bool = False) -> dict[str, str | bool]:
-    """Render a word with an icon. Without a broker the page shows “unknown” instead, unless it is a stored fact."""
-    return {"word": word, "tone": tone, "is_fact": fact}
+    """Render a word with an icon. Without a broker the page shows “unknown” instead, unless it is a stored fact.
+
+    The word is in English, and shown in the language of the reader.
+    """
+    return {"word": _(word), "tone": tone, "is_fact": fact}
 
 
 @register.inclusion_tag("console/badge.html")
 def run_state(state: str) -> dict[str, str | bool]:
     """Render the state of a run of the pipeline as a badge."""
-    return {"word": state, "tone": run_tone(state), "is_fact": True}
+    return {"word": _(state), "tone": run_tone(state), "is_fact": True}
 
 
 @register.inclusion_tag("console/badge.html")
 def subscription_state(state: int | None) -> dict[str, str]:
     """Render a stored state of subscriptions as a badge."""
-    return {"word": state_word(state), "tone": tone_of(state)}
+    return {"word": label_of(state_word(state)), "tone": tone_of(state)}
 
 
 @register.inclusion_tag("console/badge.html")
@@ -216,7 +220,7 @@ def run_again_url(run: RunRow, **changed: str) -> str:
 @register.filter
 def flag(name: str) -> Flag:
     """Return the words of a client's flag."""
-    return FLAGS[name]
+    return flag_named(name)
 
 
 @register.simple_tag
@@ -302,12 +306,12 @@ def period(context: Context, at_ms: int, until_ms: int) -> SafeString | str:
     if until_ms == at_ms:
         return moment(context, at_ms)
     now_ms = context["now_ms"]
+    begin, end = (
+        format_html('<time datetime="{}">{}</time>', _iso(each), numerals.clock(each, now_ms))
+        for each in (at_ms, until_ms)
+    )
     return format_html(
-        '<span class="moment"><time datetime="{}">{}</time> to <time datetime="{}">{}</time></span>',
-        _iso(at_ms),
-        numerals.clock(at_ms, now_ms),
-        _iso(until_ms),
-        numerals.clock(until_ms, now_ms),
+        '<span class="moment">{}</span>', format_html(_("{begin} to {end}"), begin=begin, end=end)
     )
 
 

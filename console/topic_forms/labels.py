@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
 
 from console.marks import is_plain
 
@@ -22,9 +23,9 @@ def read_lines(text: str) -> dict[str, str]:
         if not separator and not name:
             continue
         if not separator or not name:
-            raise ValidationError(f"Write “{line.strip()}” as name = value.")
+            raise ValidationError(_("Write “{line}” as name = value.").format(line=line.strip()))
         if name in read:
-            raise ValidationError(f"{name} is there twice.")
+            raise ValidationError(_("{name} is there twice.").format(name=name))
         read[name] = value
     return read
 
@@ -43,7 +44,9 @@ def _read_object(text: str) -> dict[str, str]:
     try:
         read = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValidationError(f"This begins like a JSON object, but is not one: {error}") from None
+        raise ValidationError(
+            _("This begins like a JSON object, but is not one: {error}").format(error=error)
+        ) from None
     if not isinstance(read, dict) or not all(isinstance(value, str) for value in read.values()):
-        raise ValidationError("Every value of the JSON object must be text.")
+        raise ValidationError(_("Every value of the JSON object must be text."))
     return read

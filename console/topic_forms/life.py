@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from django import forms
+from django.utils.text import format_lazy
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from broker.acts import requests as acts
 from console.forms import ActForm
@@ -24,9 +27,9 @@ __all__ = [
 
 _MOST_PARTITIONS = 10_000  # the broker's limit, in docs/reference/acts.md
 _PARTITIONS_ERRORS = {
-    "required": "Give the number of partitions.",
-    "invalid": "Give a whole number.",
-    "max_value": f"At most {_MOST_PARTITIONS:,} partitions.",
+    "required": gettext_lazy("Give the number of partitions."),
+    "invalid": gettext_lazy("Give a whole number."),
+    "max_value": format_lazy(gettext_lazy("At most {most:,} partitions."), most=_MOST_PARTITIONS),
 }
 
 
@@ -38,30 +41,33 @@ class CreateTopicForm(_TopicForm):
     """Create a topic in a namespace."""
 
     kind = "create_topic"
-    heading = "Create a topic"
-    lead = "Create a topic before any client connects to it."
+    heading = gettext_lazy("Create a topic")
+    lead = gettext_lazy("Create a topic before any client connects to it.")
 
     namespace = forms.ChoiceField(
-        label="Namespace",
-        error_messages={"required": "Choose a namespace.", "invalid_choice": "Choose one of the namespaces."},
+        label=gettext_lazy("Namespace"),
+        error_messages={
+            "required": gettext_lazy("Choose a namespace."),
+            "invalid_choice": gettext_lazy("Choose one of the namespaces."),
+        },
     )
     name = forms.CharField(
-        label="Name",
-        help_text="what comes after the namespace",
+        label=gettext_lazy("Name"),
+        help_text=gettext_lazy("what comes after the namespace"),
         strip=False,
-        error_messages={"required": "Give the topic a name."},
+        error_messages={"required": gettext_lazy("Give the topic a name.")},
     )
     partitions = forms.IntegerField(
-        label="Partitions",
-        help_text="0: not partitioned",
+        label=gettext_lazy("Partitions"),
+        help_text=gettext_lazy("0: not partitioned"),
         min_value=0,
         max_value=_MOST_PARTITIONS,
         initial=0,
-        error_messages={**_PARTITIONS_ERRORS, "min_value": "0 or more."},
+        error_messages={**_PARTITIONS_ERRORS, "min_value": gettext_lazy("0 or more.")},
     )
     policies = forms.CharField(
-        label="First policies",
-        help_text="optional, one in a line, for example message_ttl_ms = 60000",
+        label=gettext_lazy("First policies"),
+        help_text=gettext_lazy("optional, one in a line, for example message_ttl_ms = 60000"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
     )
@@ -82,7 +88,7 @@ class CreateTopicForm(_TopicForm):
         name, namespace = given.get("name"), given.get("namespace")
         if name and namespace:
             if "/" in name:
-                self.add_error("name", "A name has no slash: give only what comes after the namespace.")
+                self.add_error("name", _("A name has no slash: give only what comes after the namespace."))
             else:
                 try:
                     acts.check_topic_name(f"persistent://{namespace}/{name}")
@@ -101,15 +107,17 @@ class AddPartitionsForm(_TopicForm):
     """Grow a partitioned topic."""
 
     kind = "update_partitions"
-    heading = "Add partitions"
-    lead = "Add partitions, each with the subscriptions that the others have. A topic never gets fewer."
+    heading = gettext_lazy("Add partitions")
+    lead = gettext_lazy(
+        "Add partitions, each with the subscriptions that the others have. A topic never gets fewer."
+    )
 
     partitions = forms.IntegerField(
-        label="Partitions",
-        help_text="in all, with those it has",
+        label=gettext_lazy("Partitions"),
+        help_text=gettext_lazy("in all, with those it has"),
         min_value=1,
         max_value=_MOST_PARTITIONS,
-        error_messages={**_PARTITIONS_ERRORS, "min_value": "At least 1 partition."},
+        error_messages={**_PARTITIONS_ERRORS, "min_value": gettext_lazy("At least 1 partition.")},
     )
 
     def parameters(self) -> dict[str, Any]:
@@ -121,24 +129,26 @@ class TerminateForm(_TopicForm):
     """End a topic."""
 
     kind = "terminate"
-    heading = "Terminate"
-    lead = "End the topic: it takes no more messages, for good. Consumers are notified once they have acked everything."
+    heading = gettext_lazy("Terminate")
+    lead = gettext_lazy(
+        "End the topic: it takes no more messages, for good. Consumers are notified once they have acked everything."
+    )
 
 
 class TruncateForm(_TopicForm):
     """Empty a topic."""
 
     kind = "truncate"
-    heading = "Truncate"
-    lead = "Empty the topic: every subscription skips the messages that are stored now."
+    heading = gettext_lazy("Truncate")
+    lead = gettext_lazy("Empty the topic: every subscription skips the messages that are stored now.")
 
 
 class CompactForm(_TopicForm):
     """Compact a topic."""
 
     kind = "compact"
-    heading = "Compact"
-    lead = (
+    heading = gettext_lazy("Compact")
+    lead = gettext_lazy(
         "Keep the latest message of each key for the readers and consumers that ask for the compacted topic. All others"
         " get every message, as before."
     )
@@ -148,8 +158,8 @@ class DeleteCompactionForm(_TopicForm):
     """Delete what compaction keeps of a topic."""
 
     kind = "delete_compaction"
-    heading = "Delete compaction"
-    lead = (
+    heading = gettext_lazy("Delete compaction")
+    lead = gettext_lazy(
         "Delete the compacted topic. Its readers get the log instead, and retention alone decides what stays."
     )
 
@@ -158,8 +168,8 @@ class UnloadForm(_TopicForm):
     """Remove a topic from the broker's memory."""
 
     kind = "unload"
-    heading = "Unload"
-    lead = (
+    heading = gettext_lazy("Unload")
+    lead = gettext_lazy(
         "Remove the topic from the broker's memory. Its clients reconnect and load it again; nothing is lost."
     )
 
@@ -168,18 +178,18 @@ class DeleteTopicForm(_TopicForm):
     """Delete a topic."""
 
     kind = "delete_topic"
-    heading = "Delete"
-    lead = "Delete the topic with its messages, for good."
+    heading = gettext_lazy("Delete")
+    lead = gettext_lazy("Delete the topic with its messages, for good.")
 
     subscriptions = forms.BooleanField(
         required=False,
-        label="Delete its subscriptions too",
-        help_text="without this, the broker refuses while the topic has a subscription",
+        label=gettext_lazy("Delete its subscriptions too"),
+        help_text=gettext_lazy("without this, the broker refuses while the topic has a subscription"),
     )
     force = forms.BooleanField(
         required=False,
-        label="Disconnect its clients and delete its subscriptions",
-        help_text="without this, the broker refuses while a client is connected",
+        label=gettext_lazy("Disconnect its clients and delete its subscriptions"),
+        help_text=gettext_lazy("without this, the broker refuses while a client is connected"),
     )
 
     def parameters(self) -> dict[str, Any]:

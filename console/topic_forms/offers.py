@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from console.access import Rights
 from console.access.guards import refusal_of
@@ -24,6 +25,9 @@ from console.topic_forms.life import (
 )
 from console.topic_forms.places import CreateBookmarkForm, CreateSubscriptionForm, DeleteBookmarkForm
 from console.topic_forms.publish import PublishForm
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 __all__ = ["Offer", "offers", "topic_forms"]
 
@@ -51,7 +55,7 @@ class Offer:
     """One act of the menu."""
 
     name: str  # in addresses
-    heading: str
+    heading: StrOrPromise
     url: str  # of its form
     why_not: str = ""  # a sentence, if the act is not possible on this topic
     cure: str = ""  # text of the link below the sentence, if there is one
@@ -87,28 +91,28 @@ def _obstacle(head: TopicHead, name: str) -> tuple[str, str, str]:
     """Return why an act is not possible, and text and address of a link that helps. Three empty texts if it is."""
     if name == "partitions" and head.parent_name:
         return (
-            "This is a partition.",
-            "Add partitions to its topic",
+            _("This is a partition."),
+            _("Add partitions to its topic"),
             topic_act_url(head.parent_name, "partitions"),
         )
     if name == "partitions" and not head.partitions:
         return (
-            "The topic is not partitioned, and cannot become partitioned.",
-            "Create a partitioned topic",
+            _("The topic is not partitioned, and cannot become partitioned."),
+            _("Create a partitioned topic"),
             _new_topic_beside(head, partitions=4),
         )
     if name == "publish" and head.terminated_at:
         return (
-            "The topic is terminated: it takes no more messages.",
-            "Create another topic",
+            _("The topic is terminated: it takes no more messages."),
+            _("Create another topic"),
             _new_topic_beside(head, partitions=head.partitions),
         )
     if name == "terminate" and head.terminated_at:
-        return "The topic is already terminated.", "", ""
+        return _("The topic is already terminated."), "", ""
     if name == "delete" and head.parent_name:
         return (
-            "This is a partition, which goes with its topic.",
-            f"Delete {short_name(head.parent_name)}",
+            _("This is a partition, which goes with its topic."),
+            _("Delete {name}").format(name=short_name(head.parent_name)),
             topic_act_url(head.parent_name, "delete"),
         )
     return "", "", ""

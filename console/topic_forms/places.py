@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.text import format_lazy
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from console.forms import ActForm, PlaceForm
 
@@ -12,22 +15,24 @@ __all__ = ["CreateBookmarkForm", "CreateSubscriptionForm", "DeleteBookmarkForm"]
 
 _DAY_MS = 24 * 3600 * 1000
 _MOST_DAYS = 36_600
-_NAMELESS = {"required": "Give it a name."}
+_NAMELESS = {"required": gettext_lazy("Give it a name.")}
 
 
 class CreateSubscriptionForm(PlaceForm):
     """Create a subscription at a place."""
 
     kind = "create_subscription"
-    heading = "Create subscription"
-    lead = "Create a subscription before its first consumer connects. Messages from the chosen place on wait for it."
+    heading = gettext_lazy("Create subscription")
+    lead = gettext_lazy(
+        "Create a subscription before its first consumer connects. Messages from the chosen place on wait for it."
+    )
     template = "console/forms/new_place.html"
     fields_above = ("name", "type")
 
-    name = forms.CharField(label="Name", strip=False, error_messages=_NAMELESS)
+    name = forms.CharField(label=gettext_lazy("Name"), strip=False, error_messages=_NAMELESS)
     type = forms.ChoiceField(
-        label="Type",
-        help_text="until its first consumer connects, whose own type counts then",
+        label=gettext_lazy("Type"),
+        help_text=gettext_lazy("until its first consumer connects, whose own type counts then"),
         choices=[(each, each) for each in ("Shared", "Exclusive", "Failover", "Key_Shared")],
     )
 
@@ -40,24 +45,26 @@ class CreateBookmarkForm(PlaceForm):
     """Create a bookmark."""
 
     kind = "create_bookmark"
-    heading = "Create bookmark"
-    lead = "Name a place, so that you can reset cursors to it later. The messages after it stay until it expires."
+    heading = gettext_lazy("Create bookmark")
+    lead = gettext_lazy(
+        "Name a place, so that you can reset cursors to it later. The messages after it stay until it expires."
+    )
     template = "console/forms/new_place.html"
     fields_above = ("name", "keep_days")
     without_bookmark = True  # a bookmark of a bookmark
 
-    name = forms.CharField(label="Name", strip=False, error_messages=_NAMELESS)
+    name = forms.CharField(label=gettext_lazy("Name"), strip=False, error_messages=_NAMELESS)
     keep_days = forms.IntegerField(
-        label="Days to keep the messages after it",
-        help_text="0: until you delete the bookmark",
+        label=gettext_lazy("Days to keep the messages after it"),
+        help_text=gettext_lazy("0: until you delete the bookmark"),
         min_value=0,
         max_value=_MOST_DAYS,
         initial=7,
         error_messages={
-            "required": "Give a number of days.",
-            "invalid": "Give a whole number of days.",
-            "min_value": "0 or more days.",
-            "max_value": f"At most {_MOST_DAYS:,} days.",
+            "required": gettext_lazy("Give a number of days."),
+            "invalid": gettext_lazy("Give a whole number of days."),
+            "min_value": gettext_lazy("0 or more days."),
+            "max_value": format_lazy(gettext_lazy("At most {most:,} days."), most=_MOST_DAYS),
         },
     )
 
@@ -65,7 +72,7 @@ class CreateBookmarkForm(PlaceForm):
         """Refuse a bookmark as the place, as the broker does."""
         given = super().clean()
         if given.get("to") == "bookmark":
-            self.add_error("to", "Choose a place that is not a bookmark.")
+            self.add_error("to", _("Choose a place that is not a bookmark."))
         return given
 
     def parameters(self) -> dict[str, Any]:
@@ -78,12 +85,14 @@ class DeleteBookmarkForm(ActForm):
     """Delete a bookmark."""
 
     kind = "delete_bookmark"
-    heading = "Delete bookmark"
-    lead = "Delete the name. Retention applies again to the messages that it kept."
+    heading = gettext_lazy("Delete bookmark")
+    lead = gettext_lazy("Delete the name. Retention applies again to the messages that it kept.")
     template = "console/forms/fields.html"
 
     name = forms.CharField(
-        label="Bookmark", strip=False, error_messages={"required": "Name the bookmark to delete."}
+        label=gettext_lazy("Bookmark"),
+        strip=False,
+        error_messages={"required": gettext_lazy("Name the bookmark to delete.")},
     )
 
     def parameters(self) -> dict[str, Any]:

@@ -9,6 +9,9 @@ from typing import Any, Final
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.text import format_lazy
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from broker.acts import requests as acts
 from console.forms import ActForm
@@ -28,65 +31,82 @@ class PublishForm(ActForm):
     """Write a message and publish it."""
 
     kind = "publish"
-    heading = "Publish"
-    lead = "Publish one message. Every subscription of the topic gets it."
+    heading = gettext_lazy("Publish")
+    lead = gettext_lazy("Publish one message. Every subscription of the topic gets it.")
     template = "console/forms/publish.html"
 
     value = forms.CharField(
-        label="Value",
+        label=gettext_lazy("Value"),
         required=False,
         strip=False,
         widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}),
     )
     encoding = forms.ChoiceField(
-        label="Written as",
-        choices=[("text", "text"), ("json", "JSON, checked"), ("base64", "base64, for bytes")],
+        label=gettext_lazy("Written as"),
+        choices=[
+            ("text", gettext_lazy("text")),
+            ("json", gettext_lazy("JSON, checked")),
+            ("base64", gettext_lazy("base64, for bytes")),
+        ],
         initial="text",
     )
-    key = forms.CharField(label="Key", help_text="optional", required=False, strip=False)
+    key = forms.CharField(
+        label=gettext_lazy("Key"), help_text=gettext_lazy("optional"), required=False, strip=False
+    )
     key_encoding = forms.ChoiceField(
-        label="The key is written as", choices=[("text", "text"), ("base64", "base64")], initial="text"
+        label=gettext_lazy("The key is written as"),
+        choices=[("text", gettext_lazy("text")), ("base64", gettext_lazy("base64"))],
+        initial="text",
     )
     properties = forms.CharField(
-        label="Properties",
-        help_text="optional, one name = value in a line, or a JSON object",
+        label=gettext_lazy("Properties"),
+        help_text=gettext_lazy("optional, one name = value in a line, or a JSON object"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
     )
     event_time = forms.CharField(
-        label="Event time", help_text=in_zone("optional, for example 2026-01-31 09:30"), required=False
+        label=gettext_lazy("Event time"),
+        help_text=in_zone(gettext_lazy("optional, for example 2026-01-31 09:30")),
+        required=False,
     )
     delay = forms.IntegerField(
-        label="Deliver only after",
-        help_text="optional; Shared and Key_Shared subscriptions wait for it",
+        label=gettext_lazy("Deliver only after"),
+        help_text=gettext_lazy("optional; Shared and Key_Shared subscriptions wait for it"),
         required=False,
         min_value=1,
         max_value=_LONGEST_DELAY,
         error_messages={
-            "invalid": "Give a whole number.",
-            "min_value": "At least 1.",
-            "max_value": f"At most {_LONGEST_DELAY:,}.",
+            "invalid": gettext_lazy("Give a whole number."),
+            "min_value": gettext_lazy("At least 1."),
+            "max_value": format_lazy(gettext_lazy("At most {most:,}."), most=_LONGEST_DELAY),
         },
     )
     delay_unit = forms.ChoiceField(
-        label="Unit of the delay", choices=[(each, each) for each in _UNITS_MS], initial="s"
+        label=gettext_lazy("Unit of the delay"), choices=[(each, each) for each in _UNITS_MS], initial="s"
     )
     partition = forms.IntegerField(
-        label="Partition",
-        help_text="optional; by default the key chooses one",
+        label=gettext_lazy("Partition"),
+        help_text=gettext_lazy("optional; by default the key chooses one"),
         required=False,
         min_value=0,
         max_value=9_999,
-        error_messages={"invalid": "Give the number of a partition.", "min_value": "Partitions begin at 0."},
+        error_messages={
+            "invalid": gettext_lazy("Give the number of a partition."),
+            "min_value": gettext_lazy("Partitions begin at 0."),
+        },
     )
-    ordering_key = forms.CharField(label="Ordering key", help_text="optional, base64", required=False)
+    ordering_key = forms.CharField(
+        label=gettext_lazy("Ordering key"), help_text=gettext_lazy("optional, base64"), required=False
+    )
 
     def clean_value(self) -> str:
         """Undo what browsers do to line breaks, and check the size."""
         value: str = self.cleaned_data["value"].replace("\r\n", "\n")
         # Base64 writes three bytes as four characters; the act checks what it means.
         if len(value.encode()) > _MOST_BYTES * 4 // 3 + 4:
-            raise ValidationError("The value is too large: at most 1 MiB. Use a client for larger messages.")
+            raise ValidationError(
+                _("The value is too large: at most 1 MiB. Use a client for larger messages.")
+            )
         return value
 
     def clean_properties(self) -> dict[str, str]:
@@ -103,7 +123,7 @@ class PublishForm(ActForm):
         except ValueError as error:
             raise ValidationError(str(error)) from None
         if time_ms <= 0:
-            raise ValidationError("Give a time after 1970.")
+            raise ValidationError(_("Give a time after 1970."))
         return time_ms
 
     def clean_ordering_key(self) -> str:
@@ -122,7 +142,7 @@ class PublishForm(ActForm):
         except ValidationError as error:
             self.add_error("value", error)
         except (ValueError, RecursionError) as error:
-            self.add_error("value", f"This is not JSON: {error}")
+            self.add_error("value", _("This is not JSON: {error}").format(error=error))
         if given.get("key") and given.get("key_encoding") == "base64":
             try:
                 _checked_base64(given["key"])
@@ -152,7 +172,10 @@ class PublishForm(ActForm):
 class _ToTopic(forms.Form):
     """The topic that a stored message goes to."""
 
-    to_topic = forms.CharField(label="Topic", error_messages={"required": "Name the topic to publish to."})
+    to_topic = forms.CharField(
+        label=gettext_lazy("Topic"),
+        error_messages={"required": gettext_lazy("Name the topic to publish to.")},
+    )
 
     def clean_to_topic(self) -> str:
         """Return the full name."""
@@ -169,7 +192,7 @@ class AgainForm(_ToTopic):
 class EditedForm(PublishForm, _ToTopic):
     """Publish a stored message with changes."""
 
-    heading = "Publish again"
+    heading = gettext_lazy("Publish again")
 
 
 def as_it_is(message: Message) -> dict[str, Any]:
@@ -237,5 +260,5 @@ def _checked_base64(text: str) -> str:
     try:
         base64.b64decode(text, validate=True)
     except ValueError:
-        raise ValidationError("This is not base64.") from None
+        raise ValidationError(_("This is not base64.")) from None
     return text

@@ -6,6 +6,7 @@ from typing import Final
 
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from broker.acts import requests as acts
@@ -74,7 +75,7 @@ def _found(act_id: int, rights: Rights) -> tuple[ActView, Rights]:
     """Return the act, and the rights as seen from its place. Raises Http404 for an act that the user may not see."""
     view = _get(act_id)
     if not rights.may_see_act(view.topic):
-        raise Http404(f"there is no act {act_id}")
+        raise Http404(_("there is no act {act_id}").format(act_id=act_id))
     return view, rights.at(view.topic)
 
 

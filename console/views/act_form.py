@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from broker.acts import requests as acts
@@ -26,11 +27,13 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
     form_class = act_forms.get(kind)
     head = subscription_head(topic, name) or partitioned_head(topic, name)
     if form_class is None or head is None:
-        raise Http404("There is no such act or subscription.")
+        raise Http404(_("There is no such act or subscription."))
     check_may_act(rights, topic, form_class.kind)
     partitions = PartitionsForm(request, head.partitions) if isinstance(head, PartitionedHead) else None
     if partitions is not None and _is_on_one_partition(form_class):
-        raise Http404(f"{form_class.heading} acts on one partition: open a partition and act there.")
+        raise Http404(
+            _("{act} acts on one partition: open a partition and act there.").format(act=form_class.heading)
+        )
     form = form_class(request.POST) if request.method == "POST" else _prefilled(form_class, request)
     status, refusal = 200, ""
     if request.method == "POST":

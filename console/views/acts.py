@@ -10,7 +10,7 @@ from console.access import Rights, viewer
 from console.blocks import Source, answer
 from console.queries.acts import ActsAsked, act_log
 from console.saved_views.found import views_of
-from console.words.acts import KINDS, STATES
+from console.words.acts import KINDS, STATES, state_word, title
 
 __all__ = ["acts", "acts_asked"]
 
@@ -40,7 +40,13 @@ def acts(request: HttpRequest, rights: Rights) -> HttpResponse:
             "unknown_state": asked.state not in ("", *STATES),
         },
     )
-    context = {"asked": asked, "kinds": KINDS, "states": STATES, "views": views, "nav": "acts"}
+    context = {
+        "asked": asked,
+        "kinds": {kind: title(kind) for kind in KINDS},
+        "states": {state: state_word(state) for state in STATES},
+        "views": views,
+        "nav": "acts",
+    }
     return answer(request, rights, "console/pages/acts.html", [source], context)
 
 

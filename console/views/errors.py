@@ -9,6 +9,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.db import DatabaseError, InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext as _
 from psycopg.errors import QueryCanceled
 
 from console.access import Rights, rights_of
@@ -23,7 +24,7 @@ _API: Final = "/api/"
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """Answer 400 with the exception's sentence."""
-    trouble = str(exception or "") or "The server cannot read this request."
+    trouble = str(exception or "") or _("The server cannot read this request.")
     if request.path.startswith(_API):
         return Problem(400, "BadRequest", trouble).response()
     return _answer(request, "400.html", 400, {"trouble": trouble})
@@ -31,7 +32,7 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Htt
 
 def not_allowed(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """Answer 403 with the exception's sentence."""
-    reason = str(exception or "") or "You may not do this."
+    reason = str(exception or "") or _("You may not do this.")
     if request.path.startswith(_API):
         return Problem(403, "AuthorizationError", reason).response()
     return _answer(request, "403.html", 403, {"exception": reason})
@@ -42,7 +43,9 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
     if request.path.startswith(_API):
         return no_such_address(request)
     said = exception.args[0] if exception is not None and exception.args else ""
-    reason = said if isinstance(said, str) and said else f"There is no page at {request.path}."
+    reason = (
+        said if isinstance(said, str) and said else _("There is no page at {path}.").format(path=request.path)
+    )
     return _answer(request, "404.html", 404, {"exception": reason})
 
 

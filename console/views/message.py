@@ -7,6 +7,7 @@ from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from console.access import Rights, viewer
@@ -87,7 +88,7 @@ def raw_message(request: HttpRequest, rights: Rights, topic: str, spot: str) -> 
     """Send the payload as a file, or the whole entry if its messages cannot be read."""
     if not rights.may_see_payloads:
         return HttpResponse(
-            f"Reading payloads takes the role reader of {rights.place}.\n",
+            _("Reading payloads takes the role reader of {place}.").format(place=rights.place) + "\n",
             status=403,
             content_type="text/plain",
         )
@@ -115,7 +116,7 @@ def _subscriptions(head: TopicHead, found: FoundMessage) -> dict[str, Any]:
 def _head_and_spot(topic: str, text: str) -> tuple[TopicHead, Spot]:
     head = topic_head(topic)
     if head is None:
-        raise Http404(f"There is no topic {topic}.")
+        raise Http404(_("There is no topic {name}.").format(name=topic))
     try:
         return head, read_spot(text)
     except ValueError as error:
@@ -125,7 +126,11 @@ def _head_and_spot(topic: str, text: str) -> tuple[TopicHead, Spot]:
 def _to_partition(head: TopicHead, spot: Spot) -> HttpResponse:
     name = partition_of(head, spot)
     if name is None:
-        raise Http404(f"{spot} is not stored on any partition: it was trimmed, or belongs to another topic.")
+        raise Http404(
+            _("{spot} is not stored on any partition: it was trimmed, or belongs to another topic.").format(
+                spot=spot
+            )
+        )
     return redirect(message_url(name, spot))
 
 
@@ -178,7 +183,7 @@ def _compression(found: FoundMessage) -> str:
     if header is None or not header.compression:
         return ""
     known = {each.value: each.name for each in Compression}
-    return known.get(header.compression, f"codec {header.compression}")
+    return known.get(header.compression, _("codec {compression}").format(compression=header.compression))
 
 
 def _explained(found: FoundMessage) -> str:
@@ -190,24 +195,24 @@ def _explained(found: FoundMessage) -> str:
                 keys = decode_encrypted(bytes(found.opened.stored.data)).keys
             except EntryCorrupt:
                 keys = ()
-            names = ", ".join(key.name for key in keys) or "keys without a readable name"
-            return (
-                f"The producer encrypted the payload for {names}. Only a consumer with one of these keys can read it;"
+            names = ", ".join(key.name for key in keys) or _("keys without a readable name")
+            return _(
+                "The producer encrypted the payload for {names}. Only a consumer with one of these keys can read it;"
                 " the console has none."
-            )
+            ).format(names=names)
         case Trouble.CHUNK if header is not None:
-            return (
-                f"This is chunk {header.chunk_id + 1} of {header.num_chunks} of a large message of"
-                f" {header.total_chunk_bytes} bytes. Consumers join the chunks; the console shows this one as it is"
+            return _(
+                "This is chunk {chunk} of {chunks} of a large message of"
+                " {bytes} bytes. Consumers join the chunks; the console shows this one as it is"
                 " stored. The other chunks are near it, with the same producer and sequence id."
-            )
+            ).format(chunk=header.chunk_id + 1, chunks=header.num_chunks, bytes=header.total_chunk_bytes)
         case Trouble.CORRUPT:
-            return (
-                f"The entry {found.opened.why}. The broker does not deliver it: it acknowledges the entry and counts it"
+            return _(
+                "The entry {why}. The broker does not deliver it: it acknowledges the entry and counts it"
                 " among the problems of the subscription. Below are its bytes as they are stored."
-            )
+            ).format(why=found.opened.why)
         case Trouble.TOO_LARGE:
-            return "The entry is too large for this page. Below is the beginning of it, as it is stored."
+            return _("The entry is too large for this page. Below is the beginning of it, as it is stored.")
     return ""
 
 

@@ -14,6 +14,7 @@ from console.access import Rights, viewer
 from console.blocks import Source, answer
 from console.diagnosis.diagnose import diagnose
 from console.diagnosis.findings import Cure, Finding
+from console.diagnosis.words import spoken_finding
 from console.queries.acts import latest_acts
 from console.queries.alerts import firing_alerts
 from console.queries.diagnosis import read_parts, snapshot_of
@@ -86,5 +87,5 @@ def _explained(row: WorstRow) -> tuple[SubscriptionHead | None, Finding | None, 
     snapshot = head and snapshot_of(head, read_parts(head), now_ms=int(time.time() * 1000))
     if not snapshot:
         return head, None, None
-    finding = diagnose(snapshot)[0]
+    finding = spoken_finding(diagnose(snapshot)[0])
     return head, finding, next((cure for cure in finding.cures if cure.act), None)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from console.access import Rights
 from console.blocks import Source, answer
@@ -26,11 +27,11 @@ def partitioned_subscription(request: HttpRequest, rights: Rights, topic: str, n
     """Show the subscription. Four blocks; at most nine queries for the whole page. Raises Http404."""
     facts = queries.topic_facts(topic)
     if facts is None or not facts.partitions:
-        raise Http404(f"There is no subscription {name} on {topic}.")
+        raise Http404(_("There is no subscription {name} on {topic}.").format(name=name, topic=topic))
     ends = ends_of(facts.id)
     rows = queries.cursors_named(facts.id, ends, name, limit=facts.partitions)
     if not rows:
-        raise Http404(f"There is no subscription {name} on {topic}.")
+        raise Http404(_("There is no subscription {name} on {topic}.").format(name=name, topic=topic))
     reading = _Reading(facts, ends, rows)
     live = tuple(f"sub:{row.id}" for row in rows)
     sources = [

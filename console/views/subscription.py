@@ -16,6 +16,7 @@ from console.blocks import Source, answer
 from console.cursor_map import cursor_map
 from console.diagnosis.diagnose import diagnose
 from console.diagnosis.outliers import outliers
+from console.diagnosis.words import spoken_finding
 from console.history.series import Level
 from console.messages.peek import PEEK_MESSAGES, peek
 from console.queries import subscription as queries
@@ -151,7 +152,10 @@ class _Reading:
             first=first,
         )
         snapshot = snapshot_of(self.head, parts, now_ms=int(time.time() * 1000))
-        return {"head": self.head, "findings": diagnose(snapshot) if snapshot is not None else []}
+        return {
+            "head": self.head,
+            "findings": [spoken_finding(each) for each in diagnose(snapshot)] if snapshot is not None else [],
+        }
 
     def numbers(self) -> dict[str, Any]:
         head = self.head

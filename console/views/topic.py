@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_safe
 
 from console.access import Rights, viewer
@@ -30,7 +32,17 @@ from console.views.topic_acts.bookmarks import bookmark_rows
 
 __all__ = ["topic"]
 
-TABS = ("subscriptions", "producers", "pulls", "ledgers", "bookmarks", "compaction", "policies", "insights")
+TABS = (
+    gettext_noop("subscriptions"),
+    gettext_noop("producers"),
+    gettext_noop("pulls"),
+    gettext_noop("ledgers"),
+    gettext_noop("bookmarks"),
+    gettext_noop("compaction"),
+    gettext_noop("policies"),
+    gettext_noop("insights"),
+)
+_PARTITIONS = gettext_noop("partitions")  # in place of the ledgers, which only a partition has
 _INSIGHT_HOURS = 48
 _HOUR_MS = 3_600_000
 
@@ -41,8 +53,8 @@ def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
     """Show one topic. `tab` in the query string picks the block below the history. At most twelve queries."""
     head = queries.topic_head(topic)
     if head is None:
-        raise Http404(f"There is no topic {topic}.")
-    tabs = (*TABS[:3], "partitions", *TABS[4:]) if head.partitions else TABS
+        raise Http404(_("There is no topic {name}.").format(name=topic))
+    tabs = (*TABS[:3], _PARTITIONS, *TABS[4:]) if head.partitions else TABS
     tab = request.GET.get("tab", "")
     tab = tab if tab in tabs else tabs[0]
     log = log_of(head.id)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from console.addresses import namespace_url, short_name, subscription_url, topic_url
 from console.words.acts import OF_USERS
@@ -28,7 +29,7 @@ def place_of(act: ActView) -> ActPlace:
     """Return the page of the subject that the act created, changed or left behind."""
     is_applied = act.state == "applied"
     if act.kind in OF_USERS:
-        return ActPlace(name="the acts", url=reverse("console:acts"))
+        return ActPlace(name=_("the acts"), url=reverse("console:acts"))
     made = str(act.parameters.get("name", ""))
     if act.kind == "create_topic" and is_applied:
         return ActPlace(name=made, url=topic_url(f"persistent://{act.topic}/{made}"))
@@ -36,9 +37,9 @@ def place_of(act: ActView) -> ActPlace:
         exists = {"create_namespace": is_applied, "delete_namespace": not is_applied}.get(act.kind, True)
         if exists:
             return ActPlace(name=act.topic, url=namespace_url(act.topic))
-        return ActPlace(name="the namespaces", url=reverse("console:namespaces"))
+        return ActPlace(name=_("the namespaces"), url=reverse("console:namespaces"))
     if act.kind == "delete_topic" and is_applied:
-        return ActPlace(name="the topics", url=reverse("console:topics"))
+        return ActPlace(name=_("the topics"), url=reverse("console:topics"))
     if act.kind == "create_subscription" and is_applied:
         return ActPlace(name=made, url=subscription_url(act.topic, made))
     if act.subscription and not (act.kind == "delete_subscription" and is_applied):

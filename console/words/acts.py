@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
+
 from broker.acts.requests import TYPED_ABOVE_MESSAGES
-from console.words.numerals import count, is_time, time_text, zone_name
+from console.words.numerals import UNKNOWN, count, is_time, time_text, zone_name
 
 __all__ = [
     "ENDINGS",
@@ -24,57 +27,57 @@ __all__ = [
 ]
 
 KINDS = {
-    "reset": "Reset",
-    "skip": "Skip",
-    "skip_one": "Skip one message",
-    "clear": "Clear backlog",
-    "expire": "Expire",
-    "undo": "Undo",
-    "pause": "Pause",
-    "resume": "Resume",
-    "disconnect": "Disconnect",
-    "redeliver": "Redeliver",
-    "create_subscription": "Create subscription",
-    "delete_subscription": "Delete subscription",
-    "create_bookmark": "Create bookmark",
-    "delete_bookmark": "Delete bookmark",
-    "send_to_dead_letters": "Send to dead letters",
-    "redrive": "Redrive",
-    "publish": "Publish a message",
-    "set_namespace_policies": "Set policies",
-    "set_topic_policies": "Set policies",
-    "create_namespace": "Create namespace",
-    "delete_namespace": "Delete namespace",
-    "create_topic": "Create topic",
-    "update_partitions": "Add partitions",
-    "compact": "Compact topic",
-    "delete_compaction": "Delete compaction",
-    "terminate": "Terminate topic",
-    "truncate": "Truncate topic",
-    "unload": "Unload topic",
-    "delete_topic": "Delete topic",
-    "run_job": "Run job",
-    "continue_job": "Continue job",
-    "cancel_job": "Cancel job",
-    "schedule_job": "Schedule job",
-    "unschedule_job": "Delete schedule",
-    "seek": "Client seek",
-    "unsubscribe": "Unsubscribe",
-    "commit": "Commit by a pull consumer",
-    "evict": "Skip messages over the backlog quota",
-    "expire_subscription": "Delete unused subscription",
-    "set_role": "Set role",
-    "create_user": "Create user",
-    "set_password": "Set password",
-    "activate_user": "Activate user",
-    "deactivate_user": "Deactivate user",
-    "add_second_factor": "Add second factor",
-    "remove_second_factor": "Remove second factor",
-    "renew_recovery_codes": "Renew recovery codes",
-    "set_alert_rule": "Set alert rule",
-    "delete_alert_rule": "Delete alert rule",
-    "silence_alert_rule": "Silence alert rule",
-    "test_alert_rule": "Test alert rule",
+    "reset": gettext_noop("Reset"),
+    "skip": gettext_noop("Skip"),
+    "skip_one": gettext_noop("Skip one message"),
+    "clear": gettext_noop("Clear backlog"),
+    "expire": gettext_noop("Expire"),
+    "undo": gettext_noop("Undo"),
+    "pause": gettext_noop("Pause"),
+    "resume": gettext_noop("Resume"),
+    "disconnect": gettext_noop("Disconnect"),
+    "redeliver": gettext_noop("Redeliver"),
+    "create_subscription": gettext_noop("Create subscription"),
+    "delete_subscription": gettext_noop("Delete subscription"),
+    "create_bookmark": gettext_noop("Create bookmark"),
+    "delete_bookmark": gettext_noop("Delete bookmark"),
+    "send_to_dead_letters": gettext_noop("Send to dead letters"),
+    "redrive": gettext_noop("Redrive"),
+    "publish": gettext_noop("Publish a message"),
+    "set_namespace_policies": gettext_noop("Set policies"),
+    "set_topic_policies": gettext_noop("Set policies"),
+    "create_namespace": gettext_noop("Create namespace"),
+    "delete_namespace": gettext_noop("Delete namespace"),
+    "create_topic": gettext_noop("Create topic"),
+    "update_partitions": gettext_noop("Add partitions"),
+    "compact": gettext_noop("Compact topic"),
+    "delete_compaction": gettext_noop("Delete compaction"),
+    "terminate": gettext_noop("Terminate topic"),
+    "truncate": gettext_noop("Truncate topic"),
+    "unload": gettext_noop("Unload topic"),
+    "delete_topic": gettext_noop("Delete topic"),
+    "run_job": gettext_noop("Run job"),
+    "continue_job": gettext_noop("Continue job"),
+    "cancel_job": gettext_noop("Cancel job"),
+    "schedule_job": gettext_noop("Schedule job"),
+    "unschedule_job": gettext_noop("Delete schedule"),
+    "seek": gettext_noop("Client seek"),
+    "unsubscribe": gettext_noop("Unsubscribe"),
+    "commit": gettext_noop("Commit by a pull consumer"),
+    "evict": gettext_noop("Skip messages over the backlog quota"),
+    "expire_subscription": gettext_noop("Delete unused subscription"),
+    "set_role": gettext_noop("Set role"),
+    "create_user": gettext_noop("Create user"),
+    "set_password": gettext_noop("Set password"),
+    "activate_user": gettext_noop("Activate user"),
+    "deactivate_user": gettext_noop("Deactivate user"),
+    "add_second_factor": gettext_noop("Add second factor"),
+    "remove_second_factor": gettext_noop("Remove second factor"),
+    "renew_recovery_codes": gettext_noop("Renew recovery codes"),
+    "set_alert_rule": gettext_noop("Set alert rule"),
+    "delete_alert_rule": gettext_noop("Delete alert rule"),
+    "silence_alert_rule": gettext_noop("Silence alert rule"),
+    "test_alert_rule": gettext_noop("Test alert rule"),
 }
 ENDINGS: Final = frozenset(("delete_subscription", "delete_topic", "terminate", "truncate"))
 """Kinds that nobody can undo, even where they skip no message."""
@@ -92,18 +95,19 @@ OF_USERS: Final = frozenset(
 )
 """Kinds that change a user, without a plan."""
 STATES = {
-    "plan_requested": ("waiting for a plan", "warn"),
-    "planned": ("planned", "calm"),
-    "apply_requested": ("waiting to be applied", "warn"),
-    "applying": ("being applied", "warn"),
-    "applied": ("applied", "good"),
-    "refused": ("refused", "bad"),
-    "failed": ("failed", "bad"),
-    "expired": ("expired", "calm"),
-    "client": ("in progress", "warn"),
+    "plan_requested": (gettext_noop("waiting for a plan"), "warn"),
+    "planned": (gettext_noop("planned"), "calm"),
+    "apply_requested": (gettext_noop("waiting to be applied"), "warn"),
+    "applying": (gettext_noop("being applied"), "warn"),
+    "applied": (gettext_noop("applied"), "good"),
+    "refused": (gettext_noop("refused"), "bad"),
+    "failed": (gettext_noop("failed"), "bad"),
+    "expired": (gettext_noop("expired"), "calm"),
+    "client": (gettext_noop("in progress"), "warn"),
 }
 
 
+_LAST_LATIN: Final = "\u2e7f"  # Chinese has full stops of its own
 # A number of things in the broker's words, for example in "12408 messages". Ids and names stay as they are.
 _COUNTED: Final = re.compile(
     r"(?<![^\s(])[0-9]{4,15}(?= (?:more|messages?|entries|entry|consumers?|partitions?|in all)\b)"
@@ -111,13 +115,14 @@ _COUNTED: Final = re.compile(
 
 
 def title(kind: str) -> str:
-    """Return an act's kind as a heading."""
-    return KINDS.get(kind, kind.capitalize())
+    """Return an act's kind as a heading, in the language of the reader like all words below."""
+    return _(KINDS.get(kind, kind.capitalize()))
 
 
 def state_word(state: str) -> tuple[str, str]:
     """Return the word and the tone of a state."""
-    return STATES.get(state, (state, "calm"))
+    word, tone = STATES.get(state, (state, "calm"))
+    return _(word), tone
 
 
 def asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str:
@@ -126,96 +131,118 @@ def asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str:
     chosen = parameters.get("partitions")
     if not isinstance(chosen, str):
         return phrase
-    return f"{phrase} on {'partition' if chosen.isdigit() else 'partitions'} {chosen}"
+    words = (
+        _("{phrase} on partition {partitions}")
+        if chosen.isdigit()
+        else _("{phrase} on partitions {partitions}")
+    )
+    return words.format(phrase=phrase, partitions=chosen)
 
 
 def _asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str:
+    def given(name: str) -> Any:
+        return parameters.get(name, UNKNOWN)
+
     if kind == "undo":
-        return f"undo act {undo_of}" if undo_of is not None else "undo"
+        return _("undo act {number}").format(number=undo_of) if undo_of is not None else _("undo")
     if kind == "skip":
-        return f"skip {_messages(parameters.get('messages'))}"
+        return _("skip {messages}").format(messages=_messages(parameters.get("messages")))
     if kind == "clear":
-        return "clear the backlog"
+        return _("clear the backlog")
     if kind == "skip_one":
-        return f"skip message {parameters.get('id', '–')}"
+        return _("skip message {id}").format(id=given("id"))
     if kind == "send_to_dead_letters":
-        return f"send message {parameters.get('id', '–')} to the dead letters"
+        return _("send message {id} to the dead letters").format(id=given("id"))
     if kind == "expire":
         return _expire(parameters)
     if kind in ("disconnect", "redeliver"):
-        who = parameters.get("consumer") or f"consumer {parameters.get('consumer_key', '–')}"
-        return f"disconnect {who}" if kind == "disconnect" else f"redeliver the unacked messages of {who}"
+        who = parameters.get("consumer") or _("consumer {key}").format(key=given("consumer_key"))
+        if kind == "disconnect":
+            return _("disconnect {who}").format(who=who)
+        return _("redeliver the unacked messages of {who}").format(who=who)
     if kind in ("create_topic", "create_subscription", "create_bookmark", "delete_bookmark"):
-        return f"{KINDS[kind].lower()} {parameters.get('name', '–')}"
+        return _named(kind, given("name"))
     if kind == "reset":
         return _reset(parameters)
     if kind in ("set_namespace_policies", "set_topic_policies"):
         return _set_policies(parameters)
     if kind == "commit":
-        return f"commit offset {parameters.get('offset', '–')}"
+        return _("commit offset {offset}").format(offset=given("offset"))
     if kind == "run_job":
-        return f"run {parameters.get('job', '–')}"
+        return _("run {job}").format(job=given("job"))
     if kind == "schedule_job":
-        return f"run {parameters.get('job', '–')} every {parameters.get('every_minutes', '–')} minutes"
-    if kind in ("continue_job", "cancel_job"):
-        return f"{kind.removesuffix('_job')} run {parameters.get('run', '–')}"
+        return _("run {job} every {minutes} minutes").format(job=given("job"), minutes=given("every_minutes"))
+    if kind == "continue_job":
+        return _("continue run {run}").format(run=given("run"))
+    if kind == "cancel_job":
+        return _("cancel run {run}").format(run=given("run"))
     if kind == "unschedule_job":
-        return f"delete schedule {parameters.get('schedule', '–')}"
+        return _("delete schedule {schedule}").format(schedule=given("schedule"))
     if kind == "publish":
-        return "publish " + (f"{parameters['copy_of']} again" if parameters.get("copy_of") else "a message")
+        if parameters.get("copy_of"):
+            return _("publish {id} again").format(id=parameters["copy_of"])
+        return _("publish a message")
     if kind.endswith("_alert_rule"):
-        return f"{KINDS[kind].lower()} {parameters.get('name', '–')}"
+        return _named(kind, given("name"))
     if kind == "set_role":
-        user, role = parameters.get("user", "–"), parameters.get("role")
-        return f"make {user} {role}" if role else f"take a role from {user}"
+        user, role = given("user"), parameters.get("role")
+        if role:
+            return _("make {user} {role}").format(user=user, role=_(str(role)))
+        return _("take a role from {user}").format(user=user)
     if kind == "set_password":
-        return f"set the password of {parameters.get('user', '–')}"
+        return _("set the password of {user}").format(user=given("user"))
     if kind in ("create_user", "activate_user", "deactivate_user"):
-        return f"{KINDS[kind].lower()} {parameters.get('user', '–')}"
+        return _named(kind, given("user"))
     if kind in ("add_second_factor", "remove_second_factor", "renew_recovery_codes"):
-        return f"{KINDS[kind].lower()} of {parameters.get('user', '–')}"
+        return _("{act} of {user}").format(act=title(kind).lower(), user=given("user"))
     if kind == "update_partitions":
-        return f"grow to {parameters.get('partitions', '–')} partitions"
-    return KINDS.get(kind, kind).lower()
+        return _("grow to {partitions} partitions").format(partitions=given("partitions"))
+    return _(KINDS.get(kind, kind)).lower()
+
+
+def _named(kind: str, name: Any) -> str:
+    return f"{title(kind).lower()} {name}"
 
 
 def _reset(parameters: Mapping[str, Any]) -> str:
     to = parameters.get("to")
     if to == "back_time":
-        return f"rewind by {_length(parameters.get('back_ms', 0))}"
+        return _("rewind by {length}").format(length=_length(parameters.get("back_ms", 0)))
     if to == "shift":
         messages = int(parameters.get("messages") or 0)
-        return f"{'rewind' if messages < 0 else 'advance'} by {_messages(abs(messages))}"
+        words = _("rewind by {length}") if messages < 0 else _("advance by {length}")
+        return words.format(length=_messages(abs(messages)))
     if to == "time":
-        return f"reset to {_moment(parameters.get('time_ms', 0))}"
+        return _("reset to {place}").format(place=_moment(parameters.get("time_ms", 0)))
     if to == "id":
-        return f"reset to {'' if parameters.get('inclusive', True) else 'after '}{parameters.get('id', '–')}"
+        words = _("reset to {place}") if parameters.get("inclusive", True) else _("reset to after {place}")
+        return words.format(place=parameters.get("id", UNKNOWN))
     if to == "like":
-        return f"reset to where {parameters.get('like', '–')} is"
+        return _("reset to where {subscription} is").format(subscription=parameters.get("like", UNKNOWN))
     if to == "bookmark":
-        return f"reset to bookmark {parameters.get('bookmark', '–')}"
-    return f"reset to {'the beginning' if to == 'earliest' else 'the end'}"
+        return _("reset to bookmark {name}").format(name=parameters.get("bookmark", UNKNOWN))
+    return _("reset to the beginning") if to == "earliest" else _("reset to the end")
 
 
 def _set_policies(parameters: Mapping[str, Any]) -> str:
     changes = [f"{name} = {value}" for name, value in (parameters.get("set") or {}).items()]
     if parameters.get("unset"):
-        changes.append(f"unset {parameters['unset']}")
-    return "set policies: " + ", ".join(changes)
+        changes.append(_("unset {policies}").format(policies=parameters["unset"]))
+    return _("set policies: {changes}").format(changes=", ".join(changes))
 
 
 def _expire(parameters: Mapping[str, Any]) -> str:
     to = parameters.get("to")
     if to == "time":
-        return f"expire messages stored before {_moment(parameters.get('time_ms', 0))}"
+        return _("expire messages stored before {time}").format(time=_moment(parameters.get("time_ms", 0)))
     if to == "older":
-        return f"expire messages older than {_length(parameters.get('older_ms', 0))}"
-    return f"expire up to {parameters.get('id', '–')}"
+        return _("expire messages older than {length}").format(length=_length(parameters.get("older_ms", 0)))
+    return _("expire up to {id}").format(id=parameters.get("id", UNKNOWN))
 
 
 def _moment(time_ms: int) -> str:
     if not is_time(time_ms):
-        return f"{time_ms} (not a time)"
+        return _("{number} (not a time)").format(number=time_ms)
     return f"{time_text(time_ms)} {zone_name()}"
 
 
@@ -227,7 +254,9 @@ def sentence(text: str, names: Iterable[str]) -> str:
         text.startswith(name) and not text[len(name) : len(name) + 1].isalnum() for name in known
     )
     begin = text[:1] if begins_with_name else text[:1].upper()
-    return begin + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+    if text.endswith((".", "!", "?", "。")):
+        return begin + text[1:]
+    return begin + text[1:] + ("。" if text[-1:] > _LAST_LATIN else ".")
 
 
 def must_type_name(
@@ -261,11 +290,18 @@ def acked_meanwhile(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     spared += int(result.get("published_meanwhile_messages") or 0) if "standing" in plan else 0
     words = []
     if more > 0:
-        words.append(f"{count(more)} of them {'is' if more == 1 else 'are'} delivered again too")
+        again = ngettext(
+            "{number} of them is delivered again too", "{number} of them are delivered again too", more
+        )
+        words.append(again.format(number=count(more)))
     elif more < 0:
-        words.append(f"{count(-more)} of them {'is' if more == -1 else 'are'} not delivered again")
+        fewer = ngettext(
+            "{number} of them is not delivered again", "{number} of them are not delivered again", -more
+        )
+        words.append(fewer.format(number=count(-more)))
     if spared > 0:
-        words.append(f"{count(spared)} of them {'was' if spared == 1 else 'were'} not skipped")
+        left = ngettext("{number} of them was not skipped", "{number} of them were not skipped", spared)
+        words.append(left.format(number=count(spared)))
     return ", ".join(words)
 
 
@@ -278,4 +314,5 @@ def _length(length_ms: int) -> str:
 
 
 def _messages(number: int | None) -> str:
-    return f"{count(number)} message" + ("" if number == 1 else "s")
+    n = 0 if number is None else number
+    return ngettext("{number} message", "{number} messages", n).format(number=count(number))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-__all__ = ["FLAGS", "Flag"]
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
+__all__ = ["Flag", "flag_named"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,39 +26,57 @@ class Flag:
         return "✕" if self.tone == "bad" else "▲"
 
 
-FLAGS: Final[Mapping[str, Flag]] = {
+_FLAGS: Final[Mapping[str, Flag]] = {
     "blocked": Flag(
-        word="blocked",
+        word=gettext_noop("blocked"),
         tone="bad",
-        sentence="It has as many unacked messages as the limit allows, and gets no more until it acks some.",
+        sentence=gettext_noop(
+            "It has as many unacked messages as the limit allows, and gets no more until it acks some."
+        ),
     ),
     "not-reading": Flag(
-        word="not reading",
+        word=gettext_noop("not reading"),
         tone="bad",
-        sentence="Its connection takes no bytes: a slow network, or a client that hangs.",
+        sentence=gettext_noop("Its connection takes no bytes: a slow network, or a client that hangs."),
     ),
     "ack-less": Flag(
-        word="acks nothing",
+        word=gettext_noop("acks nothing"),
         tone="bad",
-        sentence="It has had messages for 20 s or longer, and acks none of them.",
+        sentence=gettext_noop("It has had messages for 20 s or longer, and acks none of them."),
     ),
     "silent": Flag(
-        word="silent",
+        word=gettext_noop("silent"),
         tone="warn",
-        sentence="It asks for no messages, and has done nothing for 10 s or longer: its queue is full, or its"
-        " application does not receive.",
+        sentence=gettext_noop(
+            "It asks for no messages, and has done nothing for 10 s or longer: its queue is full, or its"
+            " application does not receive."
+        ),
     ),
     "hoarding": Flag(
-        word="hoarding",
+        word=gettext_noop("hoarding"),
         tone="warn",
-        sentence="It has nearly all unacked messages of its subscription in its queue, while another consumer has"
-        " nothing to do.",
+        sentence=gettext_noop(
+            "It has nearly all unacked messages of its subscription in its queue, while another consumer has"
+            " nothing to do."
+        ),
     ),
     "old": Flag(
-        word="old client",
+        word=gettext_noop("old client"),
         tone="warn",
-        sentence="Its library speaks a version of the protocol below 12: it is not notified which consumer is active,"
-        " and below 4 it cannot read batches.",
+        sentence=gettext_noop(
+            "Its library speaks a version of the protocol below 12: it is not notified which consumer is active,"
+            " and below 4 it cannot read batches."
+        ),
     ),
-    "refused": Flag(word="refused", tone="bad", sentence="The broker refused a message of this producer."),
+    "refused": Flag(
+        word=gettext_noop("refused"),
+        tone="bad",
+        sentence=gettext_noop("The broker refused a message of this producer."),
+    ),
 }
+
+
+def flag_named(name: str) -> Flag:
+    """Return a flag in the language of the reader."""
+    flag = _FLAGS[name]
+    return replace(flag, word=_(flag.word), sentence=_(flag.sentence))

@@ -5,35 +5,54 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
+
 from console.words.numerals import count, size
 
-__all__ = ["ORDERS", "STARTS", "filter_words", "followed", "looked_at", "nothing_found", "stopped"]
+__all__ = [
+    "OPERATOR_WORDS",
+    "ORDERS",
+    "STARTS",
+    "filter_words",
+    "followed",
+    "looked_at",
+    "nothing_found",
+    "stopped",
+]
 
 STARTS = {
-    "newest": "newest",
-    "oldest": "oldest",
-    "time": "time",
-    "id": "position",
-    "next": "next for the subscription",
-    "holes": "holes of the subscription",
+    "newest": gettext_noop("newest"),
+    "oldest": gettext_noop("oldest"),
+    "time": gettext_noop("time"),
+    "id": gettext_noop("position"),
+    "next": gettext_noop("next for the subscription"),
+    "holes": gettext_noop("holes of the subscription"),
 }
-ORDERS = {"older": "towards older", "newer": "towards newer"}
+OPERATOR_WORDS = {
+    "contains": gettext_noop("contains"),
+    "exists": gettext_noop("exists"),
+}  # the others are signs
+ORDERS = {"older": gettext_noop("towards older"), "newer": gettext_noop("towards newer")}
 
 _STOPPED = {
-    "end": "That is all of them.",
-    "limit": "Stopped at the limit of {rows}.",
-    "entries": "Stopped because it had opened {opened}; there may be more.",
-    "bytes": "Stopped because it had read {bytes}; there may be more.",
-    "time": "Stopped because time was up; there may be more.",
-    "database": "Stopped because the database took too long; there may be more.",
-    "cursor": "Stopped because the cursor has more acked ranges than one page reads; there may be more.",
+    "end": gettext_noop("That is all of them."),
+    "limit": gettext_noop("Stopped at the limit of {rows}."),
+    "entries": gettext_noop("Stopped because it had opened {opened}; there may be more."),
+    "bytes": gettext_noop("Stopped because it had read {bytes}; there may be more."),
+    "time": gettext_noop("Stopped because time was up; there may be more."),
+    "database": gettext_noop("Stopped because the database took too long; there may be more."),
+    "cursor": gettext_noop(
+        "Stopped because the cursor has more acked ranges than one page reads; there may be more."
+    ),
 }
 
+_NOTHING_HERE = gettext_noop("No message is stored here.")
 _NOTHING = {
-    "next": "Nothing is unacked on this subscription.",
-    "holes": "This subscription has no holes.",
-    "time": "No message is stored there in this direction.",
-    "id": "No message is stored there in this direction.",
+    "next": gettext_noop("Nothing is unacked on this subscription."),
+    "holes": gettext_noop("This subscription has no holes."),
+    "time": gettext_noop("No message is stored there in this direction."),
+    "id": gettext_noop("No message is stored there in this direction."),
 }
 
 
@@ -48,71 +67,100 @@ def looked_at(
     gone: int,
 ) -> str:
     """Return how much was looked at, in which way, and how much of it matches."""
-    way = "By key hash: looked" if is_narrowed else "Looked"
-    words = [f"{way} at {count(entries)} of {_entries(stored)}"]
+    look = (
+        _("By key hash: looked at {number} of {entries}")
+        if is_narrowed
+        else _("Looked at {number} of {entries}")
+    )
+    looked = look.format(number=count(entries), entries=_entries(stored))
     if is_filtered:
-        words.append(f"{_messages(matched)} {'matches' if matched == 1 else 'match'}")
-    sentences = [", ".join(words) + "."]
+        matching = ngettext(
+            "{looked}, {number} message matches", "{looked}, {number} messages match", matched
+        )
+        looked = matching.format(looked=looked, number=count(matched))
+    sentences = [_("{sentence}.").format(sentence=looked)]
     if unjudged:
-        kinds = ", ".join(f"{count(number)} {kind}" for kind, number in sorted(unjudged.items()))
-        sentences.append(f"{_entries(sum(unjudged.values())).capitalize()} could not be searched: {kinds}.")
+        number = sum(unjudged.values())
+        words = ngettext(
+            "{number} entry could not be searched: {kinds}.",
+            "{number} entries could not be searched: {kinds}.",
+            number,
+        )
+        kinds = ", ".join(f"{count(each)} {_(kind)}" for kind, each in sorted(unjudged.items()))
+        sentences.append(words.format(number=count(number), kinds=kinds))
     if gone:
-        sentences.append(f"{_entries(gone).capitalize()} were trimmed or moved meanwhile: reload to be sure.")
+        words = ngettext(
+            "{number} entry were trimmed or moved meanwhile: reload to be sure.",
+            "{number} entries were trimmed or moved meanwhile: reload to be sure.",
+            gone,
+        )
+        sentences.append(words.format(number=count(gone)))
     return " ".join(sentences)
 
 
 def stopped(reason: str, *, rows: int, opened: int, read_bytes: int) -> str:
     """Return why the search stopped."""
-    return _STOPPED[reason].format(rows=_messages(rows), opened=_entries(opened), bytes=size(read_bytes))
+    return _(_STOPPED[reason]).format(rows=_messages(rows), opened=_entries(opened), bytes=size(read_bytes))
 
 
 def nothing_found(reason: str, *, start: str, gone: int, is_filtered: bool, is_continued: bool) -> str:
     """Return a sentence for an empty list. If the search stopped early, it does not say that there is no message."""
     if reason != "end":
-        return "No match so far: the search stopped before it had seen everything."
+        return _("No match so far: the search stopped before it had seen everything.")
     if gone:
-        return "Nothing is left here: what the search began with was trimmed or moved meanwhile. Reload to be sure."
+        return _(
+            "Nothing is left here: what the search began with was trimmed or moved meanwhile. Reload to be sure."
+        )
     if is_continued:
-        return "No more messages." if not is_filtered else "No more messages match."
-    return "No message matches." if is_filtered else _NOTHING.get(start, "No message is stored here.")
+        return _("No more messages.") if not is_filtered else _("No more messages match.")
+    return _("No message matches.") if is_filtered else _(_NOTHING.get(start, _NOTHING_HERE))
 
 
 def followed(*, matched: int, skipped: int, is_filtered: bool, is_first: bool) -> str:
     """Say how many messages have come since the page was opened, and how many entries it did not look at."""
     if is_first:
         return (
-            "What matches among the newest entries is below."
+            _("What matches among the newest entries is below.")
             if is_filtered
-            else "The newest messages are below."
+            else _("The newest messages are below.")
         )
-    came = "1 message has" if matched == 1 else f"{_messages(matched)} have"
-    words = [
-        f"{came} come that {'matches' if matched == 1 else 'match'}." if is_filtered else f"{came} come."
-    ]
+    if is_filtered:
+        words = ngettext(
+            "{number} message has come that matches.", "{number} messages have come that match.", matched
+        )
+    else:
+        words = ngettext("{number} message has come.", "{number} messages have come.", matched)
+    sentences = [words.format(number=count(matched))]
     if skipped:
-        were = "was" if skipped == 1 else "were"
-        words.append(f"{_entries(skipped)} {were} skipped: more came than this page looks at.")
-    return " ".join(words)
+        words = ngettext(
+            "{number} entry was skipped: more came than this page looks at.",
+            "{number} entries were skipped: more came than this page looks at.",
+            skipped,
+        )
+        sentences.append(words.format(number=count(skipped)))
+    return " ".join(sentences)
 
 
 def filter_words(given: Mapping[str, Any]) -> list[str]:
     """Return the filters among the values of a form, each as a few words."""
     path, value = given.get("path"), given.get("value")
-    test = f"{path} {given.get('op') or '='} {value}" if value else f"{path} exists"
+    operator = given.get("op") or "="
+    word = _(OPERATOR_WORDS[operator]) if operator in OPERATOR_WORDS else operator
+    test = f"{path} {word} {value}" if value else _("{path} exists").format(path=path)
     texts = {
-        "partition": f"partition {given.get('partition')}",
-        "key": f"key {given.get('key')}",
-        "prop": f"property {given.get('prop')}",
+        "partition": _("partition {partition}").format(partition=given.get("partition")),
+        "key": _("key {key}").format(key=given.get("key")),
+        "prop": _("property {property}").format(property=given.get("prop")),
         "path": test,
-        "text": f"payload contains {given.get('text')}",
-        "sub": f"state on {given.get('sub')}",
+        "text": _("payload contains {text}").format(text=given.get("text")),
+        "sub": _("state on {subscription}").format(subscription=given.get("sub")),
     }
     return [text for name, text in texts.items() if given.get(name) not in (None, "")]
 
 
 def _entries(number: int) -> str:
-    return f"{count(number)} " + ("entry" if number == 1 else "entries")
+    return ngettext("{number} entry", "{number} entries", number).format(number=count(number))
 
 
 def _messages(number: int) -> str:
-    return f"{count(number)} message" + ("" if number == 1 else "s")
+    return ngettext("{number} message", "{number} messages", number).format(number=count(number))

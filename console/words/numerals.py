@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING
 
 from django.utils import timezone
 from django.utils.functional import lazy
+from django.utils.translation import gettext as _
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 __all__ = [
     "UNKNOWN",
@@ -72,10 +77,10 @@ def span(seconds: float) -> str:
 def ago(then_ms: int, now_ms: int) -> str:
     """Write how long ago a time was, or how far in the future it is."""
     if then_ms > now_ms + 999:
-        return f"in {span((then_ms - now_ms) / 1000)}"
+        return _("in {span}").format(span=span((then_ms - now_ms) / 1000))
     if now_ms - then_ms < 950:
-        return "just now"
-    return f"{span((now_ms - then_ms) / 1000)} ago"
+        return _("just now")
+    return _("{span} ago").format(span=span((now_ms - then_ms) / 1000))
 
 
 def is_time(then_ms: int) -> bool:
@@ -86,7 +91,7 @@ def is_time(then_ms: int) -> bool:
 def clock(then_ms: int, now_ms: int) -> str:
     """Write a time in the user's zone with milliseconds, and its date if that is not today."""
     if not is_time(then_ms):
-        return f"{then_ms} (not a time)"
+        return _("{number} (not a time)").format(number=then_ms)
     zone = timezone.get_current_timezone()
     then = datetime.fromtimestamp(then_ms / 1000, zone)
     text = then.strftime("%H:%M:%S.") + f"{then.microsecond // 1000:03d}"
@@ -100,7 +105,7 @@ def zone_name() -> str:
     return timezone.get_current_timezone_name()
 
 
-def _in_zone(text: str) -> str:
+def _in_zone(text: StrOrPromise) -> str:
     return f"{text}, {zone_name()}"
 
 
@@ -128,10 +133,14 @@ def read_time_ms(text: str, zone: tzinfo | None = None) -> int:
         is_unclear = then.tzinfo is None and _is_unclear(then.replace(tzinfo=zone))
         time_ms = round((then if then.tzinfo else then.replace(tzinfo=zone)).timestamp() * 1000)
     except (ValueError, OverflowError):
-        raise ValueError(f"Write the time as 2026-03-01 14:30:00.000, in {name}.") from None
+        raise ValueError(
+            _("Write the time as 2026-03-01 14:30:00.000, in {name}.").format(name=name)
+        ) from None
     if is_unclear:
         raise ValueError(
-            f"The clocks of {name} change at that time. Write it with its offset, as 2026-03-01 14:30:00+01:00."
+            _(
+                "The clocks of {name} change at that time. Write it with its offset, as 2026-03-01 14:30:00+01:00."
+            ).format(name=name)
         )
     return time_ms
 

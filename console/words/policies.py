@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Final
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
 from broker.topics.policies_in_force import PolicyInForce
 from console.words.numerals import count
 
@@ -16,11 +19,11 @@ _LONG_NUMBER: Final = re.compile(r"[0-9]{4,}")
 
 # The first policy of each group. The others follow it in the order in which the broker has them.
 _GROUPS: Final = {
-    "retention_ms": "How long messages stay",
-    "delayed_delivery": "Delivery",
-    "deduplication": "Producers",
-    "max_producers": "Clients, and what connecting makes",
-    "protected": "Operators",
+    "retention_ms": gettext_noop("How long messages stay"),
+    "delayed_delivery": gettext_noop("Delivery"),
+    "deduplication": gettext_noop("Producers"),
+    "max_producers": gettext_noop("Clients, and what connecting makes"),
+    "protected": gettext_noop("Operators"),
 }
 
 
@@ -34,14 +37,16 @@ def grouped(policies: Iterable[PolicyInForce]) -> Iterator[tuple[str, list[Polic
         return group
 
     for name, members in groupby(policies, key=heading):
-        yield name, list(members)
+        yield _(name), list(members)
 
 
 def origin(policy: PolicyInForce) -> str:
     """Return where a value comes from."""
     if policy.set_on is None:
-        return "broker default"
-    return f"set on this {policy.set_on}" if policy.own is not None else f"set on its {policy.set_on}"
+        return _("broker default")
+    if policy.own is not None:
+        return _("set on this topic") if policy.set_on == "topic" else _("set on this namespace")
+    return _("set on its topic") if policy.set_on == "topic" else _("set on its namespace")
 
 
 def spaced(words: str) -> str:

@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
 from broker.models import SubscriptionState
 
 __all__ = [
@@ -16,6 +19,7 @@ __all__ = [
     "Standing",
     "StateWord",
     "Tone",
+    "label_of",
     "standing",
     "state_numbered",
     "state_word",
@@ -43,15 +47,27 @@ _TONES: Final[Mapping[StateWord, Tone]] = {
     "idle": "calm",
     "unknown": "calm",
 }
+_LABELS: Final[Mapping[StateWord, str]] = {
+    "stuck": gettext_noop("stuck"),
+    "falling behind": gettext_noop("falling behind"),
+    "paused": gettext_noop("paused"),
+    "draining": gettext_noop("draining"),
+    "watching": gettext_noop("watching"),
+    "keeping up": gettext_noop("keeping up"),
+    "idle": gettext_noop("idle"),
+    "unknown": gettext_noop("unknown"),
+}
 _SENTENCES: Final[Mapping[StateWord, str]] = {
-    "stuck": "Messages wait, and nothing is acked.",
-    "falling behind": "More messages arrive than are acked.",
-    "paused": "An operator paused it: nothing is delivered until it is resumed. Consumers can still ack.",
-    "draining": "Consumers ack faster than messages arrive.",
-    "watching": "The broker has watched it for less than half a minute.",
-    "keeping up": "Consumers ack as fast as messages arrive.",
-    "idle": "Nothing waits, and hardly anything arrives.",
-    "unknown": "The broker has not reported yet.",
+    "stuck": gettext_noop("Messages wait, and nothing is acked."),
+    "falling behind": gettext_noop("More messages arrive than are acked."),
+    "paused": gettext_noop(
+        "An operator paused it: nothing is delivered until it is resumed. Consumers can still ack."
+    ),
+    "draining": gettext_noop("Consumers ack faster than messages arrive."),
+    "watching": gettext_noop("The broker has watched it for less than half a minute."),
+    "keeping up": gettext_noop("Consumers ack as fast as messages arrive."),
+    "idle": gettext_noop("Nothing waits, and hardly anything arrives."),
+    "unknown": gettext_noop("The broker has not reported yet."),
 }
 
 
@@ -69,6 +85,11 @@ class Standing:
 def state_word(state: int | None) -> StateWord:
     """Return the word for a stored state; None = no broker has reported one."""
     return "unknown" if state is None else _WORDS[state]
+
+
+def label_of(word: StateWord) -> str:
+    """Return a state's word in the language of the reader."""
+    return _(_LABELS[word])
 
 
 def state_numbered(word: str) -> int:
@@ -94,15 +115,15 @@ def standing(
     word = state_word(state)
     sentence = _SENTENCES[word]
     if word == "stuck" and consumers == 0:
-        sentence = "Messages wait, and no consumer is connected."
+        sentence = gettext_noop("Messages wait, and no consumer is connected.")
     elif word == "stuck" and unacked_messages:
-        sentence = "Messages are delivered, and nothing is acked."
+        sentence = gettext_noop("Messages are delivered, and nothing is acked.")
     elif word == "idle" and backlog_messages:
-        sentence = "What waits is delayed or has just arrived."
+        sentence = gettext_noop("What waits is delayed or has just arrived.")
     return Standing(
         state=word,
         tone=_TONES[word],
-        sentence=sentence,
+        sentence=_(sentence),
         since_ms=since_ms or None,
         drain_s=drain_s,
     )

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from django.utils.translation import gettext_noop
+
 __all__ = ["SILENT_AFTER_MS", "WORDS", "Signs", "Trouble", "TroubleWords", "effects_of", "troubles_of"]
 
 SILENT_AFTER_MS: Final = 5000  # the broker writes its heartbeat every second
@@ -48,51 +50,59 @@ class TroubleWords:
     title: str
     meaning: str
     effects: tuple[str, ...] = ()
-    when: str = "since"  # stands before the time
+    when: str = gettext_noop("since")  # stands before the time
     runbook: str = ""  # the page that says what to do
 
 
-_WITHOUT_CELERY: Final = (
+_WITHOUT_CELERY: Final = gettext_noop(
     "The broker still delivers and redelivers by its own timer, unless VELA_WHEEL is 0. Plans do not expire, and the"
     " rows of clients that died stay."
 )
 
 WORDS: Final[Mapping[Trouble, TroubleWords]] = {
     Trouble.CONSOLE: TroubleWords(
-        title="This page cannot reach the console",
-        meaning="All numbers are from then. The page continues by itself when the console answers.",
+        title=gettext_noop("This page cannot reach the console"),
+        meaning=gettext_noop(
+            "All numbers are from then. The page continues by itself when the console answers."
+        ),
         effects=("unsure", "unread"),
     ),
     Trouble.DATABASE: TroubleWords(
-        title="The database does not answer",
-        meaning="All numbers are from then. Until it answers, the broker stores nothing and you cannot request acts.",
+        title=gettext_noop("The database does not answer"),
+        meaning=gettext_noop(
+            "All numbers are from then. Until it answers, the broker stores nothing and you cannot request acts."
+        ),
         effects=("unsure", "unread"),
         runbook="database-away",
     ),
     Trouble.BROKER_SILENT: TroubleWords(
-        title="The broker is silent",
-        meaning="States are unknown, grey numbers are from then, and acts wait until it answers.",
+        title=gettext_noop("The broker is silent"),
+        meaning=gettext_noop(
+            "States are unknown, grey numbers are from then, and acts wait until it answers."
+        ),
         effects=("unsure",),
         runbook="no-broker",
     ),
     Trouble.BROKER_STOPPED: TroubleWords(
-        title="The broker was stopped",
-        meaning="States are unknown, grey numbers are from then, and acts wait until a broker starts.",
+        title=gettext_noop("The broker was stopped"),
+        meaning=gettext_noop(
+            "States are unknown, grey numbers are from then, and acts wait until a broker starts."
+        ),
         effects=("unsure",),
-        when="at",
+        when=gettext_noop("at"),
         runbook="no-broker",
     ),
     Trouble.NO_BROKER: TroubleWords(
-        title="No broker has run on this database yet",
-        meaning="Acts wait until one starts.",
+        title=gettext_noop("No broker has run on this database yet"),
+        meaning=gettext_noop("Acts wait until one starts."),
         effects=("unsure",),
         runbook="no-broker",
     ),
     Trouble.BEAT: TroubleWords(
-        title="Celery beat is silent", meaning=_WITHOUT_CELERY, runbook="timers-silent"
+        title=gettext_noop("Celery beat is silent"), meaning=_WITHOUT_CELERY, runbook="timers-silent"
     ),
     Trouble.WORKER: TroubleWords(
-        title="Celery's tick worker is silent", meaning=_WITHOUT_CELERY, runbook="timers-silent"
+        title=gettext_noop("Celery's tick worker is silent"), meaning=_WITHOUT_CELERY, runbook="timers-silent"
     ),
 }
 

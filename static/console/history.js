@@ -39,22 +39,22 @@
     backlog: {
       write: count,
       axis: short,
-      lines: [{ label: "Backlog (most in a step)", key: "backlog_most_messages", colour: "--accent", fill: "--accent-soft" }],
+      lines: [{ label: Vela.words.backlog, key: "backlog_most_messages", colour: "--accent", fill: "--accent-soft" }],
     },
     rates: {
       write: rate,
       axis: (value) => `${short(value)}/s`,
       lines: [
-        { label: "In", key: "message_rate_in", colour: "--accent" },
-        { label: "Out", key: "message_rate_out", colour: "--flight", dash: [8, 4] },
-        { label: "Acked", key: "message_rate_acked", colour: "--good", dash: [2, 3] },
-        { label: "Redelivered", key: "message_rate_redelivered", colour: "--bad", dash: [8, 3, 2, 3] },
+        { label: Vela.words.in, key: "message_rate_in", colour: "--accent" },
+        { label: Vela.words.out, key: "message_rate_out", colour: "--flight", dash: [8, 4] },
+        { label: Vela.words.acked, key: "message_rate_acked", colour: "--good", dash: [2, 3] },
+        { label: Vela.words.redelivered, key: "message_rate_redelivered", colour: "--bad", dash: [8, 3, 2, 3] },
       ],
     },
     stored: {
       write: size,
       axis: size,
-      lines: [{ label: "Stored", key: "stored_bytes", colour: "--soft", fill: "--sunken" }],
+      lines: [{ label: Vela.words.stored, key: "stored_bytes", colour: "--soft", fill: "--sunken" }],
     },
   };
 
@@ -83,7 +83,7 @@
         { ...axis, size: 32, values: (_, moments, __, ___, step_s) => moments.map((seconds) => tick(seconds, step_s)) },
         { ...axis, size: 64, values: (_, values) => values.map(chart.axis) },
       ],
-      series: [{ value: (_, value) => clock(value) }, ...lines],
+      series: [{ label: Vela.words.time, value: (_, value) => clock(value) }, ...lines],
       hooks: { draw: [drawActs] },
     };
   }
@@ -168,8 +168,10 @@
       const time = document.createElement("time");
       time.className = "ago";
       time.dateTime = new Date(shown.to_ms).toISOString();
-      time.textContent = `${Math.max(Math.round((Date.now() - shown.to_ms) / 1000), 0)}${GAP}s ago`; // live.js goes on
-      age.replaceChildren("Counted until ", time, ".");
+      const seconds = Math.max(Math.round((Date.now() - shown.to_ms) / 1000), 0);
+      time.textContent = Vela.said("ago", { span: `${seconds}${GAP}s` }); // live.js goes on
+      const [before, after] = Vela.words.counted.split("{time}");
+      age.replaceChildren(before, time, after);
     }
   }
 
@@ -177,10 +179,10 @@
     readAt_ms = Date.now();
     try {
       const answer = await fetch(root.dataset.history);
-      if (!answer.ok) throw new Error(`the console answered ${answer.status}`);
+      if (!answer.ok) throw new Error(Vela.said("answered", { status: answer.status }));
       shown = await answer.json();
     } catch (error) {
-      say(`The numbers could not be read (${error.message}); they are read again in ${pause_s()} s.`);
+      say(Vela.said("unread", { reason: error.message, pause: pause_s() }));
       return;
     }
     draw(plots.size === 0);

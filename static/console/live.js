@@ -143,11 +143,16 @@
     return `${Math.round(hours / 24)}${GAP}d`;
   }
 
+  function age(seconds) {
+    if (seconds < -1) return Vela.said("ahead", { span: span(-seconds) });
+    return seconds < 0.95 ? Vela.words.justNow : Vela.said("ago", { span: span(seconds) });
+  }
+
   function tick() {
     const now = Date.now();
     for (const time of document.querySelectorAll("time.ago")) {
       const seconds = (now - Date.parse(time.dateTime)) / 1000;
-      const text = seconds < -1 ? `in ${span(-seconds)}` : seconds < 0.95 ? "just now" : `${span(seconds)} ago`;
+      const text = age(seconds);
       if (time.textContent !== text && !busy(time)) time.textContent = text;
     }
     if (isLost) {

@@ -24,7 +24,7 @@
       detail.innerHTML = await reply.text();
     } catch (error) {
       if (error.name === "AbortError") return;
-      detail.textContent = "The message could not be read: it may have been trimmed, or the console does not answer.";
+      detail.textContent = detail.dataset.failed;
     }
     detail.dataset.of = link.href;
     detail.hidden = false;

@@ -20,7 +20,7 @@
   function show() {
     const why = stopped || (control?.value === "off" ? "off" : "");
     for (const note of document.querySelectorAll("[data-why]")) note.hidden = note.dataset.why !== why;
-    button.textContent = stopped ? "Resume" : "Pause";
+    button.textContent = stopped ? button.dataset.resume : button.dataset.pause;
   }
 
   function stop(why) {

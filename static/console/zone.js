@@ -1,8 +1,15 @@
-// Times in the user's zone, for what scripts write.
+// Times in the user's zone and words in the user's language, for what scripts write.
 "use strict";
 
 const Vela = {
   zone: document.documentElement.dataset.zone,
+
+  // What the page has translated: the attributes of its elements with data-texts. "{span}" stands for a value.
+  words: Object.assign({}, ...[...document.querySelectorAll("[data-texts]")].map((each) => each.dataset)),
+
+  said(name, values) {
+    return this.words[name].replace(/\{(\w+)\}/g, (_, value) => values[value]);
+  },
 
   // 2026-01-31 09:30:00
   inZone(time_ms) {

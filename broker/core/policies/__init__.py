@@ -21,11 +21,12 @@ from broker.core.policies.policies import (
     merged,
     valid_part,
 )
-from broker.core.policies.words import in_words, kept
+from broker.core.policies.words import SENTENCE_TEXTS, in_words, kept
 
 __all__ = [
     "FIELDS",
     "MOST",
+    "SENTENCE_TEXTS",
     "BacklogQuotaPolicy",
     "DeliveryStoryMode",
     "InactiveTopicMode",

@@ -2,64 +2,87 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from broker.core.policies.policies import FIELDS, BacklogQuotaPolicy, Policies
 
-__all__ = ["in_words", "kept"]
+__all__ = ["SENTENCE_TEXTS", "in_words", "kept"]
 
 _OVER_QUOTA: Final = {
     BacklogQuotaPolicy.PRODUCER_REQUEST_HOLD: "producers have to wait",
     BacklogQuotaPolicy.PRODUCER_EXCEPTION: "producers get an error",
     BacklogQuotaPolicy.CONSUMER_BACKLOG_EVICTION: "the slowest subscription loses its oldest messages",
 }
+_TEXTS: Final[Mapping[str, str]] = {
+    "acked": "messages that every subscription has acked are {kept}",
+    "protected": "every act on this namespace and its topics needs a reason",
+    "not kept": "not kept",
+    "for ever": "kept for ever",
+    "for a time": "kept {limit}",
+    "up to a size": "kept up to {limit}",
+    "the less": "kept {length} or {size}, whichever is less",
+    "no expiry": "messages that are not acked never expire",
+    "expiry": "messages that are not acked within {length} expire and are not delivered",
+    "larger": "larger than {size}",
+    "older": "older than {length}",
+    "either": "larger than {size} or older than {length}",
+    "no quota": "a backlog may grow without limit",
+    "quota": "if a backlog is {limits}, {consequence}",
+}
+SENTENCE_TEXTS: Final = (*_TEXTS.values(), *_OVER_QUOTA.values())
+"""Every text of the sentences, for translators."""
+
+_Say = Callable[[str], str]
 
 
-def in_words(policies: Policies) -> tuple[str, ...]:
-    """Return how long messages stay, and what an operator must know before acting."""
+def in_words(policies: Policies, say: _Say = str) -> tuple[str, ...]:
+    """Return how long messages stay, and what an operator must know before acting. `say` translates a text."""
     sentences = [
-        f"messages that every subscription has acked are {kept(policies)}",
-        _expiry(policies),
-        _quota(policies),
+        say(_TEXTS["acked"]).format(kept=kept(policies, say)),
+        _expiry(policies, say),
+        _quota(policies, say),
     ]
     if policies.protected:
-        sentences.append("every act on this namespace and its topics needs a reason")
+        sentences.append(say(_TEXTS["protected"]))
     return tuple(sentences)
 
 
-def kept(policies: Policies) -> str:
+def kept(policies: Policies, say: _Say = str) -> str:
     """Return how long acked messages are kept: "kept 7 days or 20 GB, whichever is less"."""
     if not policies.retention_ms or not policies.retention_bytes:
-        return "not kept"
-    limits = [
-        FIELDS[name].words(value)
-        for name, value in (
-            ("retention_ms", policies.retention_ms),
-            ("retention_bytes", policies.retention_bytes),
-        )
-        if value >= 0
-    ]
-    match limits:
-        case []:
-            return "kept for ever"
-        case [limit]:
-            return f"kept {limit}" if policies.retention_ms >= 0 else f"kept up to {limit}"
-    return f"kept {' or '.join(limits)}, whichever is less"
+        return say(_TEXTS["not kept"])
+    length = FIELDS["retention_ms"].words(policies.retention_ms)
+    size = FIELDS["retention_bytes"].words(policies.retention_bytes)
+    match policies.retention_ms > 0, policies.retention_bytes > 0:
+        case False, False:
+            return say(_TEXTS["for ever"])
+        case True, False:
+            return say(_TEXTS["for a time"]).format(limit=length)
+        case False, True:
+            return say(_TEXTS["up to a size"]).format(limit=size)
+    return say(_TEXTS["the less"]).format(length=length, size=size)
 
 
-def _expiry(policies: Policies) -> str:
+def _expiry(policies: Policies, say: _Say) -> str:
     if not policies.message_ttl_ms:
-        return "messages that are not acked never expire"
-    length = FIELDS["message_ttl_ms"].words(policies.message_ttl_ms)
-    return f"messages that are not acked within {length} expire and are not delivered"
+        return say(_TEXTS["no expiry"])
+    return say(_TEXTS["expiry"]).format(length=FIELDS["message_ttl_ms"].words(policies.message_ttl_ms))
 
 
-def _quota(policies: Policies) -> str:
-    limits = []
-    if policies.backlog_quota_bytes >= 0:
-        limits.append(f"larger than {FIELDS['backlog_quota_bytes'].words(policies.backlog_quota_bytes)}")
-    if policies.backlog_quota_ms >= 0:
-        limits.append(f"older than {FIELDS['backlog_quota_ms'].words(policies.backlog_quota_ms)}")
-    if not limits:
-        return "a backlog may grow without limit"
-    return f"if a backlog is {' or '.join(limits)}, {_OVER_QUOTA[policies.backlog_quota_policy]}"
+def _quota(policies: Policies, say: _Say) -> str:
+    size = FIELDS["backlog_quota_bytes"].words(policies.backlog_quota_bytes)
+    length = FIELDS["backlog_quota_ms"].words(policies.backlog_quota_ms)
+    match policies.backlog_quota_bytes >= 0, policies.backlog_quota_ms >= 0:
+        case False, False:
+            return say(_TEXTS["no quota"])
+        case True, False:
+            limits = "larger"
+        case False, True:
+            limits = "older"
+        case _:
+            limits = "either"
+    return say(_TEXTS["quota"]).format(
+        limits=say(_TEXTS[limits]).format(size=size, length=length),
+        consequence=say(_OVER_QUOTA[policies.backlog_quota_policy]),
+    )

@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from console.messages.decoders.failures import CannotDecode
 
 __all__ = ["decode_avro"]
@@ -22,14 +24,14 @@ def decode_avro(data: bytes, definition: bytes) -> Any:
         # The compiled reader overflows the C stack on a record that contains itself, and takes the process with it.
         from fastavro._read_py import schemaless_reader
     except ImportError:
-        raise CannotDecode("fastavro is not installed in the console: install vela[avro]") from None
+        raise CannotDecode(_("fastavro is not installed in the console: install vela[avro]")) from None
     source = io.BytesIO(data)
     try:
         names: dict[str, Any] = {}
         schema = fastavro.parse_schema(json.loads(bytes(definition)), names)
         if any(_repeats_nothing(each, names) for each in (schema, *names.values())):
             # A payload may then stand for any number of values without containing a byte for them.
-            raise CannotDecode("the schema has an array or a record of values without content")
+            raise CannotDecode(_("the schema has an array or a record of values without content"))
         value = schemaless_reader(source, schema, None)
     except CannotDecode:
         raise
@@ -37,7 +39,7 @@ def decode_avro(data: bytes, definition: bytes) -> Any:
         # fastavro raises what its reader happens to meet: EOFError, IndexError, KeyError, struct.error and others.
         raise CannotDecode(f"{type(error).__name__}: {error}") from None
     if source.tell() != len(data):
-        raise CannotDecode(f"{len(data) - source.tell()} bytes are left after the record")
+        raise CannotDecode(_("{left} bytes are left after the record").format(left=len(data) - source.tell()))
     return value
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import cramjam
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from console.messages.decoders.failures import CannotDecode
 from console.words.numerals import size
@@ -28,7 +30,7 @@ _MAGIC: Final = (
     (b"\x78\x9c", "zlib"),
     (b"\x78\xda", "zlib"),
 )
-_TOO_LARGE: Final = "it unpacks to more than {}, so it stays packed here"
+_TOO_LARGE: Final = gettext_noop("it unpacks to more than {size}, so it stays packed here")
 _LZMA_MEMORY_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -52,7 +54,7 @@ def decompressed(name: str, data: bytes, *, most_bytes: int) -> bytes:
     ) as error:
         raise CannotDecode(str(error) or type(error).__name__) from None
     if len(out) > most_bytes:
-        raise CannotDecode(_TOO_LARGE.format(size(most_bytes)))
+        raise CannotDecode(_(_TOO_LARGE).format(size=size(most_bytes)))
     return out
 
 
@@ -73,7 +75,7 @@ def _unxzipped(data: bytes, most_bytes: int) -> bytes:
 def _whole(decompressor: Any, data: bytes, most_bytes: int) -> bytes:
     out = bytes(decompressor.decompress(data, most_bytes))
     if not decompressor.eof and len(out) < most_bytes:
-        raise EOFError("it ends too early")
+        raise EOFError(_("it ends too early"))
     return out
 
 
@@ -86,7 +88,7 @@ def _by_stream(codec: Any) -> Callable[[bytes, int], bytes]:
             written = codec.decompress_into(data, buffer)
         except cramjam.DecompressionError as error:
             if "write whole buffer" in str(error):
-                raise CannotDecode(_TOO_LARGE.format(size(most_bytes - 1))) from None
+                raise CannotDecode(_(_TOO_LARGE).format(size=size(most_bytes - 1))) from None
             raise
         return bytes(memoryview(buffer)[:written])
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from console.messages.decoders.avro import decode_avro
 from console.messages.decoders.compressed import MOST_LAYERS, compression_of, decompressed
@@ -16,7 +18,7 @@ from console.messages.decoders.schemas import SchemaAt, decode_primitive
 
 __all__ = ["Attempt", "Decoded", "decode"]
 
-_CUT = "only the beginning of the body was read"
+_CUT = gettext_noop("only the beginning of the body was read")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,7 @@ def decode(payload: bytes, *, schema: SchemaAt | None, is_whole: bool, most_byte
     while len(layers) < MOST_LAYERS and (name := compression_of(data)):
         try:
             if not is_whole:
-                raise CannotDecode(_CUT)
+                raise CannotDecode(_(_CUT))
             data = decompressed(name, data, most_bytes=most_bytes)
         except CannotDecode as error:
             attempts.append(Attempt(decoder=name, why=str(error)))
@@ -87,7 +89,7 @@ def _values(data: bytes, schema: SchemaAt | None, *, is_whole: bool) -> Iterator
     decoders += [("JSON", lambda: _json(data)), ("MessagePack", lambda: _message_pack(data))]
     for name, run in decoders:
         if not is_whole:
-            yield name, None, _CUT
+            yield name, None, _(_CUT)
             continue
         try:
             value = run()
@@ -101,7 +103,7 @@ def _json(data: bytes) -> Any:
     try:
         return json.loads(data)
     except RecursionError:
-        raise CannotDecode("it is nested too deeply") from None
+        raise CannotDecode(_("it is nested too deeply")) from None
     except ValueError as error:
         raise CannotDecode(str(error)) from None
 
@@ -111,11 +113,11 @@ def _message_pack(data: bytes) -> Any:
     try:
         value = msgspec.msgpack.decode(data)
     except RecursionError:
-        raise CannotDecode("it is nested too deeply") from None
+        raise CannotDecode(_("it is nested too deeply")) from None
     except (msgspec.MsgspecError, ValueError, TypeError) as error:
         raise CannotDecode(str(error)) from None
     if not isinstance(value, dict | list):
-        raise CannotDecode("it is neither a map nor an array")
+        raise CannotDecode(_("it is neither a map nor an array"))
     return value
 
 
@@ -126,9 +128,11 @@ def _text(data: bytes, *, is_whole: bool = True) -> tuple[str, str]:
     except UnicodeDecodeError as error:
         # The cut may have split the last character.
         if is_whole or error.start < len(data) - 3:
-            return "", f"it is not UTF-8 at byte {error.start}"
+            return "", _("it is not UTF-8 at byte {at}").format(at=error.start)
         text = data[: error.start].decode()
     for at, character in enumerate(text):
         if character < " " and character not in "\t\r\n":
-            return "", f"it has the control character U+{ord(character):04X} at character {at}"
+            return "", _("it has the control character U+{code:04X} at character {at}").format(
+                code=ord(character), at=at
+            )
     return text, ""

@@ -6,6 +6,8 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django.utils.translation import gettext as _
+
 from console.messages.decoders.failures import CannotDecode
 from console.queries.database import fetch_one
 
@@ -39,7 +41,7 @@ class SchemaAt:
     @property
     def words(self) -> str:
         """Return type and version, as a page names the decoder."""
-        return f"{self.kind} schema, version {self.version}"
+        return _("{kind} schema, version {version}").format(kind=self.kind, version=self.version)
 
     @property
     def is_avro(self) -> bool:
@@ -67,11 +69,15 @@ def decode_primitive(data: bytes, schema: SchemaAt) -> Any:
         try:
             return data.decode()
         except UnicodeDecodeError as error:
-            raise CannotDecode(f"it is not UTF-8 at byte {error.start}") from None
+            raise CannotDecode(_("it is not UTF-8 at byte {at}").format(at=error.start)) from None
     form = _FORMATS.get(schema.kind)
     if form is None:
-        raise CannotDecode("this page has no decoder for such schemas")
+        raise CannotDecode(_("this page has no decoder for such schemas"))
     try:
         return struct.unpack(form, data)[0]
     except struct.error:
-        raise CannotDecode(f"it has {len(data)} bytes, and a value has {struct.calcsize(form)}") from None
+        raise CannotDecode(
+            _("it has {bytes} bytes, and a value has {needed}").format(
+                bytes=len(data), needed=struct.calcsize(form)
+            )
+        ) from None

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from django.utils.translation import gettext as _
+
 __all__ = ["Tree", "TreeNode", "tree_of"]
 
 _MOST_DEPTH: Final = 40
@@ -91,7 +93,7 @@ def _number(value: float) -> str:
     try:
         return _cut(repr(value))
     except ValueError:  # Python refuses to write very long integers
-        return "a number of more than 4,300 digits"
+        return _("a number of more than 4,300 digits")
 
 
 def _cut(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from broker.acts.alerts import SUBJECTS_MOST, condition, masked_url, rule_columns, subject_name, value_words
@@ -61,7 +62,7 @@ def act_on_rule(request: HttpRequest, rights: Rights, rule_id: int, verb: str) -
         elif verb in _SILENCES_MS:
             keeping.silence_rule(rule, _SILENCES_MS[verb], who=who, origin=origin)
         else:
-            raise Http404(f"A rule cannot be asked to {verb}.")
+            raise Http404(_("A rule cannot be asked to {verb}.").format(verb=verb))
     except keeping.RuleRefused as refused:
         form = RuleForm(None, initial=initial_of(rule))
         return _answer(request, rights, rule, form, refusal=str(refused), status=409)
@@ -94,12 +95,15 @@ def _preview(values: dict[str, Any]) -> dict[str, Any]:
     found = matches(rule_columns(rule_id=0, **columns, **places), now_ms)
     lasted = [row for row in found if now_ms - row.since_ms >= values["for_ms"]]
     return {
-        "condition": condition(**columns, for_ms=values["for_ms"]),
+        "condition": condition(**columns, for_ms=values["for_ms"], say=_),
         "found": len(found),
         "lasted": len(lasted),
         "more": len(found) >= SUBJECTS_MOST,
         "rows": [
-            (subject_name(row.topic_name, row.subscription_name), value_words(values["measure"], row.value))
+            (
+                subject_name(row.topic_name, row.subscription_name, say=_),
+                value_words(values["measure"], row.value, say=_),
+            )
             for row in found[:_PREVIEWED]
         ],
         "left_out": max(len(found) - _PREVIEWED, 0),
@@ -132,14 +136,16 @@ def _found(rights: Rights, rule_id: int) -> AlertRule:
     """Return the rule. Raises Http404 if the user may not see it, PermissionDenied if they may not change it."""
     rule = AlertRule.objects.filter(pk=rule_id).first() if rule_id < 1 << 63 else None
     if rule is None or not rights.may_see(rule.namespaces):
-        raise Http404(f"There is no alert rule {rule_id}.")
+        raise Http404(_("There is no alert rule {rule_id}.").format(rule_id=rule_id))
     _check(rights, rule.namespaces)
     return rule
 
 
 def _check(rights: Rights, namespaces: str) -> None:
     if rights.role_in(namespaces) is None:
-        raise PermissionDenied(f"This takes the role operator of {namespaces}.")
+        raise PermissionDenied(
+            _("This takes the role operator of {namespaces}.").format(namespaces=namespaces)
+        )
     check_may_act(rights, namespaces, "")
 
 

@@ -9,7 +9,7 @@ from django.http import QueryDict
 
 from console.queries.clients import ClientPage, ClientsAsked
 from console.views.topics import changed_query, headings
-from console.words.clients import FLAGS
+from console.words.clients import flag_named
 
 __all__ = ["EVERY_S", "asked_of", "form_of", "list_of"]
 
@@ -38,7 +38,7 @@ def asked_of(query: QueryDict, *, orders: Collection[str], flags: Collection[str
 
 def form_of(asked: ClientsAsked, flags: Collection[str]) -> dict[str, Any]:
     """Return what the page around a list needs."""
-    return {"asked": asked, "flags": [(name, FLAGS[name]) for name in flags], "nav": "clients"}
+    return {"asked": asked, "flags": [(name, flag_named(name)) for name in flags], "nav": "clients"}
 
 
 def list_of(

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from console.access import Rights, viewer
@@ -35,7 +36,7 @@ def dead_letter_topic(request: HttpRequest, rights: Rights, topic: str) -> HttpR
     """
     head = topic_head(topic)
     if head is None:
-        raise Http404(f"There is no topic {topic}.")
+        raise Http404(_("There is no topic {name}.").format(name=topic))
     views = views_of(request, rights)
     if views is not None and views.goes_to:
         return redirect(views.goes_to)
@@ -88,7 +89,7 @@ class _Reading:
 
     def readers(self) -> dict[str, Any]:
         oldest: dict[str, int] = {}
-        for (name, _), append_ms in oldest_unacked_ms(
+        for (name, _partition), append_ms in oldest_unacked_ms(
             self.head.id, [row.name for row in self.subscriptions]
         ).items():
             oldest[name] = min(oldest.get(name, append_ms), append_ms)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
@@ -34,6 +35,6 @@ def login_code(request: HttpRequest) -> HttpResponse:
         if accepts(user, request.POST.get("code", "")):
             return redirect(half_login.complete(request, user) or "console:home")
         count_wrong_code(request, user)
-        refusal = WRONG_CODE
+        refusal = _(WRONG_CODE)
     context = {**frame(request), "name": user.get_username(), "refusal": refusal}
     return render(request, "console/pages/login_code.html", context, status=422 if refusal else 200)

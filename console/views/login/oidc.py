@@ -10,6 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import override
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
@@ -56,7 +57,9 @@ def end_oidc(request: HttpRequest) -> HttpResponse:
     except ServerAway as away:
         return _away(request, settings, away)
     except LoginRefused as refused:
-        log.info("a login at %s was refused: %r", settings.oidc_issuer, str(refused.__cause__ or refused))
+        with override("en"):
+            cause = str(refused.__cause__ or refused)
+        log.info("a login at %s was refused: %r", settings.oidc_issuer, cause)
         return _answer(request, settings, 403, reason=str(refused))
     login(request, user, backend=BACKEND)
     request.session.set_expiry(settings.oidc_session_hours * 3600)

@@ -7,6 +7,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
@@ -31,7 +32,7 @@ __all__ = ["login_second_factor"]
 def login_second_factor(request: HttpRequest) -> HttpResponse:
     """Show the QR code, or check the first code, log in and show the recovery codes. 422 if the code is wrong."""
     if request.method == "POST" and broker_settings().console_read_only:
-        raise PermissionDenied(READ_ONLY)
+        raise PermissionDenied(_(READ_ONLY))
     user = half_login.half_logged_in(request)
     if user is None:
         return redirect("console:login")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from django.http import Http404
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from console.access import Rights
 from console.messages.asked import Asked
@@ -13,14 +15,14 @@ from console.queries.topics.topic import TopicHead, topic_head
 
 __all__ = ["asked_by", "head_of"]
 
-_HIDDEN: Final = "Searching in keys, properties and payloads takes the role reader."
+_HIDDEN: Final = gettext_lazy("Searching in keys, properties and payloads takes the role reader.")
 
 
 def head_of(topic: str) -> TopicHead:
     """Return the topic. Raises Http404."""
     head = topic_head(topic)
     if head is None:
-        raise Http404(f"There is no topic {topic}.")
+        raise Http404(_("There is no topic {name}.").format(name=topic))
     return head
 
 

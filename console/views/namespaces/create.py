@@ -6,6 +6,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
 from broker.acts import requests as acts
@@ -18,7 +19,9 @@ __all__ = ["new_namespace"]
 class NamespaceForm(forms.Form):
     """The name of a new namespace."""
 
-    name = forms.CharField(max_length=600, error_messages={"required": "Give the name as tenant/namespace."})
+    name = forms.CharField(
+        max_length=600, error_messages={"required": gettext_lazy("Give the name as tenant/namespace.")}
+    )
 
     def clean_name(self) -> str:
         """Check that it can be a namespace's name."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.http import Http404
+from django.utils.translation import gettext as _
 
 from broker.conf import broker_settings
 from broker.topics.policies_in_force import DescribedPolicies, described_policies
@@ -16,15 +17,17 @@ __all__ = ["described_topic", "policies_of_namespace", "policies_of_topic"]
 
 def policies_of_namespace(name: str, document: Mapping[str, object]) -> DescribedPolicies:
     """Describe the policies of tenant/namespace. No query."""
-    return described_policies(broker_settings(), document, None, where=name)
+    return described_policies(broker_settings(), document, None, where=name, say=_)
 
 
 def described_topic(name: str) -> tuple[TopicDocuments, DescribedPolicies]:
     """Find and describe the policies of a topic. One query. Raises Http404 if there is no such topic."""
     documents = topic_policies(name)
     if documents is None:
-        raise Http404(f"There is no topic {name}.")
-    return documents, described_policies(broker_settings(), documents.namespace, documents.own, where=name)
+        raise Http404(_("There is no topic {name}.").format(name=name))
+    return documents, described_policies(
+        broker_settings(), documents.namespace, documents.own, where=name, say=_
+    )
 
 
 def policies_of_topic(name: str) -> dict[str, Any]:

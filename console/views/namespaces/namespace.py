@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from broker.acts import requests as acts
@@ -43,7 +44,7 @@ def found_namespace(tenant: str, name: str) -> queries.NamespaceRow:
     """Return the namespace. Raises Http404 if there is none of this name."""
     found = queries.namespace(tenant, name)
     if found is None:
-        raise Http404(f"There is no namespace {tenant}/{name}.")
+        raise Http404(_("There is no namespace {name}.").format(name=f"{tenant}/{name}"))
     return found
 
 

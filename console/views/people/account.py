@@ -9,6 +9,8 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_POST, require_safe
 
 from console.access import Rights
@@ -17,17 +19,18 @@ from console.access.guards import logged_in
 from console.access.users import set_password
 from console.blocks import page
 from console.origin import origin_of
+from console.people.preferences import set_zone
 from console.people.second_factor import factor_of
-from console.people.zones import set_zone, zone_names
+from console.people.zones import zone_names
 from console.views.people.forms import OwnPasswordForm, ZoneForm
 from console.words.numerals import zone_name
 
 __all__ = ["account", "set_own_password", "set_own_zone"]
 
 _DONE = {
-    "password": "Your password has changed. Your other sessions have ended.",
-    "factor_off": "You have no second factor any more: your password alone lets you in.",
-    "zone": "Pages now show times in this zone, and read times that you write in it.",
+    "password": gettext_noop("Your password has changed. Your other sessions have ended."),
+    "factor_off": gettext_noop("You have no second factor any more: your password alone lets you in."),
+    "zone": gettext_noop("Pages now show times in this zone, and read times that you write in it."),
 }
 
 
@@ -78,7 +81,7 @@ def _answer(
     context = {
         "form": form,
         "refusal": refusal,
-        "done": _DONE.get(request.GET.get("done", ""), ""),
+        "done": _(_DONE.get(request.GET.get("done", ""), "")),
         "zones": zone_names(),
         "chosen_zone": zone_name(),
         "has_password": user.has_usable_password(),

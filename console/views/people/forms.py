@@ -9,6 +9,8 @@ from django.contrib.auth.models import User
 from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from console.models import Role
 from console.people.zones import zone_names
@@ -22,11 +24,11 @@ class PasswordForm(forms.Form):
     """A password, or none: then Vela makes one."""
 
     password = forms.CharField(
-        label="Password",
+        label=gettext_lazy("Password"),
         required=False,
         strip=False,
         max_length=_MOST_PASSWORD,
-        error_messages={"max_length": "At most 1,024 characters."},
+        error_messages={"max_length": gettext_lazy("At most 1,024 characters.")},
     )
 
 
@@ -34,10 +36,13 @@ class NewUserForm(PasswordForm):
     """The name of a new user, and the password."""
 
     name = forms.CharField(
-        label="Name",
+        label=pgettext_lazy("person", "Name"),
         max_length=150,
         validators=[UnicodeUsernameValidator()],
-        error_messages={"required": "Give the name.", "max_length": "At most 150 characters."},
+        error_messages={
+            "required": gettext_lazy("Give the name."),
+            "max_length": gettext_lazy("At most 150 characters."),
+        },
     )
 
     def clean_name(self) -> str:
@@ -49,11 +54,15 @@ class RoleForm(forms.Form):
     """A pattern and the role for it."""
 
     pattern = forms.CharField(
-        max_length=600, error_messages={"required": "Give a pattern: *, tenant/* or tenant/namespace."}
+        max_length=600,
+        error_messages={"required": gettext_lazy("Give a pattern: *, tenant/* or tenant/namespace.")},
     )
     role = forms.ChoiceField(
-        choices=[*((role.word, role.word) for role in Role), ("none", "none")],
-        error_messages={"required": "Choose a role.", "invalid_choice": "Choose a role."},
+        choices=[*((role.word, role.label) for role in Role), ("none", gettext_lazy("none"))],
+        error_messages={
+            "required": gettext_lazy("Choose a role."),
+            "invalid_choice": gettext_lazy("Choose a role."),
+        },
     )
 
     def chosen(self) -> Role | None:
@@ -67,7 +76,10 @@ class ActiveForm(forms.Form):
 
     active = forms.ChoiceField(
         choices=[("yes", ""), ("no", "")],
-        error_messages={"required": "Say yes or no.", "invalid_choice": "Say yes or no."},
+        error_messages={
+            "required": gettext_lazy("Say yes or no."),
+            "invalid_choice": gettext_lazy("Say yes or no."),
+        },
     )
 
 
@@ -78,14 +90,17 @@ class OwnPasswordForm(forms.Form):
         strip=False,
         max_length=_MOST_PASSWORD,
         error_messages={
-            "required": "Give your present password.",
-            "max_length": "This is not your password.",
+            "required": gettext_lazy("Give your present password."),
+            "max_length": gettext_lazy("This is not your password."),
         },
     )
     new = forms.CharField(
         strip=False,
         max_length=_MOST_PASSWORD,
-        error_messages={"required": "Give the new password.", "max_length": "At most 1,024 characters."},
+        error_messages={
+            "required": gettext_lazy("Give the new password."),
+            "max_length": gettext_lazy("At most 1,024 characters."),
+        },
     )
     again = forms.CharField(required=False, strip=False)
 
@@ -97,25 +112,25 @@ class OwnPasswordForm(forms.Form):
         """Check the present password."""
         old: str = self.cleaned_data["old"]
         if not self._user.check_password(old):
-            raise ValidationError("This is not your password.")
+            raise ValidationError(_("This is not your password."))
         return old
 
     def clean(self) -> dict[str, Any]:
         """Check that the new password was typed twice in the same way."""
         given = super().clean() or {}
         if "new" in given and given["new"] != given.get("again"):
-            self.add_error("again", "This is not the same password.")
+            self.add_error("again", _("This is not the same password."))
         return given
 
 
 class ZoneForm(forms.Form):
     """A time zone."""
 
-    zone = forms.CharField(error_messages={"required": "Choose a time zone."})
+    zone = forms.CharField(error_messages={"required": gettext_lazy("Choose a time zone.")})
 
     def clean_zone(self) -> str:
         """Check that the zone is in the list."""
         zone: str = self.cleaned_data["zone"]
         if zone not in zone_names():
-            raise ValidationError("There is no such time zone: choose one from the list.")
+            raise ValidationError(_("There is no such time zone: choose one from the list."))
         return zone

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -42,7 +43,7 @@ def own_second_factor(request: HttpRequest, rights: Rights) -> HttpResponse:
     password = request.POST.get("password", "")
     if not user.check_password(password):
         count_wrong_code(request, user)
-        return _answer(request, rights, refusal=WRONG_PASSWORD)
+        return _answer(request, rights, refusal=_(WRONG_PASSWORD))
     try:
         codes = add_factor(user, offered(request), request.POST.get("code", ""), origin=origin_of(request))
     except FactorRefused as refused:
@@ -79,13 +80,13 @@ def _proved(request: HttpRequest, rights: Rights) -> HttpResponse | None:
     """Return None if the code is right, else the answer."""
     user = cast("User", request.user)
     if factor_of(user) is None:
-        return _answer(request, rights, refusal=NO_FACTOR)
+        return _answer(request, rights, refusal=_(NO_FACTOR))
     if not may_try(request, user):
         return HttpResponse(status=429)
     if accepts(user, request.POST.get("code", "")):
         return None
     count_wrong_code(request, user)
-    return _answer(request, rights, refusal=WRONG_CODE)
+    return _answer(request, rights, refusal=_(WRONG_CODE))
 
 
 def _answer(

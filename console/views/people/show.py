@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_safe
 
 from console.access import Rights, Role, admin_everywhere_only
@@ -12,12 +14,14 @@ from console.queries.users import user_named, users_page
 __all__ = ["show_user", "user", "users"]
 
 _DONE = {
-    "created": "The user is created. Give the user a role: without one, the console shows nothing.",
-    "password": "The password has changed. All sessions of this user have ended.",
-    "role": "The roles have changed.",
-    "factor": "The second factor is gone: the password alone lets the user in.",
-    "active": "The user can log in.",
-    "inactive": "The user cannot log in any more, and all sessions have ended.",
+    "created": gettext_noop(
+        "The user is created. Give the user a role: without one, the console shows nothing."
+    ),
+    "password": gettext_noop("The password has changed. All sessions of this user have ended."),
+    "role": gettext_noop("The roles have changed."),
+    "factor": gettext_noop("The second factor is gone: the password alone lets the user in."),
+    "active": gettext_noop("The user can log in."),
+    "inactive": gettext_noop("The user cannot log in any more, and all sessions have ended."),
 }
 
 
@@ -48,7 +52,7 @@ def users(request: HttpRequest, rights: Rights) -> HttpResponse:
 @admin_everywhere_only
 def user(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
     """Show one user. Two queries."""
-    return show_user(request, rights, name, done=_DONE.get(request.GET.get("done", ""), ""))
+    return show_user(request, rights, name, done=_(_DONE.get(request.GET.get("done", ""), "")))
 
 
 def show_user(
@@ -68,7 +72,7 @@ def show_user(
     """
     row = user_named(name)
     if row is None:
-        raise Http404(f"There is no user {name}.")
+        raise Http404(_("There is no user {name}.").format(name=name))
     context = {
         "row": row,
         "done": done,

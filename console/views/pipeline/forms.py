@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy
 
 from broker.acts.requests import ActRefused, full_name
 from pipeline.errors import InvalidOption
@@ -20,15 +21,15 @@ _MOST_MINUTES = 31 * 24 * 60
 class JobForm(forms.Form):
     """The form of one job. If it is valid, `act` returns the arguments for broker.acts.requests."""
 
-    topic = forms.CharField(max_length=1024, error_messages={"required": "Name the topic."})
+    topic = forms.CharField(max_length=1024, error_messages={"required": gettext_lazy("Name the topic.")})
     every_minutes = forms.IntegerField(
         required=False,
         min_value=1,
         max_value=_MOST_MINUTES,
         error_messages={
-            "invalid": "Give a number of minutes, or leave the field empty.",
-            "min_value": "At least 1 minute.",
-            "max_value": "At most 31 days.",
+            "invalid": gettext_lazy("Give a number of minutes, or leave the field empty."),
+            "min_value": gettext_lazy("At least 1 minute."),
+            "max_value": gettext_lazy("At most 31 days."),
         },
     )
 

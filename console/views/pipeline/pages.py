@@ -7,6 +7,7 @@ from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from broker.acts import requests as acts
@@ -63,7 +64,7 @@ def job_form(request: HttpRequest, rights: Rights, job: str) -> HttpResponse:
     """Show the form of a job, filled in from the query string. 422 if it is invalid, 409 if the act is refused."""
     found = JOBS.get(job)
     if found is None:
-        raise Http404(f"There is no job {job}.")
+        raise Http404(_("There is no job {job}.").format(job=job))
     status, refusal = 200, ""
     if request.method == "POST":
         form = JobForm(found, request.POST)
@@ -115,7 +116,7 @@ def act_on_run(request: HttpRequest, rights: Rights, run_id: int, verb: str) -> 
     found, rights = _found(run_id, rights)
     kind = _ACTS.get(verb)
     if kind is None:
-        raise Http404(f"A run cannot be asked to {verb}.")
+        raise Http404(_("A run cannot be asked to {verb}.").format(verb=verb))
     return _planned(request, rights, kind, found.topic_name, {"run": run_id})
 
 
@@ -125,7 +126,7 @@ def unschedule(request: HttpRequest, rights: Rights, schedule_id: int) -> HttpRe
     """Plan to delete a schedule. 409 if the broker refuses."""
     found = queries.schedule(schedule_id) if schedule_id < 1 << 63 else None
     if found is None or not rights.may_see(found.topic_name):
-        raise Http404(f"There is no schedule {schedule_id}.")
+        raise Http404(_("There is no schedule {schedule_id}.").format(schedule_id=schedule_id))
     return _planned(request, rights, "unschedule_job", found.topic_name, {"schedule": schedule_id})
 
 
@@ -144,7 +145,7 @@ def _found(run_id: int, rights: Rights) -> tuple[RunRow, Rights]:
     """Return the run, and the rights as seen from its place. Raises Http404 for a run that the user may not see."""
     found = queries.run(run_id) if run_id < 1 << 63 else None
     if found is None or not rights.may_see(found.topic_name):
-        raise Http404(f"There is no run {run_id}.")
+        raise Http404(_("There is no run {run_id}.").format(run_id=run_id))
     return found, rights.at(found.topic_name)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from console.access import Rights, viewer
@@ -37,10 +38,10 @@ def change_view(request: HttpRequest, rights: Rights, view_id: int, change: str)
     """
     found = view_to_change(request, rights, view_id)
     if found is None or change not in (*_OF_ITS_OWNER, *_OF_ADMINS_TOO):
-        raise Http404("There is no such view, or nothing of this kind to do with it.")
+        raise Http404(_("There is no such view, or nothing of this kind to do with it."))
     view, row = found
     if not row.is_own and (change in _OF_ITS_OWNER or not row.may_delete):
-        raise PermissionDenied(f"This is a view of {row.owner}.")
+        raise PermissionDenied(_("This is a view of {owner}.").format(owner=row.owner))
     if change == "delete":
         delete_view(view)
     elif change == "rename":
@@ -55,7 +56,7 @@ def change_view(request: HttpRequest, rights: Rights, view_id: int, change: str)
         saved_list = list_at(view.path)
         shared_in = "" if saved_list is None else sharing_of(rights, saved_list)
         if not shared_in:
-            raise PermissionDenied("Sharing a view takes the role operator.")
+            raise PermissionDenied(_("Sharing a view takes the role operator."))
         share_view(view, shared_in)
     elif change == "unshare":
         share_view(view, "")

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from console.access import Rights, viewer
@@ -35,10 +36,10 @@ def saved_views(request: HttpRequest, rights: Rights) -> HttpResponse:
     given = form.cleaned_data
     saved_list = list_at(given["path"])
     if saved_list is None or (saved_list.place and not rights.may_see(saved_list.place)):
-        raise Http404("There is no such list.")
+        raise Http404(_("There is no such list."))
     shared_in = sharing_of(rights, saved_list) if given["share"] else ""
     if given["share"] and not shared_in:
-        raise PermissionDenied("Sharing a view takes the role operator.")
+        raise PermissionDenied(_("Sharing a view takes the role operator."))
     try:
         view = save_view(
             user_id_of(request),

@@ -7,6 +7,7 @@ from typing import Any, Final
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from broker.acts import requests as acts
@@ -29,16 +30,16 @@ _MOST_BYTES: Final = 1024 * 1024  # the act's limit
 def publish_again(request: HttpRequest, rights: Rights, topic: str, spot: str) -> HttpResponseBase:
     """Show both forms, or plan the act of one of them. 422 if the form is invalid, 409 if the broker refuses."""
     if not rights.may_see_payloads:
-        raise PermissionDenied("Only users who may read a message may publish it again.")
+        raise PermissionDenied(_("Only users who may read a message may publish it again."))
     head = topic_head(topic)
     if head is None:
-        raise Http404(f"There is no topic {topic}.")
+        raise Http404(_("There is no topic {name}.").format(name=topic))
     try:
         place = read_spot(spot)
         if head.partitions:
             name = partition_of(head, place)
             if name is None:
-                raise Http404(f"{place} is not stored on any partition.")
+                raise Http404(_("{place} is not stored on any partition.").format(place=place))
             return redirect(again_url(name, place))
         found = find_message(head, place)
     except (ValueError, MessageMissing) as error:
@@ -81,7 +82,9 @@ def _answer(
 
 def _why_not(found: FoundMessage) -> str:
     if found.message is None:
-        return f"The message cannot be read, so it cannot be published again: it is {found.opened.why}."
+        return _("The message cannot be read, so it cannot be published again: it is {why}.").format(
+            why=found.opened.why
+        )
     if len(found.message.payload) > _MOST_BYTES:
-        return "The message is larger than 1 MiB. Publish it again with a client."
+        return _("The message is larger than 1 MiB. Publish it again with a client.")
     return ""

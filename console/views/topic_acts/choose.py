@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from console.access import Rights, check_may_act, operator_only
@@ -24,7 +25,7 @@ def choose(request: HttpRequest, rights: Rights, topic: str, kind: str) -> HttpR
     form_class = act_forms.get(kind)
     head = topic_head(topic)
     if form_class is None or head is None:
-        raise Http404("There is no such act or topic.")
+        raise Http404(_("There is no such act or topic."))
     check_may_act(rights, topic, form_class.kind)
     given = {name: value for name, value in prefilled(request, form_class).items() if value}
     filled = urlencode(given)

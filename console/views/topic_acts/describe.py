@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from console.access import Rights, check_may_act, operator_only
@@ -20,7 +21,7 @@ def topic_act(request: HttpRequest, rights: Rights, topic: str, act: str) -> Htt
     form_class = topic_forms.get(act)
     head = topic_head(topic)
     if form_class is None or head is None:
-        raise Http404("There is no such act or topic.")
+        raise Http404(_("There is no such act or topic."))
     check_may_act(rights, topic, form_class.kind)
     form = (
         form_class(request.POST)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+from urllib.parse import quote
 
 from django.contrib.auth.models import User
 from django.db import connection
@@ -19,15 +20,32 @@ from broker.models import (
     PipelineRun,
     PipelineSchedule,
     Subscription,
+    Topic,
 )
 from console.access import Role
 from tests.integration.console.conftest import granted
 from tests.integration.console.messages import write_log
-from tests.integration.console.shop import INSERT, Shop
+from tests.integration.console.shop import INSERT, Shop, make_topic
+from tests.integration.console.test_partitioned import add_partition
 from tests.support.plans import a_plan
 from vela.wire.entry import encode_single
 
-__all__ = ["furnish"]
+__all__ = ["BILLING", "furnish", "furnish_everything"]
+
+ORDERS: Final = "/t/persistent/public/default/orders"
+BILLING: Final = f"{ORDERS}/s/billing"
+DATES: Final = "/t/persistent/public/default/dates"
+
+
+def furnish_everything(shop: Shop, word: str) -> dict[str, list[str]]:
+    """Fill the shop and add a partitioned topic. Return addresses of every page, by its name in `console.urls`."""
+    furnish(shop, word)
+    dates = make_topic("persistent://public/default/dates")
+    dates.partitions = 2
+    dates.save()
+    for number, acked in ((0, 900), (1, 400)):
+        add_partition(dates, number, acked, shop.now_ms)
+    return _addresses(shop, word)
 
 
 def furnish(shop: Shop, word: str) -> None:
@@ -178,3 +196,53 @@ def _alerts(shop: Shop, word: str) -> None:
     }
     AlertFiring.objects.create(**alert)
     AlertFiring.objects.create(cleared_ms=shop.now_ms, **alert)
+
+
+def _addresses(shop: Shop, word: str) -> dict[str, list[str]]:
+    first, refused = Act.objects.order_by("id")
+    letter = Topic.objects.get(name__endswith="-DLQ").name.replace("://", "/")
+    tabs = ("pulls", "ledgers", "bookmarks", "insights", "compaction")
+    return {
+        "home": ["/"],
+        "topics": ["/topics"],
+        "topic_new": ["/topics/new"],
+        "dead_letters": ["/dlq"],
+        "dead_letter_topic": [f"/dlq/{letter}"],
+        "consumers": ["/consumers"],
+        "producers": ["/producers"],
+        "namespaces": ["/namespaces"],
+        "new_namespace": ["/namespaces/new"],
+        "namespace": ["/n/public/default"],
+        "namespace_policies": ["/n/public/default/policies"],
+        "topic": [ORDERS, DATES, *(f"{ORDERS}?tab={name}" for name in tabs)],
+        "topic_act": [f"{ORDERS}/act/{name}" for name in ("publish", "bookmark", "delete")],
+        "topic_policies": [f"{ORDERS}/policies"],
+        "choose": [f"{ORDERS}/choose/reset"],
+        "messages": [f"{ORDERS}/messages?sub=billing&start=oldest"],
+        "messages_follow": [f"{ORDERS}/messages/follow"],
+        "message": [f"{ORDERS}/m/{shop.sealed.pk}:6"],
+        "message_again": [f"{ORDERS}/m/{shop.sealed.pk}:6/again"],
+        "subscription": [BILLING, f"{DATES}/s/slow"],
+        "act_form": [
+            *(f"{BILLING}/act/{kind}" for kind in ("rewind", "reset", "skip", "clear", "redrive")),
+            f"{BILLING}/act/disconnect?consumer=clerk&consumer_key=1",
+            f"{DATES}/s/slow/act/reset",
+        ],
+        "bookmarks": ["/bookmarks"],
+        "acts": ["/acts"],
+        "act": [f"/acts/{first.pk}", f"/acts/{refused.pk}"],
+        "account": ["/account"],
+        "own_second_factor": ["/account/second-factor"],
+        "views": ["/views"],
+        "help_index": ["/help"],
+        "help": ["/help/runbook/poison", "/help/reference/acts"],
+        "users": ["/users"],
+        "new_user": ["/users/new"],
+        "user": [f"/users/u/{quote(word)}"],
+        "alerts": ["/alerts"],
+        "new_alert_rule": ["/alerts/new"],
+        "alert_rule": [f"/alerts/{AlertRule.objects.get().pk}"],
+        "pipeline": ["/pipeline"],
+        "job_form": ["/pipeline/jobs/export?topic=orders"],
+        "run": [f"/pipeline/runs/{PipelineRun.objects.get().pk}"],
+    }

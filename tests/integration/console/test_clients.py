@@ -92,7 +92,9 @@ def consumer(subscription: Subscription | None, key: int, **values: Any) -> None
 
 def shown(response: Any) -> list[str]:
     """The names in the first column, in order."""
-    rows: list[str] = re.findall(r'<th scope="row"[^>]*>\s*(\S+)', response.content.decode())
+    rows: list[str] = re.findall(
+        r'<th scope="row"[^>]*>\s*<span translate="no">([^\s<]+)', response.content.decode()
+    )
     return rows
 
 

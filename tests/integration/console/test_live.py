@@ -379,6 +379,21 @@ async def test_a_stream_says_that_the_broker_is_silent_and_that_it_is_back(
     await stream.close()
 
 
+async def test_readers_of_one_console_hear_it_in_their_own_languages(vera: str, observer: Observer) -> None:
+    beat(observer, age_s=6)
+    own_feed = Feed()
+    for query, words in (
+        ("", "The broker is silent"),
+        ("language=zh-hans", "broker 无响应"),
+        ("language=en", "The broker is silent"),
+        ("language=xx&key=topic:5", "The broker is silent"),
+    ):
+        stream = Stream(own_feed, query, vera)
+        assert await stream.open() == 200
+        await until_health(stream, words)
+        await stream.close()
+
+
 async def test_a_stream_says_that_the_database_does_not_answer(
     vera: str, observer: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,7 +101,7 @@ def test_a_topic_leads_to_its_jobs(operator: Client, looker: Client, shop: Shop)
     topic = "/t/persistent/public/default/orders"
     html = operator.get(topic).content.decode()
     address = html.partition('href="/pipeline?')[2].partition('"')[0].replace("&amp;", "&")
-    jobs = operator.get(f"/pipeline?{address}").content.decode()
+    jobs = " ".join(operator.get(f"/pipeline?{address}").content.decode().split())
     assert jobs.count("data-row") == 1
     assert f'name="of" value="{shop.topic.name}"' in jobs, "the page says that it lists one topic's runs only"
     assert "/pipeline/jobs/replay?topic=persistent%3A%2F%2Fpublic%2Fdefault%2Forders" in jobs

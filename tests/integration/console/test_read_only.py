@@ -19,6 +19,7 @@ CHANGES_NOTHING_OF_VELA = {
     "/login/second-factor",
     "/logout",
     "/theme",
+    "/language",
     "/healthz",
     "/readyz",
     f"{API}/openapi.json",

@@ -33,6 +33,7 @@ OPEN = {
     "/login/second-factor",
     "/logout",
     "/theme",
+    "/language",
     "/healthz",
     "/readyz",
     "/help",

@@ -7,6 +7,7 @@ from typing import Final
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
 from console.words.numerals import count
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -32,26 +33,41 @@ def find(snapshot: Snapshot) -> Finding | None:
     ]
     if not idle or snapshot.ready_entries != 0:
         return None
-    others = f"{idle[0].name} has" if len(idle) == 1 else f"{len(idle)} other consumers have"
+    messages = count(hoarder.unacked_messages)
+    if len(idle) == 1:
+        sentence = said(
+            "{name} has {messages} messages in its queue, while {other} has nothing to do.",
+            name=hoarder.name,
+            messages=messages,
+            other=idle[0].name,
+        )
+    else:
+        sentence = said(
+            "{name} has {messages} messages in its queue, while {others} other consumers have nothing to do.",
+            name=hoarder.name,
+            messages=messages,
+            others=len(idle),
+        )
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,
-        sentence=f"{hoarder.name} has {count(hoarder.unacked_messages)} messages in its queue, while {others} nothing"
-        " to do.",
+        sentence=sentence,
         evidence=(
-            fact(f"in flight at {hoarder.name}", hoarder.unacked_messages, Unit.MESSAGES),
-            fact("in flight in all", in_flight, Unit.MESSAGES),
-            fact("idle", len(idle), Unit.CONSUMERS),
-            fact(f"last ack of {hoarder.name}", hoarder.last_ack_ms, Unit.TIME),
+            fact(said("in flight at {name}", name=hoarder.name), hoarder.unacked_messages, Unit.MESSAGES),
+            fact(said("in flight in all"), in_flight, Unit.MESSAGES),
+            fact(said("idle"), len(idle), Unit.CONSUMERS),
+            fact(said("last ack of {name}", name=hoarder.name), hoarder.last_ack_ms, Unit.TIME),
         ),
         cures=(
             Cure(
-                text=f"Disconnect {hoarder.name}: its messages go to the others",
+                text=said("Disconnect {name}: its messages go to the others", name=hoarder.name),
                 act="disconnect",
                 parameters=snapshot.which(hoarder),
             ),
-            Cure(text="Compare the consumers", block="consumers"),
-            Cure(text="Give its client a smaller receiver queue, so that it takes fewer messages ahead."),
+            Cure(text=said("Compare the consumers"), block="consumers"),
+            Cure(
+                text=said("Give its client a smaller receiver queue, so that it takes fewer messages ahead.")
+            ),
         ),
     )
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -22,17 +23,20 @@ def find(snapshot: Snapshot) -> Finding | None:
     return Finding(
         rule=RULE.id,
         severity=Severity.STOPPED,
-        sentence=f"The client of {left.name} is too old for a message in this topic, so the broker ended its"
-        " connection.",
+        sentence=said(
+            "The client of {name} is too old for a message in this topic, so the broker ended its"
+            " connection.",
+            name=left.name,
+        ),
         evidence=(
-            fact("what happened", left.detail),
-            fact("client", left.client_version),
-            fact("from", left.address),
-            fact("when", left.at_ms, Unit.TIME),
+            fact(said("what happened"), left.detail),
+            fact(said("client"), left.client_version),
+            fact(said("from"), left.address),
+            fact(said("when"), left.at_ms, Unit.TIME),
         ),
         cures=(
-            Cure(text="Update the client library. Until then its producers must send without batches."),
-            Cure(text="Look at the message", block="next"),
+            Cure(text=said("Update the client library. Until then its producers must send without batches.")),
+            Cure(text=said("Look at the message"), block="next"),
         ),
     )
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Evidence, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Departure, Snapshot
+from console.words.said import said
 
 __all__ = ["RULE", "why_it_left"]
 
@@ -18,24 +19,36 @@ def find(snapshot: Snapshot) -> Finding | None:
         return None
     left = subscription.departure
     if left is None:
-        sentence = "No consumer is connected, and none has been connected since the subscription was made."
-        evidence: tuple[Evidence, ...] = (fact("subscription made", subscription.created_ms, Unit.TIME),)
+        sentence = said(
+            "No consumer is connected, and none has been connected since the subscription was made."
+        )
+        evidence: tuple[Evidence, ...] = (
+            fact(said("subscription made"), subscription.created_ms, Unit.TIME),
+        )
     else:
-        sentence = f"No consumer is connected. {left.name} was the last one: {why_it_left(left)}."
+        sentence = said(
+            "No consumer is connected. {name} was the last one: {reason}.",
+            name=left.name,
+            reason=why_it_left(left),
+        )
         evidence = (
-            fact("left", left.at_ms, Unit.TIME),
-            fact("from", left.address),
-            fact("client", left.client_version),
+            fact(said("left"), left.at_ms, Unit.TIME),
+            fact(said("from"), left.address),
+            fact(said("client"), left.client_version),
         )
     return Finding(
         rule=RULE.id,
         severity=Severity.STOPPED,
         sentence=sentence,
-        evidence=(*evidence, fact("waiting", subscription.backlog_messages, Unit.MESSAGES)),
+        evidence=(*evidence, fact(said("waiting"), subscription.backlog_messages, Unit.MESSAGES)),
         cures=(
             Cure(
-                text="Start a consumer. If one should be running, compare the topic and the subscription in its"
-                f" configuration with {snapshot.topic.name} and {subscription.name}."
+                text=said(
+                    "Start a consumer. If one should be running, compare the topic and the subscription in its"
+                    " configuration with {topic} and {subscription}.",
+                    topic=snapshot.topic.name,
+                    subscription=subscription.name,
+                )
             ),
         ),
     )
@@ -45,11 +58,13 @@ def why_it_left(left: Departure) -> str:
     """Return why a consumer left, as the end of a sentence."""
     match left.cause:
         case "closed":
-            return "its client closed it"
+            return said("its client closed it")
         case "lost":
-            return left.detail or "its connection ended"
+            return left.detail or said("its connection ended")
         case _:
-            return f"the broker closed it: {left.detail}" if left.detail else "the broker closed it"
+            if not left.detail:
+                return said("the broker closed it")
+            return said("the broker closed it: {detail}", detail=left.detail)
 
 
 RULE: Final = Rule(id="no_consumer", window_s=WINDOW_S, find=find)

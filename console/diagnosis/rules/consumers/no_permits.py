@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -23,34 +24,42 @@ def find(snapshot: Snapshot) -> Finding | None:
         return None
     has_asked = any(each.last_flow_ms for each in consumers)
     if not has_asked:
-        sentence = (
+        sentence = said(
             "Consumers are connected and have never asked for a message: their applications do not receive."
         )
     elif len(consumers) == 1:
-        sentence = (
-            f"{latest.name} asks for no more messages: its queue is full, and its application takes none out."
+        sentence = said(
+            "{name} asks for no more messages: its queue is full, and its application takes none out.",
+            name=latest.name,
         )
     else:
-        sentence = (
-            f"None of the {len(consumers)} consumers asks for more messages: their queues are full, and their"
-            " applications take none out."
+        sentence = said(
+            "None of the {consumers} consumers asks for more messages: their queues are full, and their"
+            " applications take none out.",
+            consumers=len(consumers),
         )
     return Finding(
         rule=RULE.id,
         severity=Severity.STOPPED,
         sentence=sentence,
         evidence=(
-            fact("permits", sum(each.permits for each in consumers), Unit.MESSAGES),
-            fact("in flight", sum(each.unacked_messages for each in consumers), Unit.MESSAGES),
-            fact("last request for messages", max(each.last_flow_ms for each in consumers), Unit.TIME),
-            fact("last ack", max(each.last_ack_ms for each in consumers), Unit.TIME),
+            fact(said("permits"), sum(each.permits for each in consumers), Unit.MESSAGES),
+            fact(said("in flight"), sum(each.unacked_messages for each in consumers), Unit.MESSAGES),
+            fact(said("last request for messages"), max(each.last_flow_ms for each in consumers), Unit.TIME),
+            fact(said("last ack"), max(each.last_ack_ms for each in consumers), Unit.TIME),
         ),
         cures=(
             Cure(
-                text="Find what the application waits for: a thread dump shows whether receive() is called."
+                text=said(
+                    "Find what the application waits for: a thread dump shows whether receive() is called."
+                )
             ),
-            Cure(text="Look at the consumers", block="consumers"),
-            Cure(text=f"Disconnect {latest.name}", act="disconnect", parameters=snapshot.which(latest)),
+            Cure(text=said("Look at the consumers"), block="consumers"),
+            Cure(
+                text=said("Disconnect {name}", name=latest.name),
+                act="disconnect",
+                parameters=snapshot.which(latest),
+            ),
         ),
     )
 

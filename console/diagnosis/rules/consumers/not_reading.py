@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -22,19 +23,32 @@ def find(snapshot: Snapshot) -> Finding | None:
         return None
     first = min(stuck, key=lambda each: each.last_delivery_ms)
     others_take = any(each.is_available for each in snapshot.consumers)
-    many = f" and {len(stuck) - 1} more" if len(stuck) > 1 else ""
+    if len(stuck) == 1:
+        sentence = said(
+            "The connection of {name} takes no bytes, so the broker cannot send to it.", name=first.name
+        )
+    else:
+        sentence = said(
+            "The connection of {name} and {others} more takes no bytes, so the broker cannot send to it.",
+            name=first.name,
+            others=len(stuck) - 1,
+        )
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW if others_take else Severity.STOPPED,
-        sentence=f"The connection of {first.name}{many} takes no bytes, so the broker cannot send to it.",
+        sentence=sentence,
         evidence=(
-            fact("from", first.address),
-            fact("permits", first.permits, Unit.MESSAGES),
-            fact("last delivery", first.last_delivery_ms, Unit.TIME),
+            fact(said("from"), first.address),
+            fact(said("permits"), first.permits, Unit.MESSAGES),
+            fact(said("last delivery"), first.last_delivery_ms, Unit.TIME),
         ),
         cures=(
-            Cure(text="Look for a slow network, or a client process that hangs or is suspended."),
-            Cure(text=f"Disconnect {first.name}", act="disconnect", parameters=snapshot.which(first)),
+            Cure(text=said("Look for a slow network, or a client process that hangs or is suspended.")),
+            Cure(
+                text=said("Disconnect {name}", name=first.name),
+                act="disconnect",
+                parameters=snapshot.which(first),
+            ),
         ),
     )
 

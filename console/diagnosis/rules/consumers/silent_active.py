@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -27,17 +28,21 @@ def find(snapshot: Snapshot) -> Finding | None:
     return Finding(
         rule=RULE.id,
         severity=Severity.STOPPED,
-        sentence=f"{active.name} is the active consumer and does nothing, while {standby.name} stands by.",
+        sentence=said(
+            "{name} is the active consumer and does nothing, while {standby} stands by.",
+            name=active.name,
+            standby=standby.name,
+        ),
         evidence=(
-            fact(f"in flight at {active.name}", active.unacked_messages, Unit.MESSAGES),
-            fact("its permits", active.permits, Unit.MESSAGES),
-            fact("its last ack", active.last_ack_ms, Unit.TIME),
-            fact("its last request for messages", active.last_flow_ms, Unit.TIME),
-            fact("standing by", len(consumers) - 1, Unit.CONSUMERS),
+            fact(said("in flight at {name}", name=active.name), active.unacked_messages, Unit.MESSAGES),
+            fact(said("its permits"), active.permits, Unit.MESSAGES),
+            fact(said("its last ack"), active.last_ack_ms, Unit.TIME),
+            fact(said("its last request for messages"), active.last_flow_ms, Unit.TIME),
+            fact(said("standing by"), len(consumers) - 1, Unit.CONSUMERS),
         ),
         cures=(
             Cure(
-                text=f"Disconnect {active.name}: another consumer becomes active",
+                text=said("Disconnect {name}: another consumer becomes active", name=active.name),
                 act="disconnect",
                 parameters=snapshot.which(active),
             ),

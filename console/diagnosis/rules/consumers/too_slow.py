@@ -8,6 +8,7 @@ from typing import Final
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import STILL_PER_S, Snapshot
 from console.words.numerals import count
+from console.words.said import said, said_many
 
 __all__ = ["RULE"]
 
@@ -29,13 +30,13 @@ def find(snapshot: Snapshot) -> Finding | None:
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW,
-        sentence="Producers publish faster than the consumers ack, so the backlog grows.",
+        sentence=said("Producers publish faster than the consumers ack, so the backlog grows."),
         evidence=(
-            fact("published", rate_in, Unit.PER_SECOND),
-            fact("acked", rate_acked, Unit.PER_SECOND),
-            fact("acked by each consumer", each_acks, Unit.PER_SECOND),
-            fact("consumers", len(snapshot.consumers), Unit.CONSUMERS),
-            *((fact("falling behind", subscription.state_since_ms, Unit.TIME),) if is_judged else ()),
+            fact(said("published"), rate_in, Unit.PER_SECOND),
+            fact(said("acked"), rate_acked, Unit.PER_SECOND),
+            fact(said("acked by each consumer"), each_acks, Unit.PER_SECOND),
+            fact(said("consumers"), len(snapshot.consumers), Unit.CONSUMERS),
+            *((fact(said("falling behind"), subscription.state_since_ms, Unit.TIME),) if is_judged else ()),
         ),
         cures=(_cure(subscription.type, more),),
     )
@@ -54,11 +55,22 @@ def _grows(snapshot: Snapshot, rate_in: float, rate_acked: float) -> bool:
 def _cure(type_: str, more: int) -> Cure:
     """Return the way out. `more`: how many consumers are missing; 0 = unknown."""
     if type_ in ("Shared", "Key_Shared"):
-        many = f"{count(more)} {'consumer' if more == 1 else 'consumers'}" if more else "consumers"
-        return Cure(text=f"Add {many} as fast as these, or make each one faster.")
+        if not more:
+            return Cure(text=said("Add consumers as fast as these, or make each one faster."))
+        return Cure(
+            text=said_many(
+                "Add {number} consumer as fast as these, or make each one faster.",
+                "Add {number} consumers as fast as these, or make each one faster.",
+                n=more,
+                number=count(more),
+            )
+        )
     return Cure(
-        text=f"Make the consumer faster. {type_ or 'This type'} gives everything to one consumer: to share the work,"
-        " use Shared or Key_Shared, or more partitions."
+        text=said(
+            "Make the consumer faster. {type} gives everything to one consumer: to share the work,"
+            " use Shared or Key_Shared, or more partitions.",
+            type=type_ or said("This type"),
+        )
     )
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
 from console.words.numerals import count
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -31,19 +32,25 @@ def find(snapshot: Snapshot) -> Finding | None:
     return Finding(
         rule=RULE.id,
         severity=Severity.STOPPED,
-        sentence=f"{consumer.name} asked for one message and was sent a batch of {count(first.messages)}, which a"
-        " consumer with a receiver queue of 0 cannot take.",
+        sentence=said(
+            "{name} asked for one message and was sent a batch of {messages}, which a"
+            " consumer with a receiver queue of 0 cannot take.",
+            name=consumer.name,
+            messages=count(first.messages),
+        ),
         evidence=(
-            fact("the batch", first.position),
-            fact("messages in it", first.messages, Unit.MESSAGES),
-            fact("permits", consumer.permits, Unit.MESSAGES),
-            fact("client", consumer.client_version),
+            fact(said("the batch"), first.position),
+            fact(said("messages in it"), first.messages, Unit.MESSAGES),
+            fact(said("permits"), consumer.permits, Unit.MESSAGES),
+            fact(said("client"), consumer.client_version),
         ),
         cures=(
             Cure(
-                text="Give the consumer a receiver queue of 1 or more, or make producers send without batches."
+                text=said(
+                    "Give the consumer a receiver queue of 1 or more, or make producers send without batches."
+                )
             ),
-            Cure(text="Skip only this batch", act="skip_one", parameters={"id": first.position}),
+            Cure(text=said("Skip only this batch"), act="skip_one", parameters={"id": first.position}),
         ),
     )
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -16,13 +17,13 @@ def find(snapshot: Snapshot) -> Finding | None:
     subscription = snapshot.subscription
     if subscription.backlog_messages:
         return None
-    evidence = [fact("last message published", snapshot.topic.last_append_ms or 0, Unit.TIME)]
+    evidence = [fact(said("last message published"), snapshot.topic.last_append_ms or 0, Unit.TIME)]
     if subscription.consumers is not None:
-        evidence.append(fact("connected", subscription.consumers, Unit.CONSUMERS))
+        evidence.append(fact(said("connected"), subscription.consumers, Unit.CONSUMERS))
     return Finding(
         rule=RULE.id,
         severity=Severity.FINE,
-        sentence="No message waits: every stored one is acked.",
+        sentence=said("No message waits: every stored one is acked."),
         evidence=tuple(evidence),
     )
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Evidence, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -20,19 +21,19 @@ def find(snapshot: Snapshot) -> Finding | None:
     if subscription.state == "falling behind":
         return None
     evidence: list[Evidence] = [
-        fact("acked", rate_acked, Unit.PER_SECOND),
-        fact("published", rate_in, Unit.PER_SECOND),
+        fact(said("acked"), rate_acked, Unit.PER_SECOND),
+        fact(said("published"), rate_in, Unit.PER_SECOND),
     ]
     # The rates are those of a few seconds. The broker judges the state over a longer time.
     match subscription.state:
         case "draining":
-            sentence = "Consumers ack faster than producers publish, so the backlog drains."
+            sentence = said("Consumers ack faster than producers publish, so the backlog drains.")
             if subscription.drain_s is not None:
-                evidence.append(fact("time left", subscription.drain_s, Unit.SECONDS))
+                evidence.append(fact(said("time left"), subscription.drain_s, Unit.SECONDS))
         case "keeping up" | "idle":
-            sentence = "Consumers keep up with the producers."
+            sentence = said("Consumers keep up with the producers.")
         case _:
-            sentence = "Consumers ack. It is too early to say whether the backlog drains."
+            sentence = said("Consumers ack. It is too early to say whether the backlog drains.")
     return Finding(rule=RULE.id, severity=Severity.FINE, sentence=sentence, evidence=tuple(evidence))
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -22,10 +23,10 @@ def find(snapshot: Snapshot) -> Finding | None:
     return Finding(
         rule=RULE.id,
         severity=Severity.FINE,
-        sentence="Consumers were active a moment ago, and nothing looks wrong so far.",
+        sentence=said("Consumers were active a moment ago, and nothing looks wrong so far."),
         evidence=(
-            fact("last request, delivery or ack", latest_ms, Unit.TIME),
-            fact("in flight", snapshot.subscription.in_flight_messages or 0, Unit.MESSAGES),
+            fact(said("last request, delivery or ack"), latest_ms, Unit.TIME),
+            fact(said("in flight"), snapshot.subscription.in_flight_messages or 0, Unit.MESSAGES),
         ),
     )
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -20,20 +21,22 @@ def find(snapshot: Snapshot) -> Finding | None:
     return Finding(
         rule=RULE.id,
         severity=Severity.STOPPED,
-        sentence="Messages are delivered, and nothing is acked.",
+        sentence=said("Messages are delivered, and nothing is acked."),
         evidence=(
-            fact("in flight", subscription.in_flight_messages, Unit.MESSAGES),
-            fact(f"at {most.name}", most.unacked_messages, Unit.MESSAGES),
-            fact("last delivery", max(each.last_delivery_ms for each in consumers), Unit.TIME),
-            fact("last ack", max(each.last_ack_ms for each in consumers), Unit.TIME),
+            fact(said("in flight"), subscription.in_flight_messages, Unit.MESSAGES),
+            fact(said("at {name}", name=most.name), most.unacked_messages, Unit.MESSAGES),
+            fact(said("last delivery"), max(each.last_delivery_ms for each in consumers), Unit.TIME),
+            fact(said("last ack"), max(each.last_ack_ms for each in consumers), Unit.TIME),
         ),
         cures=(
             Cure(
-                text="Check whether the application acks each message that it has processed, and whether processing"
-                " fails or hangs."
+                text=said(
+                    "Check whether the application acks each message that it has processed, and whether processing"
+                    " fails or hangs."
+                )
             ),
-            Cure(text="Look at what is in flight", block="pending"),
-            Cure(text="Look at the consumers", block="consumers"),
+            Cure(text=said("Look at what is in flight"), block="pending"),
+            Cure(text=said("Look at the consumers"), block="consumers"),
         ),
     )
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -17,15 +18,15 @@ def find(snapshot: Snapshot) -> Finding | None:
     return Finding(
         rule=RULE.id,
         severity=Severity.STOPPED,
-        sentence="Messages wait and nothing is acked. None of the known causes applies.",
+        sentence=said("Messages wait and nothing is acked. None of the known causes applies."),
         evidence=(
-            fact("waiting", subscription.backlog_messages, Unit.MESSAGES),
-            fact("in flight", subscription.in_flight_messages or 0, Unit.MESSAGES),
-            fact("connected", len(snapshot.consumers), Unit.CONSUMERS),
+            fact(said("waiting"), subscription.backlog_messages, Unit.MESSAGES),
+            fact(said("in flight"), subscription.in_flight_messages or 0, Unit.MESSAGES),
+            fact(said("connected"), len(snapshot.consumers), Unit.CONSUMERS),
         ),
         cures=(
-            Cure(text="Look at the consumers", block="consumers"),
-            Cure(text="Look at what is in flight", block="pending"),
+            Cure(text=said("Look at the consumers"), block="consumers"),
+            Cure(text=said("Look at what is in flight"), block="pending"),
         ),
     )
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -19,13 +20,15 @@ def find(snapshot: Snapshot) -> Finding | None:
     return Finding(
         rule=RULE.id,
         severity=Severity.STOPPED,
-        sentence="The broker has not reported on this subscription. No client has used its topic since the broker"
-        " started, so probably no consumer is connected.",
-        evidence=(
-            fact("waiting", subscription.backlog_messages, Unit.MESSAGES),
-            fact("subscription made", subscription.created_ms, Unit.TIME),
+        sentence=said(
+            "The broker has not reported on this subscription. No client has used its topic since the broker"
+            " started, so probably no consumer is connected."
         ),
-        cures=(Cure(text="Start a consumer."),),
+        evidence=(
+            fact(said("waiting"), subscription.backlog_messages, Unit.MESSAGES),
+            fact(said("subscription made"), subscription.created_ms, Unit.TIME),
+        ),
+        cures=(Cure(text=said("Start a consumer.")),),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Evidence, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -19,21 +20,26 @@ def find(snapshot: Snapshot) -> Finding | None:
     if breach is None:
         return None
     name, evidence = breach
-    whose = "this backlog" if name == mine else f"the backlog of {name}"
+    whose = said("this backlog") if name == mine else said("the backlog of {name}", name=name)
     if policy == _EVICTION:
-        sentence = f"The backlog quota is reached by {whose}: the oldest messages are given up."
+        sentence = said(
+            "The backlog quota is reached by {whose}: the oldest messages are given up.", whose=whose
+        )
     else:
-        sentence = f"The backlog quota is reached by {whose}: producers are stopped until it has drained."
+        sentence = said(
+            "The backlog quota is reached by {whose}: producers are stopped until it has drained.",
+            whose=whose,
+        )
     return Finding(
         rule=RULE.id,
         severity=Severity.NOTICE,
         sentence=sentence,
         evidence=(*evidence, fact("backlog_quota_policy", policy)),
         cures=(
-            Cure(text="Find out why it does not drain: the other causes on this page.")
+            Cure(text=said("Find out why it does not drain: the other causes on this page."))
             if name == mine
-            else Cure(text=f"Look at {name}", topic=snapshot.topic.name),
-            Cure(text="Raise the quota: `vela policies set`, backlog_quota_bytes or backlog_quota_ms."),
+            else Cure(text=said("Look at {name}", name=name), topic=snapshot.topic.name),
+            Cure(text=said("Raise the quota: `vela policies set`, backlog_quota_bytes or backlog_quota_ms.")),
         ),
     )
 
@@ -46,14 +52,14 @@ def _breach(snapshot: Snapshot) -> tuple[str, tuple[Evidence, ...]] | None:
         name, backlog_bytes = snapshot.slowest.name, snapshot.slowest.backlog_bytes
     if 0 <= limits.quota_bytes < backlog_bytes:
         return name, (
-            fact("largest backlog", backlog_bytes, Unit.BYTES),
+            fact(said("largest backlog"), backlog_bytes, Unit.BYTES),
             fact("backlog_quota_bytes", limits.quota_bytes, Unit.BYTES),
         )
     if limits.quota_ms >= 0 and first is not None:
         age_s = snapshot.seconds_since(first.appended_ms)
         if age_s * 1000 > limits.quota_ms:
             return subscription.name, (
-                fact("oldest message", first.appended_ms, Unit.TIME),
+                fact(said("oldest message"), first.appended_ms, Unit.TIME),
                 fact("backlog_quota_ms", limits.quota_ms / 1000, Unit.SECONDS),
             )
     return None

@@ -7,6 +7,7 @@ from typing import Final
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
 from console.words.numerals import count
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -19,28 +20,40 @@ def find(snapshot: Snapshot) -> Finding | None:
         return None
     worst = min(blocked, key=lambda each: each.oldest_delivered_ms or snapshot.now_ms)
     limit = snapshot.limits.unacked_per_consumer
-    many = f"{len(blocked)} of {len(snapshot.consumers)} consumers have"
-    who = f"{worst.name} has" if len(blocked) == 1 else many
     others_take = any(each.is_available for each in snapshot.consumers)
+    if len(blocked) == 1:
+        sentence = said(
+            "{name} has as many unacked messages as one consumer may have ({limit}), so nothing is sent until"
+            " half of them are acked.",
+            name=worst.name,
+            limit=count(limit),
+        )
+    else:
+        sentence = said(
+            "{blocked} of {consumers} consumers have as many unacked messages as one consumer may have ({limit}), so"
+            " nothing is sent until half of them are acked.",
+            blocked=len(blocked),
+            consumers=len(snapshot.consumers),
+            limit=count(limit),
+        )
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW if others_take else Severity.STOPPED,
-        sentence=f"{who} as many unacked messages as one consumer may have ({count(limit)}), so nothing is sent until"
-        " half of them are acked.",
+        sentence=sentence,
         evidence=(
-            fact(f"in flight at {worst.name}", worst.unacked_messages, Unit.MESSAGES),
-            fact("limit", limit, Unit.MESSAGES),
-            fact("oldest of them delivered", worst.oldest_delivered_ms, Unit.TIME),
-            fact("its last ack", worst.last_ack_ms, Unit.TIME),
+            fact(said("in flight at {name}", name=worst.name), worst.unacked_messages, Unit.MESSAGES),
+            fact(said("limit"), limit, Unit.MESSAGES),
+            fact(said("oldest of them delivered"), worst.oldest_delivered_ms, Unit.TIME),
+            fact(said("its last ack"), worst.last_ack_ms, Unit.TIME),
         ),
         cures=(
-            Cure(text="Look at what is in flight", block="pending"),
+            Cure(text=said("Look at what is in flight"), block="pending"),
             Cure(
-                text=f"Redeliver the messages that {worst.name} has",
+                text=said("Redeliver the messages that {name} has", name=worst.name),
                 act="redeliver",
                 parameters=snapshot.which(worst),
             ),
-            Cure(text="Make the consumer ack. The limit is the policy `max_unacked_per_consumer`."),
+            Cure(text=said("Make the consumer ack. The limit is the policy `max_unacked_per_consumer`.")),
         ),
     )
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -16,16 +17,24 @@ def find(snapshot: Snapshot) -> Finding | None:
     pause = snapshot.subscription.pause
     if pause is None:
         return None
-    who = f"{pause.who} paused it" if pause.who else "An operator paused it"
-    evidence = [fact("paused by", pause.who), fact("paused", pause.at_ms, Unit.TIME)]
+    if pause.who:
+        sentence = said(
+            "{who} paused it: nothing is delivered until it is resumed. Consumers can still ack.",
+            who=pause.who,
+        )
+    else:
+        sentence = said(
+            "An operator paused it: nothing is delivered until it is resumed. Consumers can still ack."
+        )
+    evidence = [fact(said("paused by"), pause.who), fact(said("paused"), pause.at_ms, Unit.TIME)]
     if pause.reason:
-        evidence.append(fact("reason", pause.reason))
+        evidence.append(fact(said("reason"), pause.reason))
     return Finding(
         rule=RULE.id,
         severity=Severity.STOPPED,
-        sentence=f"{who}: nothing is delivered until it is resumed. Consumers can still ack.",
+        sentence=sentence,
         evidence=tuple(evidence),
-        cures=(Cure(text="Resume", act="resume"),),
+        cures=(Cure(text=said("Resume"), act="resume"),),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
 from console.words.numerals import count
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -21,22 +22,27 @@ def find(snapshot: Snapshot) -> Finding | None:
     return Finding(
         rule=RULE.id,
         severity=Severity.STOPPED,
-        sentence=f"The consumers together have as many unacked messages as the subscription may have ({count(limit)})."
-        " It gets no new ones until half of them are acked.",
+        sentence=said(
+            "The consumers together have as many unacked messages as the subscription may have ({limit})."
+            " It gets no new ones until half of them are acked.",
+            limit=count(limit),
+        ),
         evidence=(
-            fact("in flight", subscription.in_flight_messages or 0, Unit.MESSAGES),
-            fact("limit", limit, Unit.MESSAGES),
-            fact(f"at {most.name}", most.unacked_messages, Unit.MESSAGES),
-            fact("its last ack", most.last_ack_ms, Unit.TIME),
+            fact(said("in flight"), subscription.in_flight_messages or 0, Unit.MESSAGES),
+            fact(said("limit"), limit, Unit.MESSAGES),
+            fact(said("at {name}", name=most.name), most.unacked_messages, Unit.MESSAGES),
+            fact(said("its last ack"), most.last_ack_ms, Unit.TIME),
         ),
         cures=(
-            Cure(text="Look at what is in flight", block="pending"),
+            Cure(text=said("Look at what is in flight"), block="pending"),
             Cure(
-                text=f"Redeliver the messages that {most.name} has",
+                text=said("Redeliver the messages that {name} has", name=most.name),
                 act="redeliver",
                 parameters=snapshot.which(most),
             ),
-            Cure(text="Make the consumers ack. The limit is the policy `max_unacked_per_subscription`."),
+            Cure(
+                text=said("Make the consumers ack. The limit is the policy `max_unacked_per_subscription`.")
+            ),
         ),
     )
 

@@ -7,6 +7,7 @@ from typing import Final
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
 from console.words.numerals import count
+from console.words.said import said, said_many
 
 __all__ = ["RULE"]
 
@@ -24,25 +25,24 @@ def find(snapshot: Snapshot) -> Finding | None:
         return None
     if snapshot.delayed is not None and not first.consumer_key:
         return None  # it may be a delayed one
-    what = "entry is" if left == 1 else "entries are"
     evidence = [
-        fact("first of them", first.position),
-        fact("stored", first.appended_ms, Unit.TIME),
-        fact("acked behind it", behind, Unit.ENTRIES),
+        fact(said("first of them"), first.position),
+        fact(said("stored"), first.appended_ms, Unit.TIME),
+        fact(said("acked behind it"), behind, Unit.ENTRIES),
     ]
     cures = [
-        Cure(text="Look at the oldest one", block="next"),
-        Cure(text="Skip only the oldest one", act="skip_one", parameters={"id": first.position}),
+        Cure(text=said("Look at the oldest one"), block="next"),
+        Cure(text=said("Skip only the oldest one"), act="skip_one", parameters={"id": first.position}),
     ]
     if first.consumer_name:
         evidence += [
-            fact("in flight at", first.consumer_name),
-            fact("delivered", first.delivered_ms, Unit.TIME),
+            fact(said("in flight at"), first.consumer_name),
+            fact(said("delivered"), first.delivered_ms, Unit.TIME),
         ]
         cures.insert(
             1,
             Cure(
-                text=f"Redeliver the messages that {first.consumer_name} has",
+                text=said("Redeliver the messages that {name} has", name=first.consumer_name),
                 act="redeliver",
                 parameters={"consumer": first.consumer_name},
             ),
@@ -50,8 +50,15 @@ def find(snapshot: Snapshot) -> Finding | None:
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW,
-        sentence=f"{count(left)} old {what} not acked, and {count(behind)} after that are: mark-delete and retention"
-        " cannot pass the hole.",
+        sentence=said_many(
+            "{left} old entry is not acked, and {behind} after that are: mark-delete and retention cannot pass"
+            " the hole.",
+            "{left} old entries are not acked, and {behind} after that are: mark-delete and retention cannot pass"
+            " the hole.",
+            n=left,
+            left=count(left),
+            behind=count(behind),
+        ),
         evidence=tuple(evidence),
         cures=tuple(cures),
     )

@@ -7,6 +7,7 @@ from typing import Final
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
 from console.words.numerals import count
+from console.words.said import said, said_many
 
 __all__ = ["RULE"]
 
@@ -25,29 +26,35 @@ def find(snapshot: Snapshot) -> Finding | None:
         return None
     if not any(each.is_available for each in snapshot.consumers if each.key != consumer.key):
         return None  # the others take nothing either: the key is not what holds them up
-    waiting = (
-        f"{count(block.waiting_entries)} {'entry waits' if block.waiting_entries == 1 else 'entries wait'}"
-    )
     if block.is_draining:
-        why = f"{consumer.name} has earlier ones of their key in flight and does not own the key any more"
+        why = said(
+            "{name} has earlier ones of their key in flight and does not own the key any more",
+            name=consumer.name,
+        )
     else:
-        why = f"{consumer.name} owns their key and takes no more"
+        why = said("{name} owns their key and takes no more", name=consumer.name)
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,
-        sentence=f"{waiting}, because {why}. Messages of one key are delivered in order.",
+        sentence=said_many(
+            "{waiting} entry waits, because {why}. Messages of one key are delivered in order.",
+            "{waiting} entries wait, because {why}. Messages of one key are delivered in order.",
+            n=block.waiting_entries,
+            waiting=count(block.waiting_entries),
+            why=why,
+        ),
         evidence=(
-            fact("hash slot of the key", str(block.slot)),
-            fact("waiting behind it", block.waiting_entries, Unit.ENTRIES),
-            fact(f"in flight at {consumer.name}", consumer.unacked_messages, Unit.MESSAGES),
-            fact("oldest of them", consumer.oldest_position),
-            fact("delivered", consumer.oldest_delivered_ms, Unit.TIME),
-            fact("its last ack", consumer.last_ack_ms, Unit.TIME),
+            fact(said("hash slot of the key"), str(block.slot)),
+            fact(said("waiting behind it"), block.waiting_entries, Unit.ENTRIES),
+            fact(said("in flight at {name}", name=consumer.name), consumer.unacked_messages, Unit.MESSAGES),
+            fact(said("oldest of them"), consumer.oldest_position),
+            fact(said("delivered"), consumer.oldest_delivered_ms, Unit.TIME),
+            fact(said("its last ack"), consumer.last_ack_ms, Unit.TIME),
         ),
         cures=(
-            Cure(text="Look at what is in flight", block="pending"),
+            Cure(text=said("Look at what is in flight"), block="pending"),
             Cure(
-                text=f"Disconnect {consumer.name}: the key goes to another consumer",
+                text=said("Disconnect {name}: the key goes to another consumer", name=consumer.name),
                 act="disconnect",
                 parameters=snapshot.which(consumer),
             ),

@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -17,13 +18,15 @@ def find(snapshot: Snapshot) -> Finding | None:
     if letters is None or not letters.messages:
         return None
     if not letters.subscriptions:
-        sentence = (
+        sentence = said(
             "Messages go to the dead-letter topic, which has no subscription: retention removes them unread."
         )
-        cure = Cure(text="Create a subscription on it, from the earliest message", letters=letters.topic)
+        cure = Cure(
+            text=said("Create a subscription on it, from the earliest message"), letters=letters.topic
+        )
     elif not letters.consumers and letters.backlog_messages:
-        sentence = "Messages wait in the dead-letter topic, and nobody reads it."
-        cure = Cure(text="Read them, then redrive or discard them", letters=letters.topic)
+        sentence = said("Messages wait in the dead-letter topic, and nobody reads it.")
+        cure = Cure(text=said("Read them, then redrive or discard them"), letters=letters.topic)
     else:
         return None
     return Finding(
@@ -31,9 +34,9 @@ def find(snapshot: Snapshot) -> Finding | None:
         severity=Severity.NOTICE,
         sentence=sentence,
         evidence=(
-            fact("dead-letter topic", letters.topic),
-            fact("messages so far", letters.messages, Unit.MESSAGES),
-            fact("waiting in it", letters.backlog_messages, Unit.MESSAGES),
+            fact(said("dead-letter topic"), letters.topic),
+            fact(said("messages so far"), letters.messages, Unit.MESSAGES),
+            fact(said("waiting in it"), letters.backlog_messages, Unit.MESSAGES),
         ),
         cures=(cure,),
     )

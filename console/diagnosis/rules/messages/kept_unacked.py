@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -29,21 +30,28 @@ def find(snapshot: Snapshot) -> Finding | None:
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,
-        sentence=f"{consumer.name} has had the oldest message for long without an ack, and nothing takes it back: the"
-        " broker keeps no ack timeout for it.",
+        sentence=said(
+            "{name} has had the oldest message for long without an ack, and nothing takes it back: the"
+            " broker keeps no ack timeout for it.",
+            name=consumer.name,
+        ),
         evidence=(
-            fact("position", first.position),
-            fact("delivered", first.delivered_ms, Unit.TIME),
-            fact(f"in flight at {consumer.name}", consumer.unacked_messages, Unit.MESSAGES),
-            fact("its last ack", consumer.last_ack_ms, Unit.TIME),
+            fact(said("position"), first.position),
+            fact(said("delivered"), first.delivered_ms, Unit.TIME),
+            fact(said("in flight at {name}", name=consumer.name), consumer.unacked_messages, Unit.MESSAGES),
+            fact(said("its last ack"), consumer.last_ack_ms, Unit.TIME),
         ),
         cures=(
             Cure(
-                text=f"Redeliver the messages that {consumer.name} has",
+                text=said("Redeliver the messages that {name} has", name=consumer.name),
                 act="redeliver",
                 parameters=snapshot.which(consumer),
             ),
-            Cure(text="Check whether the application acks every message. Set an ack timeout in its client."),
+            Cure(
+                text=said(
+                    "Check whether the application acks every message. Set an ack timeout in its client."
+                )
+            ),
         ),
     )
 

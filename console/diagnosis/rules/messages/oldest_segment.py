@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -21,18 +22,22 @@ def find(snapshot: Snapshot) -> Finding | None:
     return Finding(
         rule=RULE.id,
         severity=Severity.NOTICE,
-        sentence="This subscription's oldest unacked message is in the oldest segment of the database, which cannot"
-        " be dropped while the message is there.",
+        sentence=said(
+            "This subscription's oldest unacked message is in the oldest segment of the database, which cannot"
+            " be dropped while the message is there."
+        ),
         evidence=(
-            fact("segment", f"vela_entry_{segment.id}"),
-            fact("closed", segment.closed_ms, Unit.TIME),
-            fact("ledgers still in it", str(segment.ledgers)),
-            fact("oldest unacked", first.position),
-            fact("stored", first.appended_ms, Unit.TIME),
+            fact(said("segment"), f"vela_entry_{segment.id}"),
+            fact(said("closed"), segment.closed_ms, Unit.TIME),
+            fact(said("ledgers still in it"), str(segment.ledgers)),
+            fact(said("oldest unacked"), first.position),
+            fact(said("stored"), first.appended_ms, Unit.TIME),
         ),
         cures=(
-            Cure(text="Look at the oldest message", block="next"),
-            Cure(text="Set message_ttl_ms on the topic if old messages may expire: `vela policies set`."),
+            Cure(text=said("Look at the oldest message"), block="next"),
+            Cure(
+                text=said("Set message_ttl_ms on the topic if old messages may expire: `vela policies set`.")
+            ),
         ),
     )
 

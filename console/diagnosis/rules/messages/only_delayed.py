@@ -7,6 +7,7 @@ from typing import Final
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
 from console.words.numerals import count
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -31,14 +32,14 @@ def find(snapshot: Snapshot) -> Finding | None:
     return Finding(
         rule=RULE.id,
         severity=Severity.FINE,
-        sentence="Only delayed messages are left. They are delivered when they are due.",
+        sentence=said("Only delayed messages are left. They are delivered when they are due."),
         evidence=(
-            fact("delayed", delayed.entries, Unit.ENTRIES)
+            fact(said("delayed"), delayed.entries, Unit.ENTRIES)
             if delayed.is_whole
-            else fact("delayed", f"at least {count(delayed.entries)} entries"),
-            fact("the next one is due", delayed.next_due_ms, Unit.TIME),
+            else fact(said("delayed"), said("at least {entries} entries", entries=count(delayed.entries))),
+            fact(said("the next one is due"), delayed.next_due_ms, Unit.TIME),
         ),
-        cures=(Cure(text="Wait; there is nothing to do."),),
+        cures=(Cure(text=said("Wait; there is nothing to do.")),),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
 from console.words.numerals import count
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -18,32 +19,41 @@ def find(snapshot: Snapshot) -> Finding | None:
     first = snapshot.cursor.first
     if first is None or first.redelivery_count < LEAST_REDELIVERIES:
         return None
-    what = "message" if first.messages == 1 else "batch"
+    what = said("message") if first.messages == 1 else said("batch")
     evidence = [
-        fact("position", first.position),
-        fact("redelivered", first.redelivery_count, Unit.TIMES),
-        fact("stored", first.appended_ms, Unit.TIME),
-        fact("acked behind it", snapshot.cursor.acked_behind_entries, Unit.ENTRIES),
+        fact(said("position"), first.position),
+        fact(said("redelivered"), first.redelivery_count, Unit.TIMES),
+        fact(said("stored"), first.appended_ms, Unit.TIME),
+        fact(said("acked behind it"), snapshot.cursor.acked_behind_entries, Unit.ENTRIES),
     ]
     if first.consumer_name:
-        evidence.append(fact("now at", first.consumer_name))
+        evidence.append(fact(said("now at"), first.consumer_name))
     only_left = snapshot.subscription.backlog_messages == first.messages
     return Finding(
         rule=RULE.id,
         severity=Severity.STOPPED if only_left or not snapshot.is_draining_at_all else Severity.SLOW,
-        sentence=f"The oldest unacked {what} was redelivered {count(first.redelivery_count)} times: its consumers"
-        " cannot process it.",
+        sentence=said(
+            "The oldest unacked {what} was redelivered {times} times: its consumers cannot process it.",
+            what=what,
+            times=count(first.redelivery_count),
+        ),
         evidence=tuple(evidence),
         cures=(
-            Cure(text=f"Look at the {what}", block="next"),
+            Cure(text=said("Look at the {what}", what=what), block="next"),
             Cure(
-                text=f"Send only this {what} to the dead letters",
+                text=said("Send only this {what} to the dead letters", what=what),
                 act="send_to_dead_letters",
                 parameters={"id": first.position},
             ),
-            Cure(text=f"Skip only this {what}", act="skip_one", parameters={"id": first.position}),
             Cure(
-                text="Fix the consumer, or give its client a dead-letter policy, so that such messages leave."
+                text=said("Skip only this {what}", what=what),
+                act="skip_one",
+                parameters={"id": first.position},
+            ),
+            Cure(
+                text=said(
+                    "Fix the consumer, or give its client a dead-letter policy, so that such messages leave."
+                )
             ),
         ),
     )

@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -16,23 +17,28 @@ def find(snapshot: Snapshot) -> Finding | None:
     database = snapshot.database
     if database is None or not database.waiting_statements or database.longest_wait_s < WINDOW_S:
         return None
-    program = database.blocking_program or "another connection"
-    whom = f"{program} (pid {database.blocking_pid})" if database.blocking_pid else program
+    whom = database.blocking_program or said("another connection")
+    if database.blocking_pid:
+        whom = said("{program} (pid {pid})", program=whom, pid=database.blocking_pid)
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,
-        sentence=f"A statement of Vela waits for a lock in PostgreSQL that {whom} has.",
+        sentence=said("A statement of Vela waits for a lock in PostgreSQL that {whom} has.", whom=whom),
         evidence=(
-            fact("waits for", database.longest_wait_s, Unit.SECONDS),
-            fact("statements that wait", database.waiting_statements, Unit.TIMES),
-            fact("the statement", database.waiting_query),
+            fact(said("waits for"), database.longest_wait_s, Unit.SECONDS),
+            fact(said("statements that wait"), database.waiting_statements, Unit.TIMES),
+            fact(said("the statement"), database.waiting_query),
         ),
         cures=(
             Cure(
-                text="End that transaction where it was begun, or with"
-                f" SELECT pg_terminate_backend({database.blocking_pid});"
+                text=said(
+                    "End that transaction where it was begun, or with SELECT pg_terminate_backend({pid});",
+                    pid=database.blocking_pid,
+                )
                 if database.blocking_pid
-                else "Find the connection that has it with SELECT pid, pg_blocking_pids(pid) FROM pg_stat_activity;"
+                else said(
+                    "Find the connection that has it with SELECT pid, pg_blocking_pids(pid) FROM pg_stat_activity;"
+                )
             ),
         ),
     )

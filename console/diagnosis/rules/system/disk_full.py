@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -21,16 +22,20 @@ def find(snapshot: Snapshot) -> Finding | None:
     return Finding(
         rule=RULE.id,
         severity=Severity.NOTICE,
-        sentence="The disk of the database is nearly full. Without room PostgreSQL stops, and nothing is published,"
-        " acked or delivered.",
+        sentence=said(
+            "The disk of the database is nearly full. Without room PostgreSQL stops, and nothing is published,"
+            " acked or delivered."
+        ),
         evidence=(
-            fact("free", disk.free_bytes, Unit.BYTES),
-            fact("of", disk.total_bytes, Unit.BYTES),
-            fact("folder", disk.folder),
+            fact(said("free"), disk.free_bytes, Unit.BYTES),
+            fact(said("of"), disk.total_bytes, Unit.BYTES),
+            fact(said("folder"), disk.folder),
         ),
         cures=(
             Cure(
-                text="Make room on the disk. To let Vela free data, lower retention_ms and retention_bytes."
+                text=said(
+                    "Make room on the disk. To let Vela free data, lower retention_ms and retention_bytes."
+                )
             ),
         ),
     )

@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -19,11 +20,11 @@ def find(snapshot: Snapshot) -> Finding | None:
     return Finding(
         rule=RULE.id,
         severity=Severity.STOPPED,
-        sentence="Entries are missing from the log, and the broker delivers nothing beyond them.",
-        evidence=(fact("what is missing", gap),),
+        sentence=said("Entries are missing from the log, and the broker delivers nothing beyond them."),
+        evidence=(fact(said("what is missing"), gap),),
         cures=(
-            Cure(text="Restore the missing rows from a backup and unload the topic."),
-            Cure(text="Move the cursor past the gap", act="reset"),
+            Cure(text=said("Restore the missing rows from a backup and unload the topic.")),
+            Cure(text=said("Move the cursor past the gap"), act="reset"),
         ),
     )
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -16,21 +17,26 @@ def find(snapshot: Snapshot) -> Finding | None:
     database = snapshot.database
     if database is None or database.longest_transaction_s < WINDOW_S:
         return None
-    program = database.transaction_program or "A program without a name"
+    program = database.transaction_program or said("A program without a name")
     return Finding(
         rule=RULE.id,
         severity=Severity.NOTICE,
-        sentence=f"{program} keeps a transaction open in PostgreSQL. While it is open, updated rows are not"
-        " cleaned up, and acks get slower.",
+        sentence=said(
+            "{program} keeps a transaction open in PostgreSQL. While it is open, updated rows are not"
+            " cleaned up, and acks get slower.",
+            program=program,
+        ),
         evidence=(
-            fact("open for", database.longest_transaction_s, Unit.SECONDS),
-            fact("state", database.transaction_state),
-            fact("pid", str(database.transaction_pid)),
+            fact(said("open for"), database.longest_transaction_s, Unit.SECONDS),
+            fact(said("state"), database.transaction_state),
+            fact(said("pid"), str(database.transaction_pid)),
         ),
         cures=(
             Cure(
-                text="End it where it was begun, or with"
-                f" SELECT pg_terminate_backend({database.transaction_pid});"
+                text=said(
+                    "End it where it was begun, or with SELECT pg_terminate_backend({pid});",
+                    pid=database.transaction_pid,
+                )
             ),
         ),
     )

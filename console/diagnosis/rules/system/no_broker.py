@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 from console.words.troubles import SILENT_AFTER_MS
 
 __all__ = ["RULE"]
@@ -18,21 +19,25 @@ def find(snapshot: Snapshot) -> Finding | None:
     if processes.broker_seen_ms and snapshot.seconds_since(processes.broker_seen_ms) < WINDOW_S:
         return None
     if processes.broker_seen_ms:
-        sentence = (
+        sentence = said(
             "No broker is running, so nothing is delivered. Rates and connections are from its last report."
         )
     else:
-        sentence = "No broker has run on this database yet, so nothing is delivered."
+        sentence = said("No broker has run on this database yet, so nothing is delivered.")
     return Finding(
         rule=RULE.id,
         severity=Severity.STOPPED,
         sentence=sentence,
         evidence=(
-            fact("last sign of the broker", processes.broker_seen_ms, Unit.TIME),
-            fact("on", processes.broker_host),
+            fact(said("last sign of the broker"), processes.broker_seen_ms, Unit.TIME),
+            fact(said("on"), processes.broker_host),
         ),
         cures=(
-            Cure(text="Start the broker: `make run`, or `manage.py runbroker`. Its log says why it ended."),
+            Cure(
+                text=said(
+                    "Start the broker: `make run`, or `manage.py runbroker`. Its log says why it ended."
+                )
+            ),
         ),
     )
 

@@ -7,6 +7,7 @@ from typing import Final
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.rules.system import no_broker
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -29,21 +30,25 @@ def find(snapshot: Snapshot) -> Finding | None:
     return Finding(
         rule=RULE.id,
         severity=Severity.STOPPED,
-        sentence="Consumers ask for messages and messages are ready, but the broker sends none: the fault is in"
-        " the broker.",
+        sentence=said(
+            "Consumers ask for messages and messages are ready, but the broker sends none: the fault is in"
+            " the broker."
+        ),
         evidence=(
-            fact("ready", ready, Unit.ENTRIES),
-            fact("permits", sum(each.permits for each in available), Unit.MESSAGES),
-            fact("last delivery", max(each.last_delivery_ms for each in available), Unit.TIME),
+            fact(said("ready"), ready, Unit.ENTRIES),
+            fact(said("permits"), sum(each.permits for each in available), Unit.MESSAGES),
+            fact(said("last delivery"), max(each.last_delivery_ms for each in available), Unit.TIME),
         ),
         cures=(
             Cure(
-                text=f"Disconnect {available[0].name}",
+                text=said("Disconnect {name}", name=available[0].name),
                 act="disconnect",
                 parameters=snapshot.which(available[0]),
             ),
             Cure(
-                text="Unload the topic (`vela topics unload`); clients reconnect. Keep the broker's log for a report."
+                text=said(
+                    "Unload the topic (`vela topics unload`); clients reconnect. Keep the broker's log for a report."
+                )
             ),
         ),
     )

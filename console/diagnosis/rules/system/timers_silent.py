@@ -6,6 +6,7 @@ from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
+from console.words.said import said
 
 __all__ = ["RULE"]
 
@@ -18,21 +19,26 @@ def find(snapshot: Snapshot) -> Finding | None:
     worker_is_silent = snapshot.seconds_since(processes.worker_seen_ms) >= WINDOW_S
     if not beat_is_silent and not worker_is_silent:
         return None
-    who = "Celery beat sends no ticks" if beat_is_silent else "Celery's worker runs no ticks"
+    who = said("Celery beat sends no ticks") if beat_is_silent else said("Celery's worker runs no ticks")
     return Finding(
         rule=RULE.id,
         severity=Severity.NOTICE,
-        sentence=f"{who}. The broker's own timer still redelivers and releases delayed messages, but retention,"
-        " quotas and expiry stand still.",
+        sentence=said(
+            "{who}. The broker's own timer still redelivers and releases delayed messages, but retention,"
+            " quotas and expiry stand still.",
+            who=who,
+        ),
         evidence=(
-            fact("last tick sent", processes.beat_seen_ms, Unit.TIME),
-            fact("last tick run", processes.worker_seen_ms, Unit.TIME),
+            fact(said("last tick sent"), processes.beat_seen_ms, Unit.TIME),
+            fact(said("last tick run"), processes.worker_seen_ms, Unit.TIME),
         ),
         cures=(
             Cure(
-                text="Start Celery beat: `make run` does, and its log says why it ended."
+                text=said("Start Celery beat: `make run` does, and its log says why it ended.")
                 if beat_is_silent
-                else "Start the worker of the queue of ticks: `make run` does, and its log says why it ended."
+                else said(
+                    "Start the worker of the queue of ticks: `make run` does, and its log says why it ended."
+                )
             ),
         ),
     )

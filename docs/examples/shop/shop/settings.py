@@ -24,11 +24,12 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "console.middleware.ReadableRequests",  # Vela: refuses what PostgreSQL cannot store
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",  # Vela: pages in the language of the browser
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",  # Vela: its pages rely on it
-    "console.people.zones.TimeZones",  # Vela: times in the zone of each user
+    "console.people.preferences.OwnPreferences",  # Vela: times and words as each user wants them
     "django.contrib.messages.middleware.MessageMiddleware",
 ]
 ROOT_URLCONF = "shop.urls"

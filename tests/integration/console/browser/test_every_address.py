@@ -11,24 +11,20 @@ from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import Browser, Page, ViewportSize
 
-from broker.models import Act, AlertRule, PipelineRun, Topic
 from console.urls import urlpatterns
-from tests.integration.console.furnished import furnish
-from tests.integration.console.shop import Shop, make_topic
-from tests.integration.console.test_partitioned import add_partition
+from tests.integration.console.furnished import BILLING, furnish_everything
+from tests.integration.console.shop import Shop
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ORDERS: Final = "/t/persistent/public/default/orders"
-BILLING: Final = f"{ORDERS}/s/billing"
-DATES: Final = "/t/persistent/public/default/dates"
 PHONE: Final[ViewportSize] = {"width": 390, "height": 844}
 DESKTOP: Final[ViewportSize] = {"width": 1280, "height": 900}
 TALLEST_HEADER: Final = 56
 LEAST_TARGET: Final = 44
 MOST_SCREENS: Final = 3  # of a subscription's page on a phone
 NOT_PAGES: Final = {
-    "logout", "theme", "troubles", "messages_export", "message_raw", "delete_namespace", "act_apply", "act_undo",
+    "logout", "theme", "language", "troubles", "messages_export", "message_raw", "delete_namespace", "act_apply",
+    "act_undo",
     "set_own_password", "set_own_zone", "set_user_password", "set_user_role", "set_user_active",
     "act_on_alert_rule", "act_on_run", "unschedule", "acts_export", "change_view", "begin_oidc", "end_oidc",
     "login_code", "login_second_factor", "remove_own_second_factor", "renew_own_recovery_codes", "remove_user_factor",
@@ -49,67 +45,10 @@ SMALL_TARGETS: Final = """(least) => {
 }"""
 
 
-def addresses(shop: Shop) -> dict[str, list[str]]:
-    """Addresses of every page, by its name in the table of addresses."""
-    first, refused = Act.objects.order_by("id")
-    letter = Topic.objects.get(name__endswith="-DLQ").name.replace("://", "/")
-    tabs = ("pulls", "ledgers", "bookmarks", "insights", "compaction")
-    return {
-        "home": ["/"],
-        "topics": ["/topics"],
-        "topic_new": ["/topics/new"],
-        "dead_letters": ["/dlq"],
-        "dead_letter_topic": [f"/dlq/{letter}"],
-        "consumers": ["/consumers"],
-        "producers": ["/producers"],
-        "namespaces": ["/namespaces"],
-        "new_namespace": ["/namespaces/new"],
-        "namespace": ["/n/public/default"],
-        "namespace_policies": ["/n/public/default/policies"],
-        "topic": [ORDERS, DATES, *(f"{ORDERS}?tab={name}" for name in tabs)],
-        "topic_act": [f"{ORDERS}/act/{name}" for name in ("publish", "bookmark", "delete")],
-        "topic_policies": [f"{ORDERS}/policies"],
-        "choose": [f"{ORDERS}/choose/reset"],
-        "messages": [f"{ORDERS}/messages?sub=billing&start=oldest"],
-        "messages_follow": [f"{ORDERS}/messages/follow"],
-        "message": [f"{ORDERS}/m/{shop.sealed.pk}:6"],
-        "message_again": [f"{ORDERS}/m/{shop.sealed.pk}:6/again"],
-        "subscription": [BILLING, f"{DATES}/s/slow"],
-        "act_form": [
-            *(f"{BILLING}/act/{kind}" for kind in ("rewind", "reset", "skip", "clear", "redrive")),
-            f"{BILLING}/act/disconnect?consumer=clerk&consumer_key=1",
-            f"{DATES}/s/slow/act/reset",
-        ],
-        "bookmarks": ["/bookmarks"],
-        "acts": ["/acts"],
-        "act": [f"/acts/{first.pk}", f"/acts/{refused.pk}"],
-        "account": ["/account"],
-        "own_second_factor": ["/account/second-factor"],
-        "views": ["/views"],
-        "help_index": ["/help"],
-        "help": ["/help/runbook/poison", "/help/reference/acts"],
-        "users": ["/users"],
-        "new_user": ["/users/new"],
-        "user": ["/users/u/week%2012"],
-        "alerts": ["/alerts"],
-        "new_alert_rule": ["/alerts/new"],
-        "alert_rule": [f"/alerts/{AlertRule.objects.get().pk}"],
-        "pipeline": ["/pipeline"],
-        "job_form": ["/pipeline/jobs/export?topic=orders"],
-        "run": [f"/pipeline/runs/{PipelineRun.objects.get().pk}"],
-    }
-
-
 @pytest.fixture
 def everything(shop: Shop) -> dict[str, list[str]]:
     """A shop with something on every page; the addresses."""
-    furnish(shop, "week 12")
-    dates = make_topic("persistent://public/default/dates")
-    dates.partitions = 2
-    dates.save()
-    for number, acked in ((0, 900), (1, 400)):
-        add_partition(dates, number, acked, shop.now_ms)
-    return addresses(shop)
+    return furnish_everything(shop, "week 12")
 
 
 @pytest.fixture
@@ -159,6 +98,23 @@ def test_every_page(page: Page, everything: dict[str, list[str]], errors: list[s
         found = findings(page)
         page.emulate_media(color_scheme="dark")
         found += [f"dark {each}" for each in findings(page, runOnly=["color-contrast"])]
+        page.set_viewport_size(PHONE)
+        found += phone_findings(page)
+        wrong += [f"{address}: {each}" for each in [*found, *errors]]
+        errors.clear()
+    assert wrong == []
+
+
+def test_pages_in_chinese(page: Page, everything: dict[str, list[str]], errors: list[str]) -> None:
+    page.goto("/account")
+    page.click("text=简体中文")
+    assert page.get_attribute("html", "lang") == "zh-hans"
+    wrong: list[str] = []
+    for address in ("/", BILLING, f"{BILLING}/act/reset"):
+        page.set_viewport_size(DESKTOP)
+        page.goto(address)
+        assert page.get_attribute("html", "lang") == "zh-hans"
+        found = findings(page)
         page.set_viewport_size(PHONE)
         found += phone_findings(page)
         wrong += [f"{address}: {each}" for each in [*found, *errors]]

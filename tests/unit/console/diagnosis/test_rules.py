@@ -18,6 +18,7 @@ from console.diagnosis.snapshot import (
     Pause,
     SlowestCursor,
 )
+from console.words.said import Said
 from tests.unit.console.diagnosis.snapshots import (
     HEALTHY,
     a_consumer,
@@ -414,10 +415,13 @@ def test_findings_can_be_written_in_words(fault: Changes) -> None:
         if found is None:
             continue
         assert severity_word(found.severity)
+        assert isinstance(found.sentence, Said)
         for each in found.evidence:
+            assert isinstance(each.label, Said) or each.label.startswith("backlog_quota_")  # a policy's name
             assert value_text(each)
             assert each.unit is not Unit.TIME or isinstance(each.value, int)
         for cure in found.cures:
+            assert isinstance(cure.text, Said)
             assert [bool(cure.act), bool(cure.block), bool(cure.topic)].count(True) <= 1
 
 

@@ -1,0 +1,85 @@
+"""What a user has chosen for pages: the time zone and the language. `/api/v1` is in UTC and English for everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC
+from zoneinfo import ZoneInfo
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.core.exceptions import ObjectDoesNotExist
+from django.http import HttpRequest, HttpResponseBase
+from django.utils import timezone, translation
+
+from console.models import Preferences
+from console.people.languages import LANGUAGE_NAMES
+from console.people.zones import zone_names
+
+__all__ = ["OwnPreferences", "set_language", "set_zone"]
+
+_API = "/api/"
+
+
+class OwnPreferences:
+    """Middleware: pages use the user's time zone and language. It comes after the authentication.
+
+    Before it, Django's LocaleMiddleware chooses the language by the cookie or the browser: for the pages without login,
+    and for users who have chosen none.
+    """
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(
+        self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]
+    ) -> None:
+        self.get_response = get_response
+        self._async = iscoroutinefunction(get_response)
+        if self._async:
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        if request.path.startswith(_API):
+            translation.activate("en")  # here, so that an unknown address is answered in English too
+        if self._async:
+            return self.get_response(request)  # zone and language end with the context of the request
+        try:
+            return self.get_response(request)
+        finally:
+            timezone.deactivate()
+
+    def process_view(self, request: HttpRequest, view: Callable[..., object], *_: object) -> None:
+        """Choose zone and language once the user is known. A view without login runs no query for them."""
+        if request.path.startswith(_API):
+            timezone.activate(UTC)
+        elif getattr(view, "login_required", True) and request.user.is_authenticated:
+            _use(_preferences_of(request.user))
+
+
+def set_zone(user: AbstractBaseUser, name: str) -> None:
+    """Store the zone of a user."""
+    Preferences.objects.update_or_create(user_id=user.pk, defaults={"time_zone": name})
+
+
+def set_language(user: AbstractBaseUser, code: str) -> None:
+    """Store the language of a user."""
+    Preferences.objects.update_or_create(user_id=user.pk, defaults={"language": code})
+
+
+def _preferences_of(user: AbstractBaseUser) -> Preferences | None:
+    try:
+        found: Preferences = user.preferences  # type: ignore[attr-defined]  # the other side of Preferences.user
+    except ObjectDoesNotExist:
+        return None
+    return found
+
+
+def _use(preferences: Preferences | None) -> None:
+    """Activate what the user has chosen, as far as it still exists."""
+    is_known = preferences is not None and preferences.time_zone in zone_names()
+    timezone.activate(
+        ZoneInfo(preferences.time_zone) if preferences and is_known else timezone.get_default_timezone()
+    )
+    if preferences is not None and preferences.language in LANGUAGE_NAMES:
+        translation.activate(preferences.language)
