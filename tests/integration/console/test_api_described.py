@@ -89,7 +89,9 @@ def caller(operator: Client, shop: Shop, broker: FakeActs) -> Client:
         "options": {"to": "x"},
         "who": "ada",
     }
-    PipelineRun.objects.create(id=NAMES["run_id"], state="running", stages=[{"name": "write", "done": 1, "of": 2}], **about)
+    PipelineRun.objects.create(
+        id=NAMES["run_id"], state="running", stages=[{"name": "write", "done": 1, "of": 2}], **about
+    )
     PipelineSchedule.objects.create(every_minutes=5, next_at="2026-01-01T00:00:00Z", **about)
     rule = AlertRule.objects.create(
         id=NAMES["rule_id"],
