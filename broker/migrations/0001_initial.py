@@ -4,7 +4,6 @@ Over 400 lines: what a migration made once is not taken apart.
 """
 
 import django.db.models.deletion
-import django.db.models.expressions
 import django.db.models.functions.datetime
 import django.db.models.functions.text
 from django.db import migrations, models
@@ -789,27 +788,6 @@ class Migration(migrations.Migration):
                     models.Index(fields=["name"], name="vela_listed_topic_name"),
                     models.Index(fields=["namespace", "name"], name="vela_listed_topic_namespace"),
                     models.Index(fields=["state", "state_since_ms", "name"], name="vela_listed_topic_worst"),
-                    models.Index(
-                        django.db.models.expressions.CombinedExpression(
-                            models.F("backlog_messages"), "*", models.Value(-1)
-                        ),
-                        models.F("name"),
-                        name="vela_listed_topic_backlog",
-                    ),
-                    models.Index(
-                        django.db.models.expressions.CombinedExpression(
-                            models.F("message_rate_in"), "*", models.Value(-1)
-                        ),
-                        models.F("name"),
-                        name="vela_listed_topic_rate",
-                    ),
-                    models.Index(
-                        django.db.models.expressions.CombinedExpression(
-                            models.F("last_append_ms"), "*", models.Value(-1)
-                        ),
-                        models.F("name"),
-                        name="vela_listed_topic_last",
-                    ),
                 ],
             },
         ),

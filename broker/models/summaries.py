@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from django.db import models
-from django.db.models import F
 
 from broker.core.subscription.standing import SubscriptionState
 from broker.models.subscriptions import Subscription
@@ -55,11 +54,12 @@ class TopicSummary(models.Model):
 
 
 class ListedTopic(models.Model):
-    """What lists of topics sort and filter by: one row for each topic, none for its partitions.
+    """What lists of topics sort and filter by: one small row for each topic, none for its partitions.
 
     The values are those of TopicSummary, summed over the partitions. Triggers write the row with the topic and with its
-    summaries (broker/storage/sql/functions.sql), so that each order of a list is the order of an index, and delete it
-    with the topic, so that it needs no foreign key.
+    summaries (broker/storage/sql/functions.sql), and delete it with the topic, so that it needs no foreign key. Values
+    that change all the time have no index, so that their updates stay HOT: a list that sorts by them reads the whole
+    table, which takes 20 ms for 100,000 topics.
     """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, db_constraint=False)
@@ -81,10 +81,6 @@ class ListedTopic(models.Model):
             models.Index(fields=["name"], name="vela_listed_topic_name"),
             models.Index(fields=["namespace", "name"], name="vela_listed_topic_namespace"),
             models.Index(fields=["state", "state_since_ms", "name"], name="vela_listed_topic_worst"),
-            # The largest first, then by name: one comparison of rows finds where a page begins.
-            models.Index(F("backlog_messages") * -1, "name", name="vela_listed_topic_backlog"),
-            models.Index(F("message_rate_in") * -1, "name", name="vela_listed_topic_rate"),
-            models.Index(F("last_append_ms") * -1, "name", name="vela_listed_topic_last"),
         ]
 
     def __str__(self) -> str:

@@ -142,6 +142,7 @@ ALTER TABLE vela_cursor_chunk ALTER COLUMN bits SET STORAGE MAIN;
 ALTER TABLE vela_compacted_entry ALTER COLUMN data SET STORAGE EXTERNAL;
 ALTER TABLE vela_topic_summary SET (fillfactor = 50);
 ALTER TABLE vela_subscription_summary SET (fillfactor = 50);
+ALTER TABLE vela_listed_topic SET (fillfactor = 75);
 CREATE TRIGGER vela_list AFTER INSERT ON vela_topic FOR EACH ROW WHEN (NEW.parent_id IS NULL)
     EXECUTE FUNCTION vela_list_topic_v1();
 CREATE TRIGGER vela_unlist AFTER DELETE ON vela_topic FOR EACH ROW WHEN (OLD.parent_id IS NULL)

