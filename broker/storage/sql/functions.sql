@@ -99,22 +99,24 @@ BEGIN
 END $$;
 
 -- Brings these rows up to date once a statement has written summaries: `changed` has its rows. Rows whose numbers stay the
--- same are left alone.
-CREATE OR REPLACE FUNCTION vela_list_changed_topics_v1() RETURNS trigger LANGUAGE plpgsql AS $$
+-- same are left alone. For 1,000 rows among 100,000 the planner would read whole tables, which takes three times as long as
+-- their indexes.
+CREATE OR REPLACE FUNCTION vela_list_changed_topics_v1() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $$
 BEGIN
     UPDATE vela_listed_topic l
-    SET subscriptions = c.subscriptions, backlog_messages = c.max_backlog_messages, stored_bytes = c.stored_bytes, message_rate_in = c.message_rate_in,
-        last_append_ms = c.last_append_ms, state = coalesce(c.state, 2047),
+    SET subscriptions = c.subscriptions, backlog_messages = c.max_backlog_messages, stored_bytes = c.stored_bytes,
+        message_rate_in = c.message_rate_in, last_append_ms = c.last_append_ms, state = coalesce(c.state, 2047),
         state_since_ms = CASE WHEN c.state IS NULL THEN 0 ELSE c.state_since_ms END
     FROM changed c
     WHERE l.topic_id = c.topic_id
       AND (l.subscriptions, l.backlog_messages, l.stored_bytes, l.message_rate_in, l.last_append_ms, l.state) IS DISTINCT FROM
           (c.subscriptions, c.max_backlog_messages, c.stored_bytes, c.message_rate_in, c.last_append_ms, coalesce(c.state, 2047));
     UPDATE vela_listed_topic l
-    SET subscriptions = n.subscriptions, backlog_messages = n.backlog_messages, stored_bytes = n.stored_bytes, message_rate_in = n.message_rate_in,
-        last_append_ms = n.last_append_ms, state = n.place[1], state_since_ms = n.place[2]
+    SET subscriptions = n.subscriptions, backlog_messages = n.backlog_messages, stored_bytes = n.stored_bytes,
+        message_rate_in = n.message_rate_in, last_append_ms = n.last_append_ms, state = n.place[1], state_since_ms = n.place[2]
     FROM (
-        SELECT t.parent_id AS topic_id, sum(s.subscriptions) AS subscriptions, sum(s.max_backlog_messages)::bigint AS backlog_messages,
+        SELECT t.parent_id AS topic_id, sum(s.subscriptions) AS subscriptions,
+               sum(s.max_backlog_messages)::bigint AS backlog_messages,
                sum(s.stored_bytes)::bigint AS stored_bytes, sum(s.message_rate_in) AS message_rate_in,
                max(s.last_append_ms) AS last_append_ms,
                min(CASE WHEN s.state IS NULL THEN ARRAY[2047, 0]::bigint[] ELSE ARRAY[s.state, s.state_since_ms] END) AS place
