@@ -28,10 +28,11 @@ INSERT INTO vela_topic_owner (topic_id, owner_epoch, owner_token) SELECT id, 0, 
 
 -- One in a thousand is stuck, one in 200 falls behind, one in a hundred drains.
 INSERT INTO vela_topic_summary (topic_id, messages_in, bytes_in, stored_bytes, message_rate_in, byte_rate_in, producers,
-    last_append_ms, max_backlog_messages, updated_ms, last_used_ms, state, state_since_ms)
+    last_append_ms, max_backlog_messages, subscriptions, worst_subscription, message_rate_acked, updated_ms,
+    last_used_ms, state, state_since_ms)
 SELECT id, 1000000 + number, 100000000, number * 7919 %% 1000000000, number * 7919 %% 997, number * 7919 %% 99991, 1,
-       %(now_ms)s - number * 13 %% 86400000, number * 7919 %% 100003, %(now_ms)s, %(now_ms)s,
-       CASE WHEN number %% 1000 = 0 THEN 1 WHEN number %% 200 = 0 THEN 2 WHEN number %% 100 = 0 THEN 4
+       %(now_ms)s - number * 13 %% 86400000, number * 7919 %% 100003, %(subscriptions)s, 'subscription-0', 50, %(now_ms)s,
+       %(now_ms)s, CASE WHEN number %% 1000 = 0 THEN 1 WHEN number %% 200 = 0 THEN 2 WHEN number %% 100 = 0 THEN 4
             WHEN number %% 2 = 0 THEN 6 ELSE 7 END,
        %(now_ms)s - number * 31 %% 86400000
 FROM leaf;

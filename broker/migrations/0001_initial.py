@@ -761,6 +761,9 @@ class Migration(migrations.Migration):
                 ("byte_rate_in", models.FloatField()),
                 ("last_append_ms", models.BigIntegerField()),
                 ("max_backlog_messages", models.BigIntegerField(db_index=True)),
+                ("subscriptions", models.IntegerField(db_default=0)),
+                ("worst_subscription", models.TextField(db_default="")),
+                ("message_rate_acked", models.FloatField(db_default=0.0)),
                 ("last_used_ms", models.BigIntegerField(db_default=0)),
                 ("updated_ms", models.BigIntegerField()),
                 (
@@ -786,6 +789,46 @@ class Migration(migrations.Migration):
                     models.Index(
                         fields=["state", "state_since_ms", "topic"], name="vela_topic_summary_worst"
                     ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="ListedTopic",
+            fields=[
+                (
+                    "topic",
+                    models.OneToOneField(
+                        db_constraint=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        serialize=False,
+                        to="broker.topic",
+                    ),
+                ),
+                ("name", models.TextField()),
+                ("subscriptions", models.IntegerField(db_default=0)),
+                ("backlog_messages", models.BigIntegerField(db_default=-1)),
+                ("stored_bytes", models.BigIntegerField(db_default=-1)),
+                ("message_rate_in", models.FloatField(db_default=-1.0)),
+                ("last_append_ms", models.BigIntegerField(db_default=-1)),
+                ("state", models.SmallIntegerField(db_default=2047)),
+                ("state_since_ms", models.BigIntegerField(db_default=0)),
+                (
+                    "namespace",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        to="broker.namespace",
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "vela_listed_topic",
+                "indexes": [
+                    models.Index(fields=["name"], name="vela_listed_topic_name"),
+                    models.Index(fields=["namespace", "name"], name="vela_listed_topic_namespace"),
+                    models.Index(fields=["state", "state_since_ms", "name"], name="vela_listed_topic_worst"),
                 ],
             },
         ),

@@ -28,6 +28,7 @@ from broker.models.sessions import ConsumerSession, ParkedPulls, ProducerSession
 from broker.models.subscriptions import Cursor, CursorChunk, PendingAck, Subscription
 from broker.models.summaries import (
     ConsumerDeparture,
+    ListedTopic,
     SubscriptionObstacles,
     SubscriptionState,
     SubscriptionSummary,
@@ -57,6 +58,7 @@ __all__ = [
     "InsightHour",
     "Ledger",
     "LedgerFile",
+    "ListedTopic",
     "Measure",
     "Namespace",
     "Outbox",

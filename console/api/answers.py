@@ -431,7 +431,7 @@ class Namespace(_Answer):
     name: str = Field(description="tenant/namespace")
     protected: bool = Field(description="every act in it needs a reason")
     topics: int = Field(description="partitions not counted")
-    subscriptions: int | None = Field(description="null: more than 10,000, which are not counted")
+    subscriptions: int = Field(description="durable ones, each partition's counted, as last reported")
     backlog_messages: int | None = Field(description="of the worst subscription of each topic")
     stored_bytes: int | None
     message_rate_in: float | None

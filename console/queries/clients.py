@@ -76,13 +76,19 @@ def _filled_in(query: str, order: _Order, flags: Sequence[str], flag: str) -> st
     cases = [f"CASE WHEN {_condition(name)} THEN '{name}' END" for name in flags]
     pieces = {
         "flags": f"array_remove(ARRAY[{', '.join(cases)}], NULL)",
-        "wrong": f"({_condition(flag)})" if flag in flags else "true",
+        "wrong": _only(flag) if flag in flags else "true",
         "sorted_by": order.column,
         "type": order.type,
         "beyond": "<" if order.is_descending else ">",
         "direction": "DESC" if order.is_descending else "ASC",
     }
     return statement("clients", query).format(**pieces)
+
+
+def _only(flag: str) -> str:
+    """Return the condition that leaves only clients with this flag."""
+    narrowed = f"{statement('clients', 'may_be_hoarding')} AND " if flag == "hoarding" else ""
+    return f"{narrowed}({_condition(flag)})"
 
 
 def _condition(flag: str) -> str:

@@ -80,7 +80,9 @@ async def report_of(
 
 def _topic_row(topic: Topic, rates: Rates, standings: Standings, now_ms: int) -> store.TopicSummaryRow:
     ledgers = topic.log.ledgers
-    backlogs = [each.cursor.backlog_messages for each in topic.subscriptions.values() if each.is_durable]
+    durable = [each for each in topic.subscriptions.values() if each.is_durable]
+    behind = max(durable, key=lambda each: each.cursor.backlog_messages, default=None)
+    backlog_messages = behind.cursor.backlog_messages if behind else 0
     worst = standings.worst(topic)
     messages_rate, bytes_rate = rates.of_topic(topic, ledgers.total_messages, ledgers.total_bytes, now_ms)
     return store.TopicSummaryRow(
@@ -92,7 +94,10 @@ def _topic_row(topic: Topic, rates: Rates, standings: Standings, now_ms: int) ->
         message_rate_in=messages_rate,
         byte_rate_in=bytes_rate,
         last_append_ms=topic.last_append_ms or max((i.last_append_ms for i in ledgers.infos()), default=0),
-        max_backlog_messages=max(backlogs, default=0),
+        max_backlog_messages=backlog_messages,
+        subscriptions=len(durable),
+        worst_subscription=behind.name if behind and backlog_messages else "",
+        message_rate_acked=sum(map(rates.acked_per_s, durable), 0.0) if topic.is_open else 0.0,
         last_used_ms=topic.last_used_ms,
         updated_ms=now_ms,
         state=None if worst is None else worst.value,

@@ -97,6 +97,9 @@ class TopicSummaryRow(NamedTuple):
     byte_rate_in: float
     last_append_ms: int
     max_backlog_messages: int
+    subscriptions: int  # durable ones
+    worst_subscription: str  # the one with that backlog; "" = nothing waits
+    message_rate_acked: float  # of all its durable subscriptions
     last_used_ms: int
     updated_ms: int
     state: int | None  # the worst of its subscriptions; None = it has none

@@ -87,6 +87,50 @@ BEGIN
     RETURN true;
 END $$;
 
+-- The row of a topic in lists comes and goes with the topic. A partition has none: its topic's row has the sums.
+CREATE OR REPLACE FUNCTION vela_list_topic_v1() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO vela_listed_topic (topic_id, namespace_id, name) VALUES (NEW.id, NEW.namespace_id, NEW.name);
+    ELSE
+        DELETE FROM vela_listed_topic WHERE topic_id = OLD.id;
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- Brings these rows up to date once a statement has written summaries: `changed` has its rows. Rows whose numbers stay the
+-- same are left alone. For 1,000 rows among 100,000 the planner would read whole tables, which takes three times as long as
+-- their indexes.
+CREATE OR REPLACE FUNCTION vela_list_changed_topics_v1() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $$
+BEGIN
+    UPDATE vela_listed_topic l
+    SET subscriptions = c.subscriptions, backlog_messages = c.max_backlog_messages, stored_bytes = c.stored_bytes,
+        message_rate_in = c.message_rate_in, last_append_ms = c.last_append_ms, state = coalesce(c.state, 2047),
+        state_since_ms = CASE WHEN c.state IS NULL THEN 0 ELSE c.state_since_ms END
+    FROM changed c
+    WHERE l.topic_id = c.topic_id
+      AND (l.subscriptions, l.backlog_messages, l.stored_bytes, l.message_rate_in, l.last_append_ms, l.state) IS DISTINCT FROM
+          (c.subscriptions, c.max_backlog_messages, c.stored_bytes, c.message_rate_in, c.last_append_ms, coalesce(c.state, 2047));
+    UPDATE vela_listed_topic l
+    SET subscriptions = n.subscriptions, backlog_messages = n.backlog_messages, stored_bytes = n.stored_bytes,
+        message_rate_in = n.message_rate_in, last_append_ms = n.last_append_ms, state = n.place[1], state_since_ms = n.place[2]
+    FROM (
+        SELECT t.parent_id AS topic_id, sum(s.subscriptions) AS subscriptions,
+               sum(s.max_backlog_messages)::bigint AS backlog_messages,
+               sum(s.stored_bytes)::bigint AS stored_bytes, sum(s.message_rate_in) AS message_rate_in,
+               max(s.last_append_ms) AS last_append_ms,
+               min(CASE WHEN s.state IS NULL THEN ARRAY[2047, 0]::bigint[] ELSE ARRAY[s.state, s.state_since_ms] END) AS place
+        FROM vela_topic t JOIN vela_topic_summary s ON s.topic_id = t.id
+        WHERE t.parent_id IN (SELECT p.parent_id FROM changed c JOIN vela_topic p ON p.id = c.topic_id)
+        GROUP BY t.parent_id
+    ) n
+    WHERE l.topic_id = n.topic_id
+      AND (l.subscriptions, l.backlog_messages, l.stored_bytes, l.message_rate_in, l.last_append_ms, l.state, l.state_since_ms)
+          IS DISTINCT FROM
+          (n.subscriptions, n.backlog_messages, n.stored_bytes, n.message_rate_in, n.last_append_ms, n.place[1], n.place[2]);
+    RETURN NULL;
+END $$;
+
 -- name: tables
 -- What models cannot say: UNLOGGED for what may vanish at a crash, room for HOT updates, the read schema.
 ALTER TABLE vela_pending_ack SET UNLOGGED;
@@ -100,6 +144,15 @@ ALTER TABLE vela_cursor_chunk ALTER COLUMN bits SET STORAGE MAIN;
 ALTER TABLE vela_compacted_entry ALTER COLUMN data SET STORAGE EXTERNAL;
 ALTER TABLE vela_topic_summary SET (fillfactor = 50);
 ALTER TABLE vela_subscription_summary SET (fillfactor = 50);
+ALTER TABLE vela_listed_topic SET (fillfactor = 75);
+CREATE TRIGGER vela_list AFTER INSERT ON vela_topic FOR EACH ROW WHEN (NEW.parent_id IS NULL)
+    EXECUTE FUNCTION vela_list_topic_v1();
+CREATE TRIGGER vela_unlist AFTER DELETE ON vela_topic FOR EACH ROW WHEN (OLD.parent_id IS NULL)
+    EXECUTE FUNCTION vela_list_topic_v1();
+CREATE TRIGGER vela_list_new AFTER INSERT ON vela_topic_summary REFERENCING NEW TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION vela_list_changed_topics_v1();
+CREATE TRIGGER vela_list_changed AFTER UPDATE ON vela_topic_summary REFERENCING NEW TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION vela_list_changed_topics_v1();
 -- Points and delivery stories are written once and expire soon: vacuum often and little.
 ALTER TABLE vela_stats_point_10s SET (autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE vela_stats_point_60s SET (autovacuum_vacuum_scale_factor = 0.05);
@@ -128,6 +181,12 @@ SELECT vela_open_segment_v1((extract(epoch FROM now()) * 1000)::bigint);
 SELECT vela_refresh_entry_views_v1();
 
 -- name: drop_tables
+DROP TRIGGER IF EXISTS vela_list ON vela_topic;
+DROP TRIGGER IF EXISTS vela_unlist ON vela_topic;
+DROP TRIGGER IF EXISTS vela_list_new ON vela_topic_summary;
+DROP TRIGGER IF EXISTS vela_list_changed ON vela_topic_summary;
+DROP FUNCTION IF EXISTS vela_list_topic_v1();
+DROP FUNCTION IF EXISTS vela_list_changed_topics_v1();
 DROP VIEW IF EXISTS vela_entry;
 DROP SCHEMA IF EXISTS vela_read_v1 CASCADE;
 DROP SEQUENCE IF EXISTS vela_delivery_id;

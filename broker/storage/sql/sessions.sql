@@ -50,14 +50,17 @@ DELETE FROM vela_producer_session
 
 -- name: upsert_topic_summaries
 INSERT INTO vela_topic_summary (topic_id, messages_in, bytes_in, stored_bytes, producers, message_rate_in, byte_rate_in,
-    last_append_ms, max_backlog_messages, last_used_ms, updated_ms, state, state_since_ms)
+    last_append_ms, max_backlog_messages, subscriptions, worst_subscription, message_rate_acked, last_used_ms, updated_ms,
+    state, state_since_ms)
 SELECT u.* FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::integer[], %b::float8[], %b::float8[],
-    %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::smallint[], %b::bigint[])
-    AS u(topic_id, a, b, c, d, e, f, g, h, i, j, k, l) JOIN vela_topic t ON t.id = u.topic_id
+    %b::bigint[], %b::bigint[], %b::integer[], %b::text[], %b::float8[], %b::bigint[], %b::bigint[], %b::smallint[],
+    %b::bigint[]) AS u(topic_id, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o) JOIN vela_topic t ON t.id = u.topic_id
 ON CONFLICT (topic_id) DO UPDATE SET messages_in = EXCLUDED.messages_in, bytes_in = EXCLUDED.bytes_in,
     stored_bytes = EXCLUDED.stored_bytes, producers = EXCLUDED.producers, message_rate_in = EXCLUDED.message_rate_in,
     byte_rate_in = EXCLUDED.byte_rate_in, last_append_ms = EXCLUDED.last_append_ms,
-    max_backlog_messages = EXCLUDED.max_backlog_messages, last_used_ms = EXCLUDED.last_used_ms,
+    max_backlog_messages = EXCLUDED.max_backlog_messages, subscriptions = EXCLUDED.subscriptions,
+    worst_subscription = EXCLUDED.worst_subscription,
+    message_rate_acked = EXCLUDED.message_rate_acked, last_used_ms = EXCLUDED.last_used_ms,
     updated_ms = EXCLUDED.updated_ms, state = EXCLUDED.state,
     state_since_ms = CASE WHEN vela_topic_summary.state IS NOT DISTINCT FROM EXCLUDED.state
                           THEN vela_topic_summary.state_since_ms ELSE EXCLUDED.state_since_ms END

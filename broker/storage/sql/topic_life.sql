@@ -1,4 +1,5 @@
--- The end of a topic, or of its log. A table that refers to topics or subscriptions has its line in `delete`.
+-- The end of a topic, or of its log. A table that refers to topics or subscriptions has its line in `delete`;
+-- only vela_listed_topic has a trigger.
 
 -- name: terminate
 -- Called while no append is in flight, so that the last entry stays the last. Safe to repeat.

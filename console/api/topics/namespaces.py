@@ -15,7 +15,7 @@ from console.api.app import read
 from console.api.conditional import with_etag
 from console.api.pages import next_token, read_token
 from console.api.parameters import Page, SearchText
-from console.queries.topics.namespaces import MOST_COUNTED, NamespacesAsked
+from console.queries.topics.namespaces import NamespacesAsked
 from console.queries.topics.namespaces import namespaces as read_namespaces
 
 __all__ = ["router"]
@@ -42,7 +42,6 @@ def namespaces(request: AuthorizedRequest, asked: Query[ListedNamespaces]) -> di
         "namespaces": [
             asdict(numbers)
             | {"name": row.full_name, "protected": row.is_protected, "created_at": row.created_at}
-            | {"subscriptions": numbers.subscriptions if numbers.subscriptions <= MOST_COUNTED else None}
             for row, numbers in page.rows
         ],
         "next_after": None if page.next_name is None else next_token(page.next_name),

@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.urls import get_resolver
 from django.utils.module_loading import import_string
 
 from broker import service_manager
@@ -42,6 +43,10 @@ class Command(BaseCommand):
             raise CommandError(
                 f"cannot listen on {bind}:{port} ({reason}): set VELA_CONSOLE_PORT or VELA_BIND"
             ) from None
+        _ = get_resolver().url_patterns  # imports the views, so that they are loaded before the next step
+        # Nearly every object that is alive now stays alive. To visit them all again takes longer than a page.
+        gc.collect()
+        gc.freeze()
         service_manager.tell(service_manager.READY)
         server.run()
         gc.freeze()  # the last garbage collection skips all objects: exit takes 0.02 s of CPU instead of 0.3 s

@@ -1,5 +1,5 @@
 -- Namespaces with the sums of their topics. A page lists 50, and their numbers are read for these only.
--- Relies on vela_topic(namespace_id), vela_topic_summary's primary key and vela_subscription(topic_id).
+-- Relies on vela_listed_topic(namespace_id, name).
 
 -- name: page
 SELECT n.id, t.name AS tenant, n.name, n.policies, n.created_at
@@ -15,19 +15,8 @@ FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id
 WHERE t.name = %(tenant)s AND n.name = %(namespace)s
 
 -- name: numbers
--- Subscriptions are counted up to a limit: one namespace may have a million.
-SELECT w.id, coalesce(l.topics, 0) AS topics, l.backlog_messages, l.stored_bytes, l.message_rate_in, s.subscriptions
-FROM unnest(%(ids)s::bigint[]) AS w(id)
-LEFT JOIN (
-    SELECT t.namespace_id, count(*) FILTER (WHERE t.parent_id IS NULL) AS topics,
-           sum(y.max_backlog_messages)::bigint AS backlog_messages, sum(y.stored_bytes)::bigint AS stored_bytes,
-           sum(y.message_rate_in) AS message_rate_in
-    FROM vela_topic t LEFT JOIN vela_topic_summary y ON y.topic_id = t.id
-    WHERE t.namespace_id = ANY(%(ids)s::bigint[]) GROUP BY t.namespace_id
-) l ON l.namespace_id = w.id
-CROSS JOIN LATERAL (
-    SELECT count(*) AS subscriptions FROM (
-        SELECT FROM vela_topic t JOIN vela_subscription s ON s.topic_id = t.id
-        WHERE t.namespace_id = w.id LIMIT %(most)s
-    ) found
-) s
+SELECT w.id, count(l.topic_id) AS topics, coalesce(sum(l.subscriptions), 0)::bigint AS subscriptions,
+       sum(nullif(l.backlog_messages, -1))::bigint AS backlog_messages, sum(nullif(l.stored_bytes, -1))::bigint AS stored_bytes,
+       sum(nullif(l.message_rate_in, -1)) AS message_rate_in
+FROM unnest(%(ids)s::bigint[]) AS w(id) LEFT JOIN vela_listed_topic l ON l.namespace_id = w.id
+GROUP BY w.id

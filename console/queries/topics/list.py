@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from console.queries.database import fetch
+from console.queries.database import fetch, fetch_one, fetch_text, statement
 from console.queries.rights import Scope
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "TopicPage",
     "TopicRow",
     "TopicsAsked",
+    "in_order",
     "namespaces",
     "topic_rows",
     "topics",
@@ -21,6 +23,7 @@ __all__ = [
 
 PAGE_ROWS = 50
 ORDERS = ("name", "worst", "backlog", "rate", "last")
+_LARGEST = 2.0**53
 _STATE_UNIT = 1 << 42
 """A place in the order by worst state is one number: the state times this, and since when in milliseconds."""
 
@@ -57,7 +60,7 @@ class TopicRow:
     subscriptions: int
     consumers: int | None
     message_rate_acked: float | None  # per second, all subscriptions
-    worst_subscription: str | None  # the one with the largest backlog
+    worst_subscription: str | None  # the one with the largest backlog, in one partition; None = nothing waits
     state: int | None  # the worst of its subscriptions', None = it has no durable subscription
     state_since_ms: int | None
 
@@ -79,27 +82,31 @@ class _Key:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Id:
+    id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Name:
     name: str
 
 
 def topics(asked: TopicsAsked, scope: Scope) -> TopicPage:
-    """Read one page of the topics in scope. Two queries: the page's keys, then their numbers."""
+    """Read one page of the topics in scope. Two queries: keys, then their numbers. A namespace takes one more."""
     after_state, after_since_ms = _worst_place(asked.after_value)
     search = asked.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    keys = fetch(
+    keys = fetch_text(
         _Key,
-        "topics",
-        f"by_{asked.order}",
+        in_order(asked.order),
         {
             "pattern": f"%{search}%" if search else "",
-            "prefix": f"persistent://{asked.namespace}/" if asked.namespace else "",
+            "namespace_id": _namespace_id(asked, scope),
             "only_backlog": asked.only_backlog,
             "state": asked.state,
             "after_state": after_state,
             "after_since_ms": after_since_ms,
             "after_name": asked.after_name,
-            "after_value": asked.after_value,
+            "after_value": _number(asked.after_value),
             "limit": asked.limit + 1,
             **scope.of_topics,
         },
@@ -113,9 +120,29 @@ def topics(asked: TopicsAsked, scope: Scope) -> TopicPage:
     )
 
 
+def _namespace_id(asked: TopicsAsked, scope: Scope) -> int | None:
+    """Return the only namespace whose topics are asked for or in scope, 0 if there is no such one; None = several."""
+    if asked.namespace:
+        tenant, _, namespace = asked.namespace.partition("/")
+        found = fetch_one(_Id, "topics", "namespace_id", {"tenant": tenant, "namespace": namespace})
+        return found.id if found else 0
+    ids = scope.namespace_ids
+    return ids[0] if ids is not None and len(ids) == 1 else None
+
+
+def in_order(order: str) -> str:
+    """Return the text of the query that finds a page's topics in one of ORDERS."""
+    return statement("topics", f"by_{order}").format(filters=statement("topics", "filters"))
+
+
 def _worst_place(value: float) -> tuple[int, int]:
     """Return the state and the time of a place in the order by worst state; the beginning if it is not a place."""
     return divmod(int(value), _STATE_UNIT) if 0 <= value < _STATE_UNIT * 2048 else (0, 0)
+
+
+def _number(value: float) -> float:
+    """Return a value to sort by that every column can be compared with. Addresses may name any number."""
+    return 0.0 if math.isnan(value) else max(-_LARGEST, min(value, _LARGEST))
 
 
 def topic_rows(ids: Sequence[int]) -> list[TopicRow]:

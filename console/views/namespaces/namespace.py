@@ -64,7 +64,7 @@ def _answer(
             template="console/parts/namespaces/numbers.html",
             live=(),
             every_s=_EVERY_S,
-            context=lambda: {"numbers": numbers, "most": queries.MOST_COUNTED},
+            context=lambda: {"numbers": numbers},
         ),
         Source(
             name="topics",

@@ -7,7 +7,7 @@ from django.views.decorators.http import require_safe
 
 from console.access import Rights, viewer
 from console.blocks import Source, answer
-from console.queries.topics.namespaces import MOST_COUNTED, NamespacesAsked
+from console.queries.topics.namespaces import NamespacesAsked
 from console.queries.topics.namespaces import namespaces as read_namespaces
 
 __all__ = ["namespaces"]
@@ -24,7 +24,7 @@ def namespaces(request: HttpRequest, rights: Rights) -> HttpResponse:
         name="rows",
         template="console/parts/namespaces/rows.html",
         live=(),  # not read again by itself: a million subscriptions cost 0.15 s, and seconds before a vacuum
-        context=lambda: {"page": read_namespaces(asked, rights.scope), "asked": asked, "most": MOST_COUNTED},
+        context=lambda: {"page": read_namespaces(asked, rights.scope), "asked": asked},
     )
     context = {"asked": asked, "nav": "namespaces"}
     return answer(request, rights, "console/pages/namespaces.html", [source], context)

@@ -9,11 +9,14 @@ import pytest
 
 from broker.core.producers.access import AccessMode
 from broker.core.subscription.departure import DepartureCause
+from broker.core.subscription.standing import SubscriptionState
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.process.reports import reporter
 from broker.process.reports.statistics import partitioned_statistics
+from broker.storage.connection import connect
 from broker.storage.cursors.obstacles import broker_ended
+from broker.storage.topics import topics as topic_store
 from tests.support.broker_harness import BrokerRun, one_row, rows, running
 from tests.support.postgres_proxy import Moment
 
@@ -25,6 +28,10 @@ OF_SUBSCRIPTION = """
 OF_TOPIC = """
     SELECT y.messages_in, y.producers, y.message_rate_in
     FROM vela_topic_summary y JOIN vela_topic t ON t.id = y.topic_id WHERE t.name = %s"""
+LISTED = """
+    SELECT l.backlog_messages, l.last_append_ms, l.state, y.worst_subscription
+    FROM vela_listed_topic l LEFT JOIN vela_topic_summary y ON y.topic_id = l.topic_id WHERE l.name = %s"""
+PARTED = TopicName.parse("parted")
 OTHER = "persistent://public/default/other"
 
 
@@ -326,3 +333,25 @@ async def test_consumers_of_a_broker_that_ended_have_left(run: BrokerRun) -> Non
         await broker_ended(connection)
     assert one_row(run.database_url, LEFT) == ("a", "lost", "its connection ended with the broker")
     assert rows(run.database_url, "SELECT 1 FROM vela_subscription_obstacles") == []
+
+
+async def test_the_row_of_a_partitioned_topic_in_lists_has_the_sums_of_its_partitions(run: BrokerRun) -> None:
+    connection = await connect(run.database_url, name="test")
+    await topic_store.create_topic(connection, PARTED, partitions=2, policies={})
+    await connection.close()
+    assert one_row(run.database_url, LISTED, PARTED.full) == (-1, -1, 2047, None)
+    for number, subscription in enumerate(("slow", "slower")):
+        await run.consumer(f"parted-partition-{number}", subscription=subscription)
+        await publish(run, f"parted-partition-{number}", 3 + number)
+    await run.consumer("t", subscription="slow")
+    await publish(run, "t", 2)
+    await report(run)
+    appended_ms = max(run.topic(f"parted-partition-{number}").last_append_ms for number in range(2))
+    state = SubscriptionState.WATCHING.value
+    assert one_row(run.database_url, LISTED, PARTED.full) == (7, appended_ms, state, None)
+    assert one_row(run.database_url, LISTED, T.full) == (2, run.topic().last_append_ms, state, "slow")
+    await publish(run, "parted-partition-0", 1)
+    await report(run)
+    assert one_row(run.database_url, LISTED, PARTED.full)[0] == 8
+    await run.broker.endings.delete(PARTED, force=True)
+    assert rows(run.database_url, "SELECT name FROM vela_listed_topic") == [(T.full,)]

@@ -202,7 +202,7 @@ def test_without_a_broker_the_act_waits_politely(operator: Client, broker: FakeA
     assert "No broker is running, so the act waits" in words
     assert "If a broker starts within 10 min of the request" in words
     html = page.content.decode()
-    assert 'sse-connect="/live?key=act%3A1"' in html
+    assert 'sse-connect="/live?key=act:1"' in html
     assert 'hx-trigger="sse:act:1 delay:20ms, refresh"' in html
     assert "HX-Refresh" not in operator.get("/acts/1?part=state")
 

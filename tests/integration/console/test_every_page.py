@@ -18,7 +18,7 @@ BILLING = f"{ORDERS}/s/billing"
 PAGES = {
     "/": 4 + 17,
     "/topics": 4 + 5,
-    "/topics?sort=backlog&backlog=1&q=ord&ns=public/default": 4 + 5,
+    "/topics?sort=backlog&backlog=1&q=ord&ns=public/default": 4 + 6,
     ORDERS: 4 + 8,
     f"{ORDERS}?tab=producers": 4 + 7,
     f"{ORDERS}?tab=ledgers": 4 + 6,
@@ -27,7 +27,7 @@ PAGES = {
     f"{ORDERS}/policies": 4 + 1,
     "/namespaces": 4 + 2,
     "/namespaces/new": 4,
-    "/n/public/default": 4 + 4,
+    "/n/public/default": 4 + 5,
     "/n/public/default/policies": 4 + 1,
     f"{ORDERS}?tab=pulls": 4 + 7,
     f"{ORDERS}?tab=insights": 4 + 7,

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from broker.acts import requests as acts
-from broker.models import Namespace, Tenant
+from broker.models import Namespace, Tenant, TopicSummary
 from tests.integration.console.fake_acts import FakeActs
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import ORDERS, Shop, make_topic
@@ -36,8 +36,9 @@ def test_the_list_has_sums_and_says_what_is_protected(looker: Client, shop: Shop
     set_policies(shop, protected=True)
     make_topic("persistent://shop/eu/dates", backlog=1234, rate=5.0)
     make_topic("persistent://shop/eu/bills", backlog=6, rate=2.5)
+    TopicSummary.objects.filter(topic=shop.topic).update(subscriptions=1200)
     words = text_of(looker.get("/namespaces"))
-    assert "public/ default protected 1 1 14 3.0/s 1.0 kB" in words
+    assert "public/ default protected 1 1 200 14 3.0/s 1.0 kB" in words
     assert "shop/ eu 2 0 1 240 7.5/s 2.0 kB" in words
     assert "No namespace matches" in text_of(looker.get("/namespaces?q=nothing"))
     assert "public/" not in text_of(looker.get("/namespaces?q=SHOP"))

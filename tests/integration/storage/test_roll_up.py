@@ -256,7 +256,9 @@ def topic_id(url: str, name: str, parent: int | None = None, *, backlog: int = 0
     )
     rows(
         url,
-        "INSERT INTO vela_topic_summary VALUES (%s, 100, 1000, 5000, 1, 0, 0, 0, %s, 0, 0)",
+        "INSERT INTO vela_topic_summary (topic_id, messages_in, bytes_in, stored_bytes, producers, message_rate_in,"
+        " byte_rate_in, last_append_ms, max_backlog_messages, updated_ms)"
+        " VALUES (%s, 100, 1000, 5000, 1, 0, 0, 0, %s, 0)",
         topic,
         backlog,
     )

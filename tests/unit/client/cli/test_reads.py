@@ -205,7 +205,7 @@ def test_namespaces(vela: Vela, console: FakeConsole) -> None:
         "name": "shop/eu",
         "protected": True,
         "topics": 12,
-        "subscriptions": None,
+        "subscriptions": 12_000,
         "backlog_messages": 3400,
         "stored_bytes": None,
         "message_rate_in": 2.5,
@@ -213,7 +213,7 @@ def test_namespaces(vela: Vela, console: FakeConsole) -> None:
     console.answers["GET namespaces"] = {"namespaces": [row], "next_after": None}
     heading, shown = vela("namespaces list").stdout.splitlines()
     assert heading.split() == ["namespace", "topics", "subscriptions", "backlog", "in", "stored", "protected"]
-    assert " ".join(shown.split()) == "shop/eu 12 more than 10,000 3,400 2.5/s – yes"
+    assert " ".join(shown.split()) == "shop/eu 12 12,000 3,400 2.5/s – yes"
     assert json.loads(vela("namespaces list --json").stdout) == row
 
 

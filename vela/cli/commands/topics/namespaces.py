@@ -19,7 +19,6 @@ from vela.wire.topic_name import parse_namespace
 __all__ = ["namespaces"]
 
 _NUMBERS = ("topics", "subscriptions", "backlog", "in", "stored")
-_MANY = "more than 10,000"  # the API does not count further
 
 
 @click.group(cls=OrderedGroup)
@@ -59,7 +58,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     return (
         row["name"],
         count(row["topics"]),
-        _MANY if row["subscriptions"] is None else count(row["subscriptions"]),
+        count(row["subscriptions"]),
         count(row["backlog_messages"]),
         rate(row["message_rate_in"]),
         size(row["stored_bytes"]),
