@@ -346,7 +346,9 @@ class Subscription(SubscriptionRunner):
             return
         for consumer in list(self.consumers.values()):
             if not await consumer.sink.is_alive():
-                consumer.closed_by_broker("its connection does not answer and another consumer came")
+                consumer.closed_by_broker(
+                    "its connection does not answer, and another consumer wants to subscribe"
+                )
                 self.remove_consumer(consumer)
 
     async def _take_type(self, request: SubscribeRequest) -> None:
@@ -574,7 +576,7 @@ class Subscription(SubscriptionRunner):
         _require_open(consumer)
         if len(self.consumers) > 1 and not force:
             raise MetadataInvalid(
-                f"{len(self.consumers) - 1} other consumers use subscription {self.name}; close them or use force"
+                f"subscription {self.name} has other consumers ({len(self.consumers) - 1}); close them or use force"
             )
         await self._around.tasks.finish(self.moves.delete(consumer))
 

@@ -1,4 +1,4 @@
-"""One topic in its owner's memory: its log, its producers, its subscriptions."""
+"""One topic in the memory of the process that owns it: its log, its producers, its subscriptions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class TopicReports(SubscriptionReports, Protocol):
     """Reports topics, their producers and their subscriptions."""
 
     def topic_changed(self, topic: Topic) -> None:
-        """Report this topic anew."""
+        """Put this topic into the next report."""
 
     def producer_gone(self, topic: Topic, producer: Producer) -> None:
         """Stop reporting this producer."""
@@ -78,13 +78,13 @@ class WaitingPulls(Protocol):
         """Offer the waiting pulls these entries, which are durable now."""
 
     def topic_gone(self, topic: Topic) -> None:
-        """Answer the pulls of a topic that leaves this process."""
+        """Answer the pulls that wait for this topic, because it leaves the process."""
 
 
 class Topic:
-    """A topic that this process owns. Once its log is closed, it never opens again."""
+    """A topic that this process owns. Its log closes for good; to serve the topic again, load it as a new object."""
 
-    # Python shares the keys of instance dicts up to 30 attributes only: without slots a topic takes 1.5 KiB more.
+    # Python shares the keys of instance dicts only up to 30 attributes: without slots a topic takes 1.5 KiB more.
     __slots__ = (
         "__weakref__",
         "_clock",
@@ -157,7 +157,7 @@ class Topic:
         self.policies = policies  # in force now; only `set_policies` replaces them
         self.log = log
         log.listener = self
-        # The totals of the log when it came into memory: what came since then is counted from here.
+        # The totals when the log was loaded. Reports subtract them to count what was published since.
         self.loaded_messages, self.loaded_bytes = log.ledgers.total_messages, log.ledgers.total_bytes
         self._refuse_old_clients = refuse_old_clients
         self._epochs = epochs
@@ -207,8 +207,8 @@ class Topic:
         self._rates: tuple[int, ...] | None = None  # in force; None = not yet applied
         self.quota = BacklogQuota(self, pool, clock)
         self.last_append_ms = 0
-        self.last_used_ms = clock.now_ms()  # when the last client left
-        self.asked_ms = self.last_used_ms  # when somebody last asked for the topic
+        self.last_used_ms = clock.now_ms()  # when a client last left; if unknown, when the topic was loaded
+        self.asked_ms = self.last_used_ms  # when the topic was last opened, or last seen with clients
 
     @property
     def owner_epoch(self) -> int:
@@ -222,11 +222,14 @@ class Topic:
 
     @property
     def is_fenced(self) -> bool:
-        """Whether the topic is closed because this process may no longer store anything of it."""
+        """Whether the topic is closed because this process may no longer write to it."""
         return self.log.is_fenced
 
     async def write(self, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str) -> T | None:
-        """Run a write guarded by this topic's epoch; None = another broker has it. Raises like `Epochs.write`."""
+        """Run a write guarded by this topic's epoch. Return None if another broker took the topic.
+
+        Raises like `Epochs.write`.
+        """
         return await self._epochs.write(self.log, call, what=what)
 
     # -- producers and appends -----------------------------------------------------------------------------------
@@ -234,9 +237,10 @@ class Topic:
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
-        """Attach a producer, or queue one that waits for exclusive access; it is then not ready yet.
+        """Attach a producer. If it must wait for exclusive access, queue it, and `is_ready` stays False meanwhile.
 
-        Raises ProducerBusy, ProducerFenced, IncompatibleSchema, TopicTerminated.
+        Raises ServiceNotReady, TopicTerminated, TopicFenced, QuotaHold, QuotaExceeded, NotAllowed, IncompatibleSchema,
+        ProducerBusy, ProducerFenced.
         """
         self._require_open()
         if self.is_terminated:
@@ -276,11 +280,11 @@ class Topic:
         self._reports.producer_gone(self, producer)
 
     def close_producers(self, error: BrokerError | None) -> None:
-        """Close every producer. Each client opens again by itself, and is then told `error` if it may not."""
+        """Close every producer and pass `error` to its connection. The clients open their producers again."""
         self.access.close(error)
 
     def append(self, producer: Producer, request: SendRequest) -> None:
-        """Queue an entry for the writer."""
+        """Queue an entry for the writer, or tell the producer why it is refused."""
         if not self.is_open:
             producer.failed(request, TopicFenced(f"{self.name} moved; connect again"))
             return
@@ -298,11 +302,11 @@ class Topic:
         self._writer.submit(self.log)
 
     def producer_refused(self) -> None:
-        """Report the topic, because one of its producers has another last error."""
+        """Report the topic, because one of its producers has a new last error."""
         self._reports.topic_changed(self)
 
     def stored(self, batch: AppendBatch) -> None:
-        """Give receipts for a durable batch, in the order of the sends, then deliver it."""
+        """Give receipts for a durable batch, in the order of each producer's sends, then deliver it."""
         now_ms = self._clock.now_ms()
         repeated = () if self.deduplication is None else self.deduplication.stored(batch, now_ms)
         for producer, (receipts, (messages, size_bytes)) in batch.receipts().items():
@@ -320,9 +324,10 @@ class Topic:
             subscription.pump()
 
     def refused(self, sends: Sequence[Send], error: BrokerError) -> None:
-        """Close the producers of sends that cannot be stored; they send again after reconnecting.
+        """Refuse sends that cannot be stored, and close their producers.
 
-        They must be closed, since entries sent after the refused ones must not overtake their repetition.
+        Their clients reconnect and send again, in order. If the producers stayed open, later entries could be stored
+        before the refused ones.
         """
         if self.deduplication is not None:
             sends = [*sends, *self.deduplication.give_up()]
@@ -361,7 +366,7 @@ class Topic:
             self.subscriptions.settle_reader(subscription)
 
     def _is_idle(self) -> bool:
-        """Return whether it has neither messages nor clients, so that any schema is still possible."""
+        """Return whether the topic has no messages and no clients. Then a consumer may set its first schema."""
         has_consumers = any(each.consumers for each in self.subscriptions.values())
         return not (self.producers or has_consumers or self.log.ledgers.total_entries)
 
@@ -380,13 +385,13 @@ class Topic:
     # -- policies ------------------------------------------------------------------------------------------------
 
     def set_policies(self, policies: Policies) -> None:
-        """Put policies in force after an operator changed a document. Does nothing if they are the same as before."""
+        """Put policies in force after an operator changed a document. Do nothing if they are the same as before."""
         if policies != self.policies:
             self.policies = policies
             self.policies_changed()
 
     def loaded(self) -> None:
-        """Begin to apply its policies, once everything stored is in memory."""
+        """Begin to apply the policies. Called once everything stored about the topic is in memory."""
         self.policies_changed()
         self._reports.topic_changed(self)
 
@@ -414,7 +419,7 @@ class Topic:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def given_up(self, error: BrokerError | None) -> None:
-        """Close every client, because the log was fenced or closed."""
+        """Close every producer, consumer and pull, because the log was closed. `error` is None at a clean stop."""
         self._on_gone(self)
         steps: list[Callable[[], object]] = [self.publishes.close]
         if self.publish_limit is not None:
@@ -423,7 +428,7 @@ class Topic:
             steps.append(self.deduplication.close)
         steps.append(partial(self.close_producers, error))
         for subscription in list(self.subscriptions.values()):
-            steps.append(partial(subscription.close_consumers, "the broker lets the topic go"))
+            steps.append(partial(subscription.close_consumers, "the broker closed the topic"))
             steps.append(subscription.stop_reading)
             steps.append(partial(self._deadlines.forget, subscription))
         steps.append(partial(self._deadlines.forget, self.delayed))
@@ -432,7 +437,9 @@ class Topic:
             try:
                 step()
             except Exception:  # the other clients must still be closed
-                logger.exception("%s: a step of letting the topic go failed", self.name)
+                logger.exception(
+                    "%s: a step of closing the topic failed; the other steps still run", self.name
+                )
 
     def _require_open(self) -> None:
         if not self.is_open:

@@ -15,8 +15,8 @@ class Severity(StrEnum):
     """What a finding means for the backlog."""
 
     STOPPED = "stopped"  # nothing drains
-    SLOW = "slow"  # it drains too slowly, or something holds a part of it up
-    NOTICE = "notice"  # it drains, and something else needs attention
+    SLOW = "slow"  # the backlog drains too slowly, or a part of it is blocked
+    NOTICE = "notice"  # the backlog drains, but something else needs attention
     FINE = "fine"
 
 
@@ -36,7 +36,7 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One number or name that proves the sentence."""
+    """One number or name that supports the sentence of a finding."""
 
     label: str
     value: int | float | str
@@ -45,19 +45,22 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cure:
-    """One way out. It names an act to plan, or a block of the page to look at. With neither, it is for you to do."""
+    """One way to solve the problem. It leads to the form of an act, to another page or to a block of this one.
+
+    With text alone, there is nothing to open.
+    """
 
     text: str
-    act: str = ""  # a form of console.forms
-    parameters: Mapping[str, str | int] = field(default_factory=dict)  # of that form
+    act: str = ""  # the name of its form in console.forms
+    parameters: Mapping[str, str | int] = field(default_factory=dict)  # values to fill the form in with
     block: str = ""  # a block of the subscription's page
-    topic: str = ""  # the full name of another topic
-    letters: str = ""  # the full name of a dead-letter topic, whose letters to look at
+    topic: str = ""  # the full name of a topic whose page to open
+    letters: str = ""  # the full name of a dead-letter topic to look at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The result of one rule that applies."""
+    """What one rule found."""
 
     rule: str
     severity: Severity
@@ -68,7 +71,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A pure function over a snapshot. `window_s`: how long its symptom must last; 0 = it counts at once."""
+    """A pure function of a snapshot. `window_s` is how long the symptom must last before it counts; 0 = at once."""
 
     id: str
     window_s: float
@@ -76,5 +79,5 @@ class Rule:
 
 
 def fact(label: str, value: float | str, unit: Unit = Unit.TEXT) -> Evidence:
-    """Return a piece of evidence. An empty text is unknown."""
+    """Return a piece of evidence. An empty text means unknown."""
     return Evidence(label=label, value=value, unit=unit)

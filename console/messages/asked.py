@@ -30,7 +30,7 @@ MOST_ROWS: Final = 500
 
 _MOST_ID: Final = (1 << 63) - 1
 _MOST_INDEX: Final = (1 << 31) - 1
-# ledger:entry, ledger:entry:index, or as clients write it ledger:entry:partition:index
+# ledger:entry, ledger:entry:index, or what clients print: ledger:entry:partition:index
 _SPOT: Final = re.compile(r"([0-9]{1,19}):([0-9]{1,19})(?::(-1|[0-9]{1,10}))?(?::([0-9]{1,10}))?")
 _MARK: Final = re.compile(r"(.{1,64})@([0-9]{1,18})")
 
@@ -109,5 +109,9 @@ def read_mark(text: str) -> Mark:
     """Read the text of a mark, as `Mark` writes it. Raises ValueError if it is not one."""
     found = _MARK.fullmatch(text)
     if found is None:
-        raise ValueError(_("Take “after” from the address of the previous page, without a change."))
+        raise ValueError(
+            _(
+                "Take “after” from the link on the previous page, or from next_after in the API, and do not change it."
+            )
+        )
     return Mark(int(found[2]), read_spot(found[1]))

@@ -28,26 +28,26 @@ class Closes(Protocol):
 
 
 class ClientPorts(Protocol):
-    """`vela.aio.Client`, as far as its consumers, producers and readers need it."""
+    """The part of `vela.aio.Client` that its consumers, producers and readers use."""
 
     settings: ConnectionSettings
     pool: ConnectionPool
-    memory: MemoryLimit  # limit for the queues of all consumers
-    max_uncompressed_bytes: int  # of one message or batch
+    memory: MemoryLimit  # limit for the payloads that wait in the queues of all consumers
+    max_uncompressed_bytes: int  # limit for a message or batch after decompression
     listener_threads: ListenerThreads  # for listeners that are not coroutine functions
 
     @property
     def make_timers(self) -> Callable[[], Timers]:
-        """Return the clock and timers for a consumer's acks, deadlines and chunks."""
+        """Return a function that makes the clock and timers of a consumer, for acks, deadlines and chunks."""
 
     async def connection_for(self, topic: str) -> Connection:
-        """Return a connection to the broker that serves a topic (full name). One attempt. `release` it after use."""
+        """Return a connection to the broker that serves a topic (full name). Tries once. `release` it after use."""
 
     def release(self, connection: Connection) -> None:
         """Return a connection to the pool."""
 
     async def partitions(self, topic: str, *, create: bool = True) -> int:
-        """Return how many partitions a topic (its full name) has, 0 if it is not partitioned."""
+        """Return how many partitions a topic (full name) has, 0 = none. `create` lets the broker create the topic."""
 
     async def get_topics_of_namespace(
         self,
@@ -57,10 +57,16 @@ class ClientPorts(Protocol):
         pattern: str | None = None,
         known_hash: str | None = None,
     ) -> replies.TopicsOfNamespace:
-        """Return the topics of "tenant/namespace", with each partition."""
+        """Return the topics of "tenant/namespace", each partition by its own name.
+
+        The broker may ignore `pattern`. If the list still has `known_hash`, no names are returned.
+        """
 
     async def get_schema(self, topic: str, version: bytes | None = None) -> replies.SchemaFound:
-        """Return a version of a topic's schema, None = the latest."""
+        """Return a topic's schema: the one with `version`, or with None the latest.
+
+        Raises TopicNotFound if there is none.
+        """
 
     def new_consumer_id(self) -> int:
         """Return a number that no other consumer of this client has."""

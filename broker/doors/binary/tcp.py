@@ -16,8 +16,8 @@ __all__ = ["TcpListener"]
 
 logger = logging.getLogger(__name__)
 
-HIGH_WATER_BYTES: Final = 1024 * 1024  # send nothing more to consumers above this many unsent bytes
-LOW_WATER_BYTES: Final = 256 * 1024
+HIGH_WATER_BYTES: Final = 1024 * 1024  # above this many unsent bytes, send nothing more to consumers
+LOW_WATER_BYTES: Final = 256 * 1024  # at this many, send to them again
 LINGER_S: Final = 5.0  # time for the peer to read the written bytes before the connection is aborted
 
 
@@ -92,7 +92,7 @@ class _TcpProtocol(asyncio.Protocol):
         self._link.pause_reading()
 
     def abort(self) -> None:
-        """Close at once and drop all bytes that the peer has not read."""
+        """Close at once and drop all unsent bytes."""
         self._link.abort()
 
 
@@ -130,7 +130,10 @@ class TcpListener:
             protocol.pause_reading()
 
     async def stop(self, timeout_s: float = 1.0) -> None:
-        """Close every connection once its written bytes are sent. Abort what is still open after `timeout_s`."""
+        """Stop accepting, then close every connection once its written bytes are sent.
+
+        Abort connections that are still open after `timeout_s`.
+        """
         self.stop_accepting()
         for protocol in list(self._protocols):
             protocol.connection.close("the broker is stopping")

@@ -1,7 +1,7 @@
-"""A subscription of a non-persistent topic: the same dispatchers as stored ones, but without a cursor.
+"""A subscription of a non-persistent topic. It has the same dispatchers as a stored subscription, but no cursor.
 
-A message counts as acked when it is sent, so that nothing is pending, redelivered or blocked. A message that nobody
-takes is dropped and counted.
+A message counts as acked when it is sent, so nothing is pending or redelivered. A message that no consumer can take now
+is dropped and counted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BATCHES_REMEMBERED = 1000
 
 
 class PassingTopic(Protocol):
-    """The members of its non-persistent topic that a subscription uses."""
+    """The part of a non-persistent topic that its subscriptions use."""
 
     @property
     def name(self) -> TopicName: ...
@@ -58,7 +58,7 @@ class NonPersistentSubscription:
         clock: Clock,
         next_key: Callable[[], int],
     ) -> None:
-        """Take a `dispatcher` of that type without consumers. `next_key` numbers the consumers of this process."""
+        """`dispatcher` is of type `type_` and has no consumers. `next_key` numbers the consumers of this process."""
         self.topic = topic
         self.name = name
         self.type = type_
@@ -69,12 +69,12 @@ class NonPersistentSubscription:
         self._dispatcher = dispatcher
         self._clock = clock
         self._next_key = next_key
-        self._batches: dict[Position, int] = {}  # messages in the batches sent last
+        self._batches: dict[Position, int] = {}  # number of messages in each of the last batches sent
         self.rates_changed()
 
     @property
     def topic_name(self) -> TopicName:
-        """The topic or partition that it reads."""
+        """The topic or partition that the subscription reads."""
         return self.topic.name
 
     # -- attach and detach ---------------------------------------------------------------------------------------
@@ -82,11 +82,17 @@ class NonPersistentSubscription:
     async def attach(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Add a consumer. Raises ConsumerBusy, SubscriptionBusy, ConsumerAssignFailed."""
+        """Add a consumer.
+
+        Raises ConsumerBusy if there is no room, SubscriptionBusy if the others have another type, and
+        ConsumerAssignFailed if its Key_Shared hash ranges are taken.
+        """
         if request.type is self.type is SubscriptionType.EXCLUSIVE:
             for other in list(self.consumers.values()):
                 if not await other.sink.is_alive():
-                    other.closed_by_broker("its connection does not answer and another consumer came")
+                    other.closed_by_broker(
+                        "its connection does not answer, and another consumer wants to subscribe"
+                    )
                     self.remove_consumer(other)
         limit = self.topic.policies.max_consumers_per_subscription
         if limit and len(self.consumers) >= limit:
@@ -111,12 +117,15 @@ class NonPersistentSubscription:
         )
         self.consumers[consumer.key] = consumer
         if self.type is SubscriptionType.FAILOVER:
-            # Only after the answer to SUBSCRIBE is written. Messages before that are dropped, as before a Flow.
+            # Switch after the answer to SUBSCRIBE has been written. Until then messages are dropped, as before a FLOW.
             asyncio.get_running_loop().call_soon(self._switch, consumer)
         return consumer
 
     def _switch(self, joined: Consumer | None) -> None:
-        """Switch the active consumer at once: no message can come twice, so there is nothing to wait for."""
+        """Switch the active consumer if another one was chosen, and tell every consumer; else tell only `joined`.
+
+        The switch needs no delay, because no message can be delivered twice.
+        """
         told = self.consumers.values() if self._dispatcher.run_due(0) else [joined] if joined else ()
         for consumer in list(told):
             consumer.tell_active(consumer.dispatch is self._dispatcher.active)
@@ -151,7 +160,7 @@ class NonPersistentSubscription:
             by_position = dict(zip((each.position for each in wanted), some, strict=True))
             assignments, unassigned = self._dispatcher.assign(wanted, plan, now_ms)
             for assignment in assignments:
-                # Nobody will ack them, so the dispatcher counts them as acked now.
+                # Acks of clients change nothing here, so the dispatcher counts the entries as acked when they are sent.
                 for each in assignment.entries:
                     self._dispatcher.acked(each.position, each.messages_remaining, True, assignment.consumer)
                 consumer = self.consumers.get(assignment.consumer.key)
@@ -179,7 +188,7 @@ class NonPersistentSubscription:
         consumer.deliver(deliveries, now_ms)
 
     def rates_changed(self) -> None:
-        """Apply the topic's new dispatch rates; messages beyond them are dropped."""
+        """Apply the topic's new dispatch rates. Messages above them are dropped."""
         self.dispatch_limit = DispatchLimit.of(
             self.topic.policies,
             self.topic.dispatch_rate,
@@ -190,7 +199,7 @@ class NonPersistentSubscription:
     # -- what consumers ask for ----------------------------------------------------------------------------------
 
     def flow(self, consumer: Consumer, permits: int) -> None:
-        """Take permits from a client for future messages."""
+        """Add permits that a client grants. Raises InvalidFlow if `permits` is below 1."""
         self._dispatcher.flow(consumer.dispatch, permits)
         consumer.last_flow_ms = self._clock.now_ms()
 
@@ -207,9 +216,10 @@ class NonPersistentSubscription:
         validation_error: str | None,
         returns_permits: bool,
     ) -> None:
-        """Answer the receipt, if one was asked for; there is nothing to acknowledge.
+        """Call `on_durable` at once, because there is nothing to store.
 
-        `returns_permits`: a discarded batch cost more than the one permit that the client gives back.
+        `returns_permits`: the client discarded these entries and gave back one permit for each. A batch cost one for
+        each of its messages, so the other permits are given back here.
         """
         if returns_permits:
             for each in acks:
@@ -223,7 +233,7 @@ class NonPersistentSubscription:
         """Do nothing: no message can be delivered again."""
 
     def redeliver_at(self, consumer: Consumer, positions: Sequence[Position], due_ms: int) -> None:
-        """Nothing can come again."""
+        """Do nothing: no message can be delivered again."""
 
     def redelivery_count(self, position: Position) -> int:
         """Return 0: no message is redelivered."""
@@ -242,7 +252,7 @@ class NonPersistentSubscription:
         return lambda acks: None
 
     def letter_written(self, consumer: Consumer, position: Position, event: StoryEvent, topic: str) -> None:
-        """Do nothing: no message is stored whose story could be told."""
+        """Do nothing: only stored messages have a delivery story."""
 
     async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
         """Raise NotAllowed: nothing is stored."""
@@ -260,10 +270,13 @@ class NonPersistentSubscription:
         return LastMessage(position=Position(-1, -1), batch_size=0, mark_delete=EARLIEST)
 
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
-        """Close the consumers, and with them the subscription. MetadataInvalid: others are attached."""
+        """Close all consumers, which ends the subscription.
+
+        Raises MetadataInvalid while other consumers are attached, unless `force` is set.
+        """
         if len(self.consumers) > 1 and not force:
             raise MetadataInvalid(
-                f"{len(self.consumers) - 1} other consumers use subscription {self.name}; close them or use force"
+                f"subscription {self.name} has other consumers ({len(self.consumers) - 1}); close them or use force"
             )
         for other in list(self.consumers.values()):
             if other is not consumer:

@@ -240,7 +240,7 @@ class NonPersistentTopic:
             self.publish_limit.release()
         self.access.close(error)
         for subscription in list(self.subscriptions.values()):
-            subscription.close_consumers("the broker lets the topic go")
+            subscription.close_consumers("the broker closed the topic")
 
     def _is_idle(self) -> bool:
         return not self.producers and not self.subscriptions

@@ -1,4 +1,4 @@
-"""The answers of the operations about the past."""
+"""The answers of the history operations."""
 
 from __future__ import annotations
 
@@ -8,29 +8,31 @@ __all__ = ["History"]
 
 
 class HistoryStep(BaseModel):
-    """What happened in one step. Null: unknown."""
+    """What happened in one step of the history. Null: unknown."""
 
     model_config = ConfigDict(from_attributes=True)
 
     at_ms: int = Field(description="when the step begins")
-    message_rate_in: float | None = Field(description="per second, like the other rates")
+    message_rate_in: float | None = Field(
+        description="per second, like the other rates; for a subscription, its topic's"
+    )
     byte_rate_in: float | None
     message_rate_out: float | None = Field(description="redeliveries included")
     message_rate_acked: float | None = Field(description="by consumers")
     message_rate_redelivered: float | None
     backlog_messages: int | None = Field(
-        description="when the step ends; of a topic, the backlog of its worst subscription"
+        description="when the step ends; for a topic, the largest backlog of its subscriptions"
     )
-    backlog_most_messages: int | None = Field(description="the most in the step")
+    backlog_most_messages: int | None = Field(description="the largest backlog during the step")
     stored_bytes: int | None = Field(description="when the step ends; null for a subscription")
 
 
 class ActMark(BaseModel):
-    """An act that was applied in that time."""
+    """An act that was applied during the window."""
 
     id: int
     kind: str
-    asked: str = Field(description="in words")
+    asked: str = Field(description="the requested act in words")
     topic: str
     subscription: str = Field(description="empty for an act on a topic or namespace")
     who: str

@@ -1,4 +1,4 @@
-"""Compression that a producer's application put inside the payload, found by the first bytes."""
+"""Decompress payloads that the application of a producer compressed itself. The first bytes tell the format."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _MAGIC: Final = (
     (b"\x78\x9c", "zlib"),
     (b"\x78\xda", "zlib"),
 )
-_TOO_LARGE: Final = gettext_noop("it unpacks to more than {size}, so it stays packed here")
+_TOO_LARGE: Final = gettext_noop("the payload unpacks to more than {size}, so it is shown packed")
 _LZMA_MEMORY_BYTES: Final = 64 * 1024 * 1024
 
 
 def compression_of(data: bytes) -> str:
-    """Return the compression with whose mark the data begins, or an empty text."""
+    """Return the name of the compression that the first bytes show, or an empty text."""
     return next((name for magic, name in _MAGIC if data.startswith(magic)), "")
 
 
 def decompressed(name: str, data: bytes, *, most_bytes: int) -> bytes:
-    """Unpack at most `most_bytes`. Raises CannotDecode if the data is damaged, or larger than that."""
+    """Unpack the data. Raises CannotDecode if it is damaged, or unpacks to more than `most_bytes`."""
     try:
         out = _UNPACK[name](data, most_bytes + 1)
     except (
@@ -61,7 +61,7 @@ def decompressed(name: str, data: bytes, *, most_bytes: int) -> bytes:
 def _inflated(data: bytes, most_bytes: int) -> bytes:
     return _whole(
         zlib.decompressobj(zlib.MAX_WBITS | 32), data, most_bytes
-    )  # 32: gzip or zlib, as its head says
+    )  # 32: gzip or zlib, whichever the header says
 
 
 def _bunzipped(data: bytes, most_bytes: int) -> bytes:
@@ -75,12 +75,12 @@ def _unxzipped(data: bytes, most_bytes: int) -> bytes:
 def _whole(decompressor: Any, data: bytes, most_bytes: int) -> bytes:
     out = bytes(decompressor.decompress(data, most_bytes))
     if not decompressor.eof and len(out) < most_bytes:
-        raise EOFError(_("it ends too early"))
+        raise EOFError(_("the data ends too early"))
     return out
 
 
 def _by_stream(codec: Any) -> Callable[[bytes, int], bytes]:
-    """Unpack through a buffer of fixed size, so that a small payload cannot fill the memory."""
+    """Return a function that unpacks into a buffer of fixed size, so that a small payload cannot fill the memory."""
 
     def unpacked(data: bytes, most_bytes: int) -> bytes:
         buffer = bytearray(most_bytes)

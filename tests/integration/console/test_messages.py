@@ -312,7 +312,7 @@ def test_partitions_are_merged_by_the_time_at_which_they_were_stored(operator: C
         ("path=a&op=%3D", "Give the value to compare with"),
         ("value=3", "Say where the value is"),
         ("prop==x", "Write a property as name=value"),
-        ("after=junk", "Take “after” from the address of the previous page"),
+        ("after=junk", "Take “after” from the link on the previous page"),
         ("after=999999:1@5", "no longer stored: start again"),
     ],
 )

@@ -32,8 +32,9 @@ __all__ = [
     "show_receipt",
 ]
 
-TYPED_ABOVE: Final = 10_000  # messages delivered again; above it the user types a name, as in the console
-MOST_DRIFT: Final = 10**15
+# To deliver more messages than this again, the user must type a name, as in the console.
+_TYPED_ABOVE_MESSAGES: Final = 10_000
+_MOST_DRIFT_MESSAGES: Final = 10**15  # the largest number that the API accepts
 _INSTEAD: Final = "add --yes to apply the act, or --plan-only to see its plan"
 
 Act = dict[str, Any]
@@ -51,7 +52,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consent:
-    """How far the user agrees to go, and why."""
+    """What the user agrees to, why, and how long the command waits for a broker."""
 
     yes: bool
     plan_only: bool
@@ -68,7 +69,7 @@ def act_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--reason", default="", help="A reason, stored in the log of acts.")
     @click.option(
         "--allow-drift",
-        type=click.IntRange(min=0, max=MOST_DRIFT),
+        type=click.IntRange(min=0, max=_MOST_DRIFT_MESSAGES),
         metavar="N",
         help="Apply even if up to N more messages than planned are delivered again or lost; 0 allows none.",
     )
@@ -88,7 +89,9 @@ def act_options(command: Callable[..., None]) -> Callable[..., None]:
         if yes and plan_only:
             raise click.UsageError("Use either --yes or --plan-only, not both.")
         if plan_only and allow_drift is not None:
-            raise click.UsageError("--allow-drift applies the act: leave out --plan-only.")
+            raise click.UsageError(
+                "--allow-drift counts only when the act is applied: leave it out, or leave out --plan-only."
+            )
         if as_json_is_asked() and not (yes or plan_only):
             raise click.UsageError("vela does not ask with --json: add --yes or --plan-only.")
         consent = Consent(yes=yes, plan_only=plan_only, reason=reason, wait_s=wait, allowed_drift=allow_drift)
@@ -113,13 +116,17 @@ def partitions_option(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def carry_out(asked: Asked, consent: Consent) -> Act | None:
-    """Plan an act, show the plan, apply it if the user agrees. Return the applied act. Raises CliError if refused."""
+    """Plan an act, show the plan and apply it if the user agrees.
+
+    Return the applied act, or None with --plan-only. Raises CliError if the user does not agree, if the act is refused
+    or fails, or if no broker answers in time.
+    """
     with console_api() as api:
         return settle(api, lambda: _plan(api, asked, consent), consent)
 
 
 def settle(api: ConsoleApi, plan: Callable[[], Answer], consent: Consent) -> Act | None:
-    """Do the same with a plan that `plan` returns: that of an undo, or an existing one. Raises CliError if refused."""
+    """Do as `carry_out` does with the plan that `plan` returns: that of an undo, or one made earlier."""
     planned = api.settled(plan(), wait_s=consent.wait_s)
     as_json = as_json_is_asked()
     if not as_json:
@@ -169,7 +176,7 @@ def show_plan(act: Act) -> None:
 
 
 def show_receipt(act: Act) -> None:
-    """Print what the act did, and how to undo it or which act has undone it."""
+    """Print what the act did, and how to undo it, or which act undid it."""
     click.echo(one_line(f"applied {headline(act)}"))
     for sentence in receipt_words(act):
         click.echo(one_line(f"  {sentence}"))
@@ -181,7 +188,7 @@ def show_receipt(act: Act) -> None:
 
 
 def _show_partitions(rows: Sequence[tuple[str, ...]]) -> None:
-    """Print a table with a row for each partition, after a heading in the first row. Print nothing without rows."""
+    """Print the rows as a table. The first row is the heading. Print nothing if there are no rows."""
     if rows:
         print_rich(table(rows[0], rows[1:], right=rows[0]))
 
@@ -191,7 +198,7 @@ def _require_agreement(planned: Act, allowed_drift: int | None) -> None:
     skipped = sum(int(plan.get(lost) or 0) for lost in ("skipped_messages", "lost_messages"))
     replayed = int(plan.get("replayed_messages") or 0)
     drift = plan.get("allowed_drift_messages", 0) if allowed_drift is None else allowed_drift
-    if skipped or replayed + drift > TYPED_ABOVE:
+    if skipped or replayed + drift > _TYPED_ABOVE_MESSAGES:
         name = planned["subscription"] or short_name(planned["topic"])
         agreed = answered(f"type {name} to apply it, anything else to stop: ") == name
     else:
@@ -201,7 +208,10 @@ def _require_agreement(planned: Act, allowed_drift: int | None) -> None:
 
 
 def answered(question: str, *, instead: str = _INSTEAD) -> str:
-    """Return a line of standard input. The question goes to standard error, because it is not output."""
+    """Ask on standard error, so that the question stays out of the output. Return the line that the user typed.
+
+    Raises CliError if standard input has ended. Its message tells the user to do `instead`.
+    """
     sys.stdout.flush()
     sys.stderr.write(one_line(question))
     sys.stderr.flush()
@@ -209,7 +219,7 @@ def answered(question: str, *, instead: str = _INSTEAD) -> str:
     if not line:
         sys.stderr.write("\n")
         raise CliError(
-            f"there is no terminal to ask on: {instead}",
+            f"vela cannot ask, because standard input has ended: {instead}",
             Exit.USAGE,
             code="NoAnswer",
         )

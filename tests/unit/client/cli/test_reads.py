@@ -502,7 +502,7 @@ def test_one_message_by_its_id_shows_its_state_on_each_subscription(vela: Vela, 
     begin = next(number for number, line in enumerate(lines) if line.startswith("story on b"))
     assert lines[begin].endswith(": delivered to c (10.0.0.7:4000)")
     assert re.fullmatch(r" +1970-.* to 1970-.*\.500.*: acked by c", lines[begin + 1])
-    assert lines[begin + 2].strip() == "12 events of messages around it were not recorded"
+    assert lines[begin + 2].strip() == "not recorded: 12 events of this message or its neighbours"
     assert lines[begin + 3].split(maxsplit=1) == ["recorded", "Every delivery is recorded."]
     assert not any(line.startswith("story on a") for line in lines)
     assert lines[-1].split() == ["payload", "whole"]

@@ -1,4 +1,4 @@
-"""`vela peek`, `examine`, `backlog` and `why`: look at a log and a subscription without consuming anything."""
+"""`vela peek`, `examine`, `backlog` and `why`: look at a topic or a subscription without consuming anything."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def peek(topic: str, subscription: str, limit: int) -> None:
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Which message to show; 1 is the first, or the last.",
+    help="Place of the message; 1 is the first, or with --from latest the last.",
 )
 @click.option(
     "--from",
@@ -80,14 +80,14 @@ def peek(topic: str, subscription: str, limit: int) -> None:
     type=click.Choice(["earliest", "latest"]),
     default="earliest",
     show_default=True,
-    help="Count from the first or the last message.",
+    help="Count places from the first or the last message.",
 )
 @click.option(
     "--id",
     "message_id",
     type=MESSAGE_ID,
     metavar="LEDGER:ENTRY[:INDEX]",
-    help="Show this message, with its whole payload up to 1 MiB, its state and its story on each subscription.",
+    help="Show this message instead, with up to 1 MiB of its payload, and its state and story on each subscription.",
 )
 @json_option
 def examine(topic: str, position: int, origin: str, message_id: str | None) -> None:
@@ -136,14 +136,15 @@ def _state(state: dict[str, Any]) -> str:
 
 
 def _story(story: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what happened on each subscription, the oldest first, then what is recorded at all."""
+    """Yield the events on each subscription, oldest first, then a sentence that says which events Vela records."""
     for each in story["subscriptions"]:
         for number, event in enumerate(each["events"]):
             later = "" if event["until_ms"] == event["at_ms"] else f" to {exact_moment(event['until_ms'])}"
             title = "" if number else f"story on {each['subscription']}"
             yield title, f"{exact_moment(event['at_ms'])}{later}: {event['words']}"
         if each["left_out"] is not None:
-            yield "", f"{plural(each['left_out']['events'], 'event')} of messages around it were not recorded"
+            missing = plural(each["left_out"]["events"], "event")
+            yield "", f"not recorded: {missing} of this message or its neighbours"
     if "words" in story:
         yield "recorded", story["words"]
 
@@ -260,7 +261,7 @@ def _value(item: dict[str, Any]) -> str:
 
 
 def _cure(cure: dict[str, Any], topic: str, subscription: str) -> str:
-    """Return what to do, with the command that plans the act, if there is one."""
+    """Return what to do, followed by the `vela` command for the act, if it is an act."""
     if cure["act"] not in _ACTS:
         return str(cure["text"])
     names = {"topic": short_name(topic), "subscription": subscription, **cure["parameters"]}
