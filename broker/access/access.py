@@ -16,6 +16,7 @@ from broker.storage import access as store
 
 if TYPE_CHECKING:
     from broker.access_settings import AccessSettings
+    from broker.storage.access import StoredAccess
     from broker.storage.pool import ConnectionPool
 
 __all__ = ["Access"]
@@ -23,6 +24,7 @@ __all__ = ["Access"]
 logger = logging.getLogger(__name__)
 
 RELOAD_TURNS: Final = 30  # of a second each: a lost notification costs no more than this
+VERIFIED_TOKENS: Final = 1024  # remembered, so that a pull need not check a signature again
 
 
 class Access:
@@ -33,8 +35,11 @@ class Access:
         self._settings = settings
         self._pool = pool
         self._keys = TokenKeys(settings)
-        self._grants = Grants(superusers=frozenset(settings.superuser_roles))
+        self._grants = Grants(
+            superusers=frozenset(settings.superuser_roles), metrics_roles=frozenset(settings.metrics_roles)
+        )
         self._revoked: frozenset[str] = frozenset()
+        self._verified: dict[bytes, Principal] = {}  # by token: each pull brings it
         self._sessions: set[Callable[[], None]] = set()
         self._turns = 0
         self._is_stale = True
@@ -64,13 +69,18 @@ class Access:
         )
 
     def _token(self, data: bytes, now_ms: int) -> Principal:
-        principal = verify(
-            data.decode("latin-1").strip(),
-            self._keys.current(),
-            now_ms=now_ms,
-            role_claim=self._settings.token_role_claim,
-            audience=self._settings.token_audience,
-        )
+        principal = self._verified.get(data)
+        if principal is None or _has_expired(principal, now_ms):
+            principal = verify(
+                data.decode("latin-1").strip(),
+                self._keys.current(),
+                now_ms=now_ms,
+                role_claim=self._settings.token_role_claim,
+                audience=self._settings.token_audience,
+            )
+            if len(self._verified) >= VERIFIED_TOKENS:
+                self._verified.clear()
+            self._verified[data] = principal
         self.check_revoked(principal)
         return principal
 
@@ -93,12 +103,12 @@ class Access:
     # -- changes -----------------------------------------------------------------------------------------------
 
     def watch(self, recheck: Callable[[], None]) -> Callable[[], None]:
-        """Call `recheck` after each change of keys, permissions and revocations. Return how to stop it."""
+        """Call `recheck` after each change of permissions and revocations. Return how to stop it."""
         self._sessions.add(recheck)
         return lambda: self._sessions.discard(recheck)
 
     async def load(self) -> None:
-        """Read permissions and revocations, then let every connection check its own. Raises psycopg.Error."""
+        """Read what is stored, and use it. Raises psycopg.Error."""
         if not self.is_on:
             return
         self._is_stale = False
@@ -108,7 +118,13 @@ class Access:
         except BaseException:
             self._is_stale = True
             raise
-        grants = replace(stored.grants, superusers=self._grants.superusers)
+        self.take(stored)
+
+    def take(self, stored: StoredAccess) -> None:
+        """Use these permissions and revocations from now on, and let every connection check its own."""
+        grants = replace(
+            stored.grants, superusers=self._grants.superusers, metrics_roles=self._grants.metrics_roles
+        )
         if (grants, stored.revoked_tokens) != (self._grants, self._revoked):
             self._grants, self._revoked = grants, stored.revoked_tokens
             self._recheck()
@@ -121,7 +137,7 @@ class Access:
         """Take in what has changed: called once a second. Raises psycopg.Error."""
         self._turns += 1
         if self._keys.refresh():
-            self._recheck()
+            self._verified.clear()
         if self._is_stale or self._turns % RELOAD_TURNS == 0:
             await self.load()
 
@@ -131,3 +147,7 @@ class Access:
                 recheck()
             except Exception:  # the other connections must be checked too
                 logger.exception("checking a connection after a change of permissions failed")
+
+
+def _has_expired(principal: Principal, now_ms: int) -> bool:
+    return principal.expires_ms is not None and principal.expires_ms <= now_ms

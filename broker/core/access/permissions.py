@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
 
@@ -37,7 +37,8 @@ class Action(StrEnum):
     CONSUME = "consume from"
     LOOK_UP = "look up"  # for roles that may produce or consume there
     ADMINISTER = "administer"  # for admins of the tenant
-    RULE = "administer the broker from"  # for superusers
+    MEASURE = "read the metrics of"  # for the roles of metrics
+    RULE = "rule"  # for superusers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +56,11 @@ class Subject:
         return cls(tenant=tenant, namespace=f"{tenant}/{namespace}")
 
     @classmethod
-    def of_topic(cls, topic: TopicName) -> Self:
-        """Return the topic; for a partition, the topic that it is part of."""
-        return cls(tenant=topic.tenant, namespace=topic.namespace_name, topic=topic.base)
-
-    def with_subscription(self, subscription: str) -> Self:
-        """Return a subscription of this topic."""
-        return replace(self, subscription=subscription)
+    def of_topic(cls, topic: TopicName, subscription: str = "") -> Self:
+        """Return a topic or a subscription of it; for a partition, the topic that it is part of."""
+        return cls(
+            tenant=topic.tenant, namespace=topic.namespace_name, topic=topic.base, subscription=subscription
+        )
 
     def __str__(self) -> str:
         place = self.topic or self.namespace or self.tenant or "this broker"
@@ -79,6 +78,7 @@ class Grants:
     """Everything that was granted. Every question is a lookup in a dictionary."""
 
     superusers: frozenset[str] = frozenset()
+    metrics_roles: frozenset[str] = frozenset()
     tenant_admins: Mapping[str, AbstractSet[str]] = field(default_factory=dict)  # roles by tenant
     namespaces: Mapping[str, _Permissions] = field(default_factory=dict)  # by tenant/namespace
     topics: Mapping[str, _Permissions] = field(default_factory=dict)  # by full name
@@ -99,6 +99,8 @@ def allows(grants: Grants, principal: Principal, action: Action, subject: Subjec
     role = principal.role
     if role in grants.superusers:
         return True
+    if action is Action.MEASURE:
+        return role in grants.metrics_roles
     if action is not Action.RULE and role in grants.tenant_admins.get(subject.tenant, ()):
         return True
     wanted = _WANTED.get(action)

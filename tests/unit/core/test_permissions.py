@@ -11,6 +11,8 @@ from broker.core.access.principal import ANONYMOUS, Principal
 from broker.core.topic_name import TopicName
 
 ORDERS = Subject.of_topic(TopicName.parse("shop/eu/orders"))
+BILLING = Subject.of_topic(TopicName.parse("shop/eu/orders"), "billing")
+MINE = Subject.of_topic(TopicName.parse("shop/eu/orders"), "mine")
 SHOP_EU = Subject.of_namespace("shop", "eu")
 TENANT = Subject(tenant="shop")
 
@@ -36,17 +38,17 @@ GRANTS = Grants(
         ("manager", Action.RULE, CLUSTER, False),
         ("manager", Action.ADMINISTER, TENANT, True),
         ("manager", Action.ADMINISTER, ORDERS, True),
-        ("manager", Action.CONSUME, ORDERS.with_subscription("billing"), True),
+        ("manager", Action.CONSUME, BILLING, True),
         ("manager", Action.ADMINISTER, Subject(tenant="other"), False),
         ("nobody", Action.RULE, CLUSTER, False),
         ("app", Action.PRODUCE, ORDERS, True),
         ("app", Action.LOOK_UP, SHOP_EU, True),
         ("app", Action.ADMINISTER, SHOP_EU, False),
-        ("app", Action.CONSUME, ORDERS.with_subscription("billing"), True),
+        ("app", Action.CONSUME, BILLING, True),
         ("sink", Action.LOOK_UP, ORDERS, False),
         ("reader", Action.CONSUME, ORDERS, True),
-        ("reader", Action.CONSUME, ORDERS.with_subscription("mine"), True),
-        ("reader", Action.CONSUME, ORDERS.with_subscription("billing"), False),
+        ("reader", Action.CONSUME, MINE, True),
+        ("reader", Action.CONSUME, BILLING, False),
         ("reader", Action.PRODUCE, ORDERS, False),
         ("reader", Action.LOOK_UP, ORDERS, True),
         ("reader", Action.LOOK_UP, SHOP_EU, False),
@@ -83,7 +85,7 @@ subjects = st.sampled_from(
         Subject(tenant="a"),
         Subject.of_namespace("a", "a"),
         Subject.of_topic(TopicName.parse("a/a/t")),
-        Subject.of_topic(TopicName.parse("a/a/t")).with_subscription("s"),
+        Subject.of_topic(TopicName.parse("a/a/t"), "s"),
     ]
 )
 
