@@ -72,6 +72,11 @@ class AccessSettings(LoginSettings):
     anonymous_role: Annotated[
         str, Variable("VELA_ANONYMOUS_ROLE", "role", "the role of clients without credentials")
     ] = ""
+    client_token: Annotated[
+        str,
+        Variable("VELA_TOKEN", "text", "the token with which handlers and jobs connect", is_secret=True),
+    ] = field(default="", repr=False)
+    client_token_file: Annotated[str, Variable("VELA_TOKEN_FILE", "file", "the file with that token")] = ""
     metrics_roles: Annotated[
         Names,
         Variable("VELA_METRICS_ROLES", "roles, by commas; `*`", "roles that may read /metrics"),

@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from broker.core.access.permissions import Grants, Permission, Subject
 from broker.storage.connection import Connection
 from broker.storage.queries import query
 
-__all__ = ["StoredAccess", "load", "set_permissions", "set_roles", "set_tenant_admins"]
+__all__ = [
+    "ADMIN",
+    "StoredAccess",
+    "load",
+    "set_permissions",
+    "set_roles",
+    "set_tenant_admins",
+    "subject_columns",
+]
 
-_ADMIN = "admin"  # of a tenant
+ADMIN: Final = "admin"  # the permission that a tenant's admins have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +45,7 @@ async def set_permissions(
     """Replace what a role may do to a namespace or a topic. None at all revokes. Safe to repeat."""
     await connection.execute(
         query("access", "set_permissions"),
-        {**_columns(subject), "role": role, "permissions": [str(each) for each in permissions]},
+        {**subject_columns(subject), "role": role, "permissions": [str(each) for each in permissions]},
     )
 
 
@@ -47,7 +56,7 @@ async def set_roles(connection: Connection, subject: Subject, roles: Collection[
     """
     await connection.execute(
         query("access", "set_roles"),
-        {**_columns(subject), "permission": str(Permission.CONSUME), "roles": list(roles)},
+        {**subject_columns(subject), "permission": str(Permission.CONSUME), "roles": list(roles)},
     )
 
 
@@ -55,11 +64,12 @@ async def set_tenant_admins(connection: Connection, tenant: str, roles: Collecti
     """Replace the admins of a tenant. Safe to repeat."""
     await connection.execute(
         query("access", "set_roles"),
-        {**_columns(Subject(tenant=tenant)), "permission": _ADMIN, "roles": list(roles)},
+        {**subject_columns(Subject(tenant=tenant)), "permission": ADMIN, "roles": list(roles)},
     )
 
 
-def _columns(subject: Subject) -> dict[str, object]:
+def subject_columns(subject: Subject) -> dict[str, object]:
+    """Return the columns that name a subject."""
     return {
         "tenant": subject.tenant,
         "namespace": subject.namespace.partition("/")[2],
@@ -74,7 +84,7 @@ def _grants(rows: Iterable[tuple[str, ...]]) -> Grants:
     namespaces: dict[str, dict[str, set[Permission]]] = {}
     topics: dict[str, dict[str, set[Permission]]] = {}
     for tenant, namespace, topic, subscription, role, permission in rows:
-        if permission == _ADMIN:
+        if permission == ADMIN:
             admins[tenant].add(role)
         elif subscription:
             subscriptions[f"{tenant}/{namespace}", subscription].add(role)

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import SplitResult, urlsplit
@@ -235,7 +236,7 @@ def console_api(*, timeout_s: float | None = None) -> ConsoleApi:
                 code="NoPassword",
             )
         typed = _typed_password(asked)
-        asked = Settings(url=asked.url, console_url=asked.console_url, user=asked.user, password=typed)
+        asked = replace(asked, password=typed)
     return ConsoleApi(asked, timeout_s=timeout_s)
 
 

@@ -17,6 +17,8 @@ class Settings:
     console_url: str  # of the console: http:// or https://
     user: str  # of the console; "" = none
     password: str
+    token: str = ""  # for the broker; "" = none
+    token_file: str = ""  # a file with the token; "" = none
 
 
 def settings() -> Settings:

@@ -34,19 +34,5 @@ WITH gone AS (
 )
 SELECT pg_notify('vela_access', '')
 
--- name: record_token
-INSERT INTO vela_token (id, role, created_by, created_at, expires_at)
-VALUES (%(id)s, %(role)s, %(who)s, now(), to_timestamp(%(expires_ms)s::bigint / 1000.0))
-
--- name: revoke_token
--- A token that was made elsewhere has no row yet. The first revocation counts.
-WITH revoked AS (
-    INSERT INTO vela_token (id, role, created_by, created_at, revoked_by, revoked_at)
-    VALUES (%(id)s, '', '', now(), %(who)s, now())
-    ON CONFLICT (id) DO UPDATE SET revoked_by = excluded.revoked_by, revoked_at = excluded.revoked_at
-    WHERE vela_token.revoked_at IS NULL
-)
+-- name: changed
 SELECT pg_notify('vela_access', '')
-
--- name: tokens
-SELECT id, role, created_by, created_at, expires_at, revoked_by, revoked_at FROM vela_token ORDER BY created_at, id
