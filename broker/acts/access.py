@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from django.db import connection, transaction
 from django.utils import timezone
@@ -150,7 +150,7 @@ def possible_permissions(subject: Subject) -> tuple[str, ...]:
     return (Permission.CONSUME,) if subject.subscription else tuple(Permission)
 
 
-def _notify(name: str, parameters: Mapping[str, object]) -> None:
+def _notify(name: str, parameters: Mapping[str, Any]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(query("access", name).decode(), parameters)
 

@@ -92,6 +92,7 @@ _WANTED: Final = {
     Action.LOOK_UP: frozenset({Permission.PRODUCE, Permission.CONSUME}),
 }
 _NOTHING: Final[_Permissions] = {}
+_NONE: Final[AbstractSet[Permission]] = frozenset()
 
 
 def allows(grants: Grants, principal: Principal, action: Action, subject: Subject) -> bool:
@@ -110,10 +111,6 @@ def allows(grants: Grants, principal: Principal, action: Action, subject: Subjec
         roles = grants.subscriptions.get((subject.namespace, subject.subscription))
         if roles and role not in roles:
             return False
-    return any(
-        not wanted.isdisjoint(permissions.get(role, ()))
-        for permissions in (
-            grants.namespaces.get(subject.namespace, _NOTHING),
-            grants.topics.get(subject.topic, _NOTHING),
-        )
-    )
+    of_namespace = grants.namespaces.get(subject.namespace, _NOTHING).get(role, _NONE)
+    of_topic = grants.topics.get(subject.topic, _NOTHING).get(role, _NONE)
+    return not (wanted.isdisjoint(of_namespace) and wanted.isdisjoint(of_topic))

@@ -73,7 +73,7 @@ def verify(
     """
     claims = _signed_claims(token, keys)
     options: dict[str, Any] = {"aud": {"essential": True, "value": audience}} if audience else {}
-    checked = {name: claims[name] for name in ("exp", "nbf", "aud") if name in claims}
+    checked: dict[str, Any] = {name: claims[name] for name in ("exp", "nbf", "aud") if name in claims}
     try:
         jwt.JWTClaimsRegistry(now=now_ms // 1000, **options).validate(checked)
     except ExpiredTokenError:

@@ -21,4 +21,11 @@ WITH gone AS (
 SELECT pg_notify('vela_access', '') FROM gone
 
 -- name: delete_empty_tenant
-DELETE FROM vela_tenant t WHERE t.name = %s AND NOT EXISTS (SELECT FROM vela_namespace n WHERE n.tenant_id = t.id)
+-- With the permissions of its admins.
+WITH gone AS (
+    DELETE FROM vela_tenant t WHERE t.name = %s AND NOT EXISTS (SELECT FROM vela_namespace n WHERE n.tenant_id = t.id)
+    RETURNING t.name
+), permissions AS (
+    DELETE FROM vela_permission p USING gone WHERE p.tenant = gone.name
+)
+SELECT pg_notify('vela_access', '') FROM gone
