@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Final
 
 from django.db import connection, transaction
@@ -18,7 +19,8 @@ from broker.access.token_keys import TokenKeys
 from broker.access_settings import AccessSettings
 from broker.clock import SystemClock
 from broker.core.access.permissions import Permission, Subject
-from broker.core.access.tokens import TokenKey, issue
+from broker.core.access.tokens import TokenKey, issue, verify
+from broker.core.errors import AuthenticationFailed
 from broker.models import AccessToken, Act
 from broker.storage.access import ADMIN, subject_columns
 from broker.storage.queries import query
@@ -27,9 +29,11 @@ __all__ = [
     "ADMIN",
     "CreatedToken",
     "NoSigningKey",
+    "TokenRefused",
     "create_token",
     "possible_permissions",
     "revoke_token",
+    "role_of_token",
     "set_permissions",
     "tokens",
 ]
@@ -39,6 +43,10 @@ _ID_BYTES: Final = 12
 
 class NoSigningKey(Exception):
     """The settings have no secret key. The text says what to set."""
+
+
+class TokenRefused(Exception):
+    """A token that proves nothing here. The text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +117,32 @@ def revoke_token(token_id: str, *, who: str, origin: str) -> bool:
             _log("revoke_token", {"token": token_id, "role": token.role}, who=who, origin=origin)
         _notify("changed", {})
     return not is_foreign
+
+
+def role_of_token(settings: AccessSettings, token: str) -> str:
+    """Return the role that a token proves. One query. Raises TokenRefused."""
+    if "token" not in settings.authentication:
+        raise TokenRefused("tokens count only with VELA_AUTHENTICATION=token: send HTTP Basic credentials")
+    keys = _keys(settings)
+    keys.refresh()
+    try:
+        principal = verify(
+            token,
+            keys.current(),
+            now_ms=SystemClock().now_ms(),
+            role_claim=settings.token_role_claim,
+            audience=settings.token_audience,
+        )
+    except AuthenticationFailed as error:
+        raise TokenRefused(str(error)) from None
+    if AccessToken.objects.filter(id=principal.token_id, revoked_at__isnull=False).exists():
+        raise TokenRefused("the token was revoked: get a new one")
+    return principal.role
+
+
+@cache
+def _keys(settings: AccessSettings) -> TokenKeys:
+    return TokenKeys(settings)
 
 
 def tokens() -> list[AccessToken]:

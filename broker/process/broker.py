@@ -452,6 +452,7 @@ class Broker:
             for subscription in list(topic.subscriptions.values()):
                 subscription.pump()
         self.acts.wake()
+        self.access.changed()  # a notification may have been lost
 
     def _report_anew(self) -> None:
         """Report every topic and subscription: a sweep may have deleted the rows about their clients meanwhile."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import pytest
 
+from broker.core.access.permissions import Grants, Permission
 from broker.core.access.principal import Principal
+from broker.core.client_identity import ClientIdentity
 from broker.core.errors import AuthenticationFailed, NotAuthorized
 from broker.core.schemas.schema import SchemaDefinition, SchemaType
 from broker.core.subscription.types import SubscriptionType
@@ -25,8 +27,9 @@ from broker.doors.pull.answers import PullAnswers
 from broker.doors.pull.pages import PullPages
 from broker.doors.websocket.application import websocket_application
 from broker.doors.websocket.routes import socket_routes
-from broker.producers.requests import ProducerRequest
+from broker.producers.requests import ProducerRequest, ProducerSink
 from broker.pulls.values import PullAsk
+from broker.storage.access import StoredAccess
 from broker.subscription.requests import SubscribeRequest
 from tests.support.tokens import ENVIRONMENT, token
 from tests.unit.doors.fake_broker import FakeBroker
@@ -126,6 +129,16 @@ async def test_the_broker_hears_of_no_request_of_an_outsider(
 async def test_a_locked_guard_refuses_even_where_the_broker_asks_nobody() -> None:
     with pytest.raises(AuthenticationFailed):
         await GuardedBroker(FakeBroker()).partition_count(TOPIC, create=True)
+
+
+async def test_a_producer_that_makes_a_subscription_needs_consume_too(broker: SealedBroker) -> None:
+    grants = Grants(topics={TOPIC.full: {"outsider": {Permission.PRODUCE}}})
+    broker.access.take(StoredAccess(grants=grants, revoked_tokens=frozenset()))
+    request = ProducerRequest(topic=TOPIC, name=None, initial_subscription="s")
+    identity = ClientIdentity(address="test:1", client_version="", face="binary")
+    with pytest.raises(NotAuthorized, match="subscription s"):
+        await GuardedBroker(broker, OUTSIDER).open_producer(request, identity, cast(ProducerSink, None))
+    assert broker.reached == []
 
 
 # -- the binary protocol ---------------------------------------------------------------------------------------------
