@@ -37,9 +37,8 @@ class GuardedBroker:
     def __init__(self, broker: BrokerPort, principal: Principal | None = None) -> None:
         self.principal = principal
         self._broker = broker
-        self._open: _Open | None = (
-            None  # made when it is needed: a pull has a guard of its own, and opens nothing
-        )
+        # Made when it is needed: each pull has its own guard, and opens nothing.
+        self._open: _Open | None = None
 
     @property
     def settings(self) -> BrokerSettings:
@@ -82,9 +81,8 @@ class GuardedBroker:
             return
         subject = Subject.of_topic(topic, subscription)
         try:
-            self._check(
-                action, subject
-            )  # somebody may have taken the permission while the client was being opened
+            # Somebody may have taken the permission while the client was being opened.
+            self._check(action, subject)
         except BrokerError:
             client.detach()
             raise

@@ -38,7 +38,7 @@ class Action(StrEnum):
     LOOK_UP = "look up"  # for roles that may produce or consume there
     ADMINISTER = "administer"  # for admins of the tenant
     MEASURE = "read the metrics of"  # for the roles of metrics
-    RULE = "rule"  # for superusers
+    RULE = "manage"  # for superusers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
