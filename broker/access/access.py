@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from broker.access.token_keys import TokenKeys
 from broker.core.access.permissions import Action, Grants, Subject, allows
 from broker.core.access.principal import ANONYMOUS, Principal
-from broker.core.access.tokens import verify
+from broker.core.access.tokens import TOKEN_METHOD, verify
 from broker.core.errors import AuthenticationFailed, NotAuthorized
 from broker.storage import access as store
 
@@ -58,7 +58,7 @@ class Access:
         if not self.is_on:
             return ANONYMOUS
         methods = self._settings.authentication
-        if data and method in (None, "token") and "token" in methods:
+        if data and method in (None, TOKEN_METHOD) and TOKEN_METHOD in methods:
             return self._token(data, now_ms)
         if certificate_name and method in (None, "tls") and "tls" in methods:
             return Principal(role=certificate_name, method="tls", expires_ms=None, token_id=None)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from broker.core.access.principal import ANONYMOUS
+from broker.core.access.tokens import TOKEN_METHOD
 from broker.core.errors import AuthenticationFailed
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["principal_of", "principal_of_header"]
 
 _BEARER: Final = "Bearer "
-_METHODS: Final = {"bearer": "token", "basic": "basic"}  # by the scheme of the header Authorization
 
 
 def principal_of(broker: BrokerPort, scope: Scope, *, token: str = "") -> Principal:
@@ -51,22 +49,14 @@ def principal_of_header(
     """
     if not broker.access.is_on:
         return ANONYMOUS
-    method, data = _credentials(authorization) if authorization else (None, b"")
-    if chosen is not None and method is not None and chosen != method:
-        raise AuthenticationFailed(
-            f"the client names the method {chosen!r} and sends another one's credentials"
-        )
-    return broker.access.authenticate(chosen or method, data, broker.clock.now_ms())
+    token = _token(authorization) if authorization else b""
+    if chosen not in (None, TOKEN_METHOD) and token:
+        raise AuthenticationFailed(f"the client names the method {chosen!r} and sends a token")
+    return broker.access.authenticate(TOKEN_METHOD if token else chosen, token, broker.clock.now_ms())
 
 
-def _credentials(authorization: bytes) -> tuple[str | None, bytes]:
-    scheme, _, data = authorization.strip().partition(b" ")
-    method = _METHODS.get(scheme.decode("latin-1").lower())
-    if method is None:
+def _token(authorization: bytes) -> bytes:
+    scheme, _, token = authorization.strip().partition(b" ")
+    if scheme.lower() != b"bearer":
         raise AuthenticationFailed("the header Authorization takes: Bearer ⟨token⟩")
-    if method != "basic":
-        return method, data.strip()
-    try:
-        return method, base64.b64decode(data.strip(), validate=True)
-    except binascii.Error:
-        raise AuthenticationFailed("the credentials after Basic are not base64") from None
+    return token.strip()

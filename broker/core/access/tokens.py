@@ -15,7 +15,7 @@ from joserfc.jwk import ECKey, OctKey, RSAKey
 from broker.core.access.principal import Principal
 from broker.core.errors import AuthenticationFailed
 
-__all__ = ["TokenKey", "TokenKeyInvalid", "asymmetric_key", "issue", "secret_key", "verify"]
+__all__ = ["TOKEN_METHOD", "TokenKey", "TokenKeyInvalid", "asymmetric_key", "issue", "secret_key", "verify"]
 
 TOKEN_METHOD: Final = "token"  # noqa: S105 - a word of the protocol
 MIN_SECRET_BYTES: Final = 32  # as long as the hash of HS256
