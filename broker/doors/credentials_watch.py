@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CredentialsWatch"]
 
-_LONGEST_WAIT_S: Final = 600.0  # so that a clock that was set late is noticed
+_LONGEST_WAIT_S: Final = 60.0  # so that a clock that was set late is noticed
 
 
 class CredentialsWatch:

@@ -167,6 +167,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             )
             async with asyncio.timeout(OPEN_TIMEOUT_S):
                 yield
+            self.guard.recheck()  # of what changed while the socket was being opened
             self._watch.begin()
         except BrokerError as error:
             raise self.refusal(http_status(error), str(error)) from None

@@ -13,7 +13,7 @@ from broker.storage.access import StoredAccess
 from tests.support.tokens import ENVIRONMENT, FOREIGN_SECRET, token
 from tests.unit.doors.fake_broker import FakeBroker
 from tests.unit.doors.socket_peer import Peer
-from tests.unit.doors.wire_client import TOPIC, WireClient
+from tests.unit.doors.wire_client import TOPIC, WireClient, settle
 from vela.wire.binary import commands
 from vela.wire.binary.commands.connection import frame_of
 from vela.wire.pb import vela_pulsar_pb2 as pb
@@ -251,6 +251,16 @@ async def test_a_socket_is_closed_when_its_token_expires(broker: FakeBroker) -> 
         while closed(peer) is None:  # noqa: ASYNC110 - by the loop's own timer
             await asyncio.sleep(0.001)
     assert closed(peer) == (1008, "5: the credentials have expired: connect again with new ones")
+
+
+async def test_a_token_revoked_while_a_socket_is_being_opened_refuses_it(broker: FakeBroker) -> None:
+    broker.opening.clear()
+    header = (b"authorization", b"Bearer " + token("app", token_id="stolen").encode())
+    peer = Peer(websocket_application(broker), PRODUCER, headers=[header])
+    await settle()
+    broker.access.take(stored("stolen", app=EVERYTHING))
+    broker.opening.set()
+    assert (await peer.refused())[0] == 401
 
 
 async def test_a_consumer_needs_permission_for_its_letters(broker: FakeBroker) -> None:
