@@ -17,9 +17,9 @@ from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, BeforeValidator, PlainValidator
 
+from broker.access_settings import AccessSettings
 from broker.core.web_origin import Origin, parse_host, parse_origin
 from broker.environment import Between, SettingInvalid, Variable, listed, read_settings
-from broker.login_settings import LoginSettings
 
 __all__ = ["EXIT_LOCK_TAKEN", "EXIT_SETTING_INVALID", "BrokerSettings", "SettingInvalid", "broker_settings"]
 
@@ -110,7 +110,7 @@ _IN_MS: Final = AfterValidator(lambda seconds: seconds * 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSettings(LoginSettings):
+class BrokerSettings(AccessSettings):
     """One broker process's settings. Units are in the names; 0 means "no limit" where the help says so."""
 
     bind: Annotated[
@@ -463,6 +463,7 @@ class BrokerSettings(LoginSettings):
     def __post_init__(self) -> None:
         """Fill in the settings that follow from others. Raises SettingInvalid if some do not go together."""
         self.check_together()
+        self.check_access()
         host = _local_host(self.bind)
         set_ = object.__setattr__  # the class is frozen for all other code
         advertised_url = self.advertised_url or f"pulsar://{host}:{self.pulsar_port}"

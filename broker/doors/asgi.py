@@ -15,6 +15,7 @@ __all__ = [
     "Receive",
     "Scope",
     "Send",
+    "challenge",
     "json_reason",
     "refuse",
     "refuse_handshake",
@@ -34,6 +35,11 @@ def json_reason(reason: str) -> bytes:
     return json.dumps({"reason": reason}).encode()
 
 
+def challenge(status: int) -> list[tuple[bytes, bytes]]:
+    """Return the header that tells a client which credentials a status 401 asks for."""
+    return [(b"WWW-Authenticate", b"Bearer")] if status == 401 else []
+
+
 async def respond(
     scope: Scope,
     send: Send,
@@ -44,7 +50,7 @@ async def respond(
     headers: Sequence[tuple[bytes, bytes]] = (),
 ) -> None:
     """Answer an HTTP request. HEAD gets the headers without the body."""
-    own = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
+    own = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *challenge(status)]
     await send({"type": "http.response.start", "status": status, "headers": [*own, *headers]})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
@@ -64,7 +70,7 @@ async def refuse_handshake(send: Send, refusal: HandshakeRefused) -> None:
         {
             "type": "websocket.http.response.start",
             "status": refusal.status,
-            "headers": [(b"Content-Type", JSON)],
+            "headers": [(b"Content-Type", JSON), *challenge(refusal.status)],
         }
     )
     await send({"type": "websocket.http.response.body", "body": json_reason(refusal.reason)})

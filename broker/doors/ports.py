@@ -10,7 +10,10 @@ from broker.core.subscription.departure import DepartureCause
 if TYPE_CHECKING:
     from collections import Counter
 
+    from broker.clock import Clock
     from broker.conf import BrokerSettings
+    from broker.core.access.permissions import Action, Subject
+    from broker.core.access.principal import Principal
     from broker.core.client_identity import ClientIdentity
     from broker.core.entry import StoredEntry
     from broker.core.errors import BrokerError
@@ -31,7 +34,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AccessPort",
     "BrokerPort",
+    "ClientPort",
     "ConsumerPort",
     "LookupPort",
     "MetricsPort",
@@ -65,6 +70,10 @@ class ProducerPort(Protocol):
         """The topic epoch of an exclusive producer, None for others."""
 
     @property
+    def is_open(self) -> bool:
+        """False once the client or the broker has closed it."""
+
+    @property
     def is_ready(self) -> bool:
         """False while the producer waits for exclusive access."""
 
@@ -91,6 +100,10 @@ class ProducerPort(Protocol):
 
 class ConsumerPort(Protocol):
     """`broker.subscription.consumer.Consumer`."""
+
+    @property
+    def is_open(self) -> bool:
+        """False once the client or the broker has closed it."""
 
     @property
     def name(self) -> str:
@@ -193,6 +206,9 @@ class PartitionsPort(Protocol):
 class LookupPort(StatusPort, PartitionsPort, Protocol):
     """Where topics are."""
 
+    def service_urls(self, topic: TopicName) -> tuple[str, str]:
+        """Return the URLs of the broker that serves a topic: without TLS and with it."""
+
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         """Return full names, with each partition by itself."""
 
@@ -246,8 +262,42 @@ class PullsPort(StatusPort, PartitionsPort, Protocol):
         """Store that everything before `offset` is consumed; return the offset kept. Raises BrokerError."""
 
 
-class BrokerPort(MetricsPort, LookupPort, PublishPort, SubscribePort, SchemasPort, PullsPort, Protocol):
-    """All of these together: what a listener hands to its connections."""
+class ClientPort(LookupPort, PublishPort, SubscribePort, SchemasPort, PullsPort, Protocol):
+    """What one client can ask for. `GuardedBroker` checks each request and passes it on to the broker."""
+
+
+class AccessPort(Protocol):
+    """Who clients are, and what they may do."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the broker asks clients for credentials."""
+
+    def authenticate(
+        self, method: str | None, data: bytes, now_ms: int, *, certificate_name: str | None = None
+    ) -> Principal:
+        """Return the client that these credentials prove. Raises AuthenticationFailed."""
+
+    def check_revoked(self, principal: Principal) -> None:
+        """Raises AuthenticationFailed if somebody revoked this client's token."""
+
+    def check(self, principal: Principal, action: Action, subject: Subject) -> None:
+        """Raises NotAuthorized unless the client may do this."""
+
+    def watch(self, recheck: Callable[[], None]) -> Callable[[], None]:
+        """Call `recheck` after each change of permissions and revocations. Return how to stop it."""
+
+
+class BrokerPort(MetricsPort, ClientPort, Protocol):
+    """The whole broker: what a listener has."""
+
+    @property
+    def access(self) -> AccessPort:
+        """Who clients are, and what they may do."""
+
+    @property
+    def clock(self) -> Clock:
+        """The broker's time."""
 
     @property
     def refused_requests(self) -> Counter[str]:

@@ -16,6 +16,7 @@ from broker.handlers.registry import Handler
 from broker.handlers.threads import CallThreads
 from broker.storage.supervised import pause_after_faults_s
 from vela.aio import Client, Consumer, PulsarException
+from vela.authentication import token_authentication
 from vela.options import ConsumerDeadLetterPolicy, ConsumerType, InitialPosition
 
 if TYPE_CHECKING:
@@ -35,11 +36,15 @@ _LONGEST_PAUSE_MS: Final = 10_000  # between two attempts to connect again
 _WEBSOCKET_SCHEMES: Final = {"http": "ws", "https": "wss"}
 
 
-def client_of(url: str) -> Client:
-    """Return a client of the broker whose HTTP port is at `url`, which is VELA_URL. Raises InvalidUrl."""
+def client_of(url: str, *, token: str = "", token_file: str = "") -> Client:
+    """Return a client of the broker whose HTTP port is at `url`, which is VELA_URL.
+
+    Raises InvalidUrl, and InvalidConfiguration for both a token and a file with one.
+    """
     scheme, separator, rest = url.partition("://")
     return Client(
         f"{_WEBSOCKET_SCHEMES.get(scheme, scheme)}{separator}{rest}",
+        authentication=token_authentication(token, token_file),
         tls_validate_hostname=True,
         max_backoff_ms=_LONGEST_PAUSE_MS,
         stats_interval_in_seconds=0,

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.access.access import Access
 from broker.acts.kinds.base import ActContext, TopicTools
 from broker.acts.runner import ActRunner
 from broker.clock import Clock, SystemClock
@@ -99,6 +100,7 @@ class Broker:
         self._next_key = partial(next, itertools.count(1))  # of producers and consumers
         self.tasks = BackgroundTasks()
         self.pool = pool = ConnectionPool(conninfo, name="work", size=POOL_CONNECTIONS)
+        self.access = Access(settings, pool)
         self.cache = EntryCache(settings.tail_cache_bytes)
         self.segments = Segments(pool, settings, clock, read_role=read_role)
         self.epochs = Epochs(pool)
@@ -286,7 +288,7 @@ class Broker:
             topics,
             self.deduplication,
             clock,
-            (self.segments.turn, self.policy_rounds.turn),
+            (self.segments.turn, self.policy_rounds.turn, self.access.turn),
             may_store=self._owns_topics,
         )
         self.lifetime = Lifetime(
@@ -321,6 +323,7 @@ class Broker:
         """Take the broker lock and start every part. Raises BrokerAlreadyRuns, psycopg.OperationalError."""
         await self.ownership.acquire()
         self._heartbeat.start()
+        await self.access.load()
         await self.creation.make_default_namespace()
         await self.segments.start()
         await self.reporter.start()
@@ -376,6 +379,10 @@ class Broker:
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
         """See `Topics.partition_count`."""
         return await self._requests.partition_count(topic, create=create)
+
+    def service_urls(self, topic: TopicName) -> tuple[str, str]:
+        """Return the URLs of this broker, which serves every topic: without TLS and with it."""
+        return self.settings.advertised_url, self.settings.advertised_tls_url
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         """See `ClientRequests.topics_of_namespace`."""
@@ -435,6 +442,8 @@ class Broker:
             self.policy_rounds.ask()
         elif channel == "vela_lifetime":
             self.lifetime.wake()
+        elif channel == "vela_access":
+            self.access.changed()
 
     def _resumed(self) -> None:
         """This process has the lock again: send the messages that had to wait, and report everything anew."""
@@ -443,6 +452,7 @@ class Broker:
             for subscription in list(topic.subscriptions.values()):
                 subscription.pump()
         self.acts.wake()
+        self.access.changed()  # a notification may have been lost
 
     def _report_anew(self) -> None:
         """Report every topic and subscription: a sweep may have deleted the rows about their clients meanwhile."""

@@ -71,6 +71,9 @@ KINDS = {
     "add_second_factor": "Add second factor",
     "remove_second_factor": "Remove second factor",
     "renew_recovery_codes": "Renew recovery codes",
+    "create_token": "Create token",
+    "revoke_token": "Revoke token",
+    "set_permissions": "Set permissions",
     "set_alert_rule": "Set alert rule",
     "delete_alert_rule": "Delete alert rule",
     "silence_alert_rule": "Silence alert rule",
@@ -168,6 +171,11 @@ def _asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str
     if kind == "set_role":
         user, role = parameters.get("user", "–"), parameters.get("role")
         return f"make {user} {role}" if role else f"take a role from {user}"
+    if kind in ("create_token", "revoke_token"):
+        return f"{KINDS[kind].lower()} {parameters.get('token', '–')} of {parameters.get('role') or 'a role elsewhere'}"
+    if kind == "set_permissions":
+        allowed = ", ".join(parameters.get("permissions") or ()) or "nothing"
+        return f"allow {parameters.get('role', '–')}: {allowed}"
     if kind == "set_password":
         return f"set the password of {parameters.get('user', '–')}"
     if kind in ("create_user", "activate_user", "deactivate_user"):

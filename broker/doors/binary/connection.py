@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.core.client_identity import ClientIdentity
 from broker.core.errors import BrokerError
+from broker.doors.binary.authentication import ConnectionAuthentication
 from broker.doors.binary.consumers import ConsumerTable
 from broker.doors.binary.lookup import LookupAnswers
 from broker.doors.binary.peer import Peer
@@ -23,13 +24,14 @@ from broker.doors.binary.request_runner import RequestRunner
 from broker.doors.binary.schema_answers import SchemaAnswers
 from broker.doors.binary.wire import events
 from broker.doors.binary.wire.engine import ServerEngine
+from broker.doors.guard import GuardedBroker
 from broker.doors.read_gate import ReadGate
 from broker.doors.server_errors import server_error
 from vela.wire.binary.enums import ServerError
 from vela.wire.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
-    from broker.doors.binary.keep_alive import Timer
+    from broker.clock import Timer
     from broker.doors.binary.link import ByteLink
     from broker.doors.ports import BrokerPort
 
@@ -53,8 +55,10 @@ class BinaryConnection:
         *,
         address: str,
         face: str,
+        certificate_name: str | None = None,
         call_later: Timer | None = None,
     ) -> None:
+        """`certificate_name` is the common name of the client's certificate, which the TLS handshake has checked."""
         self._broker = broker
         self._link = link
         self._loop = asyncio.get_running_loop()
@@ -70,21 +74,29 @@ class BinaryConnection:
             face=face,
             call_later=call_later or self._loop.call_later,
         )
+        guard = GuardedBroker(broker)  # locked until CONNECT
+        self._authentication = ConnectionAuthentication(
+            broker,
+            guard,
+            self.peer,
+            call_later=call_later or self._loop.call_later,
+            certificate_name=certificate_name,
+        )
         self._requests = RequestRunner(self.peer, broker.refused_requests)
-        self._producers = ProducerTable(broker, self.peer, self._requests)
-        self._consumers = ConsumerTable(broker, self.peer, self._requests)
+        self._producers = ProducerTable(guard, self.peer, self._requests)
+        self._consumers = ConsumerTable(guard, self.peer, self._requests)
         self._unread: deque[bytes] = deque()  # pieces received while the gate was closed
         self._events: deque[events.Event] = deque()  # decoded but not handled yet
         self._greeting: bytearray | None = bytearray()  # the first frame so far; None once complete
-        lookups = LookupAnswers(broker, self._engine, self._requests)
-        schemas = SchemaAnswers(broker, self._engine, self._requests)
+        lookups = LookupAnswers(guard, self._engine, self._requests)
+        schemas = SchemaAnswers(guard, self._engine, self._requests)
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             events.Send: self._producers.on_send,
             events.Ack: self._consumers.on_ack,
             events.Flow: self._consumers.on_flow,
             events.Redeliver: self._consumers.on_redeliver,
             events.Connect: self._on_connect,
-            events.AuthResponse: self._ignore,
+            events.AuthResponse: self._authentication.on_auth_response,
             events.Ping: self._on_ping,
             events.Pong: self._ignore,
             events.PartitionMetadata: lookups.on_partition_metadata,
@@ -207,6 +219,7 @@ class BinaryConnection:
         if self.peer.is_lost:
             return
         self.peer.lost()
+        self._authentication.stop()
         self._requests.ended()
         self._unread.clear()
         self._events.clear()
@@ -226,7 +239,7 @@ class BinaryConnection:
             face=self.peer.face,
             protocol_version=event.protocol_version,
         )
-        self._engine.send_connected()
+        self._authentication.on_connect(event)
 
     def _on_ping(self, _: events.Ping) -> None:
         self._engine.send_pong()

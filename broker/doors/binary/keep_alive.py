@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["PROBE_TIMEOUT_MS", "KeepAlive", "Timer"]
+if TYPE_CHECKING:
+    from broker.clock import Timer
+
+__all__ = ["PROBE_TIMEOUT_MS", "KeepAlive"]
 
 PERIOD_S: Final = 30.0
 PROBE_TIMEOUT_MS: Final = 5_000
-
-
-class Timer(Protocol):
-    """`loop.call_later`, or a test's clock."""
-
-    def __call__(self, delay: float, callback: Callable[[], None], /) -> asyncio.TimerHandle: ...
 
 
 class KeepAlive:

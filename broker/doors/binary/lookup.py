@@ -45,7 +45,7 @@ class LookupAnswers:
         """Answer with this broker's URL. Opening a producer or consumer checks whether the topic exists."""
         engine, broker = self._engine, self._broker
         try:
-            TopicName.parse(event.topic)
+            url, url_tls = broker.service_urls(TopicName.parse(event.topic))
             ready, why = broker.is_ready()
             if not ready:
                 raise ServiceNotReady(why)
@@ -57,10 +57,7 @@ class LookupAnswers:
             self._requests.count_refusal(event, str(error))
             engine.send_lookup_failed(event.request_id, server_error(error), str(error))
         else:
-            settings = broker.settings
-            engine.send_lookup(
-                event.request_id, url=settings.advertised_url, url_tls=settings.advertised_tls_url
-            )
+            engine.send_lookup(event.request_id, url=url, url_tls=url_tls)
 
     def on_topics_of_namespace(self, event: GetTopicsOfNamespace) -> None:
         """Answer with a namespace's topics: an empty list, not an error, for an unknown namespace."""

@@ -6,10 +6,11 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from broker.core.client_identity import ClientIdentity
-from broker.doors.binary.keep_alive import KeepAlive, Timer
+from broker.doors.binary.keep_alive import KeepAlive
 from vela.wire.binary.handshake import ConnectionState
 
 if TYPE_CHECKING:
+    from broker.clock import Timer
     from broker.doors.binary.link import ByteLink
     from broker.doors.binary.wire.engine import ServerEngine
     from broker.doors.read_gate import ReadGate

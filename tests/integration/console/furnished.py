@@ -9,6 +9,7 @@ from django.db import connection
 from django.utils.timezone import now
 
 from broker.models import (
+    AccessToken,
     Act,
     AlertFiring,
     AlertRule,
@@ -41,6 +42,7 @@ def furnish(shop: Shop, word: str) -> None:
     _jobs(shop, word)
     _insights(shop, word)
     _alerts(shop, word)
+    AccessToken.objects.create(id=word, role=word, created_by=word, created_at=now())
     granted(
         User.objects.create_user(word[:150]),
         {f"{word[:255]}/{word[:255]}": Role.OPERATOR, "*": Role.VIEWER},

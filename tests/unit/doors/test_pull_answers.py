@@ -80,8 +80,12 @@ class Asker:
         self.got: list[tuple[int, dict[str, Any]]] = []
 
     def pull(self, query: str) -> Any:
-        return self.answers.begin(
-            PATH, query, lambda status, body: self.got.append((status, json.loads(body)))
+        return self.answers.begin_for(
+            None,
+            PATH,
+            query,
+            lambda status, body: self.got.append((status, json.loads(body))),
+            address="test:1",
         )
 
 

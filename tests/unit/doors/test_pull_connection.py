@@ -41,11 +41,15 @@ class ScriptedPulls:
     """`?held` is held, `?large` is answered with much, anything else with its own path and query."""
 
     asked: list[str] = field(default_factory=list)
+    authorizations: list[bytes | None] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     gate: WebGate = field(default_factory=lambda: GATE)
 
-    def begin(self, path: str, query: str, respond: Respond, *, address: str) -> Held | None:
+    def begin_for(
+        self, authorization: bytes | None, path: str, query: str, respond: Respond, *, address: str
+    ) -> Held | None:
         self.asked.append(f"{path}?{query}")
+        self.authorizations.append(authorization)
         if query == "held":
             self.held.append(Held(respond))
             return self.held[-1]

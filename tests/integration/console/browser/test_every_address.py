@@ -32,6 +32,7 @@ NOT_PAGES: Final = {
     "set_own_password", "set_own_zone", "set_user_password", "set_user_role", "set_user_active",
     "act_on_alert_rule", "act_on_run", "unschedule", "acts_export", "change_view", "begin_oidc", "end_oidc",
     "login_code", "login_second_factor", "remove_own_second_factor", "renew_own_recovery_codes", "remove_user_factor",
+    "revoke_token",
 }  # fmt: skip
 """Addresses that redirect, or send data."""
 
@@ -63,6 +64,7 @@ def addresses(shop: Shop) -> dict[str, list[str]]:
         "consumers": ["/consumers"],
         "producers": ["/producers"],
         "namespaces": ["/namespaces"],
+        "tokens": ["/tokens"],
         "new_namespace": ["/namespaces/new"],
         "namespace": ["/n/public/default"],
         "namespace_policies": ["/n/public/default/policies"],
