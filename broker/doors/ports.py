@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from broker.core.schemas.schema import SchemaDefinition
     from broker.core.subscription.types import SubscriptionType
     from broker.core.topic_name import TopicName
+    from broker.listening.connection_limits import ConnectionLimits
     from broker.log.sends import SendRequest
     from broker.producers.requests import ProducerRequest, ProducerSink
     from broker.pulls.values import ParkedPull, PullAnswer, PullAsk
@@ -166,7 +167,11 @@ class ConsumerPort(Protocol):
 
 
 class StatusPort(Protocol):
-    """Whether and by which settings the broker serves."""
+    """Whether, by which settings and within which limits the broker serves."""
+
+    @property
+    def connections(self) -> ConnectionLimits:
+        """The limits on connections, and how often each was reached."""
 
     @property
     def settings(self) -> BrokerSettings:

@@ -31,7 +31,13 @@ class BinarySocket(BrokerSocket):
         """Accept, and begin the protocol."""
         await super().connect()
         link = _WebSocketLink(self.transport, self._may_read)
-        self._connection = BinaryConnection(self.broker, link, address=self.address, face="binary-websocket")
+        self._connection = BinaryConnection(
+            self.broker,
+            link,
+            address=self.address,
+            face="binary-websocket",
+            certificate_name=self.transport.certificate_name,
+        )
         self.transport.on_writable(self._connection.writable_again)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:

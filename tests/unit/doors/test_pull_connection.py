@@ -19,6 +19,7 @@ from broker.conf import BrokerSettings
 from broker.doors.pull.answers import Respond
 from broker.doors.pull.connection import PullConnection
 from broker.doors.web_gate import WebGate
+from broker.listening.connection_limits import ConnectionLimits
 
 HOST = b"Host: vela\r\n"
 GATE = WebGate(BrokerSettings.from_environment({"VELA_ALLOWED_HOSTS": "vela"}))
@@ -84,6 +85,7 @@ class Peer:
         self.connection.factory = SimpleNamespace(
             server=SimpleNamespace(pulls=self.pulls),
             log=lambda _: None,
+            limits=ConnectionLimits(BrokerSettings()),
             request_timeout_s=30,
             unfinished={},
         )
@@ -91,6 +93,7 @@ class Peer:
         self.connection.callLater = self.clock.callLater
         self.connection.timeOut = 60
         self.transport: Any = StringTransport()
+        self.transport.is_secure = False
         self.connection.makeConnection(self.transport)
 
     def send(self, data: bytes) -> None:
