@@ -76,6 +76,19 @@ class DoorSettings(LoginSettings):
         Literal["1.2", "1.3"],
         Variable("VELA_TLS_MIN_VERSION", "`1.2`, `1.3`", "the oldest version of TLS that is spoken"),
     ] = "1.2"
+    client_trust_file: Annotated[
+        Path | None,
+        Variable(
+            "VELA_CLIENT_TRUST_FILE", "file", "the authorities that handlers trust; unset: the system's"
+        ),
+    ] = None
+    client_certificate_file: Annotated[
+        Path | None,
+        Variable("VELA_CLIENT_CERTIFICATE_FILE", "file", "the certificate that handlers show to the broker"),
+    ] = None
+    client_key_file: Annotated[
+        Path | None, Variable("VELA_CLIENT_KEY_FILE", "file", "the private key of that certificate")
+    ] = None
     handshake_timeout_s: Annotated[
         int,
         Between(1, 600),
@@ -166,6 +179,10 @@ class DoorSettings(LoginSettings):
         LoginSettings.check_together(self)  # a class with slots has no super() without arguments
         if self.has_tls != (self.tls_key_file is not None):
             raise SettingInvalid("VELA_TLS_CERTIFICATE_FILE and VELA_TLS_KEY_FILE need each other: set both")
+        if (self.client_certificate_file is None) != (self.client_key_file is None):
+            raise SettingInvalid(
+                "VELA_CLIENT_CERTIFICATE_FILE and VELA_CLIENT_KEY_FILE need each other: set both"
+            )
         if not self.has_tls and self.tls_trust_file is not None:
             raise SettingInvalid("VELA_TLS_TRUST_FILE needs VELA_TLS_CERTIFICATE_FILE and VELA_TLS_KEY_FILE")
         if self.tls_require_client_certificate and self.tls_trust_file is None:

@@ -45,7 +45,13 @@ def run_with_client(topic: str, work: Callable[[Client], Awaitable[R]]) -> R:
 
         try:
             async with Client(
-                _service_url(asked.url), operation_timeout_seconds=_OPERATION_S, stats_interval_in_seconds=0
+                _service_url(asked.url),
+                operation_timeout_seconds=_OPERATION_S,
+                stats_interval_in_seconds=0,
+                tls_trust_certs_file_path=asked.tls.trust or None,
+                tls_validate_hostname=True,
+                tls_certificate_file_path=asked.tls.certificate or None,
+                tls_private_key_file_path=asked.tls.key or None,
             ) as client:
                 client.release(await client.connection_for(topic))
                 return await work(client)

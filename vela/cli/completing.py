@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from vela.cli.errors import CliError
-from vela.cli.settings import Settings
+from vela.cli.settings import Settings, TlsFiles
 from vela.cli.text.names import full_name, short_name, topic_path
 from vela.wire.topic_name import DEFAULT_NAMESPACE
 
@@ -48,6 +48,11 @@ def _rows(context: click.Context, path: str, member: str, **query: str) -> list[
         console_url=str(root.get("console_url") or ""),
         user=str(root.get("user") or ""),
         password=os.environ.get("VELA_PASSWORD", ""),
+        tls=TlsFiles(
+            trust=str(root.get("tls_trust_file") or ""),
+            certificate=str(root.get("tls_certificate_file") or ""),
+            key=str(root.get("tls_key_file") or ""),
+        ),
     )
     try:
         with ConsoleApi(asked, timeout_s=_TIMEOUT_S) as api:

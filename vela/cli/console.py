@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import SplitResult, urlsplit
@@ -58,6 +59,7 @@ class ConsoleApi:
             auth=(asked.user, asked.password) if asked.user else None,
             headers={"Accept": "application/json", "User-Agent": "vela command line"},
             timeout=httpx.Timeout(timeout_s or _ANSWER_S, connect=min(timeout_s or _CONNECT_S, _CONNECT_S)),
+            verify=asked.tls.context() or True,
             # A proxy named in the environment cannot reach a server that listens only on this computer.
             trust_env=address.hostname not in ("127.0.0.1", "localhost", "::1"),
         )
@@ -235,7 +237,7 @@ def console_api(*, timeout_s: float | None = None) -> ConsoleApi:
                 code="NoPassword",
             )
         typed = _typed_password(asked)
-        asked = Settings(url=asked.url, console_url=asked.console_url, user=asked.user, password=typed)
+        asked = replace(asked, password=typed)
     return ConsoleApi(asked, timeout_s=timeout_s)
 
 

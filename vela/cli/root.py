@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from vela.cli.lazy import Lazy, LazyGroup
-from vela.cli.settings import Settings
+from vela.cli.settings import Settings, TlsFiles
 
 __all__ = ["COMMANDS", "cli"]
 
@@ -252,6 +252,27 @@ def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool
     help="A user of the console. The password is read from VELA_PASSWORD, or vela asks for it. Environment: VELA_USER.",
 )
 @click.option(
+    "--tls-trust-file",
+    envvar="VELA_CLIENT_TRUST_FILE",
+    default="",
+    metavar="FILE",
+    help="PEM file with the only authorities to trust; without it, the system's. Environment: VELA_CLIENT_TRUST_FILE.",
+)
+@click.option(
+    "--tls-certificate-file",
+    envvar="VELA_CLIENT_CERTIFICATE_FILE",
+    default="",
+    metavar="FILE",
+    help="PEM file with this client's certificate. Environment: VELA_CLIENT_CERTIFICATE_FILE.",
+)
+@click.option(
+    "--tls-key-file",
+    envvar="VELA_CLIENT_KEY_FILE",
+    default="",
+    metavar="FILE",
+    help="PEM file with its private key. Environment: VELA_CLIENT_KEY_FILE.",
+)
+@click.option(
     "--version",
     is_flag=True,
     is_eager=True,
@@ -260,7 +281,15 @@ def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool
     help="Show the version and exit.",
 )
 @click.pass_context
-def cli(context: click.Context, url: str, console_url: str, user: str) -> None:
+def cli(
+    context: click.Context,
+    url: str,
+    console_url: str,
+    user: str,
+    tls_trust_file: str,
+    tls_certificate_file: str,
+    tls_key_file: str,
+) -> None:
     """Produce, consume, look at and act on topics and subscriptions of a Vela broker.
 
     Before an act, vela shows a plan with its exact effect. It applies the act if you agree. You can undo most acts.
@@ -268,4 +297,5 @@ def cli(context: click.Context, url: str, console_url: str, user: str) -> None:
     import os
 
     password = os.environ.get("VELA_PASSWORD", "")
-    context.obj = Settings(url=url, console_url=console_url, user=user, password=password)
+    tls = TlsFiles(trust=tls_trust_file, certificate=tls_certificate_file, key=tls_key_file)
+    context.obj = Settings(url=url, console_url=console_url, user=user, password=password, tls=tls)
