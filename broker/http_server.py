@@ -164,7 +164,7 @@ class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
             self.channel.refuse_body()
 
 
-class _PlainTransport(tcp.Server):  # type: ignore[misc]  # Twisted's is untyped
+class _PlainTransport(tcp.Server):
     """A connection without TLS, which leaves its place among the counted ones when it is lost."""
 
     is_secure = False
@@ -177,7 +177,7 @@ class _PlainTransport(tcp.Server):  # type: ignore[misc]  # Twisted's is untyped
         super().connectionLost(reason)
 
 
-class _PlainPort(tcp.Port):  # type: ignore[misc]  # Twisted's is untyped
+class _PlainPort(tcp.Port):
     transport = _PlainTransport
 
 

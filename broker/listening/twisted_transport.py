@@ -70,7 +70,8 @@ class TwistedTransport(asyncio.Protocol):
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.stopProducing()
-        self.protocol.connectionLost(Failure(ConnectionDone() if exc is None else ConnectionLost(str(exc))))
+        why = ConnectionDone() if exc is None else ConnectionLost(str(exc))
+        self.protocol.connectionLost(Failure(why))  # type: ignore[no-untyped-call]  # Twisted's is untyped
 
     # -- for Twisted ---------------------------------------------------------------------------------------------
 

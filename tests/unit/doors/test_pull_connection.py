@@ -92,7 +92,7 @@ class Peer:
         self.connection.requestFactory = ByTwisted
         self.connection.callLater = self.clock.callLater
         self.connection.timeOut = 60
-        self.transport: Any = StringTransport()
+        self.transport: Any = cast(Any, StringTransport())
         self.transport.is_secure = False
         self.connection.makeConnection(self.transport)
 

@@ -101,7 +101,7 @@ async def test_apaches_client_works_with_a_trust_file_and_with_a_certificate(
     environment: dict[str, str], authority: Authority, client_pair: KeyPair
 ) -> None:
     async with serving(environment) as (broker, url, _):
-        trust = {"tls_trust_certs_file_path": authority.file}
+        trust: dict[str, Any] = {"tls_trust_certs_file_path": authority.file}
         assert await asyncio.to_thread(produce_and_consume, url, **trust) == b"x" * 300_000
         assert {identity.certificate_name for identity in broker.identities} == {""}
         broker.identities.clear()
@@ -115,9 +115,9 @@ async def test_a_client_without_a_wanted_certificate_is_refused(
     environment: dict[str, str], authority: Authority, stranger: Authority, client_pair: KeyPair
 ) -> None:
     async with serving(environment | {"VELA_TLS_REQUIRE_CLIENT_CERTIFICATE": "1"}) as (broker, url, _):
-        trust = {"tls_trust_certs_file_path": authority.file, "operation_timeout_seconds": 1}
+        trust: dict[str, Any] = {"tls_trust_certs_file_path": authority.file, "operation_timeout_seconds": 1}
         for pair in (None, stranger.issue("mallory")):
-            own = {} if pair is None else files_of(pair)
+            own: dict[str, Any] = {} if pair is None else files_of(pair)
             async with Client(url, **trust, **own) as client:
                 with pytest.raises(errors.VelaError):
                     await client.get_topic_partitions("orders")
@@ -162,7 +162,7 @@ async def test_a_new_certificate_is_used_for_new_connections_and_open_ones_go_on
 ) -> None:
     caplog.set_level(logging.INFO)
     async with serving(environment) as (_, url, certificates):
-        trust = {"tls_trust_certs_file_path": authority.file, "tls_validate_hostname": True}
+        trust: dict[str, Any] = {"tls_trust_certs_file_path": authority.file, "tls_validate_hostname": True}
         async with Client(url, **trust) as client:
             producer = await client.create_producer("orders")
             await producer.send(b"before")
@@ -306,7 +306,7 @@ async def test_wss_carries_the_json_api_and_the_binary_protocol_and_names_the_cl
         for _ in range(3):
             await peer.send(json.dumps({"payload": payload}))
             assert json.loads(await peer.recv())["result"] == "ok"
-    trust = {"tls_trust_certs_file_path": authority.file, "tls_validate_hostname": True}
+    trust: dict[str, Any] = {"tls_trust_certs_file_path": authority.file, "tls_validate_hostname": True}
     async with Client(base, **trust, **files_of(client_pair)) as client:
         consumer = await client.subscribe("orders", "s", initial_position=InitialPosition.Earliest)
         for _ in range(3):

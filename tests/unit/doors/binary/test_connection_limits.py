@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from vela.wire.binary import commands
 from vela.wire.binary.enums import ServerError, SubType
 
 
-def broker_with(**limits: int) -> FakeBroker:
+def broker_with(**limits: Any) -> FakeBroker:
     broker = FakeBroker()
     broker.settings = dataclasses.replace(broker.settings, **limits)
     broker.connections = ConnectionLimits(broker.settings)
@@ -34,7 +35,7 @@ async def test_one_producer_too_many_is_refused_until_another_closes() -> None:
     third = commands.producer(TOPIC, producer_id=3, request_id=9, name="c")
     client.tell(third)
     (refused,) = client.heard()
-    assert refused.error.error == ServerError.NOT_ALLOWED_ERROR
+    assert refused.error.error == int(ServerError.NOT_ALLOWED_ERROR)
     assert "has 2 producers, the most that VELA_MAX_PRODUCERS_PER_CONNECTION allows" in refused.error.message
     assert broker.connections.times_reached == {"VELA_MAX_PRODUCERS_PER_CONNECTION": 1}
     assert broker.refused_requests == {"OpenProducer": 1}
@@ -51,7 +52,7 @@ async def test_one_consumer_too_many_is_refused() -> None:
     await client.subscribe(1)
     client.tell(commands.subscribe(TOPIC, "t", type=SubType.SHARED, consumer_id=2, request_id=9))
     (refused,) = client.heard()
-    assert refused.error.error == ServerError.NOT_ALLOWED_ERROR
+    assert refused.error.error == int(ServerError.NOT_ALLOWED_ERROR)
     assert "VELA_MAX_CONSUMERS_PER_CONNECTION" in refused.error.message
     assert broker.connections.times_reached == {"VELA_MAX_CONSUMERS_PER_CONNECTION": 1}
 
@@ -62,7 +63,7 @@ async def test_one_lookup_too_many_is_refused_until_the_others_are_answered() ->
     asked = [commands.partition_metadata(TOPIC, request_id=number) for number in range(3)]
     client.tell(*asked)
     (refused,) = client.heard()
-    assert refused.partitionMetadataResponse.error == ServerError.TOO_MANY_REQUESTS
+    assert refused.partitionMetadataResponse.error == int(ServerError.TOO_MANY_REQUESTS)
     assert "VELA_MAX_LOOKUPS_PER_CONNECTION" in refused.partitionMetadataResponse.message
     await settle()
     assert len(client.heard()) == 2
