@@ -1,7 +1,7 @@
 """TLS between a TCP connection and a protocol, over `ssl.MemoryBIO`.
 
 asyncio has the same in its own `start_tls`, and Twisted in pyOpenSSL. This replaces both:
-docs/decisions/0032-tls-in-the-broker.md says why, with figures.
+docs/decisions/0033-tls-in-the-broker.md says why, with figures.
 """
 
 from __future__ import annotations
