@@ -12,11 +12,11 @@ from pydantic import PlainValidator
 from broker.environment import Between, SettingInvalid, Variable
 from broker.login_settings import LoginSettings
 
-__all__ = ["DOOR_PORTS", "DoorSettings"]
+__all__ = ["DoorSettings"]
 
 _OFF: Final = "off"
 _DOORS: Final = ("pulsar", "http", "console")
-DOOR_PORTS: Final = {
+_DOOR_PORTS: Final = {
     f"{door}_{kind}": f"VELA_{door}_{kind}".upper() for door in _DOORS for kind in ("port", "tls_port")
 }
 """The settings of ports: the variable of each field."""
@@ -116,6 +116,11 @@ class DoorSettings(LoginSettings):
             "VELA_MAX_CONNECTIONS_PER_ADDRESS", "connections", "connections from one address; 0: no limit"
         ),
     ] = 0
+    max_websockets: Annotated[
+        int,
+        Between(0),
+        Variable("VELA_MAX_WEBSOCKETS", "connections", "those of them that are WebSockets; 0: no limit"),
+    ] = 10_000
     max_producers_per_connection: Annotated[
         int,
         Between(0),
@@ -158,7 +163,7 @@ class DoorSettings(LoginSettings):
     def open_ports(self) -> dict[str, int]:
         """The ports that broker and console listen on, by the variable that sets each."""
         found = {}
-        for field, variable in DOOR_PORTS.items():
+        for field, variable in _DOOR_PORTS.items():
             port = getattr(self, field)
             if port is not None and (self.has_tls or not field.endswith("tls_port")):
                 found[variable] = port

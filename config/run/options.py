@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.door_settings import DOOR_PORTS
 from config.environment import ProjectSettings, SettingInvalid
 from config.run.errors import StartRefused
 
 __all__ = ["Options", "refuse_taken_ports"]
 
+_BROKER_PORTS = ("VELA_HTTP_PORT", "VELA_PULSAR_PORT", "VELA_HTTP_TLS_PORT", "VELA_PULSAR_TLS_PORT")
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
 
 
@@ -36,7 +36,7 @@ class Options:
     def from_environment(cls, environment: Mapping[str, str]) -> Options:
         """Read and check everything. Raises StartRefused naming each setting that cannot work."""
         # A broker that starts alone may let the system choose.
-        zero = [name for name in DOOR_PORTS.values() if environment.get(name) == "0"]
+        zero = [name for name in _BROKER_PORTS if environment.get(name) == "0"]
         complaints = [f"{name} is 0: it takes a number from 1 to 65535" for name in zero]
         try:
             settings = ProjectSettings.from_environment(environment)

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 import threading
@@ -13,13 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pulsar
 import pytest
 
 from config.environment import PROJECT_DIR
 from tests.support.certificates import Authority, KeyPair
 from tests.support.ports import free_ports
-from tests.support.vela import VelaProcess, started_vela
+from tests.support.vela import ADMIN_PASSWORD, VelaProcess, started_vela
 from tests.support.waiting import wait_until
 
 
@@ -120,10 +122,28 @@ def test_https_serves_the_broker_and_the_console_and_a_wrong_authority_is_not_ac
     code, login = secure.get("CONSOLE", "/login")
     assert (code, login[-3:]) == (0, "200")
     assert "<form" in login
+    assert_login(secure)
     stranger = Authority(tmp_path, "Stranger")
     assert secure.get("HTTP", "/readyz", trust=stranger.file)[0] == 60  # curl: the certificate is not trusted
     assert "broker: healthy" in secure.process.manage("healthcheck", "broker")
     assert "console: healthy" in secure.process.manage("healthcheck", "console")
+
+
+def assert_login(secure: SecureVela) -> None:
+    """A person logs in: the form's origin is the console's own, and the cookies are for https only."""
+    base = f"https://localhost:{secure.process.environment['VELA_CONSOLE_TLS_PORT']}"
+    context = ssl.create_default_context(cafile=secure.authority.file)
+    with httpx.Client(base_url=base, verify=context, follow_redirects=True, timeout=20) as browser:
+        browser.get("/login")
+        cookies = {cookie.name: cookie for cookie in browser.cookies.jar}
+        assert cookies["csrftoken"].secure
+        fields = {
+            "username": "admin",
+            "password": ADMIN_PASSWORD,
+            "csrfmiddlewaretoken": cookies["csrftoken"].value,
+        }
+        page = browser.post("/login", data=fields, headers={"Origin": base})
+        assert (page.status_code, page.url.path) == (200, "/")
 
 
 def test_vela_consumes_over_both_transports(secure: SecureVela) -> None:

@@ -128,10 +128,10 @@ class PullConnection(LimitedConnection):
             self._go_on()
 
     def timeoutConnection(self) -> None:  # noqa: N802 - Twisted's name
-        """Close the connection after one to two minutes without a parked pull and without an answer.
+        """Close the connection after one to two idle times without a parked pull and without an answer.
 
-        Twisted calls this when its parser saw no data for a minute. Pulls bypass that parser, so that a pull does not
-        have to move a timer.
+        Twisted calls this when its parser saw no data for one idle time. Pulls bypass that parser, so that a pull does
+        not have to move a timer.
         """
         if self._pull is None and not self._was_active:
             super().timeoutConnection()

@@ -243,6 +243,36 @@ async def test_a_slow_handshake_is_closed(environment: dict[str, str]) -> None:
         assert broker.connections.times_reached["VELA_HANDSHAKE_TIMEOUT_S"] == 1
 
 
+async def test_bytes_that_are_not_tls_close_the_connection_before_and_after_the_handshake(
+    environment: dict[str, str],
+) -> None:
+    async with serving(environment) as (broker, url, _):
+        port = int(url.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        assert len(await asyncio.wait_for(reader.read(), 5)) < 10  # an alert at most
+        writer.close()
+        assert broker.connections.failed_tls_handshakes == 1
+        await asyncio.wait_for(asyncio.to_thread(break_the_record, port), 10)
+        await until(lambda: broker.connections.open == 0, "both to be gone")
+
+
+def break_the_record(port: int) -> None:
+    """Shake hands, then send bytes that were not encrypted, and read until the end."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as plain:
+        peer = unchecked().wrap_bio(incoming := ssl.MemoryBIO(), outgoing := ssl.MemoryBIO())
+        while True:
+            try:
+                peer.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                plain.sendall(outgoing.read())
+                incoming.write(plain.recv(65536))
+        plain.sendall(outgoing.read() + b"\x17\x03\x03\x00\x20" + bytes(32))
+        while plain.recv(65536):
+            pass
+
+
 async def test_frames_cut_anywhere_and_a_peer_that_does_not_read_are_served(
     environment: dict[str, str],
 ) -> None:
