@@ -15,7 +15,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pulsar
 import pytest
@@ -25,6 +25,7 @@ from broker.conf import BrokerSettings
 from broker.doors.binary.tcp import TcpListener
 from broker.listening.connection_limits import ConnectionLimits
 from broker.listening.tls_certificates import CertificateUnusable, TlsCertificates, certificate_name
+from broker.listening.tls_listener import TlsListener
 from tests.support.certificates import Authority, KeyPair
 from tests.support.waiting import until, wait_until
 from tests.unit.doors.daphne_thread import DaphneThread
@@ -273,6 +274,49 @@ def break_the_record(port: int) -> None:
             pass
 
 
+class Pausing(asyncio.Protocol):
+    """Pauses reading whenever it got something."""
+
+    def __init__(self) -> None:
+        self.got = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.got += data
+        self.transport.pause_reading()
+
+
+async def test_a_paused_protocol_gets_the_rest_when_it_resumes_though_nothing_more_arrives(
+    environment: dict[str, str],
+) -> None:
+    protocol = Pausing()
+    limits = ConnectionLimits(BrokerSettings())
+    listener = TlsListener(lambda: protocol, certificates_of(environment), limits, handshake_timeout_s=5)
+    await listener.start("127.0.0.1", 0)
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", listener.port, ssl=unchecked())
+        sent = os.urandom(200_000)
+        writer.write(sent)
+        await writer.drain()
+        at = 0
+        while at < len(sent):
+            await until(lambda: len(protocol.got) > at, "the next piece")  # noqa: B023 - used at once
+            at = len(protocol.got)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert len(protocol.got) == at
+            assert not protocol.transport.is_reading()
+            protocol.transport.resume_reading()
+            protocol.transport.resume_reading()
+        assert protocol.got == sent
+        writer.close()
+        await until(lambda: limits.open == 0, "the connection to be gone")
+    finally:
+        listener.stop_accepting()
+
+
 async def test_frames_cut_anywhere_and_a_peer_that_does_not_read_are_served(
     environment: dict[str, str],
 ) -> None:
@@ -348,7 +392,7 @@ async def test_wss_carries_the_json_api_and_the_binary_protocol_and_names_the_cl
 async def test_a_wss_peer_that_does_not_read_pauses_its_deliveries(
     daphne: DaphneThread, environment: dict[str, str]
 ) -> None:
-    _, port = await asyncio.to_thread(secure_daphne, daphne, environment)
+    broker, port = await asyncio.to_thread(secure_daphne, daphne, environment)
     base = f"wss://localhost:{port}/ws/v2"
     topic = "persistent/public/default/flood"
     payload = json.dumps({"payload": base64.b64encode(os.urandom(500_000)).decode()})
@@ -359,6 +403,8 @@ async def test_a_wss_peer_that_does_not_read_pauses_its_deliveries(
         for _ in range(40):
             await producer.send(payload)
             await producer.recv()
+        (attached,) = broker.topic("flood").subscriptions["s"].consumers
+        assert 0 < len(attached.pending) < 35  # the rest waits in the log, and not in a buffer
         for _ in range(40):  # all of it comes, though the consumer read nothing meanwhile
             message = json.loads(await asyncio.wait_for(consumer.recv(), 10))
             await consumer.send(json.dumps({"messageId": message["messageId"]}))
