@@ -9,8 +9,8 @@ from typing import Annotated, Final
 
 from pydantic import PlainValidator
 
+from broker.door_settings import DoorSettings
 from broker.environment import Names, SettingInvalid, Variable, listed
-from broker.login_settings import LoginSettings
 
 __all__ = ["AccessSettings"]
 
@@ -30,7 +30,7 @@ def _files(text: str) -> tuple[Path, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccessSettings(LoginSettings):
+class AccessSettings(DoorSettings):
     """How clients prove who they are, and which roles may do everything."""
 
     authentication: Annotated[
@@ -99,6 +99,11 @@ class AccessSettings(LoginSettings):
             raise SettingInvalid(
                 "VELA_AUTHENTICATION is token, which needs a key: set VELA_TOKEN_SECRET_KEY_FILE to a file made with"
                 " `openssl rand -base64 32`, or VELA_TOKEN_PUBLIC_KEY_FILE"
+            )
+        if "tls" in self.authentication and self.tls_trust_file is None:
+            raise SettingInvalid(
+                "VELA_AUTHENTICATION is tls, which needs certificates of clients: set VELA_TLS_TRUST_FILE to the"
+                " authorities that sign them"
             )
 
     def check_exposure(self, bind: str) -> bool:

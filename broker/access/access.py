@@ -48,12 +48,12 @@ class Access:
     # -- who ---------------------------------------------------------------------------------------------------
 
     def authenticate(
-        self, method: str | None, data: bytes, now_ms: int, *, certificate_name: str | None = None
+        self, method: str | None, data: bytes, now_ms: int, *, certificate_name: str = ""
     ) -> Principal:
         """Return the client that these credentials prove.
 
         `method` is the name of one method, or None for the one that the credentials fit. `certificate_name` is the
-        common name of a client certificate that the TLS handshake has checked. Raises AuthenticationFailed.
+        common name of a client certificate that the TLS handshake has checked, "" = none. Raises AuthenticationFailed.
         """
         if not self.is_on:
             return ANONYMOUS

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from broker.core.client_identity import ClientIdentity
     from broker.core.schemas.schema import SchemaDefinition
     from broker.doors.ports import BrokerPort, ConsumerPort, ProducerPort
+    from broker.listening.connection_limits import ConnectionLimits
     from broker.producers.requests import ProducerRequest, ProducerSink
     from broker.pulls.values import ParkedPull, PullAnswer, PullAsk
     from broker.subscription.requests import ConsumerSink, SubscribeRequest
@@ -44,6 +45,11 @@ class GuardedBroker:
     def settings(self) -> BrokerSettings:
         """The settings that the broker read at its start."""
         return self._broker.settings
+
+    @property
+    def connections(self) -> ConnectionLimits:
+        """The limits on connections, which count how often a client reached one."""
+        return self._broker.connections
 
     def is_ready(self) -> tuple[bool, str]:
         """Return whether the broker serves clients, and if not, why."""

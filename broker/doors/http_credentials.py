@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from broker.core.access.principal import ANONYMOUS
@@ -14,18 +14,23 @@ if TYPE_CHECKING:
     from broker.doors.asgi import Scope
     from broker.doors.ports import BrokerPort
 
-__all__ = ["principal_of", "principal_of_header"]
+__all__ = ["CERTIFICATE_EXTENSION", "principal_of", "principal_of_header"]
+
+CERTIFICATE_EXTENSION: Final = "vela.certificate_name"  # of an ASGI scope: who the TLS handshake found
 
 _BEARER: Final = "Bearer "
 
 
 def principal_of(broker: BrokerPort, scope: Scope, *, token: str = "") -> Principal:
-    """Return who sent a request. `token` is the address' own, which counts only without a header Authorization.
+    """Return who sent a request, by its headers or the client certificate of its connection.
+
+    `token` is the address' own, which counts only without a header Authorization.
 
     Raises AuthenticationFailed.
     """
     if not broker.access.is_on:
         return ANONYMOUS
+    extensions: Mapping[str, str] = scope.get("extensions") or {}
     headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
     chosen, authorization = None, None
     for name, value in headers:
@@ -37,22 +42,26 @@ def principal_of(broker: BrokerPort, scope: Scope, *, token: str = "") -> Princi
             chosen = value.decode("latin-1")
     if authorization is None and token:
         authorization = f"{_BEARER}{token.removeprefix(_BEARER)}".encode()
-    return principal_of_header(broker, authorization, chosen=chosen)
+    certificate_name = extensions.get(CERTIFICATE_EXTENSION, "")
+    return principal_of_header(broker, authorization, certificate_name=certificate_name, chosen=chosen)
 
 
 def principal_of_header(
-    broker: BrokerPort, authorization: bytes | None, *, chosen: str | None = None
+    broker: BrokerPort, authorization: bytes | None, *, certificate_name: str, chosen: str | None = None
 ) -> Principal:
     """Return who sent a request with this header Authorization. Raises AuthenticationFailed.
 
-    `chosen` is the method that the client named in `X-Pulsar-Auth-Method-Name`.
+    `certificate_name` is the common name of the client's checked certificate, "" = it showed none. `chosen` is the
+    method that the client named in `X-Pulsar-Auth-Method-Name`.
     """
     if not broker.access.is_on:
         return ANONYMOUS
     token = _token(authorization) if authorization else b""
     if chosen not in (None, TOKEN_METHOD) and token:
         raise AuthenticationFailed(f"the client names the method {chosen!r} and sends a token")
-    return broker.access.authenticate(TOKEN_METHOD if token else chosen, token, broker.clock.now_ms())
+    return broker.access.authenticate(
+        TOKEN_METHOD if token else chosen, token, broker.clock.now_ms(), certificate_name=certificate_name
+    )
 
 
 def _token(authorization: bytes) -> bytes:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from broker.core.schemas.schema import SchemaDefinition
     from broker.core.subscription.types import SubscriptionType
     from broker.core.topic_name import TopicName
+    from broker.listening.connection_limits import ConnectionLimits
     from broker.log.sends import SendRequest
     from broker.producers.requests import ProducerRequest, ProducerSink
     from broker.pulls.values import ParkedPull, PullAnswer, PullAsk
@@ -179,7 +180,11 @@ class ConsumerPort(Protocol):
 
 
 class StatusPort(Protocol):
-    """Whether and by which settings the broker serves."""
+    """Whether, by which settings and within which limits the broker serves."""
+
+    @property
+    def connections(self) -> ConnectionLimits:
+        """The limits on connections, and how often each was reached."""
 
     @property
     def settings(self) -> BrokerSettings:
@@ -274,7 +279,7 @@ class AccessPort(Protocol):
         """Whether the broker asks clients for credentials."""
 
     def authenticate(
-        self, method: str | None, data: bytes, now_ms: int, *, certificate_name: str | None = None
+        self, method: str | None, data: bytes, now_ms: int, *, certificate_name: str = ""
     ) -> Principal:
         """Return the client that these credentials prove. Raises AuthenticationFailed."""
 

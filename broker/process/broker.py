@@ -22,11 +22,13 @@ from broker.core.subscription.story_rows import StoryBuffer
 from broker.core.topic_name import TopicName
 from broker.deadlines import Deadlines
 from broker.instruments import Instruments
+from broker.listening.connection_limits import ConnectionLimits
 from broker.log.cache import EntryCache
 from broker.log.epochs import Epochs
 from broker.log.segments import Segments
 from broker.log.writer import Writer
 from broker.plugins import load_plugins
+from broker.process.connection_metrics import ConnectionMetrics
 from broker.process.heartbeat import Heartbeat
 from broker.process.metrics import Metrics
 from broker.process.ownership import Ownership
@@ -95,6 +97,8 @@ class Broker:
         clock = self.clock = clock or SystemClock()
         self.settings = settings
         self.refused_requests: Counter[str] = Counter()  # of binary connections, by kind
+        self.connections = ConnectionLimits(settings)
+        self.connection_metrics = ConnectionMetrics(self.connections)
         self._is_stopping = False
         self._subscription_settings = SubscriptionSettings.of(settings)
         self._next_key = partial(next, itertools.count(1))  # of producers and consumers
@@ -317,6 +321,7 @@ class Broker:
                 is_ready=self._serves,
             )
         )
+        registry.register(self.connection_metrics)
         return Metrics(self.topics, self.non_persistent, registry, self.reporter.standings)
 
     async def start(self) -> None:

@@ -186,7 +186,7 @@ class Ownership:
             connection,
             host=socket.gethostname(),
             pid=os.getpid(),
-            http_url=f"http://{self._settings.local_host}:{self._settings.http_port}",
+            http_url=self._settings.local_http_url,
             pulsar_url=self._settings.advertised_url,
         )
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, Final
 
 from vela.cli.errors import CliError
-from vela.cli.settings import Settings, options_of
+from vela.cli.settings import settings_of
 from vela.cli.text.names import full_name, short_name, topic_path
 from vela.wire.topic_name import DEFAULT_NAMESPACE
 
@@ -43,7 +42,7 @@ def _rows(context: click.Context, path: str, member: str, **query: str) -> list[
 
     # While a shell completes, the root command does not run and stores no settings.
     try:
-        asked = Settings(**options_of(context.find_root()), password=os.environ.get("VELA_PASSWORD", ""))
+        asked = settings_of(context.find_root())
         with ConsoleApi(asked, timeout_s=_TIMEOUT_S) as api:
             return list(api.rows(path, member, most=_MOST, **query))
     except CliError:

@@ -61,6 +61,7 @@ class ConsoleApi:
             auth=(asked.user, asked.password) if asked.user else None,
             headers={"Accept": "application/json", "User-Agent": "vela command line", **authorization},
             timeout=httpx.Timeout(timeout_s or _ANSWER_S, connect=min(timeout_s or _CONNECT_S, _CONNECT_S)),
+            verify=asked.tls.context() or True,
             # A proxy named in the environment cannot reach a server that listens only on this computer.
             trust_env=address.hostname not in ("127.0.0.1", "localhost", "::1"),
         )

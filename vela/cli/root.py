@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from vela.cli.lazy import Lazy, LazyGroup
-from vela.cli.settings import Settings, options_of
+from vela.cli.settings import settings_of
 
 __all__ = ["COMMANDS", "cli"]
 
@@ -270,6 +270,27 @@ def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool
     help="A file with a token for the broker. Environment: VELA_TOKEN_FILE.",
 )
 @click.option(
+    "--tls-trust-file",
+    envvar="VELA_CLIENT_TRUST_FILE",
+    default="",
+    metavar="FILE",
+    help="PEM file with the only authorities to trust; without it, the system's. Environment: VELA_CLIENT_TRUST_FILE.",
+)
+@click.option(
+    "--tls-certificate-file",
+    envvar="VELA_CLIENT_CERTIFICATE_FILE",
+    default="",
+    metavar="FILE",
+    help="PEM file with this client's certificate. Environment: VELA_CLIENT_CERTIFICATE_FILE.",
+)
+@click.option(
+    "--tls-key-file",
+    envvar="VELA_CLIENT_KEY_FILE",
+    default="",
+    metavar="FILE",
+    help="PEM file with its private key. Environment: VELA_CLIENT_KEY_FILE.",
+)
+@click.option(
     "--version",
     is_flag=True,
     is_eager=True,
@@ -283,7 +304,4 @@ def cli(context: click.Context, /, **_options: str) -> None:
 
     Before an act, vela shows a plan with its exact effect. It applies the act if you agree. You can undo most acts.
     """
-    import os
-
-    password = os.environ.get("VELA_PASSWORD", "")
-    context.obj = Settings(**options_of(context), password=password)
+    context.obj = settings_of(context)

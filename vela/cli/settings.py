@@ -14,15 +14,48 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from vela.cli.errors import CliError, Exit
 
-__all__ = ["Settings", "options_of", "settings"]
+if TYPE_CHECKING:
+    import ssl
 
-_NAMES: Final = ("url", "console_url", "user", "token_file")
+__all__ = ["Settings", "TlsFiles", "settings", "settings_of"]
+
+_TLS_NAMES: Final = ("tls_trust_file", "tls_certificate_file", "tls_key_file")
+_NAMES: Final = ("url", "console_url", "user", "token_file", *_TLS_NAMES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """PEM files; "" = none."""
+
+    trust: str = ""  # the only authorities to trust
+    certificate: str = ""  # of this client
+    key: str = ""
+
+    def context(self) -> ssl.SSLContext | None:
+        """Return a TLS context that checks the host's name, None = the default one. Raises CliError for a bad file."""
+        if self == TlsFiles():
+            return None
+        from vela.aio.connections.tls import TlsOptions
+        from vela.errors import InvalidConfiguration
+
+        options = TlsOptions(
+            trust_certs_file_path=self.trust,
+            validate_hostname=True,
+            certificate_file_path=self.certificate,
+            private_key_file_path=self.key,
+        )
+        try:
+            return options.context()
+        except InvalidConfiguration as error:
+            raise CliError(
+                f"check --tls-trust-file, --tls-certificate-file and --tls-key-file: {error}", Exit.USAGE
+            ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +68,7 @@ class Settings:
     password: str
     token: str = ""  # for the broker; "" = none
     token_file: str = ""  # a file with the token; "" = none
+    tls: TlsFiles = TlsFiles()
 
 
 def settings() -> Settings:
@@ -51,12 +85,22 @@ def _profiles_path() -> Path:
     return Path(folder).expanduser() / "vela" / "profiles.toml"
 
 
-def options_of(root: click.Context) -> dict[str, str]:
-    """Return the options of the root command, with those of the chosen profile.
+def settings_of(context: click.Context) -> Settings:
+    """Return the options of the root command, with those of the chosen profile and the password.
 
     An option on the command line wins over the profile, and the profile over the environment. Raises CliError if the
     profile does not exist or cannot be read.
     """
+    options = _options_of(context.find_root())
+    trust, certificate, key = (options.pop(name) for name in _TLS_NAMES)
+    return Settings(
+        **options,
+        password=os.environ.get("VELA_PASSWORD", ""),
+        tls=TlsFiles(trust=trust, certificate=certificate, key=key),
+    )
+
+
+def _options_of(root: click.Context) -> dict[str, str]:
     from click.core import ParameterSource
 
     options = {name: str(root.params.get(name) or "") for name in (*_NAMES, "token")}
@@ -86,8 +130,8 @@ def _profile(name: str) -> dict[str, str]:
             code="InvalidProfile",
         )
     found = dict(profile)
-    if "token_file" in found:
-        found["token_file"] = str(Path(found["token_file"]).expanduser())
+    for file in found.keys() & {"token_file", *_TLS_NAMES}:
+        found[file] = str(Path(found[file]).expanduser())
     return found
 
 

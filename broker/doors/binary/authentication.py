@@ -33,9 +33,9 @@ class ConnectionAuthentication:
         peer: Peer,
         *,
         call_later: Timer,
-        certificate_name: str | None,
+        certificate_name: str,
     ) -> None:
-        """`certificate_name` is the common name of the client's certificate, which the TLS handshake has checked."""
+        """`certificate_name` is the common name of the client's checked certificate; "" = it showed none."""
         self._broker = broker
         self._guard = guard
         self._peer = peer

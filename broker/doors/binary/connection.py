@@ -20,6 +20,7 @@ from broker.doors.binary.consumers import ConsumerTable
 from broker.doors.binary.lookup import LookupAnswers
 from broker.doors.binary.peer import Peer
 from broker.doors.binary.producers import ProducerTable
+from broker.doors.binary.request_rate import RequestRate
 from broker.doors.binary.request_runner import RequestRunner
 from broker.doors.binary.schema_answers import SchemaAnswers
 from broker.doors.binary.wire import events
@@ -32,10 +33,11 @@ from vela.wire.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
     from broker.clock import Timer
+    from broker.conf import BrokerSettings
     from broker.doors.binary.link import ByteLink
     from broker.doors.ports import BrokerPort
 
-__all__ = ["SERVER_VERSION", "BinaryConnection"]
+__all__ = ["SERVER_VERSION", "BinaryConnection", "refusal"]
 
 logger = logging.getLogger(__name__)
 
@@ -55,10 +57,10 @@ class BinaryConnection:
         *,
         address: str,
         face: str,
-        certificate_name: str | None = None,
+        certificate_name: str = "",
         call_later: Timer | None = None,
     ) -> None:
-        """`certificate_name` is the common name of the client's certificate, which the TLS handshake has checked."""
+        """`certificate_name` is the common name of the client's checked certificate; "" = it showed none."""
         self._broker = broker
         self._link = link
         self._loop = asyncio.get_running_loop()
@@ -72,6 +74,11 @@ class BinaryConnection:
             self.gate,
             address=address,
             face=face,
+            certificate_name=certificate_name,
+            handshake_timeout_s=broker.settings.handshake_timeout_s,
+            on_slow_handshake=lambda: broker.connections.reached(
+                "VELA_HANDSHAKE_TIMEOUT_S", "closed, because it sent no CONNECT", address
+            ),
             call_later=call_later or self._loop.call_later,
         )
         guard = GuardedBroker(broker)  # locked until CONNECT
@@ -99,20 +106,26 @@ class BinaryConnection:
             events.AuthResponse: self._authentication.on_auth_response,
             events.Ping: self._on_ping,
             events.Pong: self._ignore,
-            events.PartitionMetadata: lookups.on_partition_metadata,
-            events.Lookup: lookups.on_lookup,
-            events.GetTopicsOfNamespace: lookups.on_topics_of_namespace,
-            events.OpenProducer: self._producers.on_open_producer,
-            events.CloseProducer: self._producers.on_close_producer,
-            events.Subscribe: self._consumers.on_subscribe,
-            events.Unsubscribe: self._consumers.on_unsubscribe,
-            events.Seek: self._consumers.on_seek,
-            events.CloseConsumer: self._consumers.on_close_consumer,
-            events.GetLastMessageId: self._consumers.on_get_last_message_id,
-            events.ConsumerStats: self._consumers.on_consumer_stats,
-            events.GetSchema: schemas.on_get_schema,
-            events.GetOrCreateSchema: schemas.on_get_or_create_schema,
-            events.Unsupported: self._on_unsupported,
+        }
+        rate = RequestRate(broker, self.peer, call_later or self._loop.call_later)
+        self._handlers |= {
+            kind: rate.limited(handle)
+            for kind, handle in (
+                (events.PartitionMetadata, lookups.on_partition_metadata),
+                (events.Lookup, lookups.on_lookup),
+                (events.GetTopicsOfNamespace, lookups.on_topics_of_namespace),
+                (events.OpenProducer, self._producers.on_open_producer),
+                (events.CloseProducer, self._producers.on_close_producer),
+                (events.Subscribe, self._consumers.on_subscribe),
+                (events.Unsubscribe, self._consumers.on_unsubscribe),
+                (events.Seek, self._consumers.on_seek),
+                (events.CloseConsumer, self._consumers.on_close_consumer),
+                (events.GetLastMessageId, self._consumers.on_get_last_message_id),
+                (events.ConsumerStats, self._consumers.on_consumer_stats),
+                (events.GetSchema, schemas.on_get_schema),
+                (events.GetOrCreateSchema, schemas.on_get_or_create_schema),
+                (events.Unsupported, self._on_unsupported),
+            )
         }
 
     # -- bytes in ------------------------------------------------------------------------------------------------
@@ -156,8 +169,8 @@ class BinaryConnection:
         greeting += piece
         if greeting.startswith(TLS_HANDSHAKE):
             raise RemoteProtocolError(
-                "the client began with TLS, which this port does not speak: connect with pulsar://, or connect to the"
-                " proxy that terminates TLS"
+                "the client began with TLS, which this port does not speak: connect with pulsar://, or with"
+                " pulsar+ssl:// to the port for TLS (VELA_PULSAR_TLS_PORT) or a proxy that ends TLS"
             )
         end = 4 + int.from_bytes(greeting[:4], "big")
         if len(greeting) < 4 or (len(greeting) < end and end <= MAX_GREETING_BYTES):
@@ -238,6 +251,7 @@ class BinaryConnection:
             client_version=event.client_version,
             face=self.peer.face,
             protocol_version=event.protocol_version,
+            certificate_name=self.peer.identity.certificate_name,
         )
         self._authentication.on_connect(event)
 
@@ -251,3 +265,10 @@ class BinaryConnection:
         why = f"{event.name} is not available"
         self._requests.count_refusal(event, why)
         self._engine.send_unsupported(event, why)
+
+
+def refusal(settings: BrokerSettings, error: BrokerError) -> list[bytes]:
+    """Return the frames that refuse a connection before anything was read from it."""
+    engine = ServerEngine(server_version=SERVER_VERSION, max_message_bytes=settings.max_message_bytes)
+    engine.refuse_connection(server_error(error), str(error))
+    return engine.data_to_send()

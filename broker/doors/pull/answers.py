@@ -58,11 +58,18 @@ class PullAnswers:
         self._encoded: tuple[PullAnswer | None, bytes] = (None, b"")
 
     def begin_for(
-        self, authorization: bytes | None, path: str, query: str, respond: Respond, *, address: str
+        self,
+        authorization: bytes | None,
+        path: str,
+        query: str,
+        respond: Respond,
+        *,
+        address: str,
+        certificate_name: str,
     ) -> PullInProgress | None:
-        """Do `begin` for the client that the header Authorization proves. Raises nothing."""
+        """Do `begin` for the client that the header Authorization or its certificate proves. Raises nothing."""
         try:
-            principal = principal_of_header(self._broker, authorization)
+            principal = principal_of_header(self._broker, authorization, certificate_name=certificate_name)
         except BrokerError as error:
             respond(*refusal(error))
             return None

@@ -97,6 +97,7 @@ class PullConnection(LimitedConnection):
                 query,
                 self._respond,
                 address=self._address,
+                certificate_name=self.certificate_name,
             )
             if self._pull is not None or self._is_output_full:
                 self._waiting = data[at:]
@@ -141,10 +142,10 @@ class PullConnection(LimitedConnection):
             self._go_on()
 
     def timeoutConnection(self) -> None:  # noqa: N802 - Twisted's name
-        """Close the connection after one to two minutes without a parked pull and without an answer.
+        """Close the connection after one to two idle times without a parked pull and without an answer.
 
-        Twisted calls this when its parser saw no data for a minute. Pulls bypass that parser, so that a pull does not
-        have to move a timer.
+        Twisted calls this when its parser saw no data for one idle time. Pulls bypass that parser, so that a pull does
+        not have to move a timer.
         """
         if self._pull is None and not self._was_active:
             super().timeoutConnection()

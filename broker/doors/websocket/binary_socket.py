@@ -33,7 +33,11 @@ class BinarySocket(BrokerSocket):
         await super().connect()
         link = _WebSocketLink(self.transport, self._may_read)
         self._connection = BinaryConnection(
-            self._whole_broker, link, address=self.address, face="binary-websocket"
+            self._whole_broker,
+            link,
+            address=self.address,
+            face="binary-websocket",
+            certificate_name=self.transport.certificate_name,
         )
         self.transport.on_writable(self._connection.writable_again)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 
+from broker.core.client_identity import ClientIdentity
 from broker.core.errors import AuthenticationFailed, BrokerError
 from broker.doors.asgi import refuse_handshake
 from broker.doors.credentials_watch import CredentialsWatch
@@ -86,6 +87,16 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     def address(self) -> str:
         """Host and port of the peer."""
         return self.transport.address
+
+    @property
+    def identity(self) -> ClientIdentity:
+        """The peer, as producers and consumers show it."""
+        return ClientIdentity(
+            address=self.address,
+            client_version="",
+            face="websocket",
+            certificate_name=self.transport.certificate_name,
+        )
 
     @property
     def path_arguments(self) -> Mapping[str, str]:

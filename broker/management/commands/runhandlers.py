@@ -35,11 +35,11 @@ class Command(BaseCommand):
         handlers = _chosen(options["names"])
         try:
             settings = broker_settings()
+            for each in handlers:
+                self.stdout.write(f"{each.name}: {each.topic} as {each.subscription} ({each.type.value})")
+            asyncio.run(_serve(handlers, settings, options["stop_timeout"]))
         except SettingInvalid as error:
             raise CommandError(str(error)) from None
-        for each in handlers:
-            self.stdout.write(f"{each.name}: {each.topic} as {each.subscription} ({each.type.value})")
-        asyncio.run(_serve(handlers, settings, options["stop_timeout"]))
 
 
 def _chosen(names: list[str]) -> list[Handler]:
@@ -55,5 +55,5 @@ async def _serve(handlers: list[Handler], settings: BrokerSettings, stop_timeout
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    client = client_of(settings.url, token=settings.client_token, token_file=settings.client_token_file)
+    client = client_of(settings)
     await run_handlers(handlers, client, stopping=stopping, stop_timeout_s=stop_timeout_s)

@@ -41,6 +41,11 @@ def test_tokens_need_a_key() -> None:
         BrokerSettings.from_environment({"VELA_AUTHENTICATION": "token"})
 
 
+def test_certificates_of_clients_need_an_authority() -> None:
+    with pytest.raises(SettingInvalid, match="VELA_TLS_TRUST_FILE"):
+        BrokerSettings.from_environment({"VELA_AUTHENTICATION": "tls"})
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -43,7 +43,7 @@ TOPIC = TopicName.parse("shop/eu/orders")
 OUTSIDER = Principal(role="outsider", method="token", expires_ms=None, token_id=None)
 BEARER = (b"authorization", b"Bearer " + token("outsider").encode())
 
-HARMLESS = {"settings", "is_ready", "forget_pull"}
+HARMLESS = {"settings", "connections", "is_ready", "forget_pull"}
 REQUESTS: dict[str, tuple[Any, ...]] = {
     "partition_count": (TOPIC,),
     "service_urls": (TOPIC,),
@@ -323,6 +323,7 @@ async def test_a_pull_below_asgi_needs_the_header_too(broker: SealedBroker) -> N
             "queue=0&offset=0",
             lambda status, body: answers.append((status, json.loads(body))),
             address="test:1",
+            certificate_name="",
         )
     assert [status for status, _ in answers] == [401, 403, 401, 401, 401]
     assert broker.reached == []

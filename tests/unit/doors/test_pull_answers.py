@@ -86,6 +86,7 @@ class Asker:
             query,
             lambda status, body: self.got.append((status, json.loads(body))),
             address="test:1",
+            certificate_name="",
         )
 
 
@@ -224,7 +225,7 @@ async def start() -> tuple[PulledBroker, DaphneServer]:
     broker.may_read.set()
     pulls = PullAnswers(broker)
     server = DaphneServer(
-        application(broker, pulls), pulls, max_message_bytes=1024 * 1024, request_timeout_s=30
+        application(broker, pulls), pulls, settings=broker.settings, limits=broker.connections
     )
     server.listen("127.0.0.1", 0)
     return broker, server
