@@ -7,6 +7,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from broker.doors.asgi import CERTIFICATE_NAME
 from broker.doors.http.daphne_protocol import FlowControlledFactory, FlowControlledProtocol
 from broker.doors.http.inbound_queue import InboundQueue
 from broker.doors.pull.connection import PullConnection
@@ -102,10 +103,16 @@ class DaphneServer(LimitedServer):
         queue: asyncio.Queue[Mapping[str, Any]] | InboundQueue
         if isinstance(protocol, FlowControlledProtocol):
             queue = InboundQueue(pause=protocol.pause_reading, resume=protocol.resume_reading)
-            scope["extensions"] = {"websocket.http.response": {}, EXTENSION: protocol}
+            extensions = {
+                "websocket.http.response": {},
+                EXTENSION: protocol,
+                CERTIFICATE_NAME: protocol.certificate_name,
+            }
             scope["scheme"] = "wss" if protocol.is_secure else "ws"
         else:
             queue = asyncio.Queue()
+            extensions = {CERTIFICATE_NAME: protocol.channel.certificate_name}
+        scope["extensions"] = extensions
         scope.setdefault("asgi", {"version": "3.0"})
         if protocol not in self.connections:
             return None
