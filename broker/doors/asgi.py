@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from broker.doors.handshake_errors import HandshakeRefused
 
 __all__ = [
+    "CERTIFICATE_NAME",
     "JSON",
     "Application",
     "Receive",
     "Scope",
     "Send",
+    "certificate_name_of",
     "challenge",
     "json_reason",
     "refuse",
@@ -28,6 +30,13 @@ Send: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON: Final = b"application/json"
+CERTIFICATE_NAME: Final = "vela.certificate_name"  # in a scope's extensions
+
+
+def certificate_name_of(scope: Scope) -> str:
+    """Return the common name of the client's checked certificate; "" if it showed none."""
+    name: str = scope.get("extensions", {}).get(CERTIFICATE_NAME, "")
+    return name
 
 
 def json_reason(reason: str) -> bytes:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from broker.core.access.principal import ANONYMOUS
 from broker.core.access.tokens import TOKEN_METHOD
 from broker.core.errors import AuthenticationFailed
+from broker.doors.asgi import certificate_name_of
 
 if TYPE_CHECKING:
     from broker.core.access.principal import Principal
     from broker.doors.asgi import Scope
     from broker.doors.ports import BrokerPort
 
-__all__ = ["CERTIFICATE_EXTENSION", "principal_of", "principal_of_header"]
-
-CERTIFICATE_EXTENSION: Final = "vela.certificate_name"  # of an ASGI scope: who the TLS handshake found
+__all__ = ["principal_of", "principal_of_header"]
 
 _BEARER: Final = "Bearer "
 
@@ -30,7 +29,6 @@ def principal_of(broker: BrokerPort, scope: Scope, *, token: str = "") -> Princi
     """
     if not broker.access.is_on:
         return ANONYMOUS
-    extensions: Mapping[str, str] = scope.get("extensions") or {}
     headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
     chosen, authorization = None, None
     for name, value in headers:
@@ -42,8 +40,9 @@ def principal_of(broker: BrokerPort, scope: Scope, *, token: str = "") -> Princi
             chosen = value.decode("latin-1")
     if authorization is None and token:
         authorization = f"{_BEARER}{token.removeprefix(_BEARER)}".encode()
-    certificate_name = extensions.get(CERTIFICATE_EXTENSION, "")
-    return principal_of_header(broker, authorization, certificate_name=certificate_name, chosen=chosen)
+    return principal_of_header(
+        broker, authorization, certificate_name=certificate_name_of(scope), chosen=chosen
+    )
 
 
 def principal_of_header(

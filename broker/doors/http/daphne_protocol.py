@@ -199,7 +199,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
     @property
     def certificate_name(self) -> str:
-        """See `FrameTransport`."""
+        """The common name of the client's checked certificate; "" if it showed none."""
         name: str = self.transport.certificate_name
         return name
 

@@ -7,9 +7,9 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from broker.doors.asgi import CERTIFICATE_NAME
 from broker.doors.http.daphne_protocol import FlowControlledFactory, FlowControlledProtocol
 from broker.doors.http.inbound_queue import InboundQueue
-from broker.doors.http_credentials import CERTIFICATE_EXTENSION
 from broker.doors.pull.connection import PullConnection
 from broker.doors.websocket.transport import EXTENSION
 from broker.http_server import LimitedConnection, LimitedServer
@@ -103,15 +103,16 @@ class DaphneServer(LimitedServer):
         queue: asyncio.Queue[Mapping[str, Any]] | InboundQueue
         if isinstance(protocol, FlowControlledProtocol):
             queue = InboundQueue(pause=protocol.pause_reading, resume=protocol.resume_reading)
-            scope["extensions"] = {
+            extensions = {
                 "websocket.http.response": {},
                 EXTENSION: protocol,
-                CERTIFICATE_EXTENSION: protocol.certificate_name,
+                CERTIFICATE_NAME: protocol.certificate_name,
             }
             scope["scheme"] = "wss" if protocol.is_secure else "ws"
         else:
             queue = asyncio.Queue()
-            scope["extensions"] = {CERTIFICATE_EXTENSION: protocol.channel.certificate_name}
+            extensions = {CERTIFICATE_NAME: protocol.channel.certificate_name}
+        scope["extensions"] = extensions
         scope.setdefault("asgi", {"version": "3.0"})
         if protocol not in self.connections:
             return None

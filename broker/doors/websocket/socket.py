@@ -12,7 +12,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 
 from broker.core.client_identity import ClientIdentity
 from broker.core.errors import AuthenticationFailed, BrokerError
-from broker.doors.asgi import refuse_handshake
+from broker.doors.asgi import certificate_name_of, refuse_handshake
 from broker.doors.credentials_watch import CredentialsWatch
 from broker.doors.guard import GuardedBroker
 from broker.doors.handshake_errors import HandshakeRefused
@@ -95,7 +95,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             address=self.address,
             client_version="",
             face="websocket",
-            certificate_name=self.transport.certificate_name,
+            certificate_name=certificate_name_of(self.scope),
         )
 
     @property

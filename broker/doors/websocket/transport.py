@@ -24,10 +24,6 @@ class FrameTransport(Protocol):
     def address(self) -> str:
         """Host and port of the peer."""
 
-    @property
-    def certificate_name(self) -> str:
-        """The common name of the client's checked certificate; "" if it showed none."""
-
     def write_frames(self, payloads: Sequence[bytes], *, binary: bool) -> None:
         """Send each payload as one frame, all with one transport write. Dropped unless the socket is open."""
 

@@ -19,7 +19,6 @@ class FakeTransport:
 
     def __init__(self) -> None:
         self.address = "test:1"
-        self.certificate_name = ""
         self.writes: list[list[bytes]] = []
         self.unsent_bytes = 0
         self.writable = True

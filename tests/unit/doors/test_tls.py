@@ -22,6 +22,7 @@ import pytest
 import websockets
 
 from broker.conf import BrokerSettings
+from broker.doors.asgi import Receive, Scope, Send, certificate_name_of, respond
 from broker.doors.binary.tcp import TcpListener
 from broker.listening.connection_limits import ConnectionLimits
 from broker.listening.tls_certificates import CertificateUnusable, TlsCertificates, certificate_name
@@ -387,6 +388,22 @@ async def test_wss_carries_the_json_api_and_the_binary_protocol_and_names_the_cl
             assert len((await consumer.receive(10_000)).data()) == 1_000_000
     assert {identity.certificate_name for identity in broker.identities} == {"billing"}
     await until(lambda: broker.connections.open == 0, "the connections to be counted as gone")
+
+
+def test_an_https_request_names_its_client_in_the_scope(
+    daphne: DaphneThread, environment: dict[str, str], client_pair: KeyPair
+) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await respond(scope, send, 200, certificate_name_of(scope).encode())
+
+    _, port = secure_daphne(daphne, environment, app=app)
+    named = unchecked()
+    named.load_cert_chain(client_pair.certificate, client_pair.private_key)
+    for context, name in ((unchecked(), b""), (named, b"billing")):
+        connection = http.client.HTTPSConnection("localhost", port, timeout=10, context=context)
+        connection.request("GET", "/")
+        assert connection.getresponse().read() == name
+        connection.close()
 
 
 async def test_a_wss_peer_that_does_not_read_pauses_its_deliveries(
