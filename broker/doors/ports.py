@@ -10,6 +10,8 @@ from broker.core.subscription.departure import DepartureCause
 if TYPE_CHECKING:
     from collections import Counter
 
+    from broker.acts.own_requests import OwnRequests
+    from broker.clock import Clock
     from broker.conf import BrokerSettings
     from broker.core.client_identity import ClientIdentity
     from broker.core.entry import StoredEntry
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
     from broker.core.topic_name import TopicName
     from broker.log.sends import SendRequest
     from broker.producers.requests import ProducerRequest, ProducerSink
+    from broker.producers.schemas import Schemas
     from broker.pulls.values import ParkedPull, PullAnswer, PullAsk
+    from broker.storage.pool import ConnectionPool
     from broker.subscription.consumer import DueFilter
     from broker.subscription.requests import (
         AckRequest,
@@ -29,8 +33,13 @@ if TYPE_CHECKING:
         LastMessage,
         SubscribeRequest,
     )
+    from broker.topics.non_persistent.topics import NonPersistentTopics
+    from broker.topics.policies import PolicyChanges
+    from broker.topics.rates import Rates
+    from broker.topics.topics import Topics
 
 __all__ = [
+    "AdminPort",
     "BrokerPort",
     "ConsumerPort",
     "LookupPort",
@@ -252,3 +261,39 @@ class BrokerPort(MetricsPort, LookupPort, PublishPort, SubscribePort, SchemasPor
     @property
     def refused_requests(self) -> Counter[str]:
         """Requests that the broker refused since its start, by kind."""
+
+
+class AdminPort(LookupPort, PublishPort, Protocol):
+    """What the admin REST API works with. It changes nothing itself: changes are acts."""
+
+    @property
+    def own_requests(self) -> OwnRequests:
+        """Requests for acts from inside this process."""
+
+    @property
+    def topics(self) -> Topics:
+        """The persistent topics."""
+
+    @property
+    def non_persistent(self) -> NonPersistentTopics:
+        """The non-persistent topics in use."""
+
+    @property
+    def policies(self) -> PolicyChanges:
+        """The policies that are set, and those in force."""
+
+    @property
+    def schemas(self) -> Schemas:
+        """The schema registry."""
+
+    @property
+    def rates(self) -> Rates:
+        """Rates of publishing, delivering and acking, as last reported."""
+
+    @property
+    def pool(self) -> ConnectionPool:
+        """Connections to PostgreSQL, for names that are not in memory."""
+
+    @property
+    def clock(self) -> Clock:
+        """The broker's clock."""

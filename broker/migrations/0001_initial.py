@@ -487,6 +487,8 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("name", models.CharField(max_length=255, unique=True)),
+                ("admin_roles", models.JSONField(db_default=models.Value([], models.JSONField()))),
+                ("is_kept", models.BooleanField(db_default=False)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
             ],
             options={

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.acts.kinds.base import ActContext, TopicTools
+from broker.acts.own_requests import OwnRequests
 from broker.acts.runner import ActRunner
 from broker.clock import Clock, SystemClock
 from broker.core.errors import ServiceNotReady
@@ -160,6 +161,8 @@ class Broker:
         )
         self.policies = PolicyChanges(PolicyDocuments(pool, settings), self.topics, self.non_persistent)
         self.acts = self._build_acts()
+        self.own_requests = OwnRequests(self.acts)
+        self.rates = self.reporter.rates
         self._build_upkeep()
         self._metrics = self._build_metrics()
 

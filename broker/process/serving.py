@@ -21,10 +21,11 @@ from twisted.internet import reactor
 
 from broker import service_manager
 from broker.conf import EXIT_LOCK_TAKEN, EXIT_SETTING_INVALID
+from broker.doors.admin.application import AdminPages
 from broker.doors.binary.tcp import TcpListener
 from broker.doors.http.application import application
 from broker.doors.http.daphne_server import DaphneServer
-from broker.doors.ports import BrokerPort
+from broker.doors.ports import AdminPort, BrokerPort
 from broker.doors.pull.answers import PullAnswers
 from broker.process.ownership import BrokerAlreadyRuns
 
@@ -40,7 +41,7 @@ SWITCH_INTERVAL_S: Final = 0.0005
 CLOSE_TIMEOUT_S: Final = 1.0
 
 
-class RunningBroker(BrokerPort, Protocol):
+class RunningBroker(BrokerPort, AdminPort, Protocol):
     """A broker that can be started and stopped."""
 
     async def start(self) -> None:
@@ -80,7 +81,7 @@ async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
     tcp = TcpListener(broker)
     pulls = PullAnswers(broker)
     http = DaphneServer(
-        application(broker, pulls),
+        application(broker, pulls, AdminPages(broker)),
         pulls,
         max_message_bytes=broker.settings.max_message_bytes,
         request_timeout_s=broker.settings.http_request_timeout_s,

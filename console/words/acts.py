@@ -45,6 +45,8 @@ KINDS = {
     "set_topic_policies": "Set policies",
     "create_namespace": "Create namespace",
     "delete_namespace": "Delete namespace",
+    "set_tenant": "Set tenant",
+    "delete_tenant": "Delete tenant",
     "create_topic": "Create topic",
     "update_partitions": "Add partitions",
     "compact": "Compact topic",

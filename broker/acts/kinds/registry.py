@@ -13,6 +13,7 @@ from broker.acts.kinds.cursors.skip import Clear, Skip, SkipOne
 from broker.acts.kinds.cursors.undo import Undo
 from broker.acts.kinds.logged import LOGGED
 from broker.acts.kinds.namespaces.namespaces import CreateNamespace, DeleteNamespace
+from broker.acts.kinds.namespaces.tenants import DeleteTenant, SetTenant
 from broker.acts.kinds.parameters import ActInvalid
 from broker.acts.kinds.pipeline.runs import CancelJob, ContinueJob, RunJob
 from broker.acts.kinds.pipeline.schedules import ScheduleJob, UnscheduleJob
@@ -64,6 +65,8 @@ _ALL: Final[tuple[ActKind[Any], ...]] = (
     CancelJob(),
     ScheduleJob(),
     UnscheduleJob(),
+    SetTenant(),
+    DeleteTenant(),
     *LOGGED,
 )
 

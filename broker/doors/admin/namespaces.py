@@ -1,0 +1,145 @@
+"""Namespaces: list, create, delete, their topics, and acts on all topics of one."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from ninja import Router
+from pydantic import BaseModel
+
+from broker.core.topic_name import TopicName, parse_namespace
+from broker.doors.admin.brokers import BUNDLE
+from broker.doors.admin.catalogue import Catalogue
+from broker.doors.admin.operations import Action, operation
+from broker.doors.admin.refusals import Refused
+from broker.doors.admin.request import AdminRequest
+
+__all__ = ["NAMESPACE", "router"]
+
+NAMESPACE: Final = "/admin/v2/namespaces/{segment:tenant}/{segment:namespace}"
+
+router = Router()
+
+
+class Bundles(BaseModel):
+    """The bundles of a namespace: one, since Vela does not split namespaces."""
+
+    boundaries: list[str]
+    numBundles: int  # noqa: N815 - Pulsar's name
+
+
+@operation(router, "GET", "/admin/v2/namespaces/{segment:tenant}", Action.TENANT_ADMIN)
+async def get_namespaces(request: AdminRequest, tenant: str) -> list[str]:
+    """List the namespaces of a tenant."""
+    return await Catalogue(request.broker).namespaces(tenant)
+
+
+@operation(router, "PUT", NAMESPACE, Action.TENANT_ADMIN)
+async def create_namespace(
+    request: AdminRequest, tenant: str, namespace: str, policies: dict[str, Any] | None = None
+) -> None:
+    """Create a namespace."""
+    parse_namespace(f"{tenant}/{namespace}")
+    catalogue = Catalogue(request.broker)
+    await catalogue.admin_roles(tenant)
+    if await catalogue.has_namespace(tenant, namespace):
+        raise Refused(409, "Namespace already exists")
+    await request.act("create_namespace", topic=f"{tenant}/{namespace}")
+
+
+@operation(router, "DELETE", NAMESPACE, Action.TENANT_ADMIN)
+async def delete_namespace(request: AdminRequest, tenant: str, namespace: str, force: bool = False) -> None:
+    """Delete a namespace that has no topics."""
+    if force:
+        raise Refused(405, "Forced deletion of namespaces is not enabled: delete its topics first")
+    full = await Catalogue(request.broker).require_namespace(tenant, namespace)
+    if await _all_topics(request, tenant, namespace):
+        raise Refused(409, "Cannot delete non empty namespace")
+    await request.act("delete_namespace", topic=full)
+
+
+@operation(router, "GET", f"{NAMESPACE}/topics", Action.NAMESPACE_ADMIN)
+async def get_topics_of_namespace(
+    request: AdminRequest,
+    tenant: str,
+    namespace: str,
+    mode: Literal["PERSISTENT", "NON_PERSISTENT", "ALL"] = "PERSISTENT",
+) -> list[str]:
+    """List the topics of a namespace, with the partitions of a topic instead of the topic."""
+    catalogue = Catalogue(request.broker)
+    found: list[str] = []
+    if mode != "NON_PERSISTENT":
+        found += await catalogue.topics(tenant, namespace, domain="persistent")
+    if mode != "PERSISTENT":
+        found += await catalogue.topics(tenant, namespace, domain="non-persistent")
+    return found
+
+
+@operation(router, "GET", f"{NAMESPACE}/bundles", Action.NAMESPACE_ADMIN)
+async def get_bundles(request: AdminRequest, tenant: str, namespace: str) -> Bundles:
+    """Return the one bundle that every namespace is."""
+    await Catalogue(request.broker).require_namespace(tenant, namespace)
+    return Bundles(boundaries=BUNDLE.split("_"), numBundles=1)
+
+
+@operation(router, "PUT", f"{NAMESPACE}/unload", Action.SUPERUSER)
+async def unload_namespace(request: AdminRequest, tenant: str, namespace: str) -> None:
+    """Unload the topics of a namespace that are in memory."""
+    full = await Catalogue(request.broker).require_namespace(tenant, namespace)
+    for topic in request.broker.topics.all():
+        if topic.name.namespace_name == full:
+            await request.act("unload", topic=topic.name.full)
+
+
+@operation(router, "PUT", f"{NAMESPACE}/{{segment:bundle}}/unload", Action.SUPERUSER)
+async def unload_bundle(request: AdminRequest, tenant: str, namespace: str, bundle: str) -> None:
+    """Unload a namespace by the name of its one bundle."""
+    _require_bundle(bundle)
+    await unload_namespace(request, tenant, namespace)
+
+
+@operation(router, "POST", f"{NAMESPACE}/clearBacklog", Action.NAMESPACE_ADMIN)
+async def clear_backlog(request: AdminRequest, tenant: str, namespace: str) -> None:
+    """Skip the backlog of every subscription in a namespace."""
+    for name, subscription in await _subscriptions(request, tenant, namespace):
+        await request.act("clear", topic=name, subscription=subscription)
+
+
+@operation(router, "POST", f"{NAMESPACE}/clearBacklog/{{segment:subscription}}", Action.NAMESPACE_ADMIN)
+async def clear_backlog_of(request: AdminRequest, tenant: str, namespace: str, subscription: str) -> None:
+    """Skip the backlog of the subscriptions of this name in a namespace."""
+    for name, found in await _subscriptions(request, tenant, namespace):
+        if found == subscription:
+            await request.act("clear", topic=name, subscription=subscription)
+
+
+@operation(router, "POST", f"{NAMESPACE}/unsubscribe/{{segment:subscription}}", Action.NAMESPACE_ADMIN)
+async def unsubscribe(request: AdminRequest, tenant: str, namespace: str, subscription: str) -> None:
+    """Delete the subscriptions of this name in a namespace. None may have consumers."""
+    for name, found in await _subscriptions(request, tenant, namespace):
+        if found == subscription:
+            await request.act("delete_subscription", topic=name, subscription=subscription)
+
+
+async def _all_topics(request: AdminRequest, tenant: str, namespace: str) -> list[str]:
+    catalogue = Catalogue(request.broker)
+    return [
+        name
+        for domain in ("persistent", "non-persistent")
+        for is_partitioned in (True, False)
+        for name in await catalogue.topics(tenant, namespace, domain=domain, partitioned=is_partitioned)
+    ]
+
+
+async def _subscriptions(request: AdminRequest, tenant: str, namespace: str) -> list[tuple[str, str]]:
+    catalogue = Catalogue(request.broker)
+    return [
+        (name, subscription)
+        for name in await catalogue.topics(tenant, namespace, domain="persistent")
+        for subscription in await catalogue.subscriptions(TopicName.parse(name))
+    ]
+
+
+def _require_bundle(bundle: str) -> None:
+    if bundle != BUNDLE:
+        raise Refused(412, f"the namespace has one bundle, {BUNDLE}")
