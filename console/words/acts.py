@@ -45,6 +45,8 @@ KINDS = {
     "set_topic_policies": "Set policies",
     "create_namespace": "Create namespace",
     "delete_namespace": "Delete namespace",
+    "skip_entries": "Skip entries",
+    "set_subscription_properties": "Set subscription properties",
     "set_tenant": "Set tenant",
     "delete_tenant": "Delete tenant",
     "create_topic": "Create topic",

@@ -9,7 +9,7 @@ from broker.acts.kinds.cursors.bookmarks import CreateBookmark, DeleteBookmark
 from broker.acts.kinds.cursors.dead_letter import SendToDeadLetters
 from broker.acts.kinds.cursors.expire import Expire
 from broker.acts.kinds.cursors.reset import Reset
-from broker.acts.kinds.cursors.skip import Clear, Skip, SkipOne
+from broker.acts.kinds.cursors.skip import Clear, Skip, SkipEntries, SkipOne
 from broker.acts.kinds.cursors.undo import Undo
 from broker.acts.kinds.logged import LOGGED
 from broker.acts.kinds.namespaces.namespaces import CreateNamespace, DeleteNamespace
@@ -20,7 +20,11 @@ from broker.acts.kinds.pipeline.schedules import ScheduleJob, UnscheduleJob
 from broker.acts.kinds.subscriptions.consumers import Disconnect, Redeliver
 from broker.acts.kinds.subscriptions.pause import Pause, Resume
 from broker.acts.kinds.subscriptions.redrive import Redrive
-from broker.acts.kinds.subscriptions.subscriptions import CreateSubscription, DeleteSubscription
+from broker.acts.kinds.subscriptions.subscriptions import (
+    CreateSubscription,
+    DeleteSubscription,
+    SetSubscriptionProperties,
+)
 from broker.acts.kinds.topics.compaction import Compact, DeleteCompaction
 from broker.acts.kinds.topics.create import CreateTopic
 from broker.acts.kinds.topics.partitions import UpdatePartitions
@@ -65,6 +69,8 @@ _ALL: Final[tuple[ActKind[Any], ...]] = (
     CancelJob(),
     ScheduleJob(),
     UnscheduleJob(),
+    SkipEntries(),
+    SetSubscriptionProperties(),
     SetTenant(),
     DeleteTenant(),
     *LOGGED,

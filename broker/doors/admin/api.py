@@ -16,8 +16,18 @@ from ninja.parser import Parser
 from ninja.renderers import BaseRenderer
 
 from broker.core.errors import BrokerError
-from broker.doors.admin import brokers, lookup, namespaces, partitions, tenants, topics
+from broker.doors.admin import (
+    brokers,
+    lookup,
+    messages,
+    namespaces,
+    partitions,
+    subscriptions,
+    tenants,
+    topics,
+)
 from broker.doors.admin.refusals import Refused, status_of
+from broker.doors.admin.statistics import operations as statistics
 from broker.doors.asgi import json_reason
 
 __all__ = ["API", "refusal"]
@@ -99,7 +109,17 @@ def _make_api() -> NinjaAPI:
         logger.error("%s %s failed", request.method, request.path, exc_info=error)
         return refusal(500, "the request failed inside the broker; the broker's log says why")
 
-    for each in (brokers, tenants, namespaces, topics, partitions, lookup):
+    for each in (
+        brokers,
+        tenants,
+        namespaces,
+        topics,
+        partitions,
+        subscriptions,
+        messages,
+        statistics,
+        lookup,
+    ):
         api.add_router("", each.router)
     return api
 

@@ -113,3 +113,12 @@ class Catalogue:
         return await repeat_until_done(
             self._broker.pool, lambda c: store.subscriptions_of(c, name.full), what="listing subscriptions"
         )
+
+    async def subscription_properties(self, name: TopicName, subscription: str) -> dict[str, str]:
+        """Return the properties of a subscription of a topic, or of the first partition that has any."""
+        found = await repeat_until_done(
+            self._broker.pool,
+            lambda c: store.properties_of(c, name.full, subscription),
+            what="reading properties",
+        )
+        return dict(found)
