@@ -102,6 +102,10 @@ class Schemas:
                     topic, None
                 )  # another process stored that version, or this one did without learning of it
 
+    async def versions(self, topic: str) -> list[StoredSchema]:
+        """Return every version, oldest first. Empty if the topic has no schema."""
+        return list(await self._versions(topic))
+
     async def get(self, topic: str, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
         """Return a version, or the latest. Raises SchemaNotFound, IncompatibleSchema (malformed version bytes)."""
         number = None if version is None else version_number(version)

@@ -19,13 +19,16 @@ from broker.core.errors import BrokerError
 from broker.doors.admin import (
     brokers,
     lookup,
-    messages,
     namespaces,
     partitions,
+    schemas,
     subscriptions,
     tenants,
     topics,
 )
+from broker.doors.admin.messages import operations as messages
+from broker.doors.admin.policies import document, refused
+from broker.doors.admin.policies import operations as policies
 from broker.doors.admin.refusals import Refused, status_of
 from broker.doors.admin.statistics import operations as statistics
 from broker.doors.asgi import json_reason
@@ -82,7 +85,7 @@ def _make_api() -> NinjaAPI:
         return refusal(status_of(error), str(error))
 
     @api.exception_handler(Refused)
-    def refused(request: HttpRequest, error: Refused) -> HttpResponse:
+    def refused_here(request: HttpRequest, error: Refused) -> HttpResponse:
         return refusal(error.status, error.reason)
 
     @api.exception_handler(ValidationError)
@@ -113,11 +116,15 @@ def _make_api() -> NinjaAPI:
         brokers,
         tenants,
         namespaces,
+        document,
+        policies,
+        refused,
         topics,
         partitions,
         subscriptions,
         messages,
         statistics,
+        schemas,
         lookup,
     ):
         api.add_router("", each.router)

@@ -1,13 +1,13 @@
-"""Namespaces: list, create, delete, their topics, and acts on all topics of one."""
+"""Namespaces: list, delete, their topics, and acts on all topics of one."""
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from ninja import Router
 from pydantic import BaseModel
 
-from broker.core.topic_name import TopicName, parse_namespace
+from broker.core.topic_name import TopicName
 from broker.doors.admin.brokers import BUNDLE
 from broker.doors.admin.catalogue import Catalogue
 from broker.doors.admin.operations import Action, operation
@@ -32,19 +32,6 @@ class Bundles(BaseModel):
 async def get_namespaces(request: AdminRequest, tenant: str) -> list[str]:
     """List the namespaces of a tenant."""
     return await Catalogue(request.broker).namespaces(tenant)
-
-
-@operation(router, "PUT", NAMESPACE, Action.TENANT_ADMIN)
-async def create_namespace(
-    request: AdminRequest, tenant: str, namespace: str, policies: dict[str, Any] | None = None
-) -> None:
-    """Create a namespace."""
-    parse_namespace(f"{tenant}/{namespace}")
-    catalogue = Catalogue(request.broker)
-    await catalogue.admin_roles(tenant)
-    if await catalogue.has_namespace(tenant, namespace):
-        raise Refused(409, "Namespace already exists")
-    await request.act("create_namespace", topic=f"{tenant}/{namespace}")
 
 
 @operation(router, "DELETE", NAMESPACE, Action.TENANT_ADMIN)

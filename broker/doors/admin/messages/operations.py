@@ -11,7 +11,7 @@ from broker.acts.kinds.cursors.change import with_index
 from broker.core.entry import StoredEntry
 from broker.core.position import EARLIEST, Position
 from broker.doors.admin.catalogue import named
-from broker.doors.admin.entry_answer import entry_answer
+from broker.doors.admin.messages.entry_answer import entry_answer
 from broker.doors.admin.operations import Action, operation
 from broker.doors.admin.refusals import Refused
 from broker.doors.admin.request import AdminRequest

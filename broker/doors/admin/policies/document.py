@@ -1,0 +1,89 @@
+"""All policies of a namespace as one object, and the namespace that is created with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ninja import Body, Router
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from broker.core.topic_name import parse_namespace
+from broker.doors.admin.brokers import BUNDLE
+from broker.doors.admin.catalogue import Catalogue
+from broker.doors.admin.namespaces import NAMESPACE
+from broker.doors.admin.operations import Action, operation
+from broker.doors.admin.policies.changes import change, of_namespace, values
+from broker.doors.admin.policies.operations import quota_map
+from broker.doors.admin.policies.table import POLICIES, AdminPolicy
+from broker.doors.admin.refusals import Refused
+from broker.doors.admin.request import AdminRequest
+from broker.doors.admin.tenants import CLUSTER
+
+__all__ = ["router"]
+
+router = Router()
+
+
+@operation(router, "GET", NAMESPACE, Action.NAMESPACE_ADMIN)
+async def get_policies(request: AdminRequest, tenant: str, namespace: str) -> dict[str, Any]:
+    """Return the policies that are set on a namespace, and Pulsar's defaults for those that Vela does not have."""
+    found = await values(request, await of_namespace(request, tenant, namespace), applied=False)
+    document: dict[str, Any] = {
+        "auth_policies": {
+            "namespaceAuthentication": {},
+            "topicAuthentication": {},
+            "subscriptionAuthentication": {},
+        },
+        "replication_clusters": [CLUSTER],
+        "bundles": {"boundaries": BUNDLE.split("_"), "numBundles": 1},
+        "backlog_quota_map": {
+            kind: quota.model_dump(exclude_none=True) for kind, quota in quota_map(found).items()
+        },
+        "deleted": False,
+        "encryption_required": False,
+        "subscription_auth_mode": "None",
+        "offload_threshold": -1,
+        "is_allow_auto_update_schema": True,
+        "properties": {},
+        "subscription_types_enabled": [],
+    }
+    for policy in POLICIES:
+        if policy.member and any(name in found for name in policy.names):
+            value = policy.read(found)
+            shown = value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
+            document[policy.member] = {CLUSTER: shown} if policy.by_cluster else shown
+    return document
+
+
+@operation(router, "PUT", NAMESPACE, Action.TENANT_ADMIN)
+async def create_namespace(
+    request: AdminRequest, tenant: str, namespace: str, policies: Body[dict[str, Any] | None] = None
+) -> None:
+    """Create a namespace. The body may have policies: those that Vela has are set, unless they are Pulsar's default."""
+    parse_namespace(f"{tenant}/{namespace}")
+    catalogue = Catalogue(request.broker)
+    await catalogue.admin_roles(tenant)
+    if await catalogue.has_namespace(tenant, namespace):
+        raise Refused(409, "Namespace already exists")
+    clusters = (policies or {}).get("replication_clusters") or [CLUSTER]
+    if clusters != [CLUSTER]:
+        raise Refused(412, f"Vela does not replicate: the only cluster is {CLUSTER}")
+    to_set: dict[str, object] = {}
+    for policy in POLICIES:
+        if (value := _given(policy, policies or {})) is not None:
+            to_set.update(policy.write(value))
+    await request.act("create_namespace", topic=f"{tenant}/{namespace}")
+    await change(request, await of_namespace(request, tenant, namespace), to_set=to_set)
+
+
+def _given(policy: AdminPolicy, document: dict[str, Any]) -> Any:
+    """Return a policy's value in an object of all policies; None if it is absent, or what clients send for no value."""
+    raw = document.get(policy.member) if policy.member else None
+    if policy.by_cluster and isinstance(raw, dict):
+        raw = raw.get(CLUSTER)
+    if not raw or raw in (-1, "UNDEFINED"):
+        return None
+    try:
+        return TypeAdapter(policy.body).validate_python(raw)
+    except ValidationError as error:
+        raise Refused(400, f"{policy.member}: {error.errors()[0]['msg']}") from error
