@@ -73,7 +73,7 @@ def _make_api() -> NinjaAPI:
         title="Vela admin REST",
         version="2",
         description="Pulsar's admin REST API version 2 and its topic lookup.",
-        openapi_url="/admin/v2/openapi.json",
+        openapi_url=None,
         docs_url=None,
         urls_namespace="admin",
         parser=_Parser(),

@@ -6,14 +6,18 @@ few lines call the view themselves: no middleware, no signal, no thread.
 
 from __future__ import annotations
 
+import json
 from io import BytesIO
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, URLPattern
 from django.urls.resolvers import RegexPattern, URLResolver
+from ninja.responses import NinjaJSONEncoder
 
+from broker.doors.admin.absent import why_absent
 from broker.doors.admin.api import API, refusal
 from broker.doors.admin.request import AdminRequest
 from broker.doors.asgi import respond
@@ -28,6 +32,11 @@ _RESOLVER: Final = URLResolver(
     RegexPattern(r"^/"),
     [each for each in API.urls[0] if isinstance(each, URLPattern) and each.name != "api-root"],
 )
+
+
+_OPENAPI_PATH: Final = "/admin/v2/openapi.json"
+# Made at the start: it takes a tenth of a second, which would stop the event loop.
+_OPENAPI: Final = json.dumps(API.get_openapi_schema(path_prefix=""), cls=NinjaJSONEncoder).encode()
 
 
 class AdminPages:
@@ -63,10 +72,13 @@ class AdminPages:
         # The raw path: in the decoded one, a slash inside a topic's name looks like a separator.
         raw = scope.get("raw_path")
         path = raw.decode("ascii") if raw else quote(scope["path"])
+        if path == _OPENAPI_PATH and request.method == "GET":
+            return HttpResponse(_OPENAPI, content_type="application/json")
         try:
             found = _RESOLVER.resolve(path.rstrip("/"))
         except Resolver404:
-            return refusal(404, f"the admin API has no path {path}; docs/reference/admin-rest.md lists them")
+            why = why_absent(path) or "docs/reference/admin-rest.md lists the paths"
+            return refusal(404, f"the admin API has no path {path}: {why}")
         answer: HttpResponseBase = await found.func(request, *found.args, **found.kwargs)
         if answer.status_code == 405 and "Allow" in answer:
             refused = refusal(405, f"{path} takes {answer['Allow']}")

@@ -122,3 +122,9 @@ class Catalogue:
             what="reading properties",
         )
         return dict(found)
+
+    async def last_compaction(self, topic_id: int) -> store.LastCompaction | None:
+        """Return the latest compaction of a topic, or None if it was never compacted."""
+        return await repeat_until_done(
+            self._broker.pool, lambda c: store.last_compaction(c, topic_id), what="reading a compaction"
+        )

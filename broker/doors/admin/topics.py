@@ -40,6 +40,13 @@ class MessageIdData(BaseModel):
         return cls(ledgerId=position.ledger_id, entryId=position.entry_id, partitionIndex=partition)
 
 
+class LongRunningStatus(BaseModel):
+    """The state of work that takes long: NOT_RUN, RUNNING, SUCCESS or ERROR."""
+
+    status: str
+    lastError: str = ""  # noqa: N815
+
+
 async def opened(request: AdminRequest, name: TopicName, what: str) -> Topic:
     """Return the topic in memory, loaded if necessary.
 
@@ -156,6 +163,18 @@ async def compact_topic(request: AdminRequest, domain: str, tenant: str, namespa
     require_persistent(name, "Compaction")
     await Catalogue(request.broker).require(name)
     await request.act("compact", topic=name.full)
+
+
+@operation(router, "GET", f"{TOPIC}/compaction", Action.NAMESPACE_ADMIN)
+async def get_compaction(
+    request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str
+) -> LongRunningStatus:
+    """Return the state of the latest compaction of a topic or partition."""
+    found = await opened(request, named(domain, tenant, namespace, topic), "Compaction status")
+    last = await Catalogue(request.broker).last_compaction(found.topic_id)
+    if last is None:
+        return LongRunningStatus(status="NOT_RUN")
+    return LongRunningStatus(status=last.state, lastError=last.last_error)
 
 
 @operation(router, "DELETE", f"{TOPIC}/truncate", Action.NAMESPACE_ADMIN)

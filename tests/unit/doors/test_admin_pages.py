@@ -122,3 +122,9 @@ def test_lookup_refuses_an_unknown_listener() -> None:
 @pytest.mark.parametrize("name", ["a%2Fb", "a+b", "%20"])
 def test_a_topic_with_a_bad_name_is_412(name: str) -> None:
     assert ask("GET", f"/lookup/v2/topic/persistent/public/default/{name}")[0] == 412
+
+
+def test_the_api_describes_itself() -> None:
+    status, headers, body = ask("GET", "/admin/v2/openapi.json")
+    assert (status, headers["content-type"]) == (200, "application/json")
+    assert "/admin/v2/tenants/{tenant}" in json.loads(body)["paths"]

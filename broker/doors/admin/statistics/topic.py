@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.dispatchers.key_shared import KeySharedDispatcher
 from broker.core.subscription.types import SubscriptionType
+from broker.doors.admin.catalogue import Catalogue
 from broker.doors.admin.statistics.clients import consumer_stats, key_ranges, publisher_stats
 from broker.doors.admin.statistics.values import CompactionStats, SubscriptionStats, TopicStats
 from broker.storage.pool import repeat_until_done
@@ -44,9 +45,7 @@ async def topic_stats(broker: AdminPort, topic: Topic, asked: Asked, *, created_
     properties = await repeat_until_done(
         pool, lambda c: store.subscription_properties(c, topic_id), what="reading properties"
     )
-    compaction = await repeat_until_done(
-        pool, lambda c: store.last_compaction(c, topic_id), what="reading a compaction"
-    )
+    compaction = await Catalogue(broker).last_compaction(topic_id)
     subscriptions = {
         each.name: _subscription_stats(each, broker.rates, asked, properties.get(each.name, {}))
         for each in list(topic.subscriptions.values())
