@@ -69,19 +69,20 @@ class OwnRequests:
                 reason=reason,
             )
 
-        for attempt in range(1, _ATTEMPTS + 1):
+        attempts = _ATTEMPTS
+        while True:
             act_id = await self._runner.ask(plan)
             if act_id is None:
                 what = f"subscription {subscription} on" if asked.scope is Scope.SUBSCRIPTION else asked.scope
                 raise NothingToActOn(f"there is no {what} {topic}")
+            attempts -= 1
             try:
                 await self._apply(act_id, topic, who, origin, reason)
             except ActConflict:
-                if attempt == _ATTEMPTS:
+                if not attempts:
                     raise
             else:
-                break
-        return act_id
+                return act_id
 
     async def _apply(self, act_id: int, topic: str, who: str, origin: str, reason: str) -> None:
         async def apply(connection: Connection) -> int | None:

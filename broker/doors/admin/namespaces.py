@@ -1,4 +1,4 @@
-"""Namespaces: list, delete, their topics, and acts on all topics of one."""
+"""Namespaces: list them and their topics, and act on all topics of one. policies/document.py makes and deletes them."""
 
 from __future__ import annotations
 
@@ -32,17 +32,6 @@ class Bundles(BaseModel):
 async def get_namespaces(request: AdminRequest, tenant: str) -> list[str]:
     """List the namespaces of a tenant."""
     return await Catalogue(request.broker).namespaces(tenant)
-
-
-@operation(router, "DELETE", NAMESPACE, Action.TENANT_ADMIN)
-async def delete_namespace(request: AdminRequest, tenant: str, namespace: str, force: bool = False) -> None:
-    """Delete a namespace that has no topics."""
-    if force:
-        raise Refused(405, "Forced deletion of namespaces is not enabled: delete its topics first")
-    full = await Catalogue(request.broker).require_namespace(tenant, namespace)
-    if await _all_topics(request, tenant, namespace):
-        raise Refused(409, "Cannot delete non empty namespace")
-    await request.act("delete_namespace", topic=full)
 
 
 @operation(router, "GET", f"{NAMESPACE}/topics", Action.NAMESPACE_ADMIN)
@@ -106,16 +95,6 @@ async def unsubscribe(request: AdminRequest, tenant: str, namespace: str, subscr
     for name, found in await _subscriptions(request, tenant, namespace):
         if found == subscription:
             await request.act("delete_subscription", topic=name, subscription=subscription)
-
-
-async def _all_topics(request: AdminRequest, tenant: str, namespace: str) -> list[str]:
-    catalogue = Catalogue(request.broker)
-    return [
-        name
-        for domain in ("persistent", "non-persistent")
-        for is_partitioned in (True, False)
-        for name in await catalogue.topics(tenant, namespace, domain=domain, partitioned=is_partitioned)
-    ]
 
 
 async def _subscriptions(request: AdminRequest, tenant: str, namespace: str) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ninja import Router
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from broker.doors.admin.catalogue import Catalogue, require_name
 from broker.doors.admin.operations import Action, operation
@@ -24,10 +24,8 @@ router = Router()
 class TenantInfo(BaseModel):
     """A tenant as Pulsar describes it."""
 
-    admin_roles: list[str] | None = Field(default=None, alias="adminRoles")
-    allowed_clusters: list[str] | None = Field(default=None, alias="allowedClusters")
-
-    model_config = {"populate_by_name": True}
+    adminRoles: list[str] | None = None  # noqa: N815 - Pulsar's names
+    allowedClusters: list[str] | None = None  # noqa: N815
 
 
 @operation(router, "GET", "/admin/v2/tenants", Action.SUPERUSER)
@@ -40,7 +38,7 @@ async def get_tenants(request: AdminRequest) -> list[str]:
 async def get_tenant(request: AdminRequest, tenant: str) -> TenantInfo:
     """Return the roles and clusters of a tenant."""
     roles = await Catalogue(request.broker).admin_roles(tenant)
-    return TenantInfo(admin_roles=roles, allowed_clusters=[CLUSTER])
+    return TenantInfo(adminRoles=roles, allowedClusters=[CLUSTER])
 
 
 @operation(router, "PUT", _TENANT, Action.SUPERUSER)
@@ -70,12 +68,12 @@ async def delete_tenant(request: AdminRequest, tenant: str, force: bool = False)
 
 
 async def _set(request: AdminRequest, tenant: str, info: TenantInfo) -> None:
-    clusters = info.allowed_clusters or []
+    clusters = info.allowedClusters or []
     if not clusters:
         raise Refused(412, "Clusters can not be empty")
     if unknown := sorted(set(clusters) - _CLUSTERS):
         raise Refused(412, f"Clusters do not exist: {', '.join(unknown)}; the only one is {CLUSTER}")
-    roles = info.admin_roles or []
+    roles = info.adminRoles or []
     if any(not each.strip() or "," in each for each in roles):
         raise Refused(412, "a role in adminRoles is empty or has a comma")
     await request.act("set_tenant", topic=f"{tenant}/*", parameters={"admin_roles": ",".join(roles)})

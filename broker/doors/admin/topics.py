@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ninja import Router
+from ninja import Body, Router
 from pydantic import BaseModel
 
 from broker.core.position import Position
@@ -87,7 +87,7 @@ async def create_topic(
     tenant: str,
     namespace: str,
     topic: str,
-    properties: dict[str, str] | None = None,
+    properties: Body[dict[str, str] | None] = None,
 ) -> None:
     """Create a topic that is not partitioned."""
     await make_topic(request, named(domain, tenant, namespace, topic), 0, properties or {})
@@ -123,6 +123,9 @@ async def delete_topic(
 
 async def remove_topic(request: AdminRequest, name: TopicName, *, force: bool) -> None:
     """Delete a topic. Subscriptions go with it, and connected clients too if `force`; else they refuse it with 412."""
+    for each in request.broker.non_persistent.all():
+        if name.full in (each.name.full, each.name.base):
+            raise Refused(412, f"{each.name} has clients connected: disconnect them first")
     await request.act("delete_topic", topic=name.full, parameters={"force": force, "subscriptions": True})
 
 

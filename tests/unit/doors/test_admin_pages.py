@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -11,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from broker.conf import BrokerSettings
+from broker.doors.admin.api import API
 from broker.doors.admin.application import AdminPages
 from broker.doors.ports import AdminPort
 
@@ -128,3 +130,10 @@ def test_the_api_describes_itself() -> None:
     status, headers, body = ask("GET", "/admin/v2/openapi.json")
     assert (status, headers["content-type"]) == (200, "application/json")
     assert "/admin/v2/tenants/{tenant}" in json.loads(body)["paths"]
+
+
+def test_every_path_is_in_one_module() -> None:
+    """Two modules would make two URL patterns, of which only the first is found."""
+    paths = Counter(path for _, router in API._routers for path in router.path_operations)
+    assert len(paths) > 100
+    assert [path for path, count in paths.items() if count > 1] == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.http import HttpResponse
 
@@ -62,7 +62,7 @@ def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
 
 def _headers(metadata: MessageMetadata) -> dict[str, str]:
     found: dict[str, str] = {}
-    has = metadata.HasField
+    has: Any = metadata.HasField  # typed for literal names only
     for field, name in (
         ("publish_time", "publish-time"),
         ("event_time", "event-time"),

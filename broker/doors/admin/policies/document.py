@@ -1,4 +1,4 @@
-"""All policies of a namespace as one object, and the namespace that is created with it."""
+"""A namespace with all its policies as one object: read, create, delete."""
 
 from __future__ import annotations
 
@@ -74,6 +74,27 @@ async def create_namespace(
             to_set.update(policy.write(value))
     await request.act("create_namespace", topic=f"{tenant}/{namespace}")
     await change(request, await of_namespace(request, tenant, namespace), to_set=to_set)
+
+
+@operation(router, "DELETE", NAMESPACE, Action.TENANT_ADMIN)
+async def delete_namespace(request: AdminRequest, tenant: str, namespace: str, force: bool = False) -> None:
+    """Delete a namespace that has no topics."""
+    if force:
+        raise Refused(405, "Forced deletion of namespaces is not enabled: delete its topics first")
+    full = await Catalogue(request.broker).require_namespace(tenant, namespace)
+    if await _all_topics(request, tenant, namespace):
+        raise Refused(409, "Cannot delete non empty namespace")
+    await request.act("delete_namespace", topic=full)
+
+
+async def _all_topics(request: AdminRequest, tenant: str, namespace: str) -> list[str]:
+    catalogue = Catalogue(request.broker)
+    return [
+        name
+        for domain in ("persistent", "non-persistent")
+        for is_partitioned in (True, False)
+        for name in await catalogue.topics(tenant, namespace, domain=domain, partitioned=is_partitioned)
+    ]
 
 
 def _given(policy: AdminPolicy, document: dict[str, Any]) -> Any:

@@ -91,7 +91,7 @@ def _register(
     vela = " and ".join(policy.names)
     get.__annotations__["return"] = policy.body
     if "value" in set_.__annotations__:
-        set_.__annotations__["value"] = Body[policy.body]
+        set_.__annotations__["value"] = Body[policy.body]  # type: ignore[misc, name-defined]  # known at run time
     for view, method, does in (
         (get, "GET", f"Return the policy {name} that is set on a {level}"),
         (set_, verb, f"Set {vela} on a {level}"),
