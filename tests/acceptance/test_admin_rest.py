@@ -468,7 +468,7 @@ def test_schemas(admin: Admin) -> None:
         "name": "Order",
         "fields": [{"name": "id", "type": "int"}],
     }
-    payload = {"type": "AVRO", "schema": json.dumps(record), "properties": {}}
+    payload = {"type": "AVRO", "schema": json.dumps(record), "properties": None}
     assert admin("POST", f"{shaped}/schema", payload).json == {"version": {"version": 0}}
     found = admin.get(f"{shaped}/schema")
     assert (found["version"], found["type"], json.loads(found["data"])) == (0, "AVRO", record)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from ninja import Body, Router
-from pydantic import BaseModel
 
 from broker.core.errors import TopicNotFound
 from broker.core.topic_name import TopicName
 from broker.doors.admin.catalogue import Catalogue, named
 from broker.doors.admin.operations import Action, operation
 from broker.doors.admin.refusals import Refused
-from broker.doors.admin.request import AdminRequest
+from broker.doors.admin.request import AdminRequest, PulsarObject
 from broker.doors.admin.topics import TOPIC, MessageIdData, make_topic, remove_topic
 from broker.topics.partitions import MOST_PARTITIONS
 
@@ -23,7 +22,7 @@ _PARTITIONS: Final = f"{TOPIC}/partitions"
 router = Router()
 
 
-class PartitionedMetadata(BaseModel):
+class PartitionedMetadata(PulsarObject):
     """How many partitions a topic has, and its properties."""
 
     partitions: int

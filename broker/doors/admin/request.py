@@ -1,20 +1,32 @@
-"""One request to the admin REST API, with the broker that answers it."""
+"""One request to the admin REST API: the broker that answers it, and the objects in its body."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.core.handlers.asgi import ASGIRequest
+from pydantic import BaseModel, model_validator
 
 if TYPE_CHECKING:
     from broker.doors.ports import AdminPort
 
-__all__ = ["AdminRequest"]
+__all__ = ["AdminRequest", "PulsarObject"]
 
 _ORIGIN: Final = "admin"
 _ANONYMOUS: Final = "anonymous"
 _REASON_HEADER: Final = "X-Vela-Reason"
+
+
+class PulsarObject(BaseModel):
+    """An object in a body. A member that is null counts as left out, as Pulsar's clients expect."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if value is not None}
 
 
 class AdminRequest(ASGIRequest):

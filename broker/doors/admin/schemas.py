@@ -23,7 +23,7 @@ from broker.doors.admin.catalogue import named
 from broker.doors.admin.operations import Action, operation
 from broker.doors.admin.policies.changes import of_topic
 from broker.doors.admin.refusals import Refused
-from broker.doors.admin.request import AdminRequest
+from broker.doors.admin.request import AdminRequest, PulsarObject
 from broker.producers.schemas import check_schema
 
 __all__ = ["router"]
@@ -34,12 +34,12 @@ _NAMES: Final = {"BYTES": "NONE", "BOOLEAN": "BOOL", "FLOAT32": "FLOAT", "FLOAT6
 router = Router()
 
 
-class SchemaPayload(BaseModel):
+class SchemaPayload(PulsarObject):
     """A schema in a body. `schema` is its definition; of a primitive type it is empty."""
 
     type: str
     text: str = Field(default="", alias="schema")
-    properties: dict[str, str] = {}
+    properties: dict[str, str] = Field(default_factory=dict)
 
     def definition(self) -> SchemaDefinition:
         """Return the schema. Raises Refused(422) if it is not one."""

@@ -12,7 +12,7 @@ from broker.core.topic_name import TopicName
 from broker.doors.admin.catalogue import Catalogue, named
 from broker.doors.admin.operations import Action, operation
 from broker.doors.admin.refusals import Refused
-from broker.doors.admin.request import AdminRequest
+from broker.doors.admin.request import AdminRequest, PulsarObject
 from broker.doors.admin.topics import TOPIC, opened, require_persistent
 from broker.subscription.subscription import Subscription
 from broker.topics.topic import Topic
@@ -27,7 +27,7 @@ _NEARLY_CAUGHT_UP: Final = 1000  # entries: with consumers connected, Pulsar lea
 router = Router()
 
 
-class ResetCursorData(BaseModel):
+class ResetCursorData(PulsarObject):
     """A place in a topic."""
 
     ledgerId: int

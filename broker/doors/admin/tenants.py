@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from ninja import Router
-from pydantic import BaseModel
 
 from broker.doors.admin.catalogue import Catalogue, require_name
 from broker.doors.admin.operations import Action, operation
 from broker.doors.admin.refusals import Refused
-from broker.doors.admin.request import AdminRequest
+from broker.doors.admin.request import AdminRequest, PulsarObject
 
 __all__ = ["CLUSTER", "TenantInfo", "router"]
 
@@ -21,7 +20,7 @@ _CLUSTERS: Final = frozenset({CLUSTER, "global"})
 router = Router()
 
 
-class TenantInfo(BaseModel):
+class TenantInfo(PulsarObject):
     """A tenant as Pulsar describes it."""
 
     adminRoles: list[str] | None = None  # noqa: N815 - Pulsar's names

@@ -13,7 +13,7 @@ from broker.core.topic_name import TopicName
 from broker.doors.admin.catalogue import Catalogue, named
 from broker.doors.admin.operations import Action, operation
 from broker.doors.admin.refusals import Refused
-from broker.doors.admin.request import AdminRequest
+from broker.doors.admin.request import AdminRequest, PulsarObject
 from broker.topics.topic import Topic
 
 __all__ = ["NAMESPACE", "TOPIC", "MessageIdData", "opened", "require_persistent", "router"]
@@ -24,7 +24,7 @@ TOPIC: Final = f"{NAMESPACE}/{{segment:topic}}"
 router = Router()
 
 
-class MessageIdData(BaseModel):
+class MessageIdData(PulsarObject):
     """A message id in a body."""
 
     ledgerId: int  # noqa: N815 - Pulsar's names, here and below

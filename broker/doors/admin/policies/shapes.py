@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel
+from broker.doors.admin.request import PulsarObject
 
 __all__ = [
     "AutoSubscriptionCreation",
@@ -19,14 +19,14 @@ __all__ = [
 ]
 
 
-class Retention(BaseModel):
+class Retention(PulsarObject):
     """How long messages that are acknowledged stay. -1: no limit."""
 
     retentionTimeInMinutes: int
     retentionSizeInMB: int
 
 
-class BacklogQuota(BaseModel):
+class BacklogQuota(PulsarObject):
     """A limit on a backlog. -1 or absent: no limit."""
 
     limitSize: int | None = None  # bytes
@@ -35,7 +35,7 @@ class BacklogQuota(BaseModel):
     policy: Literal["producer_request_hold", "producer_exception", "consumer_backlog_eviction"] | None = None
 
 
-class DispatchRate(BaseModel):
+class DispatchRate(PulsarObject):
     """A limit on delivery. -1: no limit."""
 
     dispatchThrottlingRateInMsg: int = -1
@@ -44,14 +44,14 @@ class DispatchRate(BaseModel):
     relativeToPublishRate: bool = False
 
 
-class PublishRate(BaseModel):
+class PublishRate(PulsarObject):
     """A limit on publishing. -1: no limit."""
 
     publishThrottlingRateInMsg: int = -1
     publishThrottlingRateInByte: int = -1
 
 
-class AutoTopicCreation(BaseModel):
+class AutoTopicCreation(PulsarObject):
     """Whether connecting creates topics, and which."""
 
     allowAutoTopicCreation: bool = False
@@ -59,13 +59,13 @@ class AutoTopicCreation(BaseModel):
     defaultNumPartitions: int | None = None
 
 
-class AutoSubscriptionCreation(BaseModel):
+class AutoSubscriptionCreation(PulsarObject):
     """Whether subscribing creates subscriptions."""
 
     allowAutoSubscriptionCreation: bool
 
 
-class DelayedDelivery(BaseModel):
+class DelayedDelivery(PulsarObject):
     """Whether delivery times count."""
 
     tickTime: int = 1000  # ms; Vela's tick is a setting
@@ -73,7 +73,7 @@ class DelayedDelivery(BaseModel):
     maxDeliveryDelayInMillis: int = 0
 
 
-class InactiveTopics(BaseModel):
+class InactiveTopics(PulsarObject):
     """Which topics the broker deletes because nobody uses them."""
 
     inactiveTopicDeleteMode: Literal[
