@@ -47,6 +47,7 @@ KINDS = {
     "delete_namespace": "Delete namespace",
     "skip_entries": "Skip entries",
     "set_subscription_properties": "Set subscription properties",
+    "delete_schema": "Delete schema",
     "set_tenant": "Set tenant",
     "delete_tenant": "Delete tenant",
     "create_topic": "Create topic",

@@ -481,6 +481,11 @@ def test_schemas(admin: Admin) -> None:
     assert verdict == {"compatibility": False, "schemaCompatibilityStrategy": "FULL"}
     assert admin("POST", f"{shaped}/schema", other).status == 409
     assert admin("POST", f"{shaped}/schema", {"type": "AVRO", "schema": "{"}).status == 422
+    assert admin("DELETE", f"{shaped}/schema").json == {"version": {"version": 1}}
+    assert admin("GET", f"{shaped}/schema").status == 404
+    assert admin("DELETE", f"{shaped}/schema").status == 404
+    assert admin("POST", f"{shaped}/schema", other).json == {"version": {"version": 2}}
+    assert [each["version"] for each in admin.get(f"{shaped}/schemas")["getSchemaResponses"]] == [2]
 
 
 def test_changes_are_in_the_act_log(admin: Admin, shared_vela: VelaProcess) -> None:

@@ -29,6 +29,7 @@ from broker.acts.kinds.topics.compaction import Compact, DeleteCompaction
 from broker.acts.kinds.topics.create import CreateTopic
 from broker.acts.kinds.topics.partitions import UpdatePartitions
 from broker.acts.kinds.topics.publish import Publish
+from broker.acts.kinds.topics.schemas import DeleteSchema
 from broker.acts.kinds.topics.set_policies import SetNamespacePolicies, SetTopicPolicies
 from broker.acts.kinds.topics.topics import DeleteTopic, TerminateTopic, TruncateTopic, UnloadTopic
 
@@ -71,6 +72,7 @@ _ALL: Final[tuple[ActKind[Any], ...]] = (
     UnscheduleJob(),
     SkipEntries(),
     SetSubscriptionProperties(),
+    DeleteSchema(),
     SetTenant(),
     DeleteTenant(),
     *LOGGED,

@@ -134,22 +134,15 @@ async def post_schema(
     return {"version": VersionResponse(version=version_number(version))}
 
 
-@operation(
-    router,
-    "DELETE",
-    f"{_SCHEMAS}/schema",
-    Action.NAMESPACE_ADMIN,
-    refused="messages name the versions of their schemas",
-)
+@operation(router, "DELETE", f"{_SCHEMAS}/schema", Action.NAMESPACE_ADMIN)
 async def delete_schema(
     request: AdminRequest, tenant: str, namespace: str, topic: str, force: bool = False
-) -> None:
-    """Refuse to delete a schema."""
-    raise Refused(
-        405,
-        "schemas are not deleted, because stored messages name their versions: set schemaCompatibilityStrategy"
-        " ALWAYS_COMPATIBLE to store another schema, or delete the topic",
-    )
+) -> dict[str, VersionResponse]:
+    """Let a topic have no schema. Stored messages can still be read with theirs, also with force=true."""
+    name = TopicName.parse(named("persistent", tenant, namespace, topic).base)
+    versions = await _stored(request, tenant, namespace, topic)
+    await request.act("delete_schema", topic=name.full)
+    return {"version": VersionResponse(version=versions[-1].version + 1)}
 
 
 @operation(router, "POST", f"{_SCHEMAS}/compatibility", Action.CONSUME)
