@@ -318,7 +318,7 @@ class Broker:
                 is_ready=self._serves,
             )
         )
-        return Metrics(self.topics, self.non_persistent, registry, self.reporter.standings)
+        return Metrics(self.topics, self.non_persistent, registry, self.reporter.standings, self.rates)
 
     async def start(self) -> None:
         """Take the broker lock and start every part. Raises BrokerAlreadyRuns, psycopg.OperationalError."""

@@ -459,6 +459,14 @@ def test_policies_of_a_topic(admin: Admin) -> None:
     assert admin("POST", f"{NAMESPACE}/permissions/ada", ["produce"]).status == 501
 
 
+def test_metrics_are_where_pulsar_has_them(admin: Admin) -> None:
+    admin.done("PUT", f"{SHOP}/measured")
+    admin.done("PUT", f"{SHOP}/measured/subscription/s")
+    page = admin("GET", "/metrics/").body.decode()
+    assert 'pulsar_subscription_msg_rate_out{cluster="vela"' in page
+    assert 'pulsar_storage_backlog_size{cluster="vela"' in page
+
+
 def test_schemas(admin: Admin) -> None:
     admin.done("PUT", f"{SHOP}/shaped")
     shaped = "schemas/acme/shop/shaped"
