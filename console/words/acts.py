@@ -139,6 +139,8 @@ def _asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str
         return f"undo act {undo_of}" if undo_of is not None else "undo"
     if kind == "skip":
         return f"skip {_messages(parameters.get('messages'))}"
+    if kind == "skip_entries":
+        return f"skip {parameters.get('entries', '–')} entries"
     if kind == "clear":
         return "clear the backlog"
     if kind == "skip_one":

@@ -78,6 +78,7 @@ class Admin:
         """A change that succeeds, answered like Pulsar's."""
         answer = self(method, path, body)
         assert (answer.status, answer.body) == (204, b""), (path, answer)
+        assert not answer.headers.keys() & {"content-type", "content-length", "transfer-encoding"}
 
 
 @pytest.fixture(scope="module")

@@ -58,15 +58,14 @@ class AdminPages:
             for name, value in answer.items()
             if name.lower() not in ("content-type", "content-length")
         ]
+        if answer.status_code == 204:
+            # Without a type and a length: Java's client waits for a body of the announced type.
+            await send({"type": "http.response.start", "status": 204, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
         content_type = answer.get("Content-Type", "application/json").encode()
-        await respond(
-            scope,
-            send,
-            answer.status_code,
-            getattr(answer, "content", b""),
-            content_type=content_type,
-            headers=headers,
-        )
+        body = getattr(answer, "content", b"")
+        await respond(scope, send, answer.status_code, body, content_type=content_type, headers=headers)
 
     async def _answer(self, request: AdminRequest, scope: Scope) -> HttpResponseBase:
         # The raw path: in the decoded one, a slash inside a topic's name looks like a separator.
