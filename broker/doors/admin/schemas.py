@@ -137,12 +137,12 @@ async def post_schema(
 @operation(router, "DELETE", f"{_SCHEMAS}/schema", Action.NAMESPACE_ADMIN)
 async def delete_schema(
     request: AdminRequest, tenant: str, namespace: str, topic: str, force: bool = False
-) -> dict[str, VersionResponse]:
+) -> VersionResponse:
     """Let a topic have no schema. Stored messages can still be read with theirs, also with force=true."""
     name = TopicName.parse(named("persistent", tenant, namespace, topic).base)
     versions = await _stored(request, tenant, namespace, topic)
     await request.act("delete_schema", topic=name.full)
-    return {"version": VersionResponse(version=versions[-1].version + 1)}
+    return VersionResponse(version=versions[-1].version + 1)
 
 
 @operation(router, "POST", f"{_SCHEMAS}/compatibility", Action.CONSUME)
