@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from daphne.http_protocol import HTTPFactory, WebRequest
@@ -19,6 +19,7 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.protocol import connectionDone
 from twisted.logger import ILogObserver, globalLogBeginner
 from twisted.web.http import RESPONSES, HTTPChannel
+from twisted.web.http_headers import Headers
 
 from broker.core.errors import TooManyConnections
 from broker.listening.tls_listener import TlsListener
@@ -33,7 +34,17 @@ __all__ = ["MAX_BODY_BYTES", "LimitedConnection", "LimitedServer"]
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_UNFINISHED_REQUESTS: Final = 500  # on one port; one more closes the oldest
+_SPELLED: Final = b"X-Pulsar-PROPERTY"  # Java's admin client ignores any other spelling
 LINGER_S: Final = 1.0  # time to read and ignore bytes after a refusal: closing at once could lose the answer
+
+
+class _SpelledHeaders(Headers):
+    """Headers of an answer, with the names that a client compares letter by letter."""
+
+    def getAllRawHeaders(self) -> Iterator[tuple[bytes, Sequence[bytes]]]:  # noqa: N802 - Twisted's name
+        """Yield names and values. Twisted would write X-Pulsar-Property."""
+        for name, values in super().getAllRawHeaders():
+            yield _SPELLED if name.lower() == _SPELLED.lower() else name, values
 
 
 class LimitedConnection(HTTPChannel):
@@ -121,6 +132,14 @@ class LimitedConnection(HTTPChannel):
         self.transport.write(head % (status, RESPONSES[status], len(body)) + body)
         self.transport.loseWriteConnection()
         self._abort = self.callLater(LINGER_S, self._drop)
+
+    def writeHeaders(  # noqa: N802 - Twisted's name
+        self, version: bytes, code: bytes, reason: bytes, headers: Headers
+    ) -> None:
+        """Write the head of an answer."""
+        if headers.hasHeader(_SPELLED):
+            headers = _SpelledHeaders(dict(headers.getAllRawHeaders()))
+        super().writeHeaders(version, code, reason, headers)
 
     def connectionLost(self, reason: Any = connectionDone) -> None:  # noqa: N802 - Twisted's name
         """Forget the connection."""

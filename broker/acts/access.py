@@ -5,6 +5,7 @@ Each change is in the act log, and a running broker takes it in within a second.
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from broker.clock import SystemClock
 from broker.core.access.permissions import Permission, Subject
 from broker.core.access.tokens import TokenKey, issue, verify
 from broker.core.errors import AuthenticationFailed
-from broker.models import AccessToken, Act
+from broker.models import AccessToken
 from broker.storage.access import ADMIN, subject_columns
 from broker.storage.queries import query
 
@@ -198,15 +199,16 @@ def _log(
     who: str,
     origin: str,
 ) -> None:
-    now = timezone.now()
-    Act.objects.create(
-        kind=kind,
-        state=Act.State.APPLIED,
-        topic_name=topic,
-        subscription_name=subscription,
-        parameters=dict(parameters),
-        who=who,
-        origin=origin,
-        requested_at=now,
-        finished_at=now,
-    )
+    with connection.cursor() as cursor:
+        cursor.execute(
+            query("acts", "record_change").decode(),
+            {
+                "kind": kind,
+                "topic": topic,
+                "subscription": subscription,
+                "parameters": json.dumps(dict(parameters)),
+                "who": who,
+                "origin": origin,
+                "reason": "",
+            },
+        )

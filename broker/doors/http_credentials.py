@@ -13,14 +13,14 @@ from broker.doors.asgi import certificate_name_of
 if TYPE_CHECKING:
     from broker.core.access.principal import Principal
     from broker.doors.asgi import Scope
-    from broker.doors.ports import BrokerPort
+    from broker.doors.ports import CredentialsPort
 
 __all__ = ["principal_of", "principal_of_header"]
 
 _BEARER: Final = "Bearer "
 
 
-def principal_of(broker: BrokerPort, scope: Scope, *, token: str = "") -> Principal:
+def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = "") -> Principal:
     """Return who sent a request, by its headers or the client certificate of its connection.
 
     `token` is the address' own, which counts only without a header Authorization.
@@ -46,7 +46,7 @@ def principal_of(broker: BrokerPort, scope: Scope, *, token: str = "") -> Princi
 
 
 def principal_of_header(
-    broker: BrokerPort, authorization: bytes | None, *, certificate_name: str, chosen: str | None = None
+    broker: CredentialsPort, authorization: bytes | None, *, certificate_name: str, chosen: str | None = None
 ) -> Principal:
     """Return who sent a request with this header Authorization. Raises AuthenticationFailed.
 

@@ -10,6 +10,7 @@ from broker.core.subscription.departure import DepartureCause
 if TYPE_CHECKING:
     from collections import Counter
 
+    from broker.acts.own_requests import OwnRequests
     from broker.clock import Clock
     from broker.conf import BrokerSettings
     from broker.core.access.permissions import Action, Subject
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from broker.listening.connection_limits import ConnectionLimits
     from broker.log.sends import SendRequest
     from broker.producers.requests import ProducerRequest, ProducerSink
+    from broker.producers.schemas import Schemas
     from broker.pulls.values import ParkedPull, PullAnswer, PullAsk
+    from broker.storage.pool import ConnectionPool
     from broker.subscription.consumer import DueFilter
     from broker.subscription.requests import (
         AckRequest,
@@ -33,12 +36,18 @@ if TYPE_CHECKING:
         LastMessage,
         SubscribeRequest,
     )
+    from broker.topics.non_persistent.topics import NonPersistentTopics
+    from broker.topics.policies import PolicyChanges
+    from broker.topics.rates import Rates
+    from broker.topics.topics import Topics
 
 __all__ = [
     "AccessPort",
+    "AdminPort",
     "BrokerPort",
     "ClientPort",
     "ConsumerPort",
+    "CredentialsPort",
     "LookupPort",
     "MetricsPort",
     "PartitionsPort",
@@ -289,12 +298,15 @@ class AccessPort(Protocol):
     def check(self, principal: Principal, action: Action, subject: Subject) -> None:
         """Raises NotAuthorized unless the client may do this."""
 
+    async def load(self) -> None:
+        """Use the permissions that are stored now. Raises psycopg.Error."""
+
     def watch(self, recheck: Callable[[], None]) -> Callable[[], None]:
         """Call `recheck` after each change of permissions and revocations. Return how to stop it."""
 
 
-class BrokerPort(MetricsPort, ClientPort, Protocol):
-    """The whole broker: what a listener has."""
+class CredentialsPort(Protocol):
+    """What finds out who a client is."""
 
     @property
     def access(self) -> AccessPort:
@@ -302,8 +314,44 @@ class BrokerPort(MetricsPort, ClientPort, Protocol):
 
     @property
     def clock(self) -> Clock:
-        """The broker's time."""
+        """The broker's time, which ends credentials."""
+
+
+class BrokerPort(MetricsPort, ClientPort, CredentialsPort, Protocol):
+    """The whole broker: what a listener has."""
 
     @property
     def refused_requests(self) -> Counter[str]:
         """Requests that the broker refused since its start, by kind."""
+
+
+class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
+    """What the admin REST API works with. It changes nothing itself: changes are acts."""
+
+    @property
+    def own_requests(self) -> OwnRequests:
+        """Requests for acts from inside this process."""
+
+    @property
+    def topics(self) -> Topics:
+        """The persistent topics."""
+
+    @property
+    def non_persistent(self) -> NonPersistentTopics:
+        """The non-persistent topics in use."""
+
+    @property
+    def policies(self) -> PolicyChanges:
+        """The policies that are set, and those in force."""
+
+    @property
+    def schemas(self) -> Schemas:
+        """The schema registry."""
+
+    @property
+    def rates(self) -> Rates:
+        """Rates of publishing, delivering and acking, as last reported."""
+
+    @property
+    def pool(self) -> ConnectionPool:
+        """Connections to PostgreSQL, for names that are not in memory."""

@@ -531,6 +531,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("name", models.CharField(max_length=255, unique=True)),
+                ("is_kept", models.BooleanField(db_default=False)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
             ],
             options={

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from broker.access.access import Access
 from broker.acts.kinds.base import ActContext, TopicTools
+from broker.acts.own_requests import OwnRequests
 from broker.acts.runner import ActRunner
 from broker.clock import Clock, SystemClock
 from broker.core.errors import ServiceNotReady
@@ -166,6 +167,8 @@ class Broker:
         )
         self.policies = PolicyChanges(PolicyDocuments(pool, settings), self.topics, self.non_persistent)
         self.acts = self._build_acts()
+        self.own_requests = OwnRequests(self.acts)
+        self.rates = self.reporter.rates
         self._build_upkeep()
         self._metrics = self._build_metrics()
 
@@ -322,7 +325,7 @@ class Broker:
             )
         )
         registry.register(self.connection_metrics)
-        return Metrics(self.topics, self.non_persistent, registry, self.reporter.standings)
+        return Metrics(self.topics, self.non_persistent, registry, self.reporter.standings, self.rates)
 
     async def start(self) -> None:
         """Take the broker lock and start every part. Raises BrokerAlreadyRuns, psycopg.OperationalError."""

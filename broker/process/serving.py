@@ -21,10 +21,11 @@ from twisted.internet import reactor
 
 from broker import service_manager
 from broker.conf import EXIT_LOCK_TAKEN, EXIT_SETTING_INVALID
+from broker.doors.admin.application import AdminPages
 from broker.doors.binary.tcp import TcpListener
 from broker.doors.http.application import application
 from broker.doors.http.daphne_server import DaphneServer
-from broker.doors.ports import BrokerPort
+from broker.doors.ports import AdminPort, BrokerPort
 from broker.doors.pull.answers import PullAnswers
 from broker.listening.tls_certificates import CertificateUnusable, TlsCertificates
 from broker.process.ownership import BrokerAlreadyRuns
@@ -42,7 +43,7 @@ SWITCH_INTERVAL_S: Final = 0.0005
 CLOSE_TIMEOUT_S: Final = 1.0
 
 
-class RunningBroker(BrokerPort, Protocol):
+class RunningBroker(BrokerPort, AdminPort, Protocol):
     """A broker that can be started and stopped."""
 
     @property
@@ -86,7 +87,10 @@ async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
     tcp = TcpListener(broker)
     pulls = PullAnswers(broker)
     http = DaphneServer(
-        application(broker, pulls), pulls, settings=broker.settings, limits=broker.connections
+        application(broker, pulls, AdminPages(broker)),
+        pulls,
+        settings=broker.settings,
+        limits=broker.connections,
     )
     certificates = _certificates(broker)
     try:

@@ -45,6 +45,11 @@ KINDS = {
     "set_topic_policies": "Set policies",
     "create_namespace": "Create namespace",
     "delete_namespace": "Delete namespace",
+    "skip_entries": "Skip entries",
+    "set_subscription_properties": "Set subscription properties",
+    "delete_schema": "Delete schema",
+    "set_tenant": "Set tenant",
+    "delete_tenant": "Delete tenant",
     "create_topic": "Create topic",
     "update_partitions": "Add partitions",
     "compact": "Compact topic",
@@ -137,6 +142,8 @@ def _asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str
         return f"undo act {undo_of}" if undo_of is not None else "undo"
     if kind == "skip":
         return f"skip {_messages(parameters.get('messages'))}"
+    if kind == "skip_entries":
+        return f"skip {parameters.get('entries', '–')} entries"
     if kind == "clear":
         return "clear the backlog"
     if kind == "skip_one":

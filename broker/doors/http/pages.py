@@ -32,7 +32,10 @@ class HttpPages:
         self._making_metrics = asyncio.Lock()  # a second request waits: two at once would leave no pause
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] == "/metrics":
+        path: str = scope["path"]
+        if path == "/metrics/":  # where Pulsar's brokers have it
+            path = "/metrics"
+        if path == "/metrics":
             try:
                 self._check_metrics(scope)
             except BrokerError as error:
@@ -41,7 +44,7 @@ class HttpPages:
             if scope["method"] == "GET":
                 await self._send_metrics(send)
                 return
-        status, content_type, body = self._page(scope["method"], scope["path"])
+        status, content_type, body = self._page(scope["method"], path)
         headers = [(b"allow", b"GET, HEAD")] if status == 405 else []
         await respond(scope, send, status, body, content_type=content_type, headers=headers)
 

@@ -19,10 +19,14 @@ from broker.core.errors import AuthenticationFailed, NotAuthorized
 from broker.core.schemas.schema import SchemaDefinition, SchemaType
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
+from broker.doors.admin.api import API
+from broker.doors.admin.application import AdminPages
+from broker.doors.admin.operations import described
+from broker.doors.asgi import CERTIFICATE_NAME
 from broker.doors.binary.wire import events
 from broker.doors.guard import GuardedBroker
 from broker.doors.http.pages import HttpPages
-from broker.doors.ports import ClientPort
+from broker.doors.ports import AdminPort, ClientPort
 from broker.doors.pull.answers import PullAnswers
 from broker.doors.pull.pages import PullPages
 from broker.doors.websocket.application import websocket_application
@@ -43,6 +47,7 @@ TOPIC = TopicName.parse("shop/eu/orders")
 OUTSIDER = Principal(role="outsider", method="token", expires_ms=None, token_id=None)
 BEARER = (b"authorization", b"Bearer " + token("outsider").encode())
 
+TLS_FILES = {"VELA_TLS_CERTIFICATE_FILE": "x", "VELA_TLS_KEY_FILE": "x"}
 HARMLESS = {"settings", "connections", "is_ready", "forget_pull"}
 REQUESTS: dict[str, tuple[Any, ...]] = {
     "partition_count": (TOPIC,),
@@ -254,6 +259,14 @@ async def test_a_binary_socket_refuses_an_outsider_after_connect(broker: SealedB
 # -- pages and pulls -------------------------------------------------------------------------------------------------
 
 OPEN_PAGES = ("/healthz", "/readyz")
+EVERY_ROLE_MAY = {  # of the admin API: what tells nothing about topics
+    "/admin/v2/clusters",
+    "/admin/v2/clusters/{cluster}",
+    "/admin/v2/brokers/health",
+    "/admin/v2/brokers/ready",
+    "/admin/v2/brokers/version",
+}
+NAMES = {"domain": "persistent", "tenant": "shop", "namespace": "eu", "topic": "orders"}
 LOCKED = [
     ("GET", "/metrics"),
     ("HEAD", "/metrics"),
@@ -265,7 +278,7 @@ LOCKED = [
 
 
 async def ask(
-    broker: FakeBroker, method: str, target: str, *headers: tuple[bytes, bytes]
+    broker: FakeBroker, method: str, target: str, *headers: tuple[bytes, bytes], certificate_name: str = ""
 ) -> tuple[int, bytes]:
     path, _, query = target.partition("?")
     scope = {
@@ -276,6 +289,7 @@ async def ask(
         "query_string": query.encode(),
         "headers": list(headers),
         "client": ("test", 1),
+        "extensions": {CERTIFICATE_NAME: certificate_name},
     }
     sent: list[Any] = []
 
@@ -285,7 +299,11 @@ async def ask(
     async def receive() -> Any:
         return {"type": "http.request", "body": b"", "more_body": False}
 
-    application = PullPages(broker, PullAnswers(broker)) if path.startswith("/pull/") else HttpPages(broker)
+    application: Any = HttpPages(broker)
+    if path.startswith("/pull/"):
+        application = PullPages(broker, PullAnswers(broker))
+    elif path.startswith(("/admin/", "/lookup/")):
+        application = AdminPages(cast(AdminPort, broker))
     await application(scope, receive, send)
     return sent[0]["status"], b"".join(each.get("body", b"") for each in sent[1:])
 
@@ -298,6 +316,42 @@ async def test_no_page_and_no_pull_answers_an_outsider(
     assert (await ask(broker, method, target, BEARER))[0] == 403
     assert (await ask(broker, method, target, BEARER, BEARER))[0] == 401
     assert broker.reached == []
+
+
+def admin_target(path: str) -> str:
+    return re.sub(r"\{(\w+)\}", lambda name: NAMES.get(name[1], "1"), path)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "action"), [(each.method, each.path, each.action) for each in described(API)]
+)
+async def test_no_operation_of_the_admin_api_answers_an_outsider(
+    broker: SealedBroker, method: str, path: str, action: str
+) -> None:
+    target = admin_target(path)
+    status, body = await ask(broker, method, target)
+    assert (status, list(json.loads(body))) == (401, ["reason"])
+    assert (await ask(broker, method, target, BEARER, BEARER))[0] == 401
+    if path in EVERY_ROLE_MAY:
+        assert action == "nothing"
+        return
+    status, body = await ask(broker, method, target, BEARER)
+    assert status == 403, (path, body)
+    assert "the role 'outsider' may not" in json.loads(body)["reason"]
+    assert broker.reached == []
+
+
+async def test_the_rest_of_the_admin_api_asks_for_credentials_too(broker: SealedBroker) -> None:
+    for target in ("/admin/v2/openapi.json", "/admin/v2/nothing", "/lookup/v2/x"):
+        assert (await ask(broker, "GET", target))[0] == 401
+
+
+async def test_a_client_certificate_counts_on_pages() -> None:
+    for methods, status in (("tls", 403), ("token", 401)):
+        more = {"VELA_AUTHENTICATION": methods, "VELA_TLS_TRUST_FILE": "x", **TLS_FILES}
+        broker = FakeBroker(environment={**ENVIRONMENT, **more})
+        for target in ("/metrics", LOCKED[2][1], "/admin/v2/tenants"):
+            assert (await ask(broker, "GET", target, certificate_name="outsider"))[0] == status
 
 
 @pytest.mark.parametrize("target", OPEN_PAGES)
