@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import ssl
 import threading
 import time
 import urllib.error
@@ -14,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import httpx
 import pulsar
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -24,6 +26,9 @@ from broker.core.access.permissions import Permission, Subject
 from broker.core.topic_name import TopicName
 from broker.storage import access as store
 from broker.storage.connection import connect as connect_database
+from tests.support.broker_harness import rows
+from tests.support.certificates import Authority, KeyPair
+from tests.support.ports import free_ports
 from tests.support.raw_pulsar import RawPulsar
 from tests.support.tokens import ENVIRONMENT, FOREIGN_SECRET, token
 from tests.support.vela import VelaProcess, started_vela
@@ -37,8 +42,24 @@ BOTH = (Permission.PRODUCE, Permission.CONSUME)
 
 
 @pytest.fixture(scope="module")
-def vela(vela_data: Path) -> Iterator[VelaProcess]:
-    with started_vela({**ENVIRONMENT, "VELA_METRICS_ROLES": "prometheus"}, data=vela_data) as process:
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def vela(vela_data: Path, authority: Authority) -> Iterator[VelaProcess]:
+    own = authority.issue("vela", "localhost", "127.0.0.1")
+    ports = zip(("PULSAR", "HTTP", "CONSOLE"), free_ports(3), strict=True)
+    settings = {
+        **ENVIRONMENT,
+        **{f"VELA_{door}_TLS_PORT": str(port) for door, port in ports},
+        "VELA_AUTHENTICATION": "token,tls",
+        "VELA_METRICS_ROLES": "prometheus",
+        "VELA_TLS_CERTIFICATE_FILE": own.certificate,
+        "VELA_TLS_KEY_FILE": own.private_key,
+        "VELA_TLS_TRUST_FILE": authority.file,
+    }
+    with started_vela(settings, data=vela_data) as process:
         allow(process, "app", *BOTH)
         allow(process, "writer", Permission.PRODUCE)
         allow(process, "reader", Permission.CONSUME)
@@ -96,6 +117,35 @@ def get(vela: VelaProcess, path: str, made: str | None, method: str = "GET") -> 
             return int(answer.status)
     except urllib.error.HTTPError as refused:
         return refused.code
+
+
+class Shown:
+    """A client with a certificate, or without one: Apache's over `pulsar+ssl://`, and one of https."""
+
+    def __init__(self, vela: VelaProcess, authority: Authority, pair: KeyPair | None) -> None:
+        self._ports = vela.environment
+        self._authority = authority
+        self._pair = pair
+
+    def client(self) -> pulsar.Client:
+        pair = self._pair
+        return pulsar.Client(
+            f"pulsar+ssl://localhost:{self._ports['VELA_PULSAR_TLS_PORT']}",
+            authentication=None
+            if pair is None
+            else pulsar.AuthenticationTLS(pair.certificate, pair.private_key),
+            tls_trust_certs_file_path=self._authority.file,
+            tls_validate_hostname=True,
+            operation_timeout_seconds=TIMEOUT_S,
+            logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
+        )
+
+    def ask(self, method: str, path: str, body: object = None) -> httpx.Response:
+        context = ssl.create_default_context(cafile=self._authority.file)
+        if self._pair is not None:
+            context.load_cert_chain(self._pair.certificate, self._pair.private_key)
+        url = f"https://localhost:{self._ports['VELA_HTTP_TLS_PORT']}{path}"
+        return httpx.request(method, url, json=body, verify=context, timeout=20)
 
 
 def now_ms() -> int:
@@ -172,6 +222,62 @@ def test_a_superuser_needs_no_permission(vela: VelaProcess) -> None:
     client = client_of(vela, token("root"))
     client.create_producer("access-made-by-root").send(b"x")
     client.close()
+
+
+def test_a_client_certificate_gives_a_role_and_its_permissions(
+    vela: VelaProcess, authority: Authority
+) -> None:
+    """The superuser of a certificate makes tenant and namespace over the admin API, and a role what it grants to it."""
+    root, billing, nobody = (
+        Shown(vela, authority, pair) for pair in (authority.issue("root"), authority.issue("billing"), None)
+    )
+    made = {"adminRoles": ["manager"], "allowedClusters": ["vela"]}
+    assert root.ask("PUT", "/admin/v2/tenants/shop", made).status_code == 204
+    assert root.ask("PUT", "/admin/v2/namespaces/shop/eu").status_code == 204
+    grant = "/admin/v2/namespaces/shop/eu/permissions/billing"
+    assert [each.ask("POST", grant, ["consume"]).status_code for each in (nobody, billing)] == [401, 403]
+    assert root.ask("POST", grant, ["consume"]).status_code == 204
+
+    client = billing.client()
+    consumer = client.subscribe("persistent://shop/eu/orders", "billing")
+    with pytest.raises(pulsar.exceptions.AuthorizationError):
+        client.create_producer("persistent://shop/eu/orders")
+    producing = root.client()
+    producing.create_producer("persistent://shop/eu/orders").send(b"paid")
+    assert consumer.receive(RECEIVE_MS).data() == b"paid"
+    unknown = nobody.client()
+    with pytest.raises(pulsar.exceptions.PulsarException):
+        unknown.subscribe("persistent://shop/eu/orders", "billing")
+    pull = "/pull/v1/shop/eu/orders?queue=0&offset=0"
+    assert [each.ask("GET", pull).status_code for each in (nobody, billing)] == [401, 200]
+    assert [each.ask("GET", "/metrics").status_code for each in (nobody, billing, root)] == [401, 403, 200]
+
+    assert root.ask("DELETE", grant).status_code == 204
+    assert billing.ask("GET", pull).status_code == 403
+    wait_until(lambda: not consumer.is_connected(), "the consumer whose permission was taken is closed")
+    for each in (client, producing, unknown):
+        each.close()
+    assert rows(
+        vela.database_url,
+        "SELECT kind, who, origin FROM vela_act WHERE topic_name LIKE 'shop/%' ORDER BY id",
+    ) == [
+        ("set_tenant", "root", "admin"),
+        ("create_namespace", "root", "admin"),
+        ("set_permissions", "root", "admin"),
+        ("set_permissions", "root", "admin"),
+    ]
+
+
+def test_a_tenants_admin_rules_its_tenant_over_the_admin_api_and_no_other(vela: VelaProcess) -> None:
+    admin = "/admin/v2/namespaces"
+    vela.manage("permission", "set", "market", "keeper", "admin")
+    vela.manage("permission", "set", "bazaar", "other", "admin")
+    wait_until(lambda: get(vela, f"{admin}/market", token("keeper")) == 404, "the admin is one")
+    assert get(vela, f"{admin}/market/x/retention", token("keeper")) == 404
+    assert get(vela, f"{admin}/bazaar", token("keeper")) == 403
+    assert get(vela, "/admin/v2/tenants", token("keeper")) == 403
+    lookup = "/lookup/v2/topic/persistent/public/default/access-orders"
+    assert [get(vela, lookup, made) for made in (None, token("keeper"), token("writer"))] == [401, 403, 200]
 
 
 def test_a_client_gets_a_new_token_when_the_first_expires_and_keeps_its_connection(vela: VelaProcess) -> None:

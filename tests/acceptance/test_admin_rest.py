@@ -460,7 +460,34 @@ def test_policies_of_a_topic(admin: Admin) -> None:
     assert admin.get(f"{SHOP}/ruled/stats")["backlogQuotaLimitSize"] == 1000
     assert admin("POST", f"{SHOP}/ruled/maxProducers", -5).status == 412
     assert admin("POST", f"{SHOP}/ruled/persistence", {}).status == 405
-    assert admin("POST", f"{NAMESPACE}/permissions/ada", ["produce"]).status == 501
+
+
+def test_permissions(admin: Admin, shared_vela: VelaProcess) -> None:
+    place, topic = "namespaces/acme/granted", "persistent/acme/granted/orders"
+    admin.done("PUT", place)
+    admin.done("POST", f"{place}/permissions/ada", ["produce", "consume"])
+    admin.done("POST", f"{place}/permissions/ada", ["produce"])
+    admin.done("POST", f"{topic}/permissions/ada", ["consume"])
+    admin.done("POST", f"{place}/permissions/subscription/billing", ["bob", "eve"])
+    admin.done("DELETE", f"{place}/permissions/billing/eve")
+    assert admin.get(f"{place}/permissions") == {"ada": ["produce"]}
+    assert admin.get(f"{topic}/permissions") == {"ada": ["consume", "produce"]}
+    assert admin.get(f"{place}/permissions/subscription") == {"billing": ["bob"]}
+    assert admin.get(place)["auth_policies"] == {
+        "namespaceAuthentication": {"ada": ["produce"]},
+        "topicAuthentication": {"persistent://acme/granted/orders": {"ada": ["consume"]}},
+        "subscriptionAuthentication": {"billing": ["bob"]},
+    }
+    assert admin("POST", f"{place}/permissions/ada", ["rule"]).status == 400
+    assert admin("DELETE", f"{topic}/permissions/bob").status == 412
+    admin.done("DELETE", f"{topic}/permissions/ada")
+    admin.done("DELETE", f"{place}/permissions/ada")
+    assert admin.get(f"{place}/permissions") == {}
+    assert rows(
+        shared_vela.database_url,
+        "SELECT parameters ->> 'role', who, origin FROM vela_act"
+        " WHERE kind = 'set_permissions' AND subscription_name = 'billing' ORDER BY id",
+    ) == [("bob", "anonymous", "admin"), ("eve", "anonymous", "admin"), ("eve", "anonymous", "admin")]
 
 
 def test_metrics_are_where_pulsar_has_them(admin: Admin) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from broker.doors.binary.keep_alive import Timer
+    from broker.clock import Timer
     from broker.doors.binary.peer import Peer
     from broker.doors.ports import BrokerPort
 
