@@ -1,11 +1,13 @@
-"""The source of the broker's time, which tests can replace."""
+"""The sources of the broker's time, which tests can replace."""
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["Clock", "SystemClock"]
+__all__ = ["Clock", "SystemClock", "Timer"]
 
 
 class Clock(Protocol):
@@ -21,3 +23,9 @@ class SystemClock:
     def now_ms(self) -> int:
         """Return milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
+
+
+class Timer(Protocol):
+    """`loop.call_later`, or a test's clock."""
+
+    def __call__(self, delay: float, callback: Callable[[], None], /) -> asyncio.TimerHandle: ...

@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, PlainValidator
 
+from broker.access_settings import AccessSettings
 from broker.core.web_origin import Origin, parse_host, parse_origin
 from broker.environment import Between, SettingInvalid, Variable, listed, read_settings
-from broker.login_settings import LoginSettings
 
 __all__ = ["EXIT_LOCK_TAKEN", "EXIT_SETTING_INVALID", "BrokerSettings", "SettingInvalid", "broker_settings"]
 
@@ -123,7 +123,7 @@ _IN_MS: Final = AfterValidator(lambda seconds: seconds * 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSettings(LoginSettings):
+class BrokerSettings(AccessSettings):
     """One broker process's settings. Units are in the names; 0 means "no limit" where the help says so."""
 
     bind: Annotated[
@@ -131,23 +131,9 @@ class BrokerSettings(LoginSettings):
         AfterValidator(_address),
         Variable("VELA_BIND", "address", "the address that all ports listen on"),
     ] = "127.0.0.1"
-    http_port: Annotated[
-        int, Between(0, 65535), Variable("VELA_HTTP_PORT", "TCP port", "WebSocket, pulls, metrics and probes")
-    ] = 8080
-    console_port: Annotated[
-        int, Between(1, 65535), Variable("VELA_CONSOLE_PORT", "TCP port", "the console, in its own process")
-    ] = 8000
     console_read_only: Annotated[
         bool, Variable("VELA_CONSOLE_READ_ONLY", "switch", "the console shows everything and changes nothing")
     ] = False
-    http_request_timeout_s: Annotated[
-        int,
-        Between(1, 3600),
-        Variable("VELA_HTTP_REQUEST_TIMEOUT_S", "s", "from a request's first byte to its last"),
-    ] = 30
-    pulsar_port: Annotated[
-        int, Between(0, 65535), Variable("VELA_PULSAR_PORT", "TCP port", "Pulsar's binary protocol")
-    ] = 6650
     advertised_url: Annotated[
         str,
         AfterValidator(_pulsar_url),
@@ -486,15 +472,33 @@ class BrokerSettings(LoginSettings):
     def __post_init__(self) -> None:
         """Fill in the settings that follow from others. Raises SettingInvalid if some do not go together."""
         self.check_together()
+        self.check_access()
         host = _local_host(self.bind)
         set_ = object.__setattr__  # the class is frozen for all other code
-        advertised_url = self.advertised_url or f"pulsar://{host}:{self.pulsar_port}"
-        tls_url = self.advertised_tls_url or f"pulsar+ssl://{advertised_url.partition('://')[2]}"
-        set_(self, "advertised_url", advertised_url)
-        set_(self, "advertised_tls_url", tls_url)
-        set_(self, "url", self.url or f"http://{host}:{self.http_port}")
+        tls_url = self._own_tls_url(host)
+        plain_url = tls_url if self.pulsar_port is None else f"pulsar://{host}:{self.pulsar_port}"
+        set_(self, "advertised_url", self.advertised_url or plain_url)
+        set_(self, "advertised_tls_url", self.advertised_tls_url or tls_url)
+        set_(self, "url", self.url or self.local_http_url)
         # A message that the broker accepts uncompressed must also be deliverable.
         set_(self, "max_uncompressed_bytes", max(self.max_message_bytes, self.max_uncompressed_bytes))
+
+    def _own_tls_url(self, host: str) -> str:
+        """Return the address for clients with TLS: the broker's own port, or the one of a proxy in front."""
+        given = self.advertised_url.partition("://")[2]
+        if (
+            self.has_tls
+            and self.pulsar_tls_port is not None
+            and not self.advertised_url.startswith("pulsar+ssl")
+        ):
+            return f"pulsar+ssl://{given.rpartition(':')[0] or host}:{self.pulsar_tls_port}"
+        return f"pulsar+ssl://{given or f'{host}:{self.pulsar_port}'}"
+
+    @property
+    def local_http_url(self) -> str:
+        """Where this machine itself reaches the broker's HTTP port."""
+        port, has_tls = self.broker_probe
+        return f"{'https' if has_tls else 'http'}://{_local_host(self.bind)}:{port}"
 
     @property
     def local_host(self) -> str:

@@ -8,23 +8,43 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, cast
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from daphne.http_protocol import HTTPFactory, WebRequest
 from daphne.server import Server, twisted_loop
 from daphne.ws_protocol import WebSocketFactory
-from twisted.internet import reactor
+from twisted.internet import reactor, tcp
 from twisted.internet.error import CannotListenError
 from twisted.internet.protocol import connectionDone
 from twisted.logger import ILogObserver, globalLogBeginner
 from twisted.web.http import RESPONSES, HTTPChannel
+from twisted.web.http_headers import Headers
+
+from broker.core.errors import TooManyConnections
+from broker.listening.tls_listener import TlsListener
+from broker.listening.twisted_transport import TwistedTransport
+
+if TYPE_CHECKING:
+    from broker.door_settings import DoorSettings
+    from broker.listening.connection_limits import ConnectionLimits, ConnectionPlace
+    from broker.listening.tls_certificates import TlsCertificates
 
 __all__ = ["MAX_BODY_BYTES", "LimitedConnection", "LimitedServer"]
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_UNFINISHED_REQUESTS: Final = 500  # on one port; one more closes the oldest
+_SPELLED: Final = b"X-Pulsar-PROPERTY"  # Java's admin client ignores any other spelling
 LINGER_S: Final = 1.0  # time to read and ignore bytes after a refusal: closing at once could lose the answer
+
+
+class _SpelledHeaders(Headers):
+    """Headers of an answer, with the names that a client compares letter by letter."""
+
+    def getAllRawHeaders(self) -> Iterator[tuple[bytes, Sequence[bytes]]]:  # noqa: N802 - Twisted's name
+        """Yield names and values. Twisted would write X-Pulsar-Property."""
+        for name, values in super().getAllRawHeaders():
+            yield _SPELLED if name.lower() == _SPELLED.lower() else name, values
 
 
 class LimitedConnection(HTTPChannel):
@@ -38,6 +58,27 @@ class LimitedConnection(HTTPChannel):
         self._deadline: Any = None  # by which the current request must have arrived
         self._abort: Any = None
         self._is_refused = False
+
+    def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
+        """Count the connection, or refuse it. One with TLS has been counted before its handshake."""
+        super().connectionMade()
+        if self.isSecure():
+            return
+        try:
+            self.transport.place = self.factory.limits.admit(self.transport.getPeer().host)
+        except TooManyConnections as error:
+            self.refuse(503, str(error))
+            self.transport.loseConnection()
+
+    def isSecure(self) -> bool:  # noqa: N802 - Twisted's name
+        """Return whether the connection has TLS."""
+        return bool(self.transport.is_secure)
+
+    @property
+    def certificate_name(self) -> str:
+        """The common name of the client's checked certificate; "" if it showed none."""
+        name: str = self.transport.certificate_name
+        return name
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
         """Parse the bytes, and start the clock if they end inside a request."""
@@ -92,6 +133,14 @@ class LimitedConnection(HTTPChannel):
         self.transport.loseWriteConnection()
         self._abort = self.callLater(LINGER_S, self._drop)
 
+    def writeHeaders(  # noqa: N802 - Twisted's name
+        self, version: bytes, code: bytes, reason: bytes, headers: Headers
+    ) -> None:
+        """Write the head of an answer."""
+        if headers.hasHeader(_SPELLED):
+            headers = _SpelledHeaders(dict(headers.getAllRawHeaders()))
+        super().writeHeaders(version, code, reason, headers)
+
     def connectionLost(self, reason: Any = connectionDone) -> None:  # noqa: N802 - Twisted's name
         """Forget the connection."""
         self.request_arrived()
@@ -134,11 +183,30 @@ class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
             self.channel.refuse_body()
 
 
+class _PlainTransport(tcp.Server):
+    """A connection without TLS, which leaves its place among the counted ones when it is lost."""
+
+    is_secure = False
+    certificate_name = ""
+    place: ConnectionPlace | None = None
+
+    def connectionLost(self, reason: Any) -> None:  # noqa: N802 - Twisted's name
+        if self.place is not None:
+            self.place.leave()
+        super().connectionLost(reason)
+
+
+class _PlainPort(tcp.Port):
+    transport = _PlainTransport
+
+
 class _LimitedFactory(HTTPFactory):  # type: ignore[misc]  # Daphne has no types
     def __init__(self, server: LimitedServer) -> None:
         super().__init__(server)
+        self.timeOut = server.settings.http_idle_timeout_s
         self.protocol = server.connection_class
-        self.request_timeout_s = server.request_timeout_s
+        self.limits = server.limits
+        self.request_timeout_s = server.settings.http_request_timeout_s
         self.unfinished: dict[LimitedConnection, None] = {}  # the oldest first
 
     def buildProtocol(self, addr: Any) -> Any:  # noqa: N802 - Twisted's name
@@ -153,29 +221,58 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
     connection_class: type[LimitedConnection] = LimitedConnection
 
     def __init__(
-        self, application: Callable[..., Awaitable[None]], *, request_timeout_s: float, **options: Any
+        self,
+        application: Callable[..., Awaitable[None]],
+        *,
+        settings: DoorSettings,
+        limits: ConnectionLimits,
+        **options: Any,
     ) -> None:
         super().__init__(application, endpoints=["in code"], **options)
-        self.request_timeout_s = request_timeout_s
+        self.settings = settings
+        self.limits = limits
         self.connections: dict[Any, dict[str, Any]] = {}
         self._port: Any = None
-
-    def listen(self, host: str, port: int) -> None:
-        """Start to listen. Raises OSError if the address is in use or not one of this machine."""
+        self._tls: TlsListener | None = None
+        _silence_twisted()
         self.http_factory = _LimitedFactory(self)
         self.ws_factory = self.websocket_factory()
-        _silence_twisted()
-        try:
-            self._port = _reactor().listenTCP(port, self.http_factory, interface=host)
-        except CannotListenError as error:
-            raise OSError(str(error.socketError)) from error
         _reactor().callLater(1, self.application_checker)
         _reactor().callLater(2, self.timeout_checker)
 
+    def listen(self, host: str, port: int) -> None:
+        """Start to listen without TLS. Raises OSError if the address is in use or not one of this machine."""
+        self._port = _PlainPort(port, self.http_factory, interface=host, reactor=_reactor())
+        try:
+            self._port.startListening()
+        except CannotListenError as error:
+            self._port = None
+            raise OSError(str(error.socketError)) from error
+
+    async def listen_tls(self, host: str, port: int, certificates: TlsCertificates) -> int:
+        """Start to listen with TLS, and return the port. Raises OSError as `listen` does."""
+        self._tls = TlsListener(
+            lambda: TwistedTransport(self.http_factory.buildProtocol),
+            certificates,
+            self.limits,
+            handshake_timeout_s=self.settings.handshake_timeout_s,
+        )
+        await self._tls.start(host, port)
+        return self._tls.port
+
     @property
     def port(self) -> int:
-        """The port in use. Valid after `listen`."""
+        """The port in use without TLS. Valid after `listen`."""
         return cast(int, self._port.getHost().port)
+
+    async def stop_accepting(self) -> None:
+        """Accept no more connections. Safe to repeat."""
+        if self._tls is not None:
+            self._tls.stop_accepting()
+        if self._port is not None:
+            closing = self._port.stopListening()
+            if closing is not None:
+                await closing.asFuture(asyncio.get_running_loop())
 
     def websocket_factory(self) -> Any:
         """Return the factory for connections that ask for a WebSocket."""

@@ -208,9 +208,10 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # probes come straight to the process, without the proxy
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if HTTPS else 0
-SESSION_COOKIE_SECURE = HTTPS
-CSRF_COOKIE_SECURE = HTTPS
-LANGUAGE_COOKIE_SECURE = HTTPS
+# A browser sends secure cookies over TLS only, so a console that also listens without TLS cannot use them.
+SESSION_COOKIE_SECURE = HTTPS or _vela.console_port is None
+CSRF_COOKIE_SECURE = HTTPS or _vela.console_port is None
+LANGUAGE_COOKIE_SECURE = HTTPS or _vela.console_port is None
 SESSION_COOKIE_HTTPONLY = True
 CSRF_COOKIE_HTTPONLY = False
 X_FRAME_OPTIONS = "DENY"

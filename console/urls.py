@@ -15,6 +15,7 @@ from console.views.alerts.pages import alerts
 from console.views.alerts.rule import act_on_rule, change_rule, new_rule
 from console.views.clients.consumers import consumers
 from console.views.clients.producers import producers
+from console.views.clients.tokens import revoke_token, tokens
 from console.views.dead_letters.every_topic import dead_letters
 from console.views.dead_letters.one_topic import dead_letter_topic
 from console.views.login.code import login_code
@@ -111,6 +112,8 @@ urlpatterns = [
     path("account/second-factor", own_second_factor, name="own_second_factor"),
     path("account/second-factor/remove", remove_own_second_factor, name="remove_own_second_factor"),
     path("account/second-factor/codes", renew_own_recovery_codes, name="renew_own_recovery_codes"),
+    path("tokens", tokens, name="tokens"),
+    path("tokens/revoke", revoke_token, name="revoke_token"),
     path("users", users, name="users"),
     path("users/new", new_user, name="new_user"),
     path("users/u/<name:name>", user, name="user"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from vela.errors import InvalidConfiguration
 
@@ -13,6 +14,7 @@ __all__ = [
     "AuthenticationDisabled",
     "AuthenticationTLS",
     "AuthenticationToken",
+    "token_authentication",
 ]
 
 TokenSupplier = Callable[[], "str | bytes | Awaitable[str | bytes]"]
@@ -101,6 +103,20 @@ class AuthenticationTLS(Authentication):
     def tls_certificate_files(self) -> tuple[str, str]:
         """Return the files of certificate and private key."""
         return self._files
+
+
+def token_authentication(token: str, token_file: str) -> Authentication | None:
+    """Return the credentials of a token, or of a file with one; None if both are empty.
+
+    The file is read for each connection and each challenge, so a new token in it takes effect. Raises
+    InvalidConfiguration if both are given.
+    """
+    if token and token_file:
+        raise InvalidConfiguration("there is a token and a file with a token: give one of them")
+    if token_file:
+        path = Path(token_file)
+        return AuthenticationToken(lambda: path.read_text(encoding="utf-8").strip())
+    return AuthenticationToken(token) if token else None
 
 
 def _bytes(token: str | bytes) -> bytes:

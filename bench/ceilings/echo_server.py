@@ -16,9 +16,11 @@ from typing import Any
 from daphne.server import twisted_loop
 from twisted.internet import reactor
 
+from broker.conf import BrokerSettings
 from broker.doors.asgi import Receive, Scope, Send
 from broker.doors.http.daphne_server import DaphneServer
 from broker.doors.websocket.transport import FrameTransport, transport_of
+from broker.listening.connection_limits import ConnectionLimits
 from broker.process.serving import SWITCH_INTERVAL_S
 
 RECEIPT = b'{"result":"ok","messageId":"CAEQACAAKAAwAA==","errorCode":0,"schemaVersion":0}'
@@ -46,7 +48,8 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 async def _serve() -> None:
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
-    server = DaphneServer(application, max_message_bytes=5 * 1024 * 1024, request_timeout_s=30)
+    settings = BrokerSettings()
+    server = DaphneServer(application, settings=settings, limits=ConnectionLimits(settings))
     server.listen("127.0.0.1", 0)
     gc.collect()
     gc.freeze()

@@ -33,7 +33,7 @@ async def parts_of(kind: ActKind[P], context: ActContext, given: P) -> list[Part
     do not exist, or several for an act that works on one.
     """
     act = context.act
-    is_of_namespace = kind.scope in (Scope.NAMESPACE, Scope.NEW_NAMESPACE)
+    is_of_namespace = kind.scope in (Scope.NAMESPACE, Scope.NEW_NAMESPACE, Scope.TENANT)
     if is_of_namespace or (kind.scope is Scope.TOPIC and not kind.takes_partitions):
         return None
     topic = TopicName.parse(act.topic_name)

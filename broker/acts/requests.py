@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from broker.acts.kinds.base import ActKind, Scope
-from broker.acts.kinds.drift import TYPED_ABOVE_MESSAGES
+from broker.acts.kinds.drift import MOST_DRIFT_MESSAGES, TYPED_ABOVE_MESSAGES
 from broker.acts.kinds.parameters import json_schema
 from broker.acts.kinds.partition_choice import PARTITIONS, PARTITIONS_SCHEMA
 from broker.acts.kinds.registry import KINDS, find_kind
@@ -37,7 +37,6 @@ __all__ = [
 ]
 
 WAIT_S = 2.0
-MOST_DRIFT_MESSAGES = 10**15
 _RETRIABLE = frozenset(("ActConflict", "ActExpired", "ConsumerBusy", "PersistenceError", "ServiceNotReady"))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,7 @@ class ActRunner:
         self._expiry_s = expiry_s
         self._work = asyncio.Event()
         self._answering = asyncio.Lock()
+        self._awaited: dict[int, asyncio.Future[None]] = {}  # act → the answer that this process waits for
         self._task: asyncio.Task[None] | None = None
         self._has_resumed = False
 
@@ -78,6 +79,24 @@ class ActRunner:
         """Look for requests now."""
         self._work.set()
 
+    async def ask(self, store_request: Callable[[Connection], Awaitable[int | None]]) -> int | None:
+        """Store a request of this process, wait for its answer, and return the act. None if nothing was stored.
+
+        Raises BrokerError if the act was refused or failed. Cancelling stops the wait, not the act.
+        """
+        async with self._answering:  # so that the act cannot be answered before somebody waits for it
+            async with self._pool.use() as connection:
+                act_id = await store_request(connection)
+            if act_id is None:
+                return None
+            answer = self._awaited[act_id] = asyncio.get_running_loop().create_future()
+        self._work.set()
+        try:
+            await answer
+        finally:
+            self._awaited.pop(act_id, None)
+        return act_id
+
     async def _turn(self) -> None:
         # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
         with suppress(TimeoutError):
@@ -98,13 +117,20 @@ class ActRunner:
     async def _answer(self, act: store.WaitingAct) -> None:
         """Finish an act whatever happens: if it kept its state, it would come first again and the others would wait."""
         try:
-            await self._carry_out_or_refuse(act)
+            refusal = await self._carry_out_or_refuse(act)
         except Exception as error:
-            await self._fail(act, error)
-        async with self._pool.use() as connection:
-            await store.wake_requester(connection, act.act_id)
+            refusal = await self._fail(act, error)
+        answer = self._awaited.pop(act.act_id, None)
+        if answer is None or answer.done():
+            async with self._pool.use() as connection:
+                await store.wake_requester(connection, act.act_id)
+        elif refusal is None:
+            answer.set_result(None)
+        else:
+            answer.set_exception(refusal)
 
-    async def _carry_out_or_refuse(self, act: store.WaitingAct) -> None:
+    async def _carry_out_or_refuse(self, act: store.WaitingAct) -> BrokerError | None:
+        """Answer an act. Return why it was refused, or only partly done; None if neither."""
         try:
             # An earlier broker may have done the work of an act that has progress: its end must become known.
             if act.waited_s > self._expiry_s and act.progress is None:
@@ -115,7 +141,7 @@ class ActRunner:
                     error_code="ActExpired",
                 )
             else:
-                await self._carry_out(act)
+                return await self._carry_out(act)
         except BrokerError as error:
             if isinstance(error, ActConflict) and error.preview is not None:
                 await self._replan(act, error, error.preview)
@@ -123,6 +149,8 @@ class ActRunner:
                 # A send of unknown outcome may have changed something, which a refusal never does.
                 state = "failed" if isinstance(error, SendOutcomeUnknown) else "refused"
                 await self._finish(act, state=state, error=str(error), error_code=error.code)
+            return error
+        return None
 
     async def _replan(self, act: store.WaitingAct, error: BrokerError, preview: Plan) -> None:
         """Refuse an apply, and store its new preview as a new act that can be applied at once."""
@@ -140,7 +168,7 @@ class ActRunner:
             what="answering an act",
         )
 
-    async def _carry_out(self, act: store.WaitingAct) -> None:
+    async def _carry_out(self, act: store.WaitingAct) -> BrokerError | None:
         kind = find_kind(act.kind)
         context = self._context_of(act)
         given = kind.read(act.parameters)
@@ -153,20 +181,22 @@ class ActRunner:
                 await store.begin(connection, act.act_id)
             self._start(kind, context, given)
         elif parts is not None:
-            await self._apply_parts(kind, context, parts, given)
+            return await self._apply_parts(kind, context, parts, given)
         elif (result := await kind.apply(context, given)) is not None:
             await self._finish(act, state="applied", result=result)
+        return None
 
     async def _apply_parts(
         self, kind: ActKind[Any], context: ActContext, parts: Sequence[Part], given: Any
-    ) -> None:
+    ) -> PartlyDone | None:
         try:
             result = await kind.apply_parts(context, parts, given)
         except PartlyDone as error:
             await self._finish_parts(context.act, parts, error.result, error)
-        else:
-            if result is not None:
-                await self._finish_parts(context.act, parts, result)
+            return error
+        if result is not None:
+            await self._finish_parts(context.act, parts, result)
+        return None
 
     async def _finish_parts(
         self,
@@ -223,15 +253,16 @@ class ActRunner:
             except BrokerError as error:
                 await self._finish(act, state="failed", error=str(error), error_code=error.code)
 
-    async def _fail(self, act: store.WaitingAct, error: Exception) -> None:
-        """Finish an act that failed with an error other than a refusal."""
+    async def _fail(self, act: store.WaitingAct, error: Exception) -> BrokerError:
+        """Finish an act that failed with an error other than a refusal. Return the error for its requester."""
         if isinstance(error, psycopg.Error) and not is_away(error):
             logger.error("act %s failed: the database refused it: %s", act.act_id, first_line(error))
-            text, code = f"the database refused it: {first_line(error)}", PersistenceFailed.code
+            failure: BrokerError = PersistenceFailed(f"the database refused it: {first_line(error)}")
         else:
             logger.error("act %s failed", act.act_id, exc_info=error)
-            text, code = "the act failed inside the broker; the broker's log says why", "UnknownError"
-        await self._finish(act, state="failed", error=text, error_code=code)
+            failure = BrokerError("the act failed inside the broker; the broker's log says why")
+        await self._finish(act, state="failed", error=str(failure), error_code=failure.code)
+        return failure
 
     async def _finish(
         self,

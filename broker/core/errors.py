@@ -156,6 +156,22 @@ class TooManyRequests(BrokerError):
     retriable = True
 
 
+class TooManyConnections(TooManyRequests):
+    """The process, or the client's address, has its highest number of connections."""
+
+
+class TooManyLookups(TooManyRequests):
+    """The connection has its highest number of lookups without an answer."""
+
+
+class TooManyProducers(NotAllowed):
+    """The connection has its highest number of producers."""
+
+
+class TooManyConsumers(NotAllowed):
+    """The connection has its highest number of consumers."""
+
+
 class AuthenticationFailed(BrokerError):
     code = "AuthenticationError"
     fatal = True

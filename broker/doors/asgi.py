@@ -10,11 +10,14 @@ if TYPE_CHECKING:
     from broker.doors.handshake_errors import HandshakeRefused
 
 __all__ = [
+    "CERTIFICATE_NAME",
     "JSON",
     "Application",
     "Receive",
     "Scope",
     "Send",
+    "certificate_name_of",
+    "challenge",
     "json_reason",
     "refuse",
     "refuse_handshake",
@@ -27,11 +30,23 @@ Send: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON: Final = b"application/json"
+CERTIFICATE_NAME: Final = "vela.certificate_name"  # in a scope's extensions
+
+
+def certificate_name_of(scope: Scope) -> str:
+    """Return the common name of the client's checked certificate; "" if it showed none."""
+    name: str = scope.get("extensions", {}).get(CERTIFICATE_NAME, "")
+    return name
 
 
 def json_reason(reason: str) -> bytes:
     """Return the body of a refusal, in the shape that Pulsar's REST API uses."""
     return json.dumps({"reason": reason}).encode()
+
+
+def challenge(status: int) -> list[tuple[bytes, bytes]]:
+    """Return the header that tells a client which credentials a status 401 asks for."""
+    return [(b"WWW-Authenticate", b"Bearer")] if status == 401 else []
 
 
 async def respond(
@@ -44,7 +59,7 @@ async def respond(
     headers: Sequence[tuple[bytes, bytes]] = (),
 ) -> None:
     """Answer an HTTP request. HEAD gets the headers without the body."""
-    own = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
+    own = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *challenge(status)]
     await send({"type": "http.response.start", "status": status, "headers": [*own, *headers]})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
@@ -64,7 +79,7 @@ async def refuse_handshake(send: Send, refusal: HandshakeRefused) -> None:
         {
             "type": "websocket.http.response.start",
             "status": refusal.status,
-            "headers": [(b"Content-Type", JSON)],
+            "headers": [(b"Content-Type", JSON), *challenge(refusal.status)],
         }
     )
     await send({"type": "websocket.http.response.body", "body": json_reason(refusal.reason)})

@@ -10,7 +10,11 @@ from broker.core.subscription.departure import DepartureCause
 if TYPE_CHECKING:
     from collections import Counter
 
+    from broker.acts.own_requests import OwnRequests
+    from broker.clock import Clock
     from broker.conf import BrokerSettings
+    from broker.core.access.permissions import Action, Subject
+    from broker.core.access.principal import Principal
     from broker.core.client_identity import ClientIdentity
     from broker.core.entry import StoredEntry
     from broker.core.errors import BrokerError
@@ -18,9 +22,12 @@ if TYPE_CHECKING:
     from broker.core.schemas.schema import SchemaDefinition
     from broker.core.subscription.types import SubscriptionType
     from broker.core.topic_name import TopicName
+    from broker.listening.connection_limits import ConnectionLimits
     from broker.log.sends import SendRequest
     from broker.producers.requests import ProducerRequest, ProducerSink
+    from broker.producers.schemas import Schemas
     from broker.pulls.values import ParkedPull, PullAnswer, PullAsk
+    from broker.storage.pool import ConnectionPool
     from broker.subscription.consumer import DueFilter
     from broker.subscription.requests import (
         AckRequest,
@@ -29,10 +36,18 @@ if TYPE_CHECKING:
         LastMessage,
         SubscribeRequest,
     )
+    from broker.topics.non_persistent.topics import NonPersistentTopics
+    from broker.topics.policies import PolicyChanges
+    from broker.topics.rates import Rates
+    from broker.topics.topics import Topics
 
 __all__ = [
+    "AccessPort",
+    "AdminPort",
     "BrokerPort",
+    "ClientPort",
     "ConsumerPort",
+    "CredentialsPort",
     "LookupPort",
     "MetricsPort",
     "PartitionsPort",
@@ -65,6 +80,10 @@ class ProducerPort(Protocol):
         """The topic epoch of an exclusive producer, None for others."""
 
     @property
+    def is_open(self) -> bool:
+        """False once the client or the broker has closed it."""
+
+    @property
     def is_ready(self) -> bool:
         """False while the producer waits for exclusive access."""
 
@@ -91,6 +110,10 @@ class ProducerPort(Protocol):
 
 class ConsumerPort(Protocol):
     """`broker.subscription.consumer.Consumer`."""
+
+    @property
+    def is_open(self) -> bool:
+        """False once the client or the broker has closed it."""
 
     @property
     def name(self) -> str:
@@ -166,7 +189,11 @@ class ConsumerPort(Protocol):
 
 
 class StatusPort(Protocol):
-    """Whether and by which settings the broker serves."""
+    """Whether, by which settings and within which limits the broker serves."""
+
+    @property
+    def connections(self) -> ConnectionLimits:
+        """The limits on connections, and how often each was reached."""
 
     @property
     def settings(self) -> BrokerSettings:
@@ -192,6 +219,9 @@ class PartitionsPort(Protocol):
 
 class LookupPort(StatusPort, PartitionsPort, Protocol):
     """Where topics are."""
+
+    def service_urls(self, topic: TopicName) -> tuple[str, str]:
+        """Return the URLs of the broker that serves a topic: without TLS and with it."""
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         """Return full names, with each partition by itself."""
@@ -246,9 +276,82 @@ class PullsPort(StatusPort, PartitionsPort, Protocol):
         """Store that everything before `offset` is consumed; return the offset kept. Raises BrokerError."""
 
 
-class BrokerPort(MetricsPort, LookupPort, PublishPort, SubscribePort, SchemasPort, PullsPort, Protocol):
-    """All of these together: what a listener hands to its connections."""
+class ClientPort(LookupPort, PublishPort, SubscribePort, SchemasPort, PullsPort, Protocol):
+    """What one client can ask for. `GuardedBroker` checks each request and passes it on to the broker."""
+
+
+class AccessPort(Protocol):
+    """Who clients are, and what they may do."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the broker asks clients for credentials."""
+
+    def authenticate(
+        self, method: str | None, data: bytes, now_ms: int, *, certificate_name: str = ""
+    ) -> Principal:
+        """Return the client that these credentials prove. Raises AuthenticationFailed."""
+
+    def check_revoked(self, principal: Principal) -> None:
+        """Raises AuthenticationFailed if somebody revoked this client's token."""
+
+    def check(self, principal: Principal, action: Action, subject: Subject) -> None:
+        """Raises NotAuthorized unless the client may do this."""
+
+    async def load(self) -> None:
+        """Use the permissions that are stored now. Raises psycopg.Error."""
+
+    def watch(self, recheck: Callable[[], None]) -> Callable[[], None]:
+        """Call `recheck` after each change of permissions and revocations. Return how to stop it."""
+
+
+class CredentialsPort(Protocol):
+    """What finds out who a client is."""
+
+    @property
+    def access(self) -> AccessPort:
+        """Who clients are, and what they may do."""
+
+    @property
+    def clock(self) -> Clock:
+        """The broker's time, which ends credentials."""
+
+
+class BrokerPort(MetricsPort, ClientPort, CredentialsPort, Protocol):
+    """The whole broker: what a listener has."""
 
     @property
     def refused_requests(self) -> Counter[str]:
         """Requests that the broker refused since its start, by kind."""
+
+
+class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
+    """What the admin REST API works with. It changes nothing itself: changes are acts."""
+
+    @property
+    def own_requests(self) -> OwnRequests:
+        """Requests for acts from inside this process."""
+
+    @property
+    def topics(self) -> Topics:
+        """The persistent topics."""
+
+    @property
+    def non_persistent(self) -> NonPersistentTopics:
+        """The non-persistent topics in use."""
+
+    @property
+    def policies(self) -> PolicyChanges:
+        """The policies that are set, and those in force."""
+
+    @property
+    def schemas(self) -> Schemas:
+        """The schema registry."""
+
+    @property
+    def rates(self) -> Rates:
+        """Rates of publishing, delivering and acking, as last reported."""
+
+    @property
+    def pool(self) -> ConnectionPool:
+        """Connections to PostgreSQL, for names that are not in memory."""

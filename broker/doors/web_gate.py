@@ -67,7 +67,7 @@ class WebGate:
                 f"the broker does not answer to the host {_shown(hosts[0])}; if it is the broker's own name, "
                 "add it to VELA_ALLOWED_HOSTS",
             )
-        own = _own_origin(hosts[0]) if hosts else None
+        own = _own_origin(scope, hosts[0]) if hosts else None
         origins = [value for name, value in headers if name == b"origin"]
         for origin in origins:
             parsed = parse_origin(origin.decode("latin-1"))
@@ -95,8 +95,9 @@ def _foreign(what: str) -> HandshakeRefused:
     return HandshakeRefused(403, f"{what}; to let them, add their origin to VELA_ALLOWED_ORIGINS")
 
 
-def _own_origin(host: bytes) -> Origin | None:
-    return parse_origin(f"http://{host.decode('latin-1')}")
+def _own_origin(scope: Scope, host: bytes) -> Origin | None:
+    scheme = "https" if scope.get("scheme") in ("https", "wss") else "http"
+    return parse_origin(f"{scheme}://{host.decode('latin-1')}")
 
 
 def _same_address(host: str, local_address: str) -> bool:

@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING, Final, cast
 
 from django.db import close_old_connections, transaction
 
+from broker.conf import SettingInvalid
 from broker.core.subscription.types import SubscriptionType
 from broker.handlers.message import Message
 from broker.handlers.registry import Handler
 from broker.handlers.threads import CallThreads
 from broker.storage.supervised import pause_after_faults_s
 from vela.aio import Client, Consumer, PulsarException
+from vela.authentication import token_authentication
 from vela.options import ConsumerDeadLetterPolicy, ConsumerType, InitialPosition
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from broker.conf import BrokerSettings
     from vela.message import Message as ReceivedMessage
 
 __all__ = ["client_of", "run_handlers"]
@@ -35,15 +40,32 @@ _LONGEST_PAUSE_MS: Final = 10_000  # between two attempts to connect again
 _WEBSOCKET_SCHEMES: Final = {"http": "ws", "https": "wss"}
 
 
-def client_of(url: str) -> Client:
-    """Return a client of the broker whose HTTP port is at `url`, which is VELA_URL. Raises InvalidUrl."""
-    scheme, separator, rest = url.partition("://")
-    return Client(
-        f"{_WEBSOCKET_SCHEMES.get(scheme, scheme)}{separator}{rest}",
-        tls_validate_hostname=True,
-        max_backoff_ms=_LONGEST_PAUSE_MS,
-        stats_interval_in_seconds=0,
-    )
+def client_of(settings: BrokerSettings) -> Client:
+    """Return a client of the broker whose HTTP port is at VELA_URL, with the settings' token and certificate.
+
+    Raises SettingInvalid for a bad URL, for a bad TLS file, and for both a token and a file with one.
+    """
+    scheme, separator, rest = settings.url.partition("://")
+    try:
+        return Client(
+            f"{_WEBSOCKET_SCHEMES.get(scheme, scheme)}{separator}{rest}",
+            authentication=token_authentication(settings.client_token, settings.client_token_file),
+            tls_validate_hostname=True,
+            tls_trust_certs_file_path=_text(settings.client_trust_file),
+            tls_certificate_file_path=_text(settings.client_certificate_file),
+            tls_private_key_file_path=_text(settings.client_key_file),
+            max_backoff_ms=_LONGEST_PAUSE_MS,
+            stats_interval_in_seconds=0,
+        )
+    except PulsarException as error:
+        raise SettingInvalid(
+            "VELA_URL, VELA_TOKEN or VELA_TOKEN_FILE, and the files in VELA_CLIENT_TRUST_FILE,"
+            f" VELA_CLIENT_CERTIFICATE_FILE and VELA_CLIENT_KEY_FILE do not make a client: {error}"
+        ) from None
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 async def run_handlers(

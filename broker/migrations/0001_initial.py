@@ -45,6 +45,50 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="AccessToken",
+            fields=[
+                ("id", models.TextField(primary_key=True, serialize=False)),
+                ("role", models.TextField()),
+                ("created_by", models.TextField()),
+                ("created_at", models.DateTimeField()),
+                ("expires_at", models.DateTimeField(null=True)),
+                ("revoked_by", models.TextField(db_default="")),
+                ("revoked_at", models.DateTimeField(null=True)),
+            ],
+            options={
+                "db_table": "vela_token",
+            },
+        ),
+        migrations.CreateModel(
+            name="GrantedPermission",
+            fields=[
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "tenant",
+                        "namespace",
+                        "topic",
+                        "subscription",
+                        "role",
+                        "permission",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("tenant", models.TextField()),
+                ("namespace", models.TextField(db_default="")),
+                ("topic", models.TextField(db_default="")),
+                ("subscription", models.TextField(db_default="")),
+                ("role", models.TextField()),
+                ("permission", models.CharField(max_length=16)),
+            ],
+            options={
+                "db_table": "vela_permission",
+            },
+        ),
+        migrations.CreateModel(
             name="BrokerProcess",
             fields=[
                 ("id", models.SmallIntegerField(primary_key=True, serialize=False)),
@@ -528,6 +572,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("name", models.CharField(max_length=255, unique=True)),
+                ("is_kept", models.BooleanField(db_default=False)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
             ],
             options={

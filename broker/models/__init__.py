@@ -7,6 +7,7 @@ the ORM, and the path of a message never does. Times that the broker computes wi
 
 from __future__ import annotations
 
+from broker.models.access import AccessToken, GrantedPermission
 from broker.models.acts import Act, Bookmark
 from broker.models.alerts import AlertFiring, AlertNotification, AlertRule, Measure, Severity
 from broker.models.compaction import CompactedEntry, Compaction
@@ -37,6 +38,7 @@ from broker.models.summaries import (
 from broker.models.topics import Namespace, Schema, Tenant, Topic, TopicOwner
 
 __all__ = [
+    "AccessToken",
     "Act",
     "AlertFiring",
     "AlertNotification",
@@ -54,6 +56,7 @@ __all__ = [
     "DelayedEntry",
     "DeliveryStory",
     "Entry",
+    "GrantedPermission",
     "Heartbeat",
     "InsightHour",
     "Ledger",

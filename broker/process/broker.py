@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.access.access import Access
 from broker.acts.kinds.base import ActContext, TopicTools
+from broker.acts.own_requests import OwnRequests
 from broker.acts.runner import ActRunner
 from broker.clock import Clock, SystemClock
 from broker.core.errors import ServiceNotReady
@@ -21,12 +23,14 @@ from broker.core.subscription.story_rows import StoryBuffer
 from broker.core.topic_name import TopicName
 from broker.deadlines import Deadlines
 from broker.instruments import Instruments
+from broker.listening.connection_limits import ConnectionLimits
 from broker.log.cache import EntryCache
 from broker.log.epochs import Epochs
 from broker.log.places.file import FileReads
 from broker.log.segments import Segments
 from broker.log.writer import Writer
 from broker.plugins import load_plugins
+from broker.process.connection_metrics import ConnectionMetrics
 from broker.process.heartbeat import Heartbeat
 from broker.process.metrics import Metrics
 from broker.process.ownership import Ownership
@@ -96,11 +100,14 @@ class Broker:
         clock = self.clock = clock or SystemClock()
         self.settings = settings
         self.refused_requests: Counter[str] = Counter()  # of binary connections, by kind
+        self.connections = ConnectionLimits(settings)
+        self.connection_metrics = ConnectionMetrics(self.connections)
         self._is_stopping = False
         self._subscription_settings = SubscriptionSettings.of(settings)
         self._next_key = partial(next, itertools.count(1))  # of producers and consumers
         self.tasks = BackgroundTasks()
         self.pool = pool = ConnectionPool(conninfo, name="work", size=POOL_CONNECTIONS)
+        self.access = Access(settings, pool)
         self.cache = EntryCache(settings.tail_cache_bytes)
         self.segments = Segments(pool, settings, clock, read_role=read_role)
         self.files = FileReads(settings.offload_url, cache_bytes=settings.offload_cache_bytes)
@@ -163,6 +170,8 @@ class Broker:
         )
         self.policies = PolicyChanges(PolicyDocuments(pool, settings), self.topics, self.non_persistent)
         self.acts = self._build_acts()
+        self.own_requests = OwnRequests(self.acts)
+        self.rates = self.reporter.rates
         self._build_upkeep()
         self._metrics = self._build_metrics()
 
@@ -290,7 +299,7 @@ class Broker:
             topics,
             self.deduplication,
             clock,
-            (self.segments.turn, self.policy_rounds.turn),
+            (self.segments.turn, self.policy_rounds.turn, self.access.turn),
             may_store=self._owns_topics,
         )
         self.lifetime = Lifetime(
@@ -320,12 +329,14 @@ class Broker:
                 is_ready=self._serves,
             )
         )
-        return Metrics(self.topics, self.non_persistent, registry, self.reporter.standings)
+        registry.register(self.connection_metrics)
+        return Metrics(self.topics, self.non_persistent, registry, self.reporter.standings, self.rates)
 
     async def start(self) -> None:
         """Take the broker lock and start every part. Raises BrokerAlreadyRuns, psycopg.OperationalError."""
         await self.ownership.acquire()
         self._heartbeat.start()
+        await self.access.load()
         await self.creation.make_default_namespace()
         await self.segments.start()
         await self.reporter.start()
@@ -382,6 +393,10 @@ class Broker:
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
         """See `Topics.partition_count`."""
         return await self._requests.partition_count(topic, create=create)
+
+    def service_urls(self, topic: TopicName) -> tuple[str, str]:
+        """Return the URLs of this broker, which serves every topic: without TLS and with it."""
+        return self.settings.advertised_url, self.settings.advertised_tls_url
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         """See `ClientRequests.topics_of_namespace`."""
@@ -441,6 +456,8 @@ class Broker:
             self.policy_rounds.ask()
         elif channel == "vela_lifetime":
             self.lifetime.wake()
+        elif channel == "vela_access":
+            self.access.changed()
 
     def _resumed(self) -> None:
         """This process has the lock again: send the messages that had to wait, and report everything anew."""
@@ -449,6 +466,7 @@ class Broker:
             for subscription in list(topic.subscriptions.values()):
                 subscription.pump()
         self.acts.wake()
+        self.access.changed()  # a notification may have been lost
 
     def _report_anew(self) -> None:
         """Report every topic and subscription: a sweep may have deleted the rows about their clients meanwhile."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from broker.subscription.subscription import Subscription
     from broker.topics.non_persistent.subscription import NonPersistentSubscription
     from broker.topics.non_persistent.topic import NonPersistentTopic
+    from broker.topics.rates import Rates
 
     AnyTopic: TypeAlias = Topic | NonPersistentTopic
     AnySubscription: TypeAlias = Subscription | NonPersistentSubscription
@@ -27,6 +28,8 @@ __all__ = [
     "Family",
     "SplitFamily",
     "state_family",
+    "subscription_rates",
+    "topic_rates",
 ]
 
 S = TypeVar("S")
@@ -63,6 +66,51 @@ def state_family(standings: Standings) -> Family[Subscription]:
     )
 
 
+def topic_rates(rates: Rates) -> list[Family[Topic]]:
+    """Return the series of a topic's rates, as last reported."""
+    return [
+        Family(
+            "pulsar_rate_in", "gauge", "messages published a second", lambda topic: rates.in_per_s(topic)[0]
+        ),
+        Family(
+            "pulsar_throughput_in",
+            "gauge",
+            "bytes published a second",
+            lambda topic: rates.in_per_s(topic)[1],
+        ),
+        Family(
+            "pulsar_rate_out",
+            "gauge",
+            "messages delivered a second, over all subscriptions",
+            lambda topic: sum(rates.out_per_s(each)[0] for each in topic.subscriptions.values()),
+        ),
+    ]
+
+
+def subscription_rates(rates: Rates) -> list[Family[Subscription]]:
+    """Return the series of a subscription's rates, as last reported."""
+    return [
+        Family(
+            "pulsar_subscription_msg_rate_out",
+            "gauge",
+            "messages delivered a second",
+            lambda subscription: rates.out_per_s(subscription)[0],
+        ),
+        Family(
+            "pulsar_subscription_msg_ack_rate",
+            "gauge",
+            "messages acked a second",
+            lambda subscription: rates.out_per_s(subscription)[1],
+        ),
+    ]
+
+
+def _largest_backlog_bytes(topic: Topic) -> int:
+    return max(
+        (each.cursor.backlog_bytes for each in topic.subscriptions.values() if each.is_durable), default=0
+    )
+
+
 def _quota_seconds(topic: Topic) -> float:
     limit_ms = topic.policies.backlog_quota_ms
     return -1 if limit_ms < 0 else limit_ms / 1000
@@ -85,6 +133,12 @@ STORED_TOPIC: Final[list[Family[Topic] | SplitFamily[Topic]]] = [
         "gauge",
         "bytes stored in the topic's ledgers",
         lambda topic: sum(ledger.size_bytes for ledger in topic.log.ledgers),
+    ),
+    Family(
+        "pulsar_storage_backlog_size",
+        "gauge",
+        "bytes that the slowest subscription has not acked",
+        _largest_backlog_bytes,
     ),
     Family(
         "pulsar_storage_backlog_quota_limit",
@@ -160,6 +214,18 @@ STORED_SUBSCRIPTION: Final[list[Family[Subscription] | SplitFamily[Subscription]
         "gauge",
         "entries not acked",
         lambda subscription: subscription.cursor.backlog_entries,
+    ),
+    Family(
+        "pulsar_subscription_back_log_no_delayed",
+        "gauge",
+        "entries not acked, without those that are delayed",
+        lambda subscription: max(0, subscription.cursor.backlog_entries - subscription.delayed_entries),
+    ),
+    Family(
+        "pulsar_subscription_delayed",
+        "gauge",
+        "entries that are delayed",
+        lambda subscription: subscription.delayed_entries,
     ),
     Family(
         "vela_subscription_backlog_messages",

@@ -22,6 +22,8 @@ from broker.process.metric_families import (
     Family,
     SplitFamily,
     state_family,
+    subscription_rates,
+    topic_rates,
 )
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from broker.subscription.subscription import Subscription
     from broker.topics.non_persistent.topic import NonPersistentTopic
     from broker.topics.non_persistent.topics import NonPersistentTopics
+    from broker.topics.rates import Rates
     from broker.topics.topic import Topic
     from broker.topics.topics import Topics
 
@@ -52,11 +55,17 @@ class Metrics:
         non_persistent: NonPersistentTopics,
         registry: CollectorRegistry,
         standings: Standings,
+        rates: Rates,
     ) -> None:
         self._topics = topics
         self._non_persistent = non_persistent
         self._registry = registry
-        self._state = state_family(standings)
+        self._stored_topic = [*STORED_TOPIC, *topic_rates(rates)]
+        self._stored_subscription = [
+            *STORED_SUBSCRIPTION,
+            *subscription_rates(rates),
+            state_family(standings),
+        ]
 
     def page(self) -> Iterator[bytes]:
         """Yield the page in slices that each take about `SLICE_S` to make; some are empty. Reads no database.
@@ -64,12 +73,18 @@ class Metrics:
         A topic or subscription that comes or goes while the page is made may or may not be on it.
         """
         yield generate_latest(self._registry)
-        yield from _Page(self._state).slices(self._topics.all(), self._non_persistent.all())
+        page = _Page(self._stored_topic, self._stored_subscription)
+        yield from page.slices(self._topics.all(), self._non_persistent.all())
 
 
 class _Page:
-    def __init__(self, state: Family[Subscription]) -> None:
-        self._state = state
+    def __init__(
+        self,
+        stored_topic: Sequence[Family[Topic] | SplitFamily[Topic]],
+        stored_subscription: Sequence[Family[Subscription] | SplitFamily[Subscription]],
+    ) -> None:
+        self._stored_topic = stored_topic
+        self._stored_subscription = stored_subscription
         self._lines: list[str] = []
         self._ends_s = time.perf_counter() + SLICE_S
 
@@ -91,9 +106,9 @@ class _Page:
                 labels = f'{_topic_labels(each.topic_name)},subscription="{_escaped(each.name)}"'
                 labelled_subscriptions.append((labels, each))
                 yield from self._slice_if_over()
-        yield from self._families(STORED_TOPIC, stored_topics)
+        yield from self._families(self._stored_topic, stored_topics)
         yield from self._families(ANY_TOPIC, stored_topics + passing_topics)
-        yield from self._families([*STORED_SUBSCRIPTION, self._state], stored_subscriptions)
+        yield from self._families(self._stored_subscription, stored_subscriptions)
         yield from self._families(PASSING_SUBSCRIPTION, passing_subscriptions)
         yield from self._families(ANY_SUBSCRIPTION, stored_subscriptions + passing_subscriptions)
         yield self._slice()

@@ -30,7 +30,7 @@ __all__ = ["BrokerAlreadyRuns", "Ownership"]
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-CHANNELS = ("vela_act", "vela_tick", "vela_policies", "vela_lifetime", "vela_outbox")
+CHANNELS = ("vela_act", "vela_tick", "vela_policies", "vela_lifetime", "vela_outbox", "vela_access")
 _RETRY_S = 0.2
 
 
@@ -186,7 +186,7 @@ class Ownership:
             connection,
             host=socket.gethostname(),
             pid=os.getpid(),
-            http_url=f"http://{self._settings.local_host}:{self._settings.http_port}",
+            http_url=self._settings.local_http_url,
             pulsar_url=self._settings.advertised_url,
         )
 

@@ -21,15 +21,18 @@ from twisted.internet import reactor
 
 from broker import service_manager
 from broker.conf import EXIT_LOCK_TAKEN, EXIT_SETTING_INVALID
+from broker.doors.admin.application import AdminPages
 from broker.doors.binary.tcp import TcpListener
 from broker.doors.http.application import application
 from broker.doors.http.daphne_server import DaphneServer
-from broker.doors.ports import BrokerPort
+from broker.doors.ports import AdminPort, BrokerPort
 from broker.doors.pull.answers import PullAnswers
+from broker.listening.tls_certificates import CertificateUnusable, TlsCertificates
 from broker.process.ownership import BrokerAlreadyRuns
 
 if TYPE_CHECKING:
     from broker.conf import BrokerSettings
+    from broker.process.connection_metrics import ConnectionMetrics
 
 __all__ = ["CannotStart", "RunningBroker", "run_broker"]
 
@@ -40,8 +43,12 @@ SWITCH_INTERVAL_S: Final = 0.0005
 CLOSE_TIMEOUT_S: Final = 1.0
 
 
-class RunningBroker(BrokerPort, Protocol):
+class RunningBroker(BrokerPort, AdminPort, Protocol):
     """A broker that can be started and stopped."""
+
+    @property
+    def connection_metrics(self) -> ConnectionMetrics:
+        """The part of /metrics about connections."""
 
     async def start(self) -> None:
         """Take the lock and begin to serve."""
@@ -80,13 +87,14 @@ async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
     tcp = TcpListener(broker)
     pulls = PullAnswers(broker)
     http = DaphneServer(
-        application(broker, pulls),
+        application(broker, pulls, AdminPages(broker)),
         pulls,
-        max_message_bytes=broker.settings.max_message_bytes,
-        request_timeout_s=broker.settings.http_request_timeout_s,
+        settings=broker.settings,
+        limits=broker.connections,
     )
+    certificates = _certificates(broker)
     try:
-        await _listen(broker.settings, tcp, http)
+        where = await _listen(broker.settings, tcp, http, certificates)
         if not await _start(broker, stopping):
             await _close(tcp, http)
             return
@@ -98,11 +106,15 @@ async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
         gc.collect()
         gc.freeze()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        logger.info("serving pulsar://%s:%s and http port %s", broker.settings.bind, tcp.port, http.port)
+        if certificates is not None:
+            certificates.watch()
+        logger.info("serving %s", where)
         service_manager.tell(service_manager.READY)
         await stopping.wait()
     finally:
         service_manager.tell(service_manager.STOPPING)
+        if certificates is not None:
+            certificates.stop()
         # Stop taking connections and commands, write receipts and cursors, then disconnect every client.
         tcp.stop_accepting()
         await http.stop_accepting()
@@ -112,18 +124,46 @@ async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
         await _close(tcp, http)
 
 
-async def _listen(settings: BrokerSettings, tcp: TcpListener, http: DaphneServer) -> None:
-    setting, port = "VELA_PULSAR_PORT", settings.pulsar_port
+def _certificates(broker: RunningBroker) -> TlsCertificates | None:
+    """Read the certificate, if there is one. Raises CannotStart."""
+    if not broker.settings.has_tls:
+        return None
     try:
-        await tcp.start(settings.bind, port)
-        setting, port = "VELA_HTTP_PORT", settings.http_port
-        http.listen(settings.bind, port)
+        certificates = TlsCertificates(broker.settings, asks_clients=True)
+    except CertificateUnusable as error:
+        raise CannotStart(str(error), exit_code=EXIT_SETTING_INVALID) from None
+    broker.connection_metrics.certificates = certificates
+    return certificates
+
+
+async def _listen(
+    settings: BrokerSettings, tcp: TcpListener, http: DaphneServer, certificates: TlsCertificates | None
+) -> str:
+    """Open every port that the settings name, and return them for the log. Raises CannotStart."""
+    found = []
+    setting, port = "", 0
+    try:
+        if settings.pulsar_port is not None:
+            setting, port = "VELA_PULSAR_PORT", settings.pulsar_port
+            await tcp.start(settings.bind, port)
+            found.append(f"pulsar:{tcp.port}")
+        if settings.http_port is not None:
+            setting, port = "VELA_HTTP_PORT", settings.http_port
+            http.listen(settings.bind, port)
+            found.append(f"http:{http.port}")
+        if certificates is not None and settings.pulsar_tls_port is not None:
+            setting, port = "VELA_PULSAR_TLS_PORT", settings.pulsar_tls_port
+            found.append(f"pulsar+ssl:{await tcp.start_tls(settings.bind, port, certificates)}")
+        if certificates is not None and settings.http_tls_port is not None:
+            setting, port = "VELA_HTTP_TLS_PORT", settings.http_tls_port
+            found.append(f"https:{await http.listen_tls(settings.bind, port, certificates)}")
     except OSError as error:
         reason = error.strerror or str(error)
         raise CannotStart(
             f"cannot listen on {settings.bind}:{port} ({reason}): set {setting} or VELA_BIND",
             exit_code=1 if error.errno == errno.EADDRINUSE else EXIT_SETTING_INVALID,
         ) from None
+    return f"{' '.join(found)} on {settings.bind}"
 
 
 async def _start(broker: RunningBroker, stopping: asyncio.Event) -> bool:

@@ -44,6 +44,11 @@ class ProducerAccess:
         self._waiting: list[Producer] = []
 
     @property
+    def waiting(self) -> int:
+        """The number of producers that wait for exclusive access."""
+        return len(self._waiting)
+
+    @property
     def has_waiting(self) -> bool:
         """Return whether a producer waits for exclusive access or is being given it."""
         return bool(self._waiting) or self._exclusive is not None

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from broker.core.errors import IncompatibleSchema, SchemaNotFound
 from broker.core.schemas.compatibility import check_definition, check_reader, check_successor
 from broker.core.schemas.schema import (
+    DELETED,
     SchemaDefinition,
     SchemaType,
     StoredSchema,
+    since_deletion,
     version_bytes,
     version_number,
 )
@@ -55,7 +57,7 @@ class Schemas:
         """
         if schema is not None and schema.type is not SchemaType.NONE:
             return await self.add(topic, schema, policies)
-        if policies.schema_validation_enforced and await self._versions(topic):
+        if policies.schema_validation_enforced and await self.versions(topic):
             raise IncompatibleSchema(
                 f"{topic} has a schema and the policy schema_validation_enforced is on: open the producer with one"
             )
@@ -72,7 +74,7 @@ class Schemas:
         """
         if schema is None or schema.type in (SchemaType.NONE, SchemaType.AUTO_CONSUME):
             return
-        versions = await self._versions(topic)
+        versions = await self.versions(topic)
         if not versions and is_idle:
             await self.add(topic, schema, policies)
         elif not any(each.schema.is_same(schema) for each in versions):
@@ -82,31 +84,52 @@ class Schemas:
         """Return the version of this schema; store it as the next version if it is new. Raises IncompatibleSchema."""
         async with self._adding[topic]:
             while True:
-                versions = await self._versions(topic)
+                versions = await self.versions(topic)
                 for each in versions:
                     if each.schema.is_same(schema):
                         return version_bytes(each.version)
                 check_successor(versions, schema, policies.schema_compatibility)
-                if len(versions) >= MAX_VERSIONS:
-                    raise IncompatibleSchema(f"{topic} has {len(versions)} schema versions, the limit")
-                version = versions[-1].version + 1 if versions else 0
-                added = await repeat_until_done(
-                    self._pool,
-                    lambda c, version=version: store.add(c, topic, version, schema),  # type: ignore[misc]
-                    what="storing a schema",
-                )
-                if added:
-                    versions.append(StoredSchema(version=version, schema=schema))
+                if (version := await self._append(topic, schema)) is not None:
                     return version_bytes(version)
-                self._known.pop(
-                    topic, None
-                )  # another process stored that version, or this one did without learning of it
+
+    async def delete(self, topic: str) -> int:
+        """Let the topic have no schema from now on, and return the version that says so.
+
+        Stored messages name the versions of their schemas, so `get` still returns those, and numbers are not reused.
+        Raises SchemaNotFound if there is no schema, or if it is deleted already.
+        """
+        async with self._adding[topic]:
+            while True:
+                if not await self.versions(topic):
+                    raise SchemaNotFound(f"{topic} does not have a schema")
+                if (version := await self._append(topic, DELETED)) is not None:
+                    return version
+
+    async def _append(self, topic: str, schema: SchemaDefinition) -> int | None:
+        """Store the next version. Return None if that is not the next one: read the versions again."""
+        versions = await self._versions(topic)
+        if len(versions) >= MAX_VERSIONS:
+            raise IncompatibleSchema(f"{topic} has {len(versions)} schema versions, the limit")
+        version = versions[-1].version + 1 if versions else 0
+        if await repeat_until_done(
+            self._pool, lambda c: store.add(c, topic, version, schema), what="storing a schema"
+        ):
+            versions.append(StoredSchema(version=version, schema=schema))
+            return version
+        # Another process stored that version, or this one did without learning of it.
+        self._known.pop(topic, None)
+        return None
+
+    async def versions(self, topic: str) -> list[StoredSchema]:
+        """Return every version since the schema was last deleted, oldest first. Empty if the topic has no schema."""
+        return since_deletion(await self._versions(topic))
 
     async def get(self, topic: str, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
         """Return a version, or the latest. Raises SchemaNotFound, IncompatibleSchema (malformed version bytes)."""
         number = None if version is None else version_number(version)
-        for each in reversed(await self._versions(topic)):
-            if number is None or each.version == number:
+        stored = await self.versions(topic) if number is None else await self._versions(topic)
+        for each in reversed(stored):
+            if (number is None or each.version == number) and not each.is_deletion:
                 return each.schema, version_bytes(each.version)
         which = "a schema" if number is None else f"schema version {number}"
         raise SchemaNotFound(f"{topic} does not have {which}")

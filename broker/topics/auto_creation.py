@@ -6,6 +6,8 @@ partitions, since the client then connects to them. All other questions, and ref
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from broker.core.errors import TopicNotFound
@@ -59,12 +61,18 @@ class TopicCreation:
             )
         return 0
 
-    async def make(self, name: TopicName, partitions: int) -> None:
+    async def make(
+        self, name: TopicName, partitions: int, properties: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         """Store the topic's rows, and those of its tenant and namespace if they are missing. Safe to repeat."""
         await repeat_until_done(
             self._pool,
             lambda c: store.create_topic(
-                c, name, partitions=partitions, policies=self._new_namespace_policies()
+                c,
+                name,
+                partitions=partitions,
+                policies=self._new_namespace_policies(),
+                properties=properties,
             ),
             what="creating a topic",
         )

@@ -128,6 +128,24 @@ class Rates:
         pair = self._subscriptions.get(subscription)
         return 0.0 if pair is None else pair.second_rate
 
+    def in_per_s(self, topic: Topic) -> tuple[float, float]:
+        """Return how many messages and bytes per second were published, as last reported."""
+        return _last(self._topics.get(topic))
+
+    def out_per_s(self, subscription: Subscription) -> tuple[float, float]:
+        """Return how many messages per second were delivered and acked, as last reported."""
+        return _last(self._subscriptions.get(subscription))
+
+    def producer_per_s(self, producer: Producer) -> tuple[float, float]:
+        """Return how many messages and bytes per second this producer published, as last reported."""
+        return _last(self._producers.get(producer))
+
+    def consumer_per_s(self, consumer: Consumer) -> tuple[float, float, float]:
+        """Return how many messages per second it got, acked and got again, as last reported."""
+        out_and_again, acked = self._consumers.get(consumer, (None, None))
+        rate_out, rate_again = _last(out_and_again)
+        return rate_out, _last(acked)[0], rate_again
+
     def moving(self) -> Moving:
         """Return what must be reported again although nothing changed. Closed ones come a last time, with rate 0.
 
@@ -145,6 +163,10 @@ class Rates:
             {each for each in found.subscriptions if not _is_gone(each)},
         )
         return found
+
+
+def _last(pair: _Pair | None) -> tuple[float, float]:
+    return (0.0, 0.0) if pair is None else (pair.first_rate, pair.second_rate)
 
 
 def _is_gone(subscription: Subscription) -> bool:

@@ -90,9 +90,10 @@ def _prepare(environment: dict[str, str]) -> None:
 
 def _ready_line(options: Options) -> str:
     host = options.local_host
+    (console, console_has_tls), (broker, broker_has_tls) = options.console_probe, options.broker_probe
     return (
-        f"vela ready console=http://{host}:{options.console_port}"
-        f" websocket=ws://{host}:{options.http_port} pulsar={options.advertised_url}"
+        f"vela ready console={'https' if console_has_tls else 'http'}://{host}:{console}"
+        f" websocket={'wss' if broker_has_tls else 'ws'}://{host}:{broker} pulsar={options.advertised_url}"
     )
 
 

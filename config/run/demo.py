@@ -38,7 +38,12 @@ class Demo:
     """Threads around Apache's client, ended together."""
 
     def __init__(self, url: str) -> None:
-        self._client = pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+        token = os.environ.get("VELA_TOKEN")
+        self._client = pulsar.Client(
+            url,
+            authentication=pulsar.AuthenticationToken(token) if token else None,
+            logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
+        )
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
 

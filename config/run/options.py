@@ -12,6 +12,7 @@ from config.run.errors import StartRefused
 
 __all__ = ["Options", "refuse_taken_ports"]
 
+_BROKER_PORTS = ("VELA_HTTP_PORT", "VELA_PULSAR_PORT", "VELA_HTTP_TLS_PORT", "VELA_PULSAR_TLS_PORT")
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
 
 
@@ -22,9 +23,9 @@ class Options:
     data_dir: Path  # everything Vela keeps on disk
     database_url: str  # the user's own server; empty = the embedded one
     bind: str  # address of every door
-    console_port: int
-    http_port: int
-    pulsar_port: int
+    door_ports: Mapping[str, int]  # of broker and console, by the setting that names each
+    console_probe: tuple[int, bool]  # the port that is asked for /readyz, and whether it has TLS
+    broker_probe: tuple[int, bool]
     pg_port: int  # embedded server, always on 127.0.0.1
     advertised_url: str  # pulsar://host:port that clients are told
     advertised_tls_url: str  # pulsar+ssl://host:port that clients with TLS are told
@@ -35,7 +36,7 @@ class Options:
     def from_environment(cls, environment: Mapping[str, str]) -> Options:
         """Read and check everything. Raises StartRefused naming each setting that cannot work."""
         # A broker that starts alone may let the system choose.
-        zero = [name for name in ("VELA_HTTP_PORT", "VELA_PULSAR_PORT") if environment.get(name) == "0"]
+        zero = [name for name in _BROKER_PORTS if environment.get(name) == "0"]
         complaints = [f"{name} is 0: it takes a number from 1 to 65535" for name in zero]
         try:
             settings = ProjectSettings.from_environment(environment)
@@ -47,9 +48,9 @@ class Options:
             data_dir=settings.data_dir,
             database_url=settings.database_url,
             bind=settings.bind,
-            console_port=settings.console_port,
-            http_port=settings.http_port,
-            pulsar_port=settings.pulsar_port,
+            door_ports=settings.open_ports,
+            console_probe=settings.console_probe,
+            broker_probe=settings.broker_probe,
             pg_port=settings.pg_port,
             advertised_url=settings.advertised_url,
             advertised_tls_url=settings.advertised_tls_url,
@@ -66,11 +67,7 @@ class Options:
     @property
     def ports(self) -> dict[str, tuple[str, int]]:
         """Every address that Vela will listen on, by the setting that names its port."""
-        doors = {
-            "VELA_CONSOLE_PORT": (self.bind, self.console_port),
-            "VELA_HTTP_PORT": (self.bind, self.http_port),
-            "VELA_PULSAR_PORT": (self.bind, self.pulsar_port),
-        }
+        doors = {setting: (self.bind, port) for setting, port in self.door_ports.items()}
         return doors if self.database_url else {**doors, "VELA_PG_PORT": ("127.0.0.1", self.pg_port)}
 
 

@@ -72,8 +72,8 @@ def stages(options: Options, environment: Mapping[str, str]) -> list[list[Child]
         child(
             "console",
             [*MANAGE, "runconsole"],
-            answers_ready(options.local_host, options.console_port),
+            answers_ready(options.local_host, *options.console_probe),
         ),
     ]
-    broker = child("broker", [*MANAGE, "runbroker"], answers_ready(options.local_host, options.http_port))
+    broker = child("broker", [*MANAGE, "runbroker"], answers_ready(options.local_host, *options.broker_probe))
     return [senders, [broker]]

@@ -13,7 +13,7 @@ from console.access.roles import EVERYTHING, covers, namespace_of, role_for
 from console.models import Role
 from console.queries.rights import GrantRow, Scope, grants_of
 
-__all__ = ["Rights", "rights_of"]
+__all__ = ["OF_A_SUPERUSER", "Rights", "rights_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class Rights:
         return Scope.of(self.grants)
 
 
-_OF_A_SUPERUSER: Final = GrantRow(role=Role.ADMIN, pattern=EVERYTHING, namespace_ids=[])
+OF_A_SUPERUSER: Final = GrantRow(role=Role.ADMIN, pattern=EVERYTHING, namespace_ids=[])
 
 
 def rights_of(user: AbstractBaseUser | AnonymousUser) -> Rights:
@@ -103,7 +103,7 @@ def rights_of(user: AbstractBaseUser | AnonymousUser) -> Rights:
     is_superuser = person.is_superuser
     return Rights(
         name=person.get_username(),
-        grants=(_OF_A_SUPERUSER,) if is_superuser else tuple(grants_of(person.pk)),
+        grants=(OF_A_SUPERUSER,) if is_superuser else tuple(grants_of(person.pk)),
         is_superuser=is_superuser,
         is_read_only=broker_settings().console_read_only,
     )

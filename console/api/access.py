@@ -1,4 +1,4 @@
-"""Which requests are accepted: a user's session with its CSRF token, or HTTP Basic with JSON.
+"""Which requests are accepted: a user's session with its CSRF token, or HTTP Basic or a token with JSON.
 
 A page of another site can make a browser send a session cookie, or Basic credentials that the browser remembers. It
 cannot send JSON, nor the token, without this site's consent. So with Basic every request that changes something needs
@@ -16,6 +16,7 @@ from django.middleware.csrf import CsrfViewMiddleware
 from console.access import Rights, Role, rights_of
 from console.access.guards import READ_ONLY, SAFE, place_in, refusal_of
 from console.api.basic import ASK_FOR_BASIC, user_by_password
+from console.api.bearer import SCHEME, rights_by_token
 from console.api.problems import Problem
 from console.people.no_role import NO_ROLE
 
@@ -91,7 +92,10 @@ def _nothing_there(names: Mapping[str, str]) -> Problem:
 def _rights(request: HttpRequest) -> Rights:
     header = request.headers.get("Authorization", "")
     if header:
-        rights = rights_of(user_by_password(request, header))
+        if header[: len(SCHEME)].lower() == SCHEME:
+            rights = rights_by_token(header)
+        else:
+            rights = rights_of(user_by_password(request, header))
         if request.method not in SAFE and not _is_json(request):
             raise Problem(415, "NotJson", "send Content-Type: application/json")
         return rights

@@ -38,6 +38,7 @@ def document_of(api: NinjaAPI) -> dict[str, Any]:
     document["components"] |= {
         "securitySchemes": {
             "basic": {"type": "http", "scheme": "basic"},
+            "token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
             "session": {"type": "apiKey", "in": "cookie", "name": "sessionid"},
             "csrf": {"type": "apiKey", "in": "header", "name": "X-CSRFToken"},
         },
@@ -48,4 +49,4 @@ def document_of(api: NinjaAPI) -> dict[str, Any]:
             }
         },
     }
-    return document | {"security": [{"basic": []}, {"session": [], "csrf": []}]}
+    return document | {"security": [{"basic": []}, {"token": []}, {"session": [], "csrf": []}]}

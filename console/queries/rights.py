@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from console.models import Role
 from console.queries.database import fetch
 
-__all__ = ["EVERYTHING", "NAMESPACES_MOST", "GrantRow", "Scope", "grants_of", "keys_in"]
+__all__ = ["EVERYTHING", "NAMESPACES_MOST", "GrantRow", "Scope", "grants_of", "grants_of_role", "keys_in"]
 
 NAMESPACES_MOST: Final = 5000  # covered by one `tenant/*`, in lists
 _TOO_LARGE: Final = 1 << 63
@@ -93,6 +93,13 @@ EVERYTHING: Final = Scope()
 def grants_of(user_id: int) -> list[GrantRow]:
     """Return the roles of a user, each with the namespaces that its pattern covers. One query."""
     return fetch(GrantRow, "rights", "grants", {"user_id": user_id, "limit": NAMESPACES_MOST})
+
+
+def grants_of_role(role: str) -> list[GrantRow]:
+    """Return what a role of the broker's clients administers: its tenants. One query."""
+    return fetch(
+        GrantRow, "rights", "grants_of_role", {"role": role, "admin": Role.ADMIN, "limit": NAMESPACES_MOST}
+    )
 
 
 def keys_in(scope: Scope, keys: Iterable[str]) -> frozenset[str]:

@@ -32,7 +32,8 @@ def place_of(act: ActView) -> ActPlace:
         return ActPlace(name=_("the acts"), url=reverse("console:acts"))
     made = str(act.parameters.get("name", ""))
     if act.kind == "create_topic" and is_applied:
-        return ActPlace(name=made, url=topic_url(f"persistent://{act.topic}/{made}"))
+        domain = act.parameters.get("domain", "persistent")
+        return ActPlace(name=made, url=topic_url(f"{domain}://{act.topic}/{made}"))
     if "://" not in act.topic:
         exists = {"create_namespace": is_applied, "delete_namespace": not is_applied}.get(act.kind, True)
         if exists:

@@ -48,6 +48,11 @@ KINDS = {
     "set_topic_policies": gettext_noop("Set policies"),
     "create_namespace": gettext_noop("Create namespace"),
     "delete_namespace": gettext_noop("Delete namespace"),
+    "skip_entries": gettext_noop("Skip entries"),
+    "set_subscription_properties": gettext_noop("Set subscription properties"),
+    "delete_schema": gettext_noop("Delete schema"),
+    "set_tenant": gettext_noop("Set tenant"),
+    "delete_tenant": gettext_noop("Delete tenant"),
     "create_topic": gettext_noop("Create topic"),
     "update_partitions": gettext_noop("Add partitions"),
     "compact": gettext_noop("Compact topic"),
@@ -74,6 +79,9 @@ KINDS = {
     "add_second_factor": gettext_noop("Add second factor"),
     "remove_second_factor": gettext_noop("Remove second factor"),
     "renew_recovery_codes": gettext_noop("Renew recovery codes"),
+    "create_token": gettext_noop("Create token"),
+    "revoke_token": gettext_noop("Revoke token"),
+    "set_permissions": gettext_noop("Set permissions"),
     "set_alert_rule": gettext_noop("Set alert rule"),
     "delete_alert_rule": gettext_noop("Delete alert rule"),
     "silence_alert_rule": gettext_noop("Silence alert rule"),
@@ -147,6 +155,8 @@ def _asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str
         return _("undo act {number}").format(number=undo_of) if undo_of is not None else _("undo")
     if kind == "skip":
         return _("skip {messages}").format(messages=_messages(parameters.get("messages")))
+    if kind == "skip_entries":
+        return _("skip {entries} entries").format(entries=given("entries"))
     if kind == "clear":
         return _("clear the backlog")
     if kind == "skip_one":
@@ -189,6 +199,12 @@ def _asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str
         if role:
             return _("make {user} {role}").format(user=user, role=_(str(role)))
         return _("take a role from {user}").format(user=user)
+    if kind in ("create_token", "revoke_token"):
+        role = parameters.get("role") or _("a role elsewhere")
+        return _("{act} {token} of {role}").format(act=title(kind).lower(), token=given("token"), role=role)
+    if kind == "set_permissions":
+        allowed = ", ".join(parameters.get("permissions") or ()) or _("nothing")
+        return _("allow {role}: {permissions}").format(role=given("role"), permissions=allowed)
     if kind == "set_password":
         return _("set the password of {user}").format(user=given("user"))
     if kind in ("create_user", "activate_user", "deactivate_user"):

@@ -61,7 +61,13 @@ def check_role_all(image: Image, net: Network, folder: Path) -> None:
     data: Path | None = None
     for name in ("all-first", "all-again"):
         with Container(
-            image, net, name=name, folder=folder, arguments=list(image.command), data=data
+            image,
+            net,
+            name=name,
+            folder=folder,
+            arguments=list(image.command),
+            data=data,
+            environment={"VELA_AUTHENTICATION": "none"},
         ) as container:
             up_s = container.wait_healthy()
             _check_doors(net, container.name)
@@ -116,6 +122,7 @@ def database(image: Image, net: Network, folder: Path) -> Iterator[tuple[Contain
                 "DATABASE_URL": url.read_text(encoding="utf-8").strip().replace("@127.0.0.1:", "@postgres:"),
                 "VELA_SECRET_KEY": "k" * 50,
                 "VELA_ADMIN_PASSWORD": "a password for the check",
+                "VELA_AUTHENTICATION": "none",
             },
         )
 

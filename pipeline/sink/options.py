@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pipeline.errors import InvalidOption
@@ -13,6 +14,8 @@ __all__ = ["WriteOptions"]
 
 _NAMES: Final = (
     "serviceUrl",
+    "token",
+    "tokenFile",
     "topic",
     "writeId",
     "exactlyOnce",
@@ -31,6 +34,8 @@ class WriteOptions:
     """The options of a write. They are pickled to the executors."""
 
     service_url: str  # of the broker, as clients take it
+    token: str = field(repr=False)  # for the broker; "" = none
+    token_file: str  # a file with the token, where the tasks run; "" = none
     topic: str | None  # for every row; None = column __topic names it
     write_id: str | None  # of a batch write; repeating it with the same id writes nothing twice
     exactly_once: bool | None  # None = for streams, and for batch writes with a write_id
@@ -47,6 +52,10 @@ class WriteOptions:
         topic = values.text("topic")
         return cls(
             service_url=values.required("serviceUrl", "pulsar://127.0.0.1:6650"),
+            token=values.text("token")
+            or ("" if values.has("tokenFile") else os.environ.get("VELA_TOKEN", "")),
+            token_file=values.text("tokenFile")
+            or ("" if values.has("token") else os.environ.get("VELA_TOKEN_FILE", "")),
             topic=full_topic_name(topic) if topic else None,
             write_id=values.text("writeId") or None,
             exactly_once=values.boolean("exactlyOnce", default=True) if values.has("exactlyOnce") else None,

@@ -17,6 +17,7 @@ from pipeline.sink.lanes import Lanes
 from pipeline.sink.options import WriteOptions
 from pipeline.sink.rows import rows_of
 from vela.aio import Client
+from vela.authentication import token_authentication
 from vela.errors import VelaError
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def _write(
     async def write() -> Written:
         async with Client(
             options.service_url,
+            authentication=token_authentication(options.token, options.token_file),
             operation_timeout_seconds=min(_OPERATION_TIMEOUT_S, options.send_timeout_ms / 1000),
             stats_interval_in_seconds=0,
         ) as client:

@@ -23,6 +23,10 @@ BROKER = [
     f"/ws/v2/consumer/{TOPIC}/s",
     f"/ws/v2/reader/{TOPIC}",
     "/ws/binary",
+    "/admin/v2/tenants",
+    f"/admin/v2/{TOPIC}/stats",
+    f"/admin/v2/{TOPIC}/subscription/s/position/1",
+    f"/lookup/v2/topic/{TOPIC}",
 ]
 CONSOLE = [
     "/",

@@ -41,11 +41,19 @@ def run_with_client(topic: str, work: Callable[[Client], Awaitable[R]]) -> R:
 
     async def main() -> R:
         from vela.aio import Client
+        from vela.authentication import token_authentication
         from vela.errors import VelaError
 
         try:
             async with Client(
-                _service_url(asked.url), operation_timeout_seconds=_OPERATION_S, stats_interval_in_seconds=0
+                _service_url(asked.url),
+                authentication=token_authentication(asked.token, asked.token_file),
+                operation_timeout_seconds=_OPERATION_S,
+                stats_interval_in_seconds=0,
+                tls_trust_certs_file_path=asked.tls.trust or None,
+                tls_validate_hostname=True,
+                tls_certificate_file_path=asked.tls.certificate or None,
+                tls_private_key_file_path=asked.tls.key or None,
             ) as client:
                 client.release(await client.connection_for(topic))
                 return await work(client)

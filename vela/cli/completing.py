@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, Final
 
 from vela.cli.errors import CliError
-from vela.cli.settings import Settings
+from vela.cli.settings import settings_of
 from vela.cli.text.names import full_name, short_name, topic_path
 from vela.wire.topic_name import DEFAULT_NAMESPACE
 
@@ -41,15 +40,9 @@ def subscriptions_like(context: click.Context, incomplete: str) -> list[Completi
 def _rows(context: click.Context, path: str, member: str, **query: str) -> list[dict[str, Any]]:
     from vela.cli.console import ConsoleApi
 
-    # While a shell completes, the root command does not run and stores no settings; its parameters have the options.
-    root = context.find_root().params
-    asked = Settings(
-        url="",
-        console_url=str(root.get("console_url") or ""),
-        user=str(root.get("user") or ""),
-        password=os.environ.get("VELA_PASSWORD", ""),
-    )
+    # While a shell completes, the root command does not run and stores no settings.
     try:
+        asked = settings_of(context.find_root())
         with ConsoleApi(asked, timeout_s=_TIMEOUT_S) as api:
             return list(api.rows(path, member, most=_MOST, **query))
     except CliError:

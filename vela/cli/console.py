@@ -6,6 +6,8 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import SplitResult, urlsplit
@@ -52,12 +54,14 @@ class ConsoleApi:
         import httpx
 
         address, self._shown_url = _address(asked.console_url)
-        self._user = asked.user
+        authorization = _token_header(asked)
+        self._who = f"user {asked.user!r}" if asked.user else "the token" if authorization else ""
         self._client = httpx.Client(
             base_url=f"{asked.console_url.rstrip('/')}/api/v1/",
             auth=(asked.user, asked.password) if asked.user else None,
-            headers={"Accept": "application/json", "User-Agent": "vela command line"},
+            headers={"Accept": "application/json", "User-Agent": "vela command line", **authorization},
             timeout=httpx.Timeout(timeout_s or _ANSWER_S, connect=min(timeout_s or _CONNECT_S, _CONNECT_S)),
+            verify=asked.tls.context() or True,
             # A proxy named in the environment cannot reach a server that listens only on this computer.
             trust_env=address.hostname not in ("127.0.0.1", "localhost", "::1"),
         )
@@ -211,10 +215,10 @@ class ConsoleApi:
     def _problem(self, status: int, body: JsonObject) -> CliError:
         text = _with_what_is_not_kept(str(body.get("detail", "the console gave no reason")), status == 404)
         if status == 401:
-            who = f"user {self._user!r} was refused: " if self._user else ""
+            who = f"{self._who} was refused: " if self._who else ""
             text = f"{who}set VELA_USER and VELA_PASSWORD to a user of the console at {self._shown_url}"
         elif status == 403:
-            text = f"user {self._user!r} may not do this: {text}"
+            text = f"{self._who} may not do this: {text}"
         more = {"act": body["act"]} if "act" in body else {}
         more |= _new_plan(body)
         text += _how_to_apply(body)
@@ -235,8 +239,21 @@ def console_api(*, timeout_s: float | None = None) -> ConsoleApi:
                 code="NoPassword",
             )
         typed = _typed_password(asked)
-        asked = Settings(url=asked.url, console_url=asked.console_url, user=asked.user, password=typed)
+        asked = replace(asked, password=typed)
     return ConsoleApi(asked, timeout_s=timeout_s)
+
+
+def _token_header(asked: Settings) -> dict[str, str]:
+    """Return the header with the token, if there is one and no user. Raises CliError if its file cannot be read."""
+    token = asked.token
+    if asked.token_file and not asked.user:
+        try:
+            token = Path(asked.token_file).read_text(encoding="utf-8").strip()
+        except (OSError, ValueError) as error:
+            raise CliError(
+                f"the token in {asked.token_file} cannot be read: {error}", Exit.USAGE, code="NoToken"
+            ) from None
+    return {"Authorization": f"Bearer {token}"} if token and not asked.user else {}
 
 
 def _typed_password(asked: Settings) -> str:

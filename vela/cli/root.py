@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from vela.cli.lazy import Lazy, LazyGroup
-from vela.cli.settings import Settings
+from vela.cli.settings import settings_of
 
 __all__ = ["COMMANDS", "cli"]
 
@@ -232,6 +232,12 @@ def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(
+    "--profile",
+    envvar="VELA_PROFILE",
+    default="",
+    help="Addresses and credentials by one name, from ~/.config/vela/profiles.toml. Environment: VELA_PROFILE.",
+)
+@click.option(
     "--url",
     envvar="VELA_URL",
     default="ws://127.0.0.1:8080",
@@ -252,6 +258,39 @@ def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool
     help="A user of the console. The password is read from VELA_PASSWORD, or vela asks for it. Environment: VELA_USER.",
 )
 @click.option(
+    "--token",
+    envvar="VELA_TOKEN",
+    default="",
+    help="A token for the broker. Other users can see it: prefer --token-file. Environment: VELA_TOKEN.",
+)
+@click.option(
+    "--token-file",
+    envvar="VELA_TOKEN_FILE",
+    default="",
+    help="A file with a token for the broker. Environment: VELA_TOKEN_FILE.",
+)
+@click.option(
+    "--tls-trust-file",
+    envvar="VELA_CLIENT_TRUST_FILE",
+    default="",
+    metavar="FILE",
+    help="PEM file with the only authorities to trust; without it, the system's. Environment: VELA_CLIENT_TRUST_FILE.",
+)
+@click.option(
+    "--tls-certificate-file",
+    envvar="VELA_CLIENT_CERTIFICATE_FILE",
+    default="",
+    metavar="FILE",
+    help="PEM file with this client's certificate. Environment: VELA_CLIENT_CERTIFICATE_FILE.",
+)
+@click.option(
+    "--tls-key-file",
+    envvar="VELA_CLIENT_KEY_FILE",
+    default="",
+    metavar="FILE",
+    help="PEM file with its private key. Environment: VELA_CLIENT_KEY_FILE.",
+)
+@click.option(
     "--version",
     is_flag=True,
     is_eager=True,
@@ -260,12 +299,9 @@ def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool
     help="Show the version and exit.",
 )
 @click.pass_context
-def cli(context: click.Context, url: str, console_url: str, user: str) -> None:
+def cli(context: click.Context, /, **_options: str) -> None:
     """Produce, consume, look at and act on topics and subscriptions of a Vela broker.
 
     Before an act, vela shows a plan with its exact effect. It applies the act if you agree. You can undo most acts.
     """
-    import os
-
-    password = os.environ.get("VELA_PASSWORD", "")
-    context.obj = Settings(url=url, console_url=console_url, user=user, password=password)
+    context.obj = settings_of(context)

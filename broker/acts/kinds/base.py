@@ -85,6 +85,7 @@ class Scope(StrEnum):
     TOPIC = "topic"  # may be partitioned: the kind itself handles the partitions
     NAMESPACE = "namespace"  # `topic_name` is tenant/namespace
     NEW_NAMESPACE = "new namespace"  # as NAMESPACE, but the act creates it
+    TENANT = "tenant"  # `topic_name` is tenant/*; the tenant need not exist
 
 
 class Reports(Protocol):

@@ -17,9 +17,10 @@ from broker.topics.rates import MEASURED_OVER_S
 if TYPE_CHECKING:
     from broker.subscription.subscription import Subscription
 
-__all__ = ["TYPED_ABOVE_MESSAGES", "Drift", "Standing", "more_than_planned"]
+__all__ = ["MOST_DRIFT_MESSAGES", "TYPED_ABOVE_MESSAGES", "Drift", "Standing", "more_than_planned"]
 
 TYPED_ABOVE_MESSAGES: Final = 10_000  # an operator confirms a larger replay by typing a name
+MOST_DRIFT_MESSAGES: Final = 10**15  # the largest drift that a request may allow
 _WITHIN_S: Final = 30  # a plan is expected to be applied in this time
 
 

@@ -9,21 +9,27 @@ from broker.acts.kinds.cursors.bookmarks import CreateBookmark, DeleteBookmark
 from broker.acts.kinds.cursors.dead_letter import SendToDeadLetters
 from broker.acts.kinds.cursors.expire import Expire
 from broker.acts.kinds.cursors.reset import Reset
-from broker.acts.kinds.cursors.skip import Clear, Skip, SkipOne
+from broker.acts.kinds.cursors.skip import Clear, Skip, SkipEntries, SkipOne
 from broker.acts.kinds.cursors.undo import Undo
 from broker.acts.kinds.logged import LOGGED
 from broker.acts.kinds.namespaces.namespaces import CreateNamespace, DeleteNamespace
+from broker.acts.kinds.namespaces.tenants import DeleteTenant, SetTenant
 from broker.acts.kinds.parameters import ActInvalid
 from broker.acts.kinds.pipeline.runs import CancelJob, ContinueJob, RunJob
 from broker.acts.kinds.pipeline.schedules import ScheduleJob, UnscheduleJob
 from broker.acts.kinds.subscriptions.consumers import Disconnect, Redeliver
 from broker.acts.kinds.subscriptions.pause import Pause, Resume
 from broker.acts.kinds.subscriptions.redrive import Redrive
-from broker.acts.kinds.subscriptions.subscriptions import CreateSubscription, DeleteSubscription
+from broker.acts.kinds.subscriptions.subscriptions import (
+    CreateSubscription,
+    DeleteSubscription,
+    SetSubscriptionProperties,
+)
 from broker.acts.kinds.topics.compaction import Compact, DeleteCompaction
 from broker.acts.kinds.topics.create import CreateTopic
 from broker.acts.kinds.topics.partitions import UpdatePartitions
 from broker.acts.kinds.topics.publish import Publish
+from broker.acts.kinds.topics.schemas import DeleteSchema
 from broker.acts.kinds.topics.set_policies import SetNamespacePolicies, SetTopicPolicies
 from broker.acts.kinds.topics.topics import DeleteTopic, TerminateTopic, TruncateTopic, UnloadTopic
 
@@ -64,6 +70,11 @@ _ALL: Final[tuple[ActKind[Any], ...]] = (
     CancelJob(),
     ScheduleJob(),
     UnscheduleJob(),
+    SkipEntries(),
+    SetSubscriptionProperties(),
+    DeleteSchema(),
+    SetTenant(),
+    DeleteTenant(),
     *LOGGED,
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
@@ -11,10 +11,12 @@ from typing import Final
 from broker.core.errors import IncompatibleSchema
 
 __all__ = [
+    "DELETED",
     "SchemaDefinition",
     "SchemaType",
     "StoredSchema",
     "key_and_value",
+    "since_deletion",
     "version_bytes",
     "version_number",
 ]
@@ -73,6 +75,21 @@ class StoredSchema:
 
     version: int  # 0 is the first
     schema: SchemaDefinition
+
+    @property
+    def is_deletion(self) -> bool:
+        """Whether this version only says that the topic has no schema from here on."""
+        return self.schema.type is SchemaType.NONE
+
+
+# Takes a version, so that numbers in stored messages keep their meaning. No client can store a schema of type NONE.
+DELETED: Final = SchemaDefinition(type=SchemaType.NONE, data=b"", name="deleted")
+
+
+def since_deletion(stored: Sequence[StoredSchema]) -> list[StoredSchema]:
+    """Return the versions after the last deletion, oldest first."""
+    last = max((at for at, each in enumerate(stored) if each.is_deletion), default=-1)
+    return list(stored[last + 1 :])
 
 
 def version_bytes(version: int) -> bytes:

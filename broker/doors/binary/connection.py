@@ -15,25 +15,29 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.core.client_identity import ClientIdentity
 from broker.core.errors import BrokerError
+from broker.doors.binary.authentication import ConnectionAuthentication
 from broker.doors.binary.consumers import ConsumerTable
 from broker.doors.binary.lookup import LookupAnswers
 from broker.doors.binary.peer import Peer
 from broker.doors.binary.producers import ProducerTable
+from broker.doors.binary.request_rate import RequestRate
 from broker.doors.binary.request_runner import RequestRunner
 from broker.doors.binary.schema_answers import SchemaAnswers
 from broker.doors.binary.wire import events
 from broker.doors.binary.wire.engine import ServerEngine
+from broker.doors.guard import GuardedBroker
 from broker.doors.read_gate import ReadGate
 from broker.doors.server_errors import server_error
 from vela.wire.binary.enums import ServerError
 from vela.wire.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
-    from broker.doors.binary.keep_alive import Timer
+    from broker.clock import Timer
+    from broker.conf import BrokerSettings
     from broker.doors.binary.link import ByteLink
     from broker.doors.ports import BrokerPort
 
-__all__ = ["SERVER_VERSION", "BinaryConnection"]
+__all__ = ["SERVER_VERSION", "BinaryConnection", "refusal"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +57,10 @@ class BinaryConnection:
         *,
         address: str,
         face: str,
+        certificate_name: str = "",
         call_later: Timer | None = None,
     ) -> None:
+        """`certificate_name` is the common name of the client's checked certificate; "" = it showed none."""
         self._broker = broker
         self._link = link
         self._loop = asyncio.get_running_loop()
@@ -68,39 +74,58 @@ class BinaryConnection:
             self.gate,
             address=address,
             face=face,
+            certificate_name=certificate_name,
+            handshake_timeout_s=broker.settings.handshake_timeout_s,
+            on_slow_handshake=lambda: broker.connections.reached(
+                "VELA_HANDSHAKE_TIMEOUT_S", "closed, because it sent no CONNECT", address
+            ),
             call_later=call_later or self._loop.call_later,
         )
+        guard = GuardedBroker(broker)  # locked until CONNECT
+        self._authentication = ConnectionAuthentication(
+            broker,
+            guard,
+            self.peer,
+            call_later=call_later or self._loop.call_later,
+            certificate_name=certificate_name,
+        )
         self._requests = RequestRunner(self.peer, broker.refused_requests)
-        self._producers = ProducerTable(broker, self.peer, self._requests)
-        self._consumers = ConsumerTable(broker, self.peer, self._requests)
+        self._producers = ProducerTable(guard, self.peer, self._requests)
+        self._consumers = ConsumerTable(guard, self.peer, self._requests)
         self._unread: deque[bytes] = deque()  # pieces received while the gate was closed
         self._events: deque[events.Event] = deque()  # decoded but not handled yet
         self._greeting: bytearray | None = bytearray()  # the first frame so far; None once complete
-        lookups = LookupAnswers(broker, self._engine, self._requests)
-        schemas = SchemaAnswers(broker, self._engine, self._requests)
+        lookups = LookupAnswers(guard, self._engine, self._requests)
+        schemas = SchemaAnswers(guard, self._engine, self._requests)
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             events.Send: self._producers.on_send,
             events.Ack: self._consumers.on_ack,
             events.Flow: self._consumers.on_flow,
             events.Redeliver: self._consumers.on_redeliver,
             events.Connect: self._on_connect,
-            events.AuthResponse: self._ignore,
+            events.AuthResponse: self._authentication.on_auth_response,
             events.Ping: self._on_ping,
             events.Pong: self._ignore,
-            events.PartitionMetadata: lookups.on_partition_metadata,
-            events.Lookup: lookups.on_lookup,
-            events.GetTopicsOfNamespace: lookups.on_topics_of_namespace,
-            events.OpenProducer: self._producers.on_open_producer,
-            events.CloseProducer: self._producers.on_close_producer,
-            events.Subscribe: self._consumers.on_subscribe,
-            events.Unsubscribe: self._consumers.on_unsubscribe,
-            events.Seek: self._consumers.on_seek,
-            events.CloseConsumer: self._consumers.on_close_consumer,
-            events.GetLastMessageId: self._consumers.on_get_last_message_id,
-            events.ConsumerStats: self._consumers.on_consumer_stats,
-            events.GetSchema: schemas.on_get_schema,
-            events.GetOrCreateSchema: schemas.on_get_or_create_schema,
-            events.Unsupported: self._on_unsupported,
+        }
+        rate = RequestRate(broker, self.peer, call_later or self._loop.call_later)
+        self._handlers |= {
+            kind: rate.limited(handle)
+            for kind, handle in (
+                (events.PartitionMetadata, lookups.on_partition_metadata),
+                (events.Lookup, lookups.on_lookup),
+                (events.GetTopicsOfNamespace, lookups.on_topics_of_namespace),
+                (events.OpenProducer, self._producers.on_open_producer),
+                (events.CloseProducer, self._producers.on_close_producer),
+                (events.Subscribe, self._consumers.on_subscribe),
+                (events.Unsubscribe, self._consumers.on_unsubscribe),
+                (events.Seek, self._consumers.on_seek),
+                (events.CloseConsumer, self._consumers.on_close_consumer),
+                (events.GetLastMessageId, self._consumers.on_get_last_message_id),
+                (events.ConsumerStats, self._consumers.on_consumer_stats),
+                (events.GetSchema, schemas.on_get_schema),
+                (events.GetOrCreateSchema, schemas.on_get_or_create_schema),
+                (events.Unsupported, self._on_unsupported),
+            )
         }
 
     # -- bytes in ------------------------------------------------------------------------------------------------
@@ -144,8 +169,8 @@ class BinaryConnection:
         greeting += piece
         if greeting.startswith(TLS_HANDSHAKE):
             raise RemoteProtocolError(
-                "the client began with TLS, which this port does not speak: connect with pulsar://, or connect to the"
-                " proxy that terminates TLS"
+                "the client began with TLS, which this port does not speak: connect with pulsar://, or with"
+                " pulsar+ssl:// to the port for TLS (VELA_PULSAR_TLS_PORT) or a proxy that ends TLS"
             )
         end = 4 + int.from_bytes(greeting[:4], "big")
         if len(greeting) < 4 or (len(greeting) < end and end <= MAX_GREETING_BYTES):
@@ -207,6 +232,7 @@ class BinaryConnection:
         if self.peer.is_lost:
             return
         self.peer.lost()
+        self._authentication.stop()
         self._requests.ended()
         self._unread.clear()
         self._events.clear()
@@ -225,8 +251,9 @@ class BinaryConnection:
             client_version=event.client_version,
             face=self.peer.face,
             protocol_version=event.protocol_version,
+            certificate_name=self.peer.identity.certificate_name,
         )
-        self._engine.send_connected()
+        self._authentication.on_connect(event)
 
     def _on_ping(self, _: events.Ping) -> None:
         self._engine.send_pong()
@@ -238,3 +265,10 @@ class BinaryConnection:
         why = f"{event.name} is not available"
         self._requests.count_refusal(event, why)
         self._engine.send_unsupported(event, why)
+
+
+def refusal(settings: BrokerSettings, error: BrokerError) -> list[bytes]:
+    """Return the frames that refuse a connection before anything was read from it."""
+    engine = ServerEngine(server_version=SERVER_VERSION, max_message_bytes=settings.max_message_bytes)
+    engine.refuse_connection(server_error(error), str(error))
+    return engine.data_to_send()

@@ -10,7 +10,14 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from broker.core.errors import BrokerError, ConsumerNotFound, MetadataInvalid, NotAllowed, ServiceNotReady
+from broker.core.errors import (
+    BrokerError,
+    ConsumerNotFound,
+    MetadataInvalid,
+    NotAllowed,
+    ServiceNotReady,
+    TooManyConsumers,
+)
 from broker.core.position import Position
 from broker.core.subscription.departure import DepartureCause
 from broker.doors.binary.requests import subscribe_request
@@ -77,6 +84,10 @@ class ConsumerTable:
         """Open a consumer, or report the state of the one that already has this id."""
         known = self._slots.get(event.consumer_id)
         if known is None:
+            most = self._broker.settings.max_consumers_per_connection
+            if most and len(self._slots) >= most:
+                self._refuse_another(event, most)
+                return
             slot = self._slots[event.consumer_id] = ConsumerSlot(
                 self._peer, event.consumer_id, on_closed=self._closed_by_broker
             )
@@ -90,6 +101,15 @@ class ConsumerTable:
             self._requests.refusal(event.request_id)(busy)
         else:
             self._peer.engine.send_success(event.request_id)
+
+    def _refuse_another(self, event: events.Subscribe, most: int) -> None:
+        setting = "VELA_MAX_CONSUMERS_PER_CONNECTION"
+        self._broker.connections.reached(setting, "refused another consumer", str(self._peer))
+        error = TooManyConsumers(
+            f"the connection has {most} consumers, the most that {setting} allows: close some, or use more connections"
+        )
+        self._requests.count_refusal(event, str(error))
+        self._requests.refusal(event.request_id)(error)
 
     async def _subscribe(self, slot: ConsumerSlot, event: events.Subscribe) -> None:
         request = subscribe_request(event)

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["PROBE_TIMEOUT_MS", "KeepAlive", "Timer"]
+if TYPE_CHECKING:
+    from broker.clock import Timer
+
+__all__ = ["PROBE_TIMEOUT_MS", "KeepAlive"]
 
 PERIOD_S: Final = 30.0
 PROBE_TIMEOUT_MS: Final = 5_000
 
 
-class Timer(Protocol):
-    """`loop.call_later`, or a test's clock."""
-
-    def __call__(self, delay: float, callback: Callable[[], None], /) -> asyncio.TimerHandle: ...
-
-
 class KeepAlive:
     """Pings an established peer every 30 s and gives up if no bytes arrive before the next ping.
 
-    Also gives up on a peer that has not finished the handshake by the first tick. While the broker does not read from
-    a peer (`is_heard` is false), its silence means nothing and is ignored.
+    Also gives up on a peer that has not finished the handshake in time. While the broker does not read from a peer
+    (`is_heard` is false), its silence means nothing and is ignored.
     """
 
     def __init__(
@@ -33,7 +30,10 @@ class KeepAlive:
         give_up: Callable[[str], None],
         is_established: Callable[[], bool],
         is_heard: Callable[[], bool],
+        handshake_timeout_s: float,
+        on_slow_handshake: Callable[[], None],
     ) -> None:
+        """`on_slow_handshake` is called before `give_up` if the handshake took too long."""
         self._call_later = call_later
         self._ping = ping
         self._give_up = give_up
@@ -41,7 +41,9 @@ class KeepAlive:
         self._is_heard = is_heard
         self._ping_is_out = False
         self._probes: set[asyncio.Future[bool]] = set()
-        self._timer = call_later(PERIOD_S, self._tick)
+        self._handshake_timeout_s = handshake_timeout_s
+        self._on_slow_handshake = on_slow_handshake
+        self._timer = call_later(handshake_timeout_s, self._check_handshake)
 
     def heard(self) -> None:
         """Note that bytes arrived: the peer is alive."""
@@ -71,10 +73,14 @@ class KeepAlive:
             self._give_up(f"no answer to a ping within {timeout_ms} ms while another client wants its place")
         return alive
 
+    def _check_handshake(self) -> None:
+        if self._is_established():
+            self._timer = self._call_later(max(0.0, PERIOD_S - self._handshake_timeout_s), self._tick)
+        else:
+            self._on_slow_handshake()
+            self._give_up(f"no CONNECT within {self._handshake_timeout_s:g} s (VELA_HANDSHAKE_TIMEOUT_S)")
+
     def _tick(self) -> None:
-        if not self._is_established():
-            self._give_up(f"no CONNECT within {PERIOD_S:g} s")
-            return
         if self._is_heard():
             if self._ping_is_out:
                 self._give_up(f"nothing was received within {PERIOD_S:g} s of a ping")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
-from broker.core.errors import BrokerError, ServiceNotReady
+from broker.core.errors import BrokerError, ServiceNotReady, TooManyLookups
 from broker.core.topic_name import TopicName
 from broker.doors.server_errors import server_error
 from vela.wire.binary.enums import TopicsMode
@@ -25,16 +26,42 @@ class LookupAnswers:
         self._broker = broker
         self._engine = engine
         self._requests = requests
+        self._unanswered = 0
 
     def on_partition_metadata(self, event: PartitionMetadata) -> None:
         """Answer with the number of partitions, 0 for a topic without any. May create the topic."""
-        self._requests.run(
+        self._run(
             event,
-            self._partition_metadata(event),
+            lambda: self._partition_metadata(event),
             lambda error: self._engine.send_partition_metadata_failed(
                 event.request_id, server_error(error), str(error)
             ),
         )
+
+    def _run(
+        self,
+        event: PartitionMetadata | GetTopicsOfNamespace,
+        work: Callable[[], Coroutine[Any, Any, None]],
+        refuse: Callable[[BrokerError], None],
+    ) -> None:
+        most = self._broker.settings.max_lookups_per_connection
+        if most and self._unanswered >= most:
+            setting = "VELA_MAX_LOOKUPS_PER_CONNECTION"
+            self._broker.connections.reached(setting, "refused another lookup", self._requests.peer_text)
+            error = TooManyLookups(
+                f"{most} lookups have no answer yet, the most that {setting} allows: wait for some, then try again"
+            )
+            self._requests.count_refusal(event, str(error))
+            refuse(error)
+            return
+        self._unanswered += 1
+        self._requests.run(event, self._counted(work()), refuse)
+
+    async def _counted(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        finally:
+            self._unanswered -= 1
 
     async def _partition_metadata(self, event: PartitionMetadata) -> None:
         name = TopicName.parse(event.topic)
@@ -45,7 +72,7 @@ class LookupAnswers:
         """Answer with this broker's URL. Opening a producer or consumer checks whether the topic exists."""
         engine, broker = self._engine, self._broker
         try:
-            TopicName.parse(event.topic)
+            url, url_tls = broker.service_urls(TopicName.parse(event.topic))
             ready, why = broker.is_ready()
             if not ready:
                 raise ServiceNotReady(why)
@@ -57,16 +84,13 @@ class LookupAnswers:
             self._requests.count_refusal(event, str(error))
             engine.send_lookup_failed(event.request_id, server_error(error), str(error))
         else:
-            settings = broker.settings
-            engine.send_lookup(
-                event.request_id, url=settings.advertised_url, url_tls=settings.advertised_tls_url
-            )
+            engine.send_lookup(event.request_id, url=url, url_tls=url_tls)
 
     def on_topics_of_namespace(self, event: GetTopicsOfNamespace) -> None:
         """Answer with a namespace's topics: an empty list, not an error, for an unknown namespace."""
-        self._requests.run(
+        self._run(
             event,
-            self._topics_of_namespace(event),
+            lambda: self._topics_of_namespace(event),
             lambda error: self._engine.send_error(event.request_id, server_error(error), str(error)),
         )
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from broker.core.client_identity import ClientIdentity
-from broker.doors.binary.keep_alive import KeepAlive, Timer
+from broker.doors.binary.keep_alive import KeepAlive
 from vela.wire.binary.handshake import ConnectionState
 
 if TYPE_CHECKING:
+    from broker.clock import Timer
     from broker.doors.binary.link import ByteLink
     from broker.doors.binary.wire.engine import ServerEngine
     from broker.doors.read_gate import ReadGate
@@ -34,13 +36,19 @@ class Peer:
         *,
         address: str,
         face: str,
+        certificate_name: str,
+        handshake_timeout_s: float,
+        on_slow_handshake: Callable[[], None],
         call_later: Timer,
     ) -> None:
+        """`on_slow_handshake` is called before a peer without CONNECT is closed."""
         self.engine = engine
         self.gate = gate
         self.address = address
         self.face = face
-        self.identity = ClientIdentity(address=address, client_version="", face=face)
+        self.identity = ClientIdentity(
+            address=address, client_version="", face=face, certificate_name=certificate_name
+        )
         self.is_closing = False  # ignore all further bytes from the peer
         self.is_lost = False
         self.is_joining = False  # commands are being handled: collect their answers for one write
@@ -51,6 +59,8 @@ class Peer:
             give_up=self.close,
             is_established=lambda: engine.state is ConnectionState.CONNECTED,
             is_heard=lambda: gate.is_open,
+            handshake_timeout_s=handshake_timeout_s,
+            on_slow_handshake=on_slow_handshake,
         )
 
     def __str__(self) -> str:

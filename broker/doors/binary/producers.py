@@ -17,6 +17,7 @@ from broker.core.errors import (
     MessageTooLarge,
     NotAllowed,
     ServiceNotReady,
+    TooManyProducers,
     TopicTerminated,
 )
 from broker.doors.binary.requests import producer_request
@@ -86,6 +87,10 @@ class ProducerTable:
             self._forget(known)
             known = None
         if known is None:
+            most = self._broker.settings.max_producers_per_connection
+            if most and len(self._slots) >= most:
+                self._refuse_another(event, most)
+                return
             slot = self._slots[event.producer_id] = ProducerSlot(
                 self._peer, event, self._broker.settings, on_closed=self._closed_by_broker
             )
@@ -103,6 +108,15 @@ class ProducerTable:
                 topic_epoch=known.producer.topic_epoch,
                 ready=known.producer.is_ready,
             )
+
+    def _refuse_another(self, event: events.OpenProducer, most: int) -> None:
+        setting = "VELA_MAX_PRODUCERS_PER_CONNECTION"
+        self._broker.connections.reached(setting, "refused another producer", str(self._peer))
+        error = TooManyProducers(
+            f"the connection has {most} producers, the most that {setting} allows: close some, or use more connections"
+        )
+        self._requests.count_refusal(event, str(error))
+        self._requests.refusal(event.request_id)(error)
 
     async def _open(self, slot: ProducerSlot, event: events.OpenProducer) -> None:
         request = producer_request(event, on_ready=slot.on_ready, on_throttled=self._peer.gate.throttled)

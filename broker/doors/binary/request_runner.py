@@ -33,6 +33,11 @@ class RequestRunner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._refusals = RepeatedRefusals(peer.__str__, self._loop.time)
 
+    @property
+    def peer_text(self) -> str:
+        """The peer, for the log."""
+        return str(self._peer)
+
     def run(
         self, event: events.Event, work: Coroutine[Any, Any, None], refuse: Callable[[BrokerError], None]
     ) -> None:

@@ -1,15 +1,19 @@
-"""Pulsar's binary protocol on TCP (pulsar://host:6650)."""
+"""Pulsar's binary protocol on TCP (pulsar://host:6650), and with TLS (pulsar+ssl://host:6651)."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from broker.doors.binary.connection import BinaryConnection
+from broker.doors.binary.connection import BinaryConnection, refusal
+from broker.listening.arrival import Arrival
+from broker.listening.tls_certificates import TlsCertificates, certificate_name
+from broker.listening.tls_listener import TlsListener
 
 if TYPE_CHECKING:
+    from broker.core.errors import TooManyConnections
     from broker.doors.ports import BrokerPort
 
 __all__ = ["TcpListener"]
@@ -59,8 +63,9 @@ class _TcpLink:
 class _TcpProtocol(asyncio.Protocol):
     """One accepted connection. Passes its bytes to a BinaryConnection."""
 
-    def __init__(self, listener: TcpListener) -> None:
+    def __init__(self, listener: TcpListener, on_lost: Callable[[], None] | None = None) -> None:
         self._listener = listener
+        self._on_lost = on_lost
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)
@@ -68,7 +73,11 @@ class _TcpProtocol(asyncio.Protocol):
         self._link = _TcpLink(transport)
         peer = transport.get_extra_info("peername") or ("unknown", 0)
         self.connection = BinaryConnection(
-            self._listener.broker, self._link, address=f"{peer[0]}:{peer[1]}", face="binary"
+            self._listener.broker,
+            self._link,
+            address=f"{peer[0]}:{peer[1]}",
+            face="binary",
+            certificate_name=certificate_name(transport.get_extra_info("peercert")),
         )
         self._listener.connected(self)
 
@@ -85,6 +94,8 @@ class _TcpProtocol(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.connection.lost()
         self._listener.disconnected(self)
+        if self._on_lost is not None:
+            self._on_lost()
 
     def pause_reading(self) -> None:
         """Stop reading for good: the broker is stopping."""
@@ -102,27 +113,47 @@ class TcpListener:
     def __init__(self, broker: BrokerPort) -> None:
         self.broker = broker
         self._server: asyncio.Server | None = None
+        self._tls: TlsListener | None = None
         self._protocols: set[_TcpProtocol] = set()
         self._all_gone = asyncio.Event()
         self._all_gone.set()
 
     @property
     def port(self) -> int:
-        """The port that the listener is bound to. Raises RuntimeError before `start`."""
+        """The port that the listener is bound to without TLS. Raises RuntimeError before `start`."""
         if self._server is None:
             raise RuntimeError("the listener has not been started")
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     async def start(self, host: str, port: int) -> None:
-        """Start to listen. Raises OSError if the address is in use or not local."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _TcpProtocol(self), host, port)
+        """Start to listen without TLS. Raises OSError if the address is in use or not local."""
+        limits = self.broker.connections
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: Arrival(limits, lambda place: _TcpProtocol(self, place.leave), self._refuse), host, port
+        )
+
+    async def start_tls(self, host: str, port: int, certificates: TlsCertificates) -> int:
+        """Start to listen with TLS, and return the port. Raises OSError if the address is in use or not local."""
+        self._tls = TlsListener(
+            lambda: _TcpProtocol(self),
+            certificates,
+            self.broker.connections,
+            handshake_timeout_s=self.broker.settings.handshake_timeout_s,
+        )
+        await self._tls.start(host, port)
+        return self._tls.port
+
+    def _refuse(self, transport: asyncio.Transport, error: TooManyConnections) -> None:
+        transport.writelines(refusal(self.broker.settings, error))
+        transport.close()
 
     def stop_accepting(self) -> None:
         """Accept no more connections."""
         if self._server is not None:
             self._server.close()
+        if self._tls is not None:
+            self._tls.stop_accepting()
 
     def pause_reading(self) -> None:
         """Stop reading from every connection for good."""

@@ -1,11 +1,11 @@
-"""The ASGI application of the broker's process: WebSocket endpoints, long-poll pull and three pages.
+"""The ASGI application of the broker's process: WebSocket endpoints, long-poll pull, the admin API and three pages.
 
-It is mounted before Django, so no ORM, no Django middleware and no thread hop lies on a message's path.
+It is mounted before Django's handler, so no ORM, no Django middleware and no thread hop lies on a message's path.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from channels.routing import ProtocolTypeRouter
 
@@ -21,13 +21,22 @@ if TYPE_CHECKING:
 
 __all__ = ["application"]
 
+_ADMIN: Final = ("/admin/", "/lookup/")
 
-def application(broker: BrokerPort, pulls: PullAnswers) -> Application:
-    """Check host and origin, then route by protocol. The sockets need `DaphneServer`, which brings their transport."""
+
+def application(broker: BrokerPort, pulls: PullAnswers, admin: Application | None = None) -> Application:
+    """Check host and origin, then route by protocol. The sockets need `DaphneServer`, which brings their transport.
+
+    `admin` serves /admin/ and /lookup/. Without it those paths do not exist.
+    """
     pages, pull_pages = HttpPages(broker), PullPages(broker, pulls)
 
     async def http(scope: Scope, receive: Receive, send: Send) -> None:
-        await (pull_pages if scope["path"].startswith("/pull/") else pages)(scope, receive, send)
+        path: str = scope["path"]
+        if admin is not None and path.startswith(_ADMIN):
+            await admin(scope, receive, send)
+        else:
+            await (pull_pages if path.startswith("/pull/") else pages)(scope, receive, send)
 
     router = ProtocolTypeRouter({"http": http, "websocket": websocket_application(broker)})
     return HostAndOrigin(router, gate=pulls.gate)

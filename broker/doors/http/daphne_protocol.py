@@ -192,6 +192,17 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         """See `FrameTransport`."""
         return f"{self.client_addr[0]}:{self.client_addr[1]}" if self.client_addr else "unknown"
 
+    @property
+    def is_secure(self) -> bool:
+        """Whether the connection has TLS."""
+        return bool(self.transport.is_secure)
+
+    @property
+    def certificate_name(self) -> str:
+        """The common name of the client's checked certificate; "" if it showed none."""
+        name: str = self.transport.certificate_name
+        return name
+
     def write_frames(self, payloads: Sequence[bytes], *, binary: bool) -> None:
         """See `FrameTransport`. Makes the frames itself, because Autobahn writes one at a time."""
         if self.state != self.STATE_OPEN:

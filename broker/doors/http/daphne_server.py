@@ -7,6 +7,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from broker.doors.asgi import CERTIFICATE_NAME
 from broker.doors.http.daphne_protocol import FlowControlledFactory, FlowControlledProtocol
 from broker.doors.http.inbound_queue import InboundQueue
 from broker.doors.pull.connection import PullConnection
@@ -14,8 +15,10 @@ from broker.doors.websocket.transport import EXTENSION
 from broker.http_server import LimitedConnection, LimitedServer
 
 if TYPE_CHECKING:
+    from broker.conf import BrokerSettings
     from broker.doors.asgi import Application
     from broker.doors.pull.answers import PullAnswers
+    from broker.listening.connection_limits import ConnectionLimits
 
 __all__ = ["DaphneServer"]
 
@@ -32,12 +35,17 @@ class DaphneServer(LimitedServer):
         application: Application,
         pulls: PullAnswers | None = None,
         *,
-        max_message_bytes: int,
-        request_timeout_s: float,
+        settings: BrokerSettings,
+        limits: ConnectionLimits,
     ) -> None:
+        self.max_message_bytes = settings.max_message_bytes
+        self.pulls = pulls
+        self.connection_class = LimitedConnection if pulls is None else PullConnection
+        self.is_stopping = False  # from then on nothing resumes reading
         super().__init__(
             application,
-            request_timeout_s=request_timeout_s,
+            settings=settings,
+            limits=limits,
             websocket_timeout=-1,
             websocket_connect_timeout=HANDSHAKE_TIMEOUT_S,
             websocket_handshake_timeout=HANDSHAKE_TIMEOUT_S,
@@ -45,10 +53,6 @@ class DaphneServer(LimitedServer):
             ping_timeout=PING_TIMEOUT_S,
             server_name="Vela",
         )
-        self.max_message_bytes = max_message_bytes
-        self.pulls = pulls
-        self.connection_class = LimitedConnection if pulls is None else PullConnection
-        self.is_stopping = False  # from then on nothing resumes reading
 
     def websocket_factory(self) -> Any:
         """Return the factory of WebSockets with flow control."""
@@ -62,13 +66,6 @@ class DaphneServer(LimitedServer):
             failByDrop=False,  # send a close frame with the reason, such as 1009 or 1002
         )
         return factory
-
-    async def stop_accepting(self) -> None:
-        """Accept no more connections."""
-        if self._port is not None:
-            closing = self._port.stopListening()
-            if closing is not None:
-                await closing.asFuture(asyncio.get_running_loop())
 
     def pause_reading(self) -> None:
         """Stop reading from all WebSockets for good."""
@@ -106,9 +103,16 @@ class DaphneServer(LimitedServer):
         queue: asyncio.Queue[Mapping[str, Any]] | InboundQueue
         if isinstance(protocol, FlowControlledProtocol):
             queue = InboundQueue(pause=protocol.pause_reading, resume=protocol.resume_reading)
-            scope["extensions"] = {"websocket.http.response": {}, EXTENSION: protocol}
+            extensions = {
+                "websocket.http.response": {},
+                EXTENSION: protocol,
+                CERTIFICATE_NAME: protocol.certificate_name,
+            }
+            scope["scheme"] = "wss" if protocol.is_secure else "ws"
         else:
             queue = asyncio.Queue()
+            extensions = {CERTIFICATE_NAME: protocol.channel.certificate_name}
+        scope["extensions"] = extensions
         scope.setdefault("asgi", {"version": "3.0"})
         if protocol not in self.connections:
             return None

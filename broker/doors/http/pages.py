@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from broker.core.access.permissions import CLUSTER, Action
+from broker.core.errors import BrokerError
 from broker.doors.asgi import JSON, json_reason, respond
+from broker.doors.http_credentials import principal_of
+from broker.doors.server_errors import http_status
 
 if TYPE_CHECKING:
     from broker.doors.asgi import Receive, Scope, Send
-    from broker.doors.ports import MetricsPort
+    from broker.doors.ports import BrokerPort
 
 __all__ = ["HttpPages"]
 
@@ -17,22 +21,37 @@ PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 # The pause between two slices of /metrics. A slice takes a millisecond. A message passes the loop several times on its
 # way, and should seldom meet more than one slice.
 _PAUSE_S: Final = 0.002
+EVERYBODY: Final = "*"  # in VELA_METRICS_ROLES
 
 
 class HttpPages:
     """An ASGI application. It answers 404 to every other path."""
 
-    def __init__(self, broker: MetricsPort) -> None:
+    def __init__(self, broker: BrokerPort) -> None:
         self._broker = broker
         self._making_metrics = asyncio.Lock()  # a second request waits: two at once would leave no pause
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] == "GET" and scope["path"] == "/metrics":
-            await self._send_metrics(send)
-            return
-        status, content_type, body = self._page(scope["method"], scope["path"])
+        path: str = scope["path"]
+        if path == "/metrics/":  # where Pulsar's brokers have it
+            path = "/metrics"
+        if path == "/metrics":
+            try:
+                self._check_metrics(scope)
+            except BrokerError as error:
+                await respond(scope, send, http_status(error), json_reason(str(error)))
+                return
+            if scope["method"] == "GET":
+                await self._send_metrics(send)
+                return
+        status, content_type, body = self._page(scope["method"], path)
         headers = [(b"allow", b"GET, HEAD")] if status == 405 else []
         await respond(scope, send, status, body, content_type=content_type, headers=headers)
+
+    def _check_metrics(self, scope: Scope) -> None:
+        """Raises AuthenticationFailed, NotAuthorized."""
+        if EVERYBODY not in self._broker.settings.metrics_roles:
+            self._broker.access.check(principal_of(self._broker, scope), Action.MEASURE, CLUSTER)
 
     async def _send_metrics(self, send: Send) -> None:
         async with self._making_metrics:

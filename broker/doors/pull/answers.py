@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from broker.core.errors import BrokerError
 from broker.core.topic_name import TopicName
 from broker.doors.asgi import json_reason
+from broker.doors.guard import GuardedBroker
+from broker.doors.http_credentials import principal_of_header
 from broker.doors.pull.wire.answer import AnsweredMessage, encode_answer
 from broker.doors.pull.wire.request import PullRequest, parse_pull_request, parse_pull_topic
 from broker.doors.server_errors import http_status
@@ -25,7 +27,8 @@ from vela.wire.pull.codes import PullCode
 from vela.wire.pull.tags import TAG_PROPERTY
 
 if TYPE_CHECKING:
-    from broker.doors.ports import PullsPort
+    from broker.core.access.principal import Principal
+    from broker.doors.ports import BrokerPort, PullsPort
 
 __all__ = ["PULL_PREFIX", "PullAnswers", "PullInProgress", "Respond", "refusal"]
 
@@ -48,33 +51,54 @@ Respond: TypeAlias = Callable[[int, bytes], None]  # HTTP status, JSON body
 class PullAnswers:
     """Answers all pulls of one process. Use it on the event loop only."""
 
-    def __init__(self, broker: PullsPort) -> None:
-        self.broker = broker
+    def __init__(self, broker: BrokerPort) -> None:
+        self._broker = broker
         self.gate = WebGate(broker.settings)  # the whole port's gate: `PullConnection` checks hosts with it
         self.reading: set[asyncio.Task[None]] = set()  # pulls that wait for the database
         self._encoded: tuple[PullAnswer | None, bytes] = (None, b"")
 
-    def begin(self, path: str, query: str, respond: Respond, *, address: str = "") -> PullInProgress | None:
+    def begin_for(
+        self,
+        authorization: bytes | None,
+        path: str,
+        query: str,
+        respond: Respond,
+        *,
+        address: str,
+        certificate_name: str,
+    ) -> PullInProgress | None:
+        """Do `begin` for the client that the header Authorization or its certificate proves. Raises nothing."""
+        try:
+            principal = principal_of_header(self._broker, authorization, certificate_name=certificate_name)
+        except BrokerError as error:
+            respond(*refusal(error))
+            return None
+        return self.begin(path, query, respond, principal=principal, address=address)
+
+    def begin(
+        self, path: str, query: str, respond: Respond, *, principal: Principal, address: str
+    ) -> PullInProgress | None:
         """Answer a pull now and return None, or return the pull in progress. Raises nothing.
 
         `path` and `query` are percent-encoded, as the client sent them. The pull calls `respond` exactly once, unless
         `leave` is called first. `address` is the client's, for the console.
         """
+        broker = GuardedBroker(self._broker, principal)
         try:
-            ready, why_not = self.broker.is_ready()
+            ready, why_not = broker.is_ready()
             if not ready:
                 respond(503, json_reason(why_not))
                 return None
             read = _remembered if len(path) + len(query) <= _REMEMBERED_CHARACTERS else _read
             ask = read(path, query)
-            found = self.broker.pull_now(ask)
+            found = broker.pull_now(ask)
         except Exception as error:
             respond(*refusal(error))
             return None
         if isinstance(found, PullAnswer):
             respond(200, self.body(found))
             return None
-        pull = PullInProgress(self, respond, address)
+        pull = PullInProgress(self, broker, respond, address)
         if found is None:
             pull.read(ask)
         else:
@@ -102,11 +126,12 @@ class PullAnswers:
 class PullInProgress:
     """A pull without an answer yet: it is parked, or reads from the database."""
 
-    __slots__ = ("_address", "_answers", "_parked", "_respond", "_task")
+    __slots__ = ("_address", "_answers", "_broker", "_parked", "_respond", "_task")
 
-    def __init__(self, answers: PullAnswers, respond: Respond, address: str) -> None:
+    def __init__(self, answers: PullAnswers, broker: PullsPort, respond: Respond, address: str) -> None:
         self._address = address
         self._answers = answers
+        self._broker = broker
         self._respond: Respond | None = respond
         self._parked: ParkedPull | None = None
         self._task: asyncio.Task[None] | None = None
@@ -127,13 +152,13 @@ class PullInProgress:
         """Give up the pull: the peer is gone. Idempotent."""
         self._respond = None
         if self._parked is not None:
-            self._answers.broker.forget_pull(self._parked)
+            self._broker.forget_pull(self._parked)
         if self._task is not None:
             self._task.cancel()
 
     async def _read(self, ask: PullAsk) -> None:
         try:
-            found = await self._answers.broker.pull(ask)
+            found = await self._broker.pull(ask)
         except Exception as error:
             self._end(*refusal(error))
             return

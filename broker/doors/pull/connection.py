@@ -3,7 +3,8 @@
 Thousands of parked pulls come and go at once. With Twisted's request, Daphne's request and an ASGI task, each would
 cost four times as much (docs/decisions/0015-pulls-below-asgi.md). This connection answers only simple requests: a whole
 head in one piece, HTTP/1.1, one host that the broker answers to, no headers of a web page, no body, keep-alive. It
-passes every other request unchanged to Twisted and Daphne, and so to the gate in front of the application.
+passes every other request unchanged to Twisted and Daphne, and so to the gate in front of the application. A request
+with two headers Authorization, or with X-Pulsar-Auth-Method-Name, is not simple.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final
 from twisted.internet.protocol import connectionDone
 from twisted.web.http import RESPONSES
 
+from broker.doors.asgi import challenge
 from broker.doors.pull.answers import PullInProgress
 from broker.http_server import LimitedConnection
 
@@ -28,16 +30,18 @@ _MAX_WAITING_BYTES: Final = 16 * 1024  # of later requests while a pull has no a
 _HEAD: Final = re.compile(
     rb"GET (/pull/v1/[!-~]*) HTTP/1\.1\r\n"
     rb"(?:(?!(?i:content-length|transfer-encoding|expect|upgrade|origin|sec-fetch-site"
-    rb"|connection(?!:[ \t]*keep-alive[ \t]*\r)))"
+    rb"|x-pulsar-auth-method-name|connection(?!:[ \t]*keep-alive[ \t]*\r)))"
     rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n)*\r\n"
 )
 _HOST: Final = re.compile(rb"\r\n(?i:host):[ \t]*([^\r]*)")
+_AUTHORIZATION: Final = re.compile(rb"\r\n(?i:authorization):[ \t]*([^\r]*)")
 
 
 def _response_head(status: int) -> bytes:
+    fields = b"".join(b"%b: %b\r\n" % field for field in challenge(status))
     return (
-        b"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nServer: Vela\r\nContent-Length: %%d\r\n\r\n"
-        % (status, RESPONSES.get(status, b"Unknown"))
+        b"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nServer: Vela\r\n%bContent-Length: %%d\r\n\r\n"
+        % (status, RESPONSES.get(status, b"Unknown"), fields)
     )
 
 
@@ -86,7 +90,15 @@ class PullConnection(LimitedConnection):
             self.request_arrived()
             at = head.end()
             path, _, query = head[1].decode("ascii").partition("?")
-            self._pull = self.factory.server.pulls.begin(path, query, self._respond, address=self._address)
+            credentials = _AUTHORIZATION.search(data, head.start(), at)
+            self._pull = self.factory.server.pulls.begin_for(
+                None if credentials is None else credentials[1],
+                path,
+                query,
+                self._respond,
+                address=self._address,
+                certificate_name=self.certificate_name,
+            )
             if self._pull is not None or self._is_output_full:
                 self._waiting = data[at:]
                 return
@@ -95,6 +107,8 @@ class PullConnection(LimitedConnection):
 
     def _is_for_us(self, data: bytes, start: int, end: int) -> bool:
         hosts = _HOST.findall(data, start, end)
+        if len(_AUTHORIZATION.findall(data, start, end)) > 1:
+            return False
         return len(hosts) == 1 and self.factory.server.pulls.gate.takes_host(
             hosts[0].rstrip(b" \t"), self._local_address
         )
@@ -128,10 +142,10 @@ class PullConnection(LimitedConnection):
             self._go_on()
 
     def timeoutConnection(self) -> None:  # noqa: N802 - Twisted's name
-        """Close the connection after one to two minutes without a parked pull and without an answer.
+        """Close the connection after one to two idle times without a parked pull and without an answer.
 
-        Twisted calls this when its parser saw no data for a minute. Pulls bypass that parser, so that a pull does not
-        have to move a timer.
+        Twisted calls this when its parser saw no data for one idle time. Pulls bypass that parser, so that a pull does
+        not have to move a timer.
         """
         if self._pull is None and not self._was_active:
             super().timeoutConnection()

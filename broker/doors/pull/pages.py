@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.core.topic_name import TopicName
 from broker.doors.asgi import json_reason, respond
+from broker.doors.guard import GuardedBroker
+from broker.doors.http_credentials import principal_of
 from broker.doors.pull.answers import PullAnswers, refusal
 from broker.doors.pull.wire.request import OffsetRequest, parse_offset_request, parse_pull_topic
 
 if TYPE_CHECKING:
+    from broker.core.access.principal import Principal
     from broker.doors.asgi import Receive, Scope, Send
-    from broker.doors.ports import PullsPort
+    from broker.doors.ports import BrokerPort, PullsPort
 
 __all__ = ["PullPages"]
 
@@ -29,7 +32,7 @@ class _Gone(Exception):
 class PullPages:
     """The ASGI application for paths below `/pull/`."""
 
-    def __init__(self, broker: PullsPort, answers: PullAnswers) -> None:
+    def __init__(self, broker: BrokerPort, answers: PullAnswers) -> None:
         self._broker = broker
         self._answers = answers
 
@@ -45,7 +48,9 @@ class PullPages:
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         raw_path = scope["raw_path"].decode("latin-1")
         method, query = scope["method"], scope["query_string"]
-        ready, why_not = self._broker.is_ready()
+        principal = principal_of(self._broker, scope)
+        broker = GuardedBroker(self._broker, principal)
+        ready, why_not = broker.is_ready()
         if not ready:
             return 503, json_reason(why_not)
         if raw_path.startswith(OFFSET_PREFIX):
@@ -53,32 +58,27 @@ class PullPages:
                 return 405, json_reason(f"{OFFSET_PREFIX}… takes GET and PUT")
             topic = parse_pull_topic(raw_path, OFFSET_PREFIX)
             request = parse_offset_request(topic, query, is_commit=method == "PUT")
-            return 200, await self._offset(request, scope["client"])
+            return 200, await _offset(broker, request, scope["client"])
         if method != "GET":
             return 405, json_reason("pulls and numbers of queues take GET")
         if raw_path.startswith(QUEUES_PREFIX):
             name = TopicName.parse(parse_pull_topic(raw_path, QUEUES_PREFIX))
-            queues = max(1, await self._broker.partition_count(name, create=False))
+            queues = max(1, await broker.partition_count(name, create=False))
             return 200, json.dumps({"queues": queues}).encode()
         client = scope["client"]
         address = f"{client[0]}:{client[1]}" if client else ""
-        return await self._pull(raw_path, query.decode("latin-1"), receive, address)
+        return await self._pull(raw_path, query.decode("latin-1"), receive, principal, address)
 
-    async def _offset(self, request: OffsetRequest, client: Sequence[Any] | None) -> bytes:
-        topic = TopicName.parse(request.topic)
-        if request.offset is None:
-            offset = await self._broker.committed_offset(topic, request.queue, request.subscription)
-        else:
-            peer = client[0] if client else "unknown"
-            offset = await self._broker.commit_offset(
-                topic, request.queue, request.subscription, request.offset, peer
-            )
-        return json.dumps({"offset": offset}).encode()
-
-    async def _pull(self, raw_path: str, query: str, receive: Receive, address: str) -> tuple[int, bytes]:
+    async def _pull(
+        self, raw_path: str, query: str, receive: Receive, principal: Principal, address: str
+    ) -> tuple[int, bytes]:
         answered: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
         pull = self._answers.begin(
-            raw_path, query, lambda status, body: answered.set_result((status, body)), address=address
+            raw_path,
+            query,
+            lambda status, body: answered.set_result((status, body)),
+            principal=principal,
+            address=address,
         )
         if pull is None:
             return answered.result()
@@ -96,3 +96,13 @@ class PullPages:
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def _offset(broker: PullsPort, request: OffsetRequest, client: Sequence[Any] | None) -> bytes:
+    topic = TopicName.parse(request.topic)
+    if request.offset is None:
+        offset = await broker.committed_offset(topic, request.queue, request.subscription)
+    else:
+        peer = client[0] if client else "unknown"
+        offset = await broker.commit_offset(topic, request.queue, request.subscription, request.offset, peer)
+    return json.dumps({"offset": offset}).encode()

@@ -24,4 +24,6 @@ def websocket_application(broker: BrokerPort, clock: Clock | None = None) -> App
     client reaches the socket in the scope.
     """
     router = URLRouter(socket_routes(broker, clock or SystemClock()))
-    return ConnectionLimit(QueryParameters(RawPath(router)))
+    return ConnectionLimit(
+        QueryParameters(RawPath(router)), most=broker.settings.max_websockets, limits=broker.connections
+    )

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from broker.doors.asgi import certificate_name_of
 from broker.doors.binary.connection import BinaryConnection
 from broker.doors.websocket.json.errors import CloseCode, InvalidCommand
 from broker.doors.websocket.socket import BrokerSocket
@@ -23,6 +24,7 @@ class BinarySocket(BrokerSocket):
 
     def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
         super().__init__(broker=broker, clock=clock)
+        self._whole_broker = broker  # the protocol has a guard of its own, which CONNECT unlocks
         self._connection: BinaryConnection | None = None  # None until the handshake is accepted
         self._may_read = asyncio.Event()
         self._may_read.set()
@@ -31,7 +33,13 @@ class BinarySocket(BrokerSocket):
         """Accept, and begin the protocol."""
         await super().connect()
         link = _WebSocketLink(self.transport, self._may_read)
-        self._connection = BinaryConnection(self.broker, link, address=self.address, face="binary-websocket")
+        self._connection = BinaryConnection(
+            self._whole_broker,
+            link,
+            address=self.address,
+            face="binary-websocket",
+            certificate_name=certificate_name_of(self.scope),
+        )
         self.transport.on_writable(self._connection.writable_again)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:

@@ -10,28 +10,34 @@ from broker.doors.asgi import refuse
 from broker.doors.handshake_errors import HandshakeRefused
 from broker.doors.middleware import CheckingMiddleware
 from broker.doors.query import parse_query
+from broker.doors.websocket.transport import transport_of
 
 if TYPE_CHECKING:
     from broker.doors.asgi import Application, Receive, Scope, Send
+    from broker.listening.connection_limits import ConnectionLimits
 
-__all__ = ["MAX_WEBSOCKETS", "UNKNOWN_ENDPOINT", "ConnectionLimit", "QueryParameters", "RawPath"]
+__all__ = ["UNKNOWN_ENDPOINT", "ConnectionLimit", "QueryParameters", "RawPath"]
 
-MAX_WEBSOCKETS: Final = 10_000
 UNKNOWN_ENDPOINT: Final = "No such endpoint; see /ws/v2/producer, /ws/v2/consumer, /ws/v2/reader"
 
 
 class ConnectionLimit(BaseMiddleware):  # type: ignore[misc]  # Channels has no types
     """Bounds the WebSockets that are open or opening; one more is refused with 503."""
 
-    def __init__(self, inner: Application, *, most: int = MAX_WEBSOCKETS) -> None:
+    def __init__(self, inner: Application, *, most: int, limits: ConnectionLimits) -> None:
+        """`most` is 0 for no limit. `limits` counts the refusals."""
         super().__init__(inner)
         self._most = most
+        self._limits = limits
         self._open = 0  # one instance serves all connections, and they are what it counts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._open >= self._most:
+        if self._most and self._open >= self._most:
+            setting = "VELA_MAX_WEBSOCKETS"
+            self._limits.reached(setting, "refused another WebSocket", transport_of(scope).address)
             reason = (
-                f"the broker serves at most {self._most} WebSockets at once: close some, or try again later"
+                f"the broker serves {self._most} WebSockets, the most that {setting} allows: close some, or try"
+                " again later"
             )
             await refuse(scope, receive, send, HandshakeRefused(503, reason))
             return

@@ -10,17 +10,27 @@ from typing import TYPE_CHECKING, Any, Final
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 
-from broker.core.errors import BrokerError
-from broker.doors.asgi import refuse_handshake
+from broker.core.client_identity import ClientIdentity
+from broker.core.errors import AuthenticationFailed, BrokerError
+from broker.doors.asgi import certificate_name_of, refuse_handshake
+from broker.doors.credentials_watch import CredentialsWatch
+from broker.doors.guard import GuardedBroker
 from broker.doors.handshake_errors import HandshakeRefused
+from broker.doors.http_credentials import principal_of
 from broker.doors.server_errors import http_status
-from broker.doors.websocket.json.errors import CloseCode, SessionError, UnexpectedBinaryFrame
+from broker.doors.websocket.json.errors import (
+    CloseCode,
+    SessionError,
+    UnexpectedBinaryFrame,
+    WebSocketError,
+    close_reason,
+)
 from broker.doors.websocket.transport import FrameTransport, transport_of
 
 if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.doors.asgi import Receive, Scope, Send
-    from broker.doors.ports import BrokerPort
+    from broker.doors.ports import BrokerPort, ClientPort
     from broker.doors.query import Query
 
 __all__ = [
@@ -56,16 +66,37 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
 
     scope: Scope
     transport: FrameTransport
+    broker: ClientPort  # locked until `opening` has authenticated the client
 
     def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
         super().__init__()
-        self.broker = broker
+        self.broker = self.guard = GuardedBroker(broker)
         self.clock = clock
+        self._authenticator = broker
+        self._watch = CredentialsWatch(
+            broker,
+            self.guard,
+            call_later=asyncio.get_running_loop().call_later,
+            on_expired=lambda: self._refused(
+                AuthenticationFailed("the credentials have expired: connect again with new ones")
+            ),
+            on_refused=self._refused,
+        )
 
     @property
     def address(self) -> str:
         """Host and port of the peer."""
         return self.transport.address
+
+    @property
+    def identity(self) -> ClientIdentity:
+        """The peer, as producers and consumers show it."""
+        return ClientIdentity(
+            address=self.address,
+            client_version="",
+            face="websocket",
+            certificate_name=certificate_name_of(self.scope),
+        )
 
     @property
     def path_arguments(self) -> Mapping[str, str]:
@@ -92,7 +123,18 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                 return
             code = await self._serve(receive)
         finally:
+            self._watch.stop()
             await self.disconnect(code)
+
+    def _refused(self, error: BrokerError) -> None:
+        """Close: the client's credentials have ended, or a permission was taken from it."""
+        number = (
+            WebSocketError.AUTHENTICATION_ERROR
+            if isinstance(error, AuthenticationFailed)
+            else WebSocketError.NOT_AUTHORIZED
+        )
+        self.transport.close(CloseCode.POLICY_VIOLATION, close_reason(f"{int(number)}: {error}"))
+        self.release()
 
     async def _serve(self, receive: Receive) -> int:
         """Take frames until the connection is gone. Return its close code."""
@@ -111,20 +153,33 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                 raise
 
     async def connect(self) -> None:
-        """Accept when the broker is ready. Raises HandshakeRefused."""
-        async with self.opening():
-            pass
+        """Accept when the broker is ready. Raises HandshakeRefused.
+
+        The guard stays locked. That suits a socket that asks nothing of the broker, or authenticates later.
+        """
+        self._require_ready()
         await self.accept()
 
-    @contextlib.asynccontextmanager
-    async def opening(self) -> AsyncIterator[None]:
-        """Attach to the broker inside this block, within the time limit. Raises HandshakeRefused for every failure."""
+    def _require_ready(self) -> None:
         ready, why = self.broker.is_ready()
         if not ready:
             raise self.refusal(503, why)
+
+    @contextlib.asynccontextmanager
+    async def opening(self) -> AsyncIterator[None]:
+        """Authenticate, and attach to the broker inside this block, within the time limit.
+
+        Raises HandshakeRefused for every failure.
+        """
+        self._require_ready()
         try:
+            self.guard.principal = principal_of(
+                self._authenticator, self.scope, token=self.query.get("token", "")
+            )
             async with asyncio.timeout(OPEN_TIMEOUT_S):
                 yield
+            self.guard.recheck()  # of what changed while the socket was being opened
+            self._watch.begin()
         except BrokerError as error:
             raise self.refusal(http_status(error), str(error)) from None
         except TimeoutError:

@@ -9,6 +9,7 @@ import psycopg
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from broker.conf import SettingInvalid, broker_settings
+from broker.listening.probe import ask_ready
 from broker.storage.log import sweep
 
 ROLES = ("broker", "console", "worker", "beat")
@@ -38,9 +39,9 @@ class Command(BaseCommand):
 def _check(role: str) -> None:
     settings = broker_settings()
     if role == "broker":
-        _ready(role, settings.http_port)
+        _ready(role, *settings.broker_probe)
     elif role == "console":
-        _ready(role, settings.console_port)
+        _ready(role, *settings.console_probe)
     else:
         age_s = sweep.heartbeat_age_s(role)
         limit_s = max(_LEAST_AGE_S, _TICKS_MISSED * settings.tick_ms / 1000)
@@ -49,14 +50,10 @@ def _check(role: str) -> None:
             raise CommandError(f"{role}: the last tick was {last}, more than {limit_s:.0f} s")
 
 
-def _ready(role: str, port: int) -> None:
-    connection = http.client.HTTPConnection(broker_settings().local_host, port, timeout=3)
+def _ready(role: str, port: int, has_tls: bool) -> None:
     try:
-        connection.request("GET", "/readyz", headers={"Host": "localhost"})
-        answer = connection.getresponse()
-        if answer.status != http.client.OK:
-            raise CommandError(
-                f"{role}: /readyz answers {answer.status} {answer.read(200).decode(errors='replace')}"
-            )
-    finally:
-        connection.close()
+        status, text = ask_ready(broker_settings().local_host, port, has_tls=has_tls)
+    except http.client.HTTPException as error:
+        raise CommandError(f"{role}: port {port} does not answer in HTTP ({error})") from None
+    if status != http.client.OK:
+        raise CommandError(f"{role}: /readyz answers {status} {text}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import closing, suppress
 from typing import Any
 
@@ -14,6 +15,8 @@ from broker.process.broker import Broker
 from broker.process.serving import CannotStart, run_broker
 from broker.storage.conninfo import conninfo
 from broker.storage.queries import query
+
+logger = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
@@ -29,6 +32,11 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **_options: Any) -> None:
         try:
             settings = broker_settings()
+            if settings.check_exposure(settings.bind):
+                logger.warning(
+                    "VELA_AUTHENTICATION is none: everybody who reaches %s may publish and consume everything",
+                    settings.bind,
+                )
             _refuse_unusable_database(settings.read_role)
             run_broker(lambda: Broker(settings, conninfo(), read_role=settings.read_role))
         except SettingInvalid as error:

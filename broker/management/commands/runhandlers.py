@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.module_loading import autodiscover_modules
 
-from broker.conf import SettingInvalid, broker_settings
+from broker.conf import BrokerSettings, SettingInvalid, broker_settings
 from broker.handlers.registry import Handler, registered
 from broker.handlers.worker import client_of, run_handlers
 
@@ -34,12 +34,12 @@ class Command(BaseCommand):
         autodiscover_modules("handlers")
         handlers = _chosen(options["names"])
         try:
-            url = broker_settings().url
+            settings = broker_settings()
+            for each in handlers:
+                self.stdout.write(f"{each.name}: {each.topic} as {each.subscription} ({each.type.value})")
+            asyncio.run(_serve(handlers, settings, options["stop_timeout"]))
         except SettingInvalid as error:
             raise CommandError(str(error)) from None
-        for each in handlers:
-            self.stdout.write(f"{each.name}: {each.topic} as {each.subscription} ({each.type.value})")
-        asyncio.run(_serve(handlers, url, options["stop_timeout"]))
 
 
 def _chosen(names: list[str]) -> list[Handler]:
@@ -51,8 +51,9 @@ def _chosen(names: list[str]) -> list[Handler]:
     return [known[name] for name in names] or list(known.values())
 
 
-async def _serve(handlers: list[Handler], url: str, stop_timeout_s: float) -> None:
+async def _serve(handlers: list[Handler], settings: BrokerSettings, stop_timeout_s: float) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    await run_handlers(handlers, client_of(url), stopping=stopping, stop_timeout_s=stop_timeout_s)
+    client = client_of(settings)
+    await run_handlers(handlers, client, stopping=stopping, stop_timeout_s=stop_timeout_s)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from broker.core.cursor.state import AckOverlay, CursorState
 from broker.core.position import LATEST, Position
@@ -19,6 +20,7 @@ from broker.storage.cursors.chunk_codec import (
 from broker.storage.queries import query
 
 __all__ = [
+    "PLAN_REQUESTS",
     "OpenUndo",
     "UndoSource",
     "WaitingAct",
@@ -28,11 +30,14 @@ __all__ = [
     "inside_to_json",
     "latest_move",
     "open_undos",
+    "record_change",
     "record_client_act",
     "record_commit",
     "recorded_acks",
     "replan",
     "report",
+    "request_apply",
+    "request_plan",
     "store_overlays",
     "undo_source",
     "unfinished",
@@ -84,6 +89,70 @@ class OpenUndo:
     act_id: int
     until_ms: int  # Unix time
     acked_since: AckOverlay
+
+
+PLAN_REQUESTS: Final = {  # scope → the query of acts.sql that inserts the request
+    "subscription": "request_plan",
+    "topic": "request_topic_plan",
+    "namespace": "request_namespace_plan",
+    "new namespace": "request_new_namespace_plan",
+    "tenant": "request_new_namespace_plan",
+}
+
+
+async def request_plan(
+    connection: Connection,
+    *,
+    kind: str,
+    scope: str,
+    topic: str,
+    subscription: str,
+    parameters: Mapping[str, object],
+    message: bytes | None,
+    who: str,
+    origin: str,
+    reason: str,
+) -> int | None:
+    """Insert a request for a plan. Return the act's id, or None if what it is about does not exist."""
+    cursor = await connection.execute(
+        query("acts", PLAN_REQUESTS[scope]),
+        {
+            "kind": kind,
+            "topic": topic,
+            "subscription": subscription,
+            "parameters": json.dumps(dict(parameters)),
+            "message": message,
+            "who": who,
+            "origin": origin,
+            "reason": reason,
+            "undo_of": None,
+        },
+    )
+    row = await cursor.fetchone()
+    return None if row is None else int(row[0])
+
+
+async def request_apply(
+    connection: Connection,
+    act_id: int,
+    *,
+    who: str,
+    origin: str,
+    reason: str,
+    allowed_drift_messages: int | None,
+) -> bool:
+    """Request to apply a plan. Return False if the plan cannot be applied now, or needs a reason and has none."""
+    cursor = await connection.execute(
+        query("acts", "request_apply"),
+        {
+            "id": act_id,
+            "who": who,
+            "origin": origin,
+            "reason": reason,
+            "allowed_drift_messages": allowed_drift_messages,
+        },
+    )
+    return await cursor.fetchone() is not None
 
 
 async def waiting(connection: Connection, *, most: int) -> list[WaitingAct]:
@@ -224,6 +293,32 @@ async def apply_to_cursor(
         },
     )
     return await cursor.fetchone() is not None
+
+
+async def record_change(
+    connection: Connection,
+    *,
+    kind: str,
+    topic: str,
+    subscription: str,
+    parameters: Mapping[str, object],
+    who: str,
+    origin: str,
+    reason: str,
+) -> None:
+    """Record a change that needs no plan. The caller makes it in the same transaction."""
+    await connection.execute(
+        query("acts", "record_change"),
+        {
+            "kind": kind,
+            "topic": topic,
+            "subscription": subscription,
+            "parameters": json.dumps(dict(parameters)),
+            "who": who,
+            "origin": origin,
+            "reason": reason,
+        },
+    )
 
 
 async def record_client_act(

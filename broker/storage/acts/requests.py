@@ -9,10 +9,11 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 import psycopg
 
+from broker.storage.acts.acts import PLAN_REQUESTS
 from broker.storage.connection import keep_alive
 from broker.storage.conninfo import conninfo
 from broker.storage.queries import query
@@ -20,12 +21,6 @@ from broker.storage.queries import query
 __all__ = ["get", "request_apply", "request_plan", "wait"]
 
 _POLL_S = 0.1
-_REQUESTS: Final = {
-    "subscription": "request_plan",
-    "topic": "request_topic_plan",
-    "namespace": "request_namespace_plan",
-    "new namespace": "request_new_namespace_plan",
-}
 _WAITING = ("plan_requested", "apply_requested")
 
 Row = tuple[Any, ...]
@@ -59,7 +54,7 @@ def request_plan(
     """
     with _connection() as connection:
         row = connection.execute(
-            query("acts", _REQUESTS[scope]),
+            query("acts", PLAN_REQUESTS[scope]),
             {
                 "kind": kind,
                 "topic": topic,

@@ -176,6 +176,13 @@ VALUES (%(kind)s, 'client', %(topic_id)s, %(subscription_id)s, %(topic_name)s, %
         '', %(who)s, %(origin)s, '', %(cursor_version)s, now(), now())
 RETURNING id
 
+-- name: record_change
+-- A change that needs no plan, in the transaction that makes it.
+INSERT INTO vela_act (kind, state, topic_name, subscription_name, parameters, error, who, origin, reason, created_at,
+                      requested_at, finished_at)
+VALUES (%(kind)s, 'applied', %(topic)s, %(subscription)s, %(parameters)s, '', %(who)s, %(origin)s, %(reason)s, now(), now(),
+        now())
+
 -- name: record_commit
 -- A pull consumer commits every few seconds, so its commits of a day share one act: the first one inserts it, later ones
 -- move its offset. It has no snapshot: a commit is an ack, and the latest move of the cursor can still be undone.

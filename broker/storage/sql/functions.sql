@@ -171,7 +171,7 @@ CREATE VIEW vela_read_v1.subscriptions AS
            c.acked_messages
     FROM vela_subscription s JOIN vela_cursor c ON c.subscription_id = s.id;
 CREATE VIEW vela_read_v1.schemas AS
-    SELECT topic_name, version, type, name, data, created_at FROM vela_schema;
+    SELECT topic_name, version, type, name, data, created_at FROM vela_schema WHERE type <> 0;  -- 0: deleted from here on
 CREATE VIEW vela_read_v1.hours AS
     SELECT at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered
     FROM vela_stats_point_3600s;

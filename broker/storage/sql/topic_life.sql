@@ -81,6 +81,9 @@ WITH held AS MATERIALIZED (
 ), owners AS (
     DELETE FROM vela_topic_owner w USING o WHERE w.topic_id = o.topic_id
 ), topics AS (
-    DELETE FROM vela_topic t USING o WHERE t.id = o.topic_id RETURNING t.id
+    DELETE FROM vela_topic t USING o WHERE t.id = o.topic_id RETURNING t.id, t.name
+), permissions AS (  -- of the whole topic: one partition's name has none
+    DELETE FROM vela_permission p USING topics t WHERE p.topic = t.name
+    RETURNING pg_notify('vela_access', '')
 )
 SELECT count(*) FROM topics

@@ -23,8 +23,8 @@ SELECT id, %s, %s, now() FROM vela_tenant WHERE name = %s ON CONFLICT DO NOTHING
 
 -- name: create_topic
 INSERT INTO vela_topic (namespace_id, name, partitions, parent_id, partition, properties, policies, created_at)
-SELECT n.id, %(name)s, %(partitions)s, (SELECT id FROM vela_topic WHERE name = %(parent)s), %(partition)s, '{}', '{}',
-       now()
+SELECT n.id, %(name)s, %(partitions)s, (SELECT id FROM vela_topic WHERE name = %(parent)s), %(partition)s,
+       %(properties)s, '{}', now()
 FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id
 WHERE t.name = %(tenant)s AND n.name = %(namespace)s
 ON CONFLICT (name) DO NOTHING

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from broker.storage import access
 from broker.storage.connection import Connection
 from broker.storage.queries import query
 
-__all__ = ["FoundNamespace", "delete", "find"]
+__all__ = [
+    "FoundNamespace",
+    "admin_roles",
+    "delete",
+    "delete_tenant",
+    "find",
+    "of_tenant",
+    "set_tenant",
+    "tenants",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +39,46 @@ async def find(connection: Connection, tenant: str, namespace: str) -> FoundName
 
 
 async def delete(connection: Connection, tenant: str, namespace: str) -> None:
-    """Delete a namespace without topics, then its tenant if it has no namespace left. Safe to repeat.
+    """Delete a namespace without topics, then its tenant if that has no namespace left and was not made by itself.
 
-    A namespace that has topics stays.
+    A namespace that has topics stays. Safe to repeat.
     """
     async with connection.transaction():
         await connection.execute(query("namespaces", "delete"), {"tenant": tenant, "namespace": namespace})
-        await connection.execute(query("namespaces", "delete_empty_tenant"), (tenant,))
+        await connection.execute(
+            query("namespaces", "delete_tenant"), {"name": tenant, "even_if_kept": False}
+        )
+
+
+async def set_tenant(connection: Connection, name: str, admin_roles: Sequence[str]) -> None:
+    """Create a tenant, or change its roles. From then on it stays when it has no namespace. Safe to repeat."""
+    async with connection.transaction():
+        await connection.execute(query("namespaces", "make_tenant"), (name,))
+        await access.set_tenant_admins(connection, name, admin_roles)
+
+
+async def delete_tenant(connection: Connection, name: str) -> bool:
+    """Delete a tenant. Return False if it has a namespace, or does not exist."""
+    cursor = await connection.execute(
+        query("namespaces", "delete_tenant"), {"name": name, "even_if_kept": True}
+    )
+    return await cursor.fetchone() is not None
+
+
+async def tenants(connection: Connection) -> list[str]:
+    """Return the names of all tenants, sorted."""
+    cursor = await connection.execute(query("namespaces", "tenants"))
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def admin_roles(connection: Connection, name: str) -> list[str] | None:
+    """Return the roles that administer a tenant, or None if there is no such tenant."""
+    cursor = await connection.execute(query("namespaces", "tenant"), (name,))
+    row = await cursor.fetchone()
+    return None if row is None else list(row[0])
+
+
+async def of_tenant(connection: Connection, name: str) -> list[str]:
+    """Return the names of a tenant's namespaces without the tenant, sorted."""
+    cursor = await connection.execute(query("namespaces", "of_tenant"), (name,))
+    return [row[0] for row in await cursor.fetchall()]

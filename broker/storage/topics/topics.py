@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import psycopg
 from psycopg import sql
@@ -109,19 +110,31 @@ async def create_namespace(
 
 
 async def create_topic(
-    connection: Connection, name: TopicName, *, partitions: int, policies: Mapping[str, object]
+    connection: Connection,
+    name: TopicName,
+    *,
+    partitions: int,
+    policies: Mapping[str, object],
+    properties: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Create a topic, and its tenant and namespace if missing. Safe to repeat; keeps what exists."""
+    """Create a topic, and its tenant and namespace if missing. Safe to repeat; keeps what exists.
+
+    `policies` are those of a new namespace, `properties` those of the topic.
+    """
     async with connection.transaction():
         await create_namespace(connection, name.tenant, name.namespace, policies)
-        await insert_topics(connection, [(name, partitions)], parent=None)
+        await insert_topics(connection, [(name, partitions)], parent=None, properties=properties)
         await insert_topics(
             connection, [(name.with_partition(index), 0) for index in range(partitions)], parent=name.full
         )
 
 
 async def insert_topics(
-    connection: Connection, topics: Sequence[tuple[TopicName, int]], *, parent: str | None
+    connection: Connection,
+    topics: Sequence[tuple[TopicName, int]],
+    *,
+    parent: str | None,
+    properties: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Insert these topics with their numbers of partitions. Keeps what exists. The namespace must exist.
 
@@ -137,6 +150,7 @@ async def insert_topics(
                 "partition": -1 if name.partition is None else name.partition,
                 "tenant": name.tenant,
                 "namespace": name.namespace,
+                "properties": json.dumps(dict(properties)),
             },
         )
 

@@ -6,21 +6,19 @@ import http.client
 from collections.abc import Callable
 from pathlib import Path
 
+from broker.listening.probe import ask_ready
+
 __all__ = ["answers_ready", "file_exists"]
 
 
-def answers_ready(host: str, port: int) -> Callable[[], bool]:
+def answers_ready(host: str, port: int, has_tls: bool) -> Callable[[], bool]:
     """Return a probe that is true once GET /readyz answers 200."""
 
     def probe() -> bool:
-        connection = http.client.HTTPConnection(host.strip("[]"), port, timeout=2)
         try:
-            connection.request("GET", "/readyz", headers={"Host": f"{host}:{port}"})
-            return connection.getresponse().status == 200
+            return ask_ready(host.strip("[]"), port, has_tls=has_tls)[0] == http.client.OK
         except (OSError, http.client.HTTPException):
             return False
-        finally:
-            connection.close()
 
     return probe
 

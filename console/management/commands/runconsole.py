@@ -5,15 +5,19 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from django.conf import settings
+from daphne.server import twisted_loop
+from django.conf import settings as django_settings
 from django.core.asgi import get_asgi_application
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.urls import get_resolver
 from django.utils.module_loading import import_string
 
 from broker import service_manager
-from broker.conf import broker_settings
+from broker.conf import EXIT_SETTING_INVALID, broker_settings
+from broker.door_settings import DoorSettings
 from broker.http_server import LimitedServer
+from broker.listening.connection_limits import ConnectionLimits
+from broker.listening.tls_certificates import CertificateUnusable, TlsCertificates
 
 
 class Command(BaseCommand):
@@ -28,21 +32,16 @@ class Command(BaseCommand):
         parser.add_argument("--port", type=int, default=broker_settings().console_port)
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Block until SIGTERM or SIGINT. Raises CommandError if the port is taken."""
+        """Block until SIGTERM or SIGINT. Raises CommandError if a port is taken or the certificate is unusable."""
+        settings = broker_settings()
         server = LimitedServer(
             _application(),
-            request_timeout_s=broker_settings().http_request_timeout_s,
+            settings=settings,
+            limits=ConnectionLimits(settings),
             application_close_timeout=1,  # a live stream never ends by itself
             server_name="vela",
         )
-        bind, port = options["bind"], options["port"]
-        try:
-            server.listen(bind, port)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise CommandError(
-                f"cannot listen on {bind}:{port} ({reason}): set VELA_CONSOLE_PORT or VELA_BIND"
-            ) from None
+        twisted_loop.run_until_complete(_listen(server, settings, options["bind"], options["port"]))
         _ = get_resolver().url_patterns  # imports the views, so that they are loaded before the next step
         # Nearly every object that is alive now stays alive. To visit them all again takes longer than a page.
         gc.collect()
@@ -52,7 +51,29 @@ class Command(BaseCommand):
         gc.freeze()  # the last garbage collection skips all objects: exit takes 0.02 s of CPU instead of 0.3 s
 
 
+async def _listen(server: LimitedServer, settings: DoorSettings, bind: str, port: int | None) -> None:
+    """Open the console's ports. Raises CommandError."""
+    setting, asked = "VELA_CONSOLE_PORT", port
+    try:
+        if port is not None:
+            server.listen(bind, port)
+        setting, asked = "VELA_CONSOLE_TLS_PORT", settings.console_tls_port
+        if settings.has_tls and asked is not None:
+            certificates = TlsCertificates(
+                settings, asks_clients=False
+            )  # people log in; browsers would ask them
+            await server.listen_tls(bind, asked, certificates)
+            certificates.watch()
+    except CertificateUnusable as error:
+        raise CommandError(str(error), returncode=EXIT_SETTING_INVALID) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise CommandError(
+            f"cannot listen on {bind}:{asked} ({reason}): set {setting} or VELA_BIND"
+        ) from None
+
+
 def _application() -> Any:
     """Return the project's ASGI_APPLICATION, or Django's own application if the project names none."""
-    named = getattr(settings, "ASGI_APPLICATION", None)
+    named = getattr(django_settings, "ASGI_APPLICATION", None)
     return import_string(named) if named else get_asgi_application()

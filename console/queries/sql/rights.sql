@@ -8,6 +8,14 @@ SELECT g.role, g.pattern, ARRAY(
 ) AS namespace_ids
 FROM vela_grant g WHERE g.user_id = %(user_id)s ORDER BY g.pattern
 
+-- name: grants_of_role
+-- Relies on vela_permission(tenant, role, permission).
+SELECT %(admin)s::int AS role, p.tenant || '/*' AS pattern, ARRAY(
+    SELECT n.id FROM vela_tenant t JOIN vela_namespace n ON n.tenant_id = t.id
+    WHERE t.name = p.tenant ORDER BY n.id LIMIT %(limit)s
+) AS namespace_ids
+FROM vela_permission p WHERE p.role = %(role)s AND p.permission = 'admin' ORDER BY p.tenant
+
 -- name: keys
 -- Which topics, subscriptions and acts are in the namespaces that the user may see.
 SELECT 'topic:' || t.id AS key FROM vela_topic t

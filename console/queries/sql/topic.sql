@@ -70,10 +70,12 @@ WHERE t.id = %(topic_id)s OR t.parent_id = %(topic_id)s
 ORDER BY t.partition
 
 -- name: schema
--- One version, or the newest.
-SELECT version, type, name, data FROM vela_schema
-WHERE topic_name = %(topic)s AND (%(version)s::bigint IS NULL OR version = %(version)s::bigint)
-ORDER BY version DESC LIMIT 1
+-- One version, or the newest; no row if the schema was deleted since, which a version of type 0 says.
+SELECT version, type, name, data FROM (
+    SELECT * FROM vela_schema
+    WHERE topic_name = %(topic)s AND (%(version)s::bigint IS NULL OR version = %(version)s::bigint)
+    ORDER BY version DESC LIMIT 1) newest
+WHERE type <> 0
 
 -- name: parked
 SELECT t.partition, t.name AS topic_name, p.pulls, p.oldest, p.updated_ms

@@ -32,6 +32,22 @@ def version(probe: ProducerProbe) -> bytes:
     return probe.producer.schema_version
 
 
+async def test_a_deleted_schema_still_explains_stored_messages(broker_url: str) -> None:
+    async with running(broker_url) as first:
+        assert version(await first.producer(schema=FIRST)) == version_bytes(0)
+        assert await first.broker.schemas.delete(T.base) == 1
+        with pytest.raises(SchemaNotFound):
+            await first.broker.get_schema(T, None)
+        with pytest.raises(SchemaNotFound):
+            await first.broker.schemas.delete(T.base)
+        with pytest.raises(SchemaNotFound):
+            await first.broker.get_schema(T, version_bytes(1))
+    async with running(broker_url) as second:
+        assert (await second.broker.get_schema(T, version_bytes(0)))[0].is_same(FIRST)
+        # Not compatible with the deleted one, and not its number.
+        assert version(await second.producer(schema=BROKEN)) == version_bytes(2)
+
+
 async def test_versions_are_given_kept_and_found_again(broker_url: str) -> None:
     async with running(broker_url) as first:
         assert version(await first.producer(schema=FIRST)) == version_bytes(0)

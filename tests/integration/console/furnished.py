@@ -10,6 +10,7 @@ from django.db import connection
 from django.utils.timezone import now
 
 from broker.models import (
+    AccessToken,
     Act,
     AlertFiring,
     AlertRule,
@@ -59,6 +60,7 @@ def furnish(shop: Shop, word: str) -> None:
     _jobs(shop, word)
     _insights(shop, word)
     _alerts(shop, word)
+    AccessToken.objects.create(id=word, role=word, created_by=word, created_at=now())
     granted(
         User.objects.create_user(word[:150]),
         {f"{word[:255]}/{word[:255]}": Role.OPERATOR, "*": Role.VIEWER},
@@ -211,6 +213,7 @@ def _addresses(shop: Shop, word: str) -> dict[str, list[str]]:
         "consumers": ["/consumers"],
         "producers": ["/producers"],
         "namespaces": ["/namespaces"],
+        "tokens": ["/tokens"],
         "new_namespace": ["/namespaces/new"],
         "namespace": ["/n/public/default"],
         "namespace_policies": ["/n/public/default/policies"],

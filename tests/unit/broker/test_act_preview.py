@@ -105,6 +105,7 @@ def parameters(data: st.DataObject, kind: str, shop: Shop) -> dict[str, Any]:
     an_id = data.draw(st.sampled_from(ids)) if ids else None
     choices: dict[str, list[dict[str, Any]]] = {
         "skip": [{"messages": number}],
+        "skip_entries": [{"entries": number}],
         "clear": [{}],
         "skip_one": [{"id": an_id}],
         "expire": [{"to": "time", "time_ms": time_ms}, {"to": "older", "older_ms": 1000 * number}],

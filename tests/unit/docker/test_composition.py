@@ -29,6 +29,13 @@ def test_ports_are_published_on_the_loopback_address_only() -> None:
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
+def test_no_authentication_is_a_choice_that_the_file_makes_and_the_image_does_not() -> None:
+    assert "VELA_AUTHENTICATION: ${VELA_AUTHENTICATION:-none}" in TEXT
+    image = (PROJECT_DIR / "docker/Dockerfile").read_text(encoding="utf-8")
+    assert "VELA_BIND=0.0.0.0" in image
+    assert "VELA_AUTHENTICATION" not in image
+
+
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_service_has_time_to_stop_and_a_restart_policy(name: str) -> None:
     assert SERVICES[name]["stop_grace_period"] == "30s"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
@@ -14,6 +15,8 @@ from twisted.internet import reactor
 from broker.doors.http.application import application
 from broker.doors.http.daphne_server import DaphneServer
 from broker.doors.pull.answers import PullAnswers
+from broker.listening.connection_limits import ConnectionLimits
+from broker.listening.tls_certificates import TlsCertificates
 from tests.unit.doors.fake_broker import FakeBroker
 
 T = TypeVar("T")
@@ -24,6 +27,7 @@ class DaphneThread:
 
     def __init__(self) -> None:
         self._reactor: Any = reactor
+        self.tls_port = 0  # of the server that was started last
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -42,19 +46,25 @@ class DaphneThread:
         max_message_bytes: int,
         request_timeout_s: float = 30,
         app: Callable[..., Awaitable[None]] | None = None,
+        tls: TlsCertificates | None = None,
+        **changed: Any,
     ) -> tuple[FakeBroker, DaphneServer]:
-        """A server on a free port of 127.0.0.1."""
+        """A server on a free port of 127.0.0.1, with TLS if `tls` is given; `changed`: settings by their fields."""
 
         async def start() -> tuple[FakeBroker, DaphneServer]:
             broker = FakeBroker(max_message_bytes=max_message_bytes)
+            changes = {"http_request_timeout_s": request_timeout_s, **changed}
+            broker.settings = dataclasses.replace(broker.settings, **changes)
+            broker.connections = ConnectionLimits(broker.settings)
             pulls = PullAnswers(broker)
             server = DaphneServer(
                 app or application(broker, pulls),
                 pulls,
-                max_message_bytes=max_message_bytes,
-                request_timeout_s=request_timeout_s,
+                settings=broker.settings,
+                limits=broker.connections,
             )
             server.listen("127.0.0.1", 0)
+            self.tls_port = 0 if tls is None else await server.listen_tls("127.0.0.1", 0, tls)
             return broker, server
 
         return self.call(start)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from broker.access.access import Access
 from broker.conf import BrokerSettings
 from broker.core.client_identity import ClientIdentity
 from broker.core.entry import StoredEntry
@@ -29,9 +30,11 @@ from broker.core.subscription.delivery_deadlines import Due
 from broker.core.subscription.departure import DepartureCause
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
+from broker.listening.connection_limits import ConnectionLimits
 from broker.log.sends import Receipt, SendRequest
 from broker.producers.requests import ProducerRequest, ProducerSink
 from broker.pulls.values import ParkedPull, PullAnswer, PullAsk
+from broker.storage.pool import ConnectionPool
 from broker.subscription.consumer import DueFilter
 from broker.subscription.requests import (
     AckRequest,
@@ -41,6 +44,7 @@ from broker.subscription.requests import (
     LastMessage,
     SubscribeRequest,
 )
+from tests.support.broker_harness import ManualClock
 
 
 @dataclass(eq=False)
@@ -200,6 +204,10 @@ class FakeConsumer:
     epoch: int | None = None
 
     @property
+    def is_open(self) -> bool:
+        return not self.detached
+
+    @property
     def name(self) -> str:
         return self.request.consumer_name
 
@@ -351,14 +359,20 @@ class FakeConsumer:
 class FakeBroker:
     """A `BrokerPort`. Topics are made when they are asked for, unless their name begins with "absent"."""
 
-    def __init__(self, *, max_message_bytes: int = 1024 * 1024) -> None:
+    def __init__(
+        self, *, max_message_bytes: int = 1024 * 1024, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.settings = BrokerSettings.from_environment(
             {
                 "VELA_MAX_MESSAGE_BYTES": str(max_message_bytes),
                 "VELA_MAX_UNCOMPRESSED_BYTES": str(2 * max_message_bytes),
                 "VELA_PULSAR_PORT": "0",
+                **(environment or {}),
             }
         )
+        self.clock = ManualClock()
+        self.access = Access(self.settings, ConnectionPool("", name="none", size=1))
+        self.connections = ConnectionLimits(self.settings)
         self.topics: dict[str, FakeTopic] = {}
         self.partitions: dict[str, int] = {}
         self.waiting_modes: set[AccessMode] = set()
@@ -391,6 +405,9 @@ class FakeBroker:
         if topic.local_name.startswith("absent") or not (create or is_known):
             raise TopicNotFound(f"topic {topic} does not exist")
         return self.partitions.get(topic.full, 0)
+
+    def service_urls(self, topic: TopicName) -> tuple[str, str]:
+        return self.settings.advertised_url, self.settings.advertised_tls_url
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         return [name for name, topic in self.topics.items() if topic.name.namespace_name == namespace]

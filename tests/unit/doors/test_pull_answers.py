@@ -80,8 +80,13 @@ class Asker:
         self.got: list[tuple[int, dict[str, Any]]] = []
 
     def pull(self, query: str) -> Any:
-        return self.answers.begin(
-            PATH, query, lambda status, body: self.got.append((status, json.loads(body)))
+        return self.answers.begin_for(
+            None,
+            PATH,
+            query,
+            lambda status, body: self.got.append((status, json.loads(body))),
+            address="test:1",
+            certificate_name="",
         )
 
 
@@ -220,7 +225,7 @@ async def start() -> tuple[PulledBroker, DaphneServer]:
     broker.may_read.set()
     pulls = PullAnswers(broker)
     server = DaphneServer(
-        application(broker, pulls), pulls, max_message_bytes=1024 * 1024, request_timeout_s=30
+        application(broker, pulls), pulls, settings=broker.settings, limits=broker.connections
     )
     server.listen("127.0.0.1", 0)
     return broker, server

@@ -19,6 +19,7 @@ from broker.conf import BrokerSettings
 from broker.doors.pull.answers import Respond
 from broker.doors.pull.connection import PullConnection
 from broker.doors.web_gate import WebGate
+from broker.listening.connection_limits import ConnectionLimits
 
 HOST = b"Host: vela\r\n"
 GATE = WebGate(BrokerSettings.from_environment({"VELA_ALLOWED_HOSTS": "vela"}))
@@ -41,11 +42,22 @@ class ScriptedPulls:
     """`?held` is held, `?large` is answered with much, anything else with its own path and query."""
 
     asked: list[str] = field(default_factory=list)
+    authorizations: list[bytes | None] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     gate: WebGate = field(default_factory=lambda: GATE)
 
-    def begin(self, path: str, query: str, respond: Respond, *, address: str) -> Held | None:
+    def begin_for(
+        self,
+        authorization: bytes | None,
+        path: str,
+        query: str,
+        respond: Respond,
+        *,
+        address: str,
+        certificate_name: str,
+    ) -> Held | None:
         self.asked.append(f"{path}?{query}")
+        self.authorizations.append(authorization)
         if query == "held":
             self.held.append(Held(respond))
             return self.held[-1]
@@ -84,13 +96,16 @@ class Peer:
         self.connection.factory = SimpleNamespace(
             server=SimpleNamespace(pulls=self.pulls),
             log=lambda _: None,
+            limits=ConnectionLimits(BrokerSettings()),
             request_timeout_s=30,
             unfinished={},
         )
         self.connection.requestFactory = ByTwisted
         self.connection.callLater = self.clock.callLater
         self.connection.timeOut = 60
-        self.transport: Any = StringTransport()
+        self.transport: Any = cast(Any, StringTransport())
+        self.transport.is_secure = False
+        self.transport.certificate_name = ""
         self.connection.makeConnection(self.transport)
 
     def send(self, data: bytes) -> None:

@@ -52,7 +52,9 @@ def server(daphne: DaphneThread) -> Iterator[DaphneServer]:
             }
         )
         pulls = PullAnswers(broker)
-        made = DaphneServer(application(broker, pulls), pulls, max_message_bytes=1024, request_timeout_s=30.0)
+        made = DaphneServer(
+            application(broker, pulls), pulls, settings=broker.settings, limits=broker.connections
+        )
         made.listen("0.0.0.0", 0)
         return made
 

@@ -143,14 +143,15 @@ async def test_any_path_is_answered(path: str, is_below_ws: bool) -> None:
 
 
 async def test_sockets_above_the_limit_are_refused_until_one_leaves(broker: FakeBroker) -> None:
-    limited: Application = ConnectionLimit(websocket_application(broker), most=2)
+    limited: Application = ConnectionLimit(websocket_application(broker), most=2, limits=broker.connections)
     first, _ = await Peer(limited, "/ws/pingpong").opened(), await Peer(limited, "/ws/binary").opened()
     status, reason = await Peer(limited, "/ws/pingpong").refused()
-    assert (status, "at most 2" in reason) == (503, True)
+    assert (status, "the most that VELA_MAX_WEBSOCKETS allows" in reason) == (503, True)
     await first.leave()
     assert (await Peer(limited, "/ws/nothing").refused())[0] == 404  # a refusal does not count for longer
     await Peer(limited, "/ws/pingpong").opened()
     assert (await Peer(limited, "/ws/pingpong").refused())[0] == 503
+    assert broker.connections.times_reached == {"VELA_MAX_WEBSOCKETS": 2}
 
 
 class Recorded(BrokerSocket):

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from broker.conf import BrokerSettings
 from broker.handlers import Handler, Message, handler, worker
 from broker.handlers.registry import registered
 from broker.handlers.worker import client_of, run_handlers
@@ -260,5 +261,5 @@ async def test_a_call_that_does_not_end_in_time_is_left_unacked() -> None:
     ],
 )
 async def test_the_client_speaks_websocket_to_the_brokers_http_port(url: str, connects_to: str) -> None:
-    (address,) = client_of(url)._service_url.addresses
+    (address,) = client_of(BrokerSettings(url=url))._service_url.addresses
     assert address.url == connects_to

@@ -16,7 +16,7 @@ from broker.core.counted import counted
 if TYPE_CHECKING:
     from broker.subscription.subscription import Subscription
 
-__all__ = ["Clear", "Skip", "SkipMessages", "SkipOne", "TheMessage", "find_one"]
+__all__ = ["Clear", "Skip", "SkipEntries", "SkipMessages", "SkipOne", "TheMessage", "find_one"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +58,33 @@ class Skip(CursorKind[SkipMessages]):
                     f"{last}, so all its chunks up to {end} are skipped: applications could not use the rest",
                 )
         return Target(how="move", position=position, remaining=found.remaining, notes=notes).as_change()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntriesToSkip:
+    """How many entries to skip."""
+
+    entries: Annotated[
+        int, Rule("number of entries to skip that are not wholly acknowledged; a batch is one", least=1)
+    ]
+
+
+class SkipEntries(CursorKind[EntriesToSkip]):
+    """Skip the next N entries, as Pulsar's admin API counts. Consumers stay connected."""
+
+    name = "skip_entries"
+    summary = "Skip the next entries: their messages count as acked and are not delivered."
+    can_be_requested = False  # people count messages; only the admin API counts entries
+    parameters = EntriesToSkip
+
+    def why_one_partition(self, given: EntriesToSkip) -> str:
+        return "skip counts entries in their order, and entries of different partitions have no common order"
+
+    async def find(self, context: ActContext, subscription: Subscription, given: EntriesToSkip) -> Change:
+        found = await with_index(
+            subscription.reader, lambda: subscription.cursor.position_after_entries(given.entries)
+        )
+        return Target(how="move", position=found.mark_delete).as_change()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

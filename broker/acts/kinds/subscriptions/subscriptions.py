@@ -15,11 +15,19 @@ from broker.acts.kinds.parameters import ActInvalid, AlreadySo, NothingToActOn, 
 from broker.core.counted import counted
 from broker.core.errors import BrokerError
 from broker.core.subscription.types import SubscriptionType, check_name
+from broker.storage.pool import repeat_until_done
+from broker.storage.topics import catalogue
 
 if TYPE_CHECKING:
     from broker.topics.topic import Topic
 
-__all__ = ["CreateSubscription", "DeleteSubscription", "Force", "NewSubscription"]
+__all__ = [
+    "CreateSubscription",
+    "DeleteSubscription",
+    "Force",
+    "NewSubscription",
+    "SetSubscriptionProperties",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +148,39 @@ class DeleteSubscription(DirectKind[Force]):
     async def carry_out(self, context: ActContext, given: Force) -> None:
         subscription = await context.subscription()
         await subscription.moves.remove(f"an operator deleted the subscription (act {context.act.act_id})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionProperties:
+    """Properties of a subscription."""
+
+    properties: Annotated[Mapping[str, str], Rule("they replace all that the subscription has")]
+
+
+class SetSubscriptionProperties(DirectKind[SubscriptionProperties]):
+    """Replace the properties of a subscription, on every partition that has it."""
+
+    name = "set_subscription_properties"
+    summary = "Replace the properties that are stored with a subscription."
+    can_be_requested = False  # only the admin API has them
+    no_undo = "to undo it, set the earlier properties"
+    takes_partitions = True
+    parameters = SubscriptionProperties
+
+    async def measure(self, context: ActContext, given: SubscriptionProperties) -> Effect:
+        await context.subscription()
+        count = counted(len(given.properties), "property", "properties")
+        return Effect(words=(f"{context.act.subscription_name} gets {count}",))
+
+    async def carry_out(self, context: ActContext, given: SubscriptionProperties) -> None:
+        act = context.act
+        await repeat_until_done(
+            context.pool,
+            lambda c: catalogue.set_subscription_properties(
+                c, act.topic_name, act.subscription_name, given.properties
+            ),
+            what="storing a subscription's properties",
+        )
 
 
 def _what_consumers_do(topic: Topic, connected: int) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from broker.acts.kinds.base import ActContext, Scope
 from broker.acts.kinds.direct import DirectKind, Effect
@@ -32,6 +32,12 @@ class NewTopic:
     partitions: Annotated[
         int, Rule("number of partitions; 0: not partitioned", least=0, most=MOST_PARTITIONS)
     ] = 0
+    domain: Annotated[
+        Literal["persistent", "non-persistent"], Rule("non-persistent: the topic stores no messages")
+    ] = "persistent"
+    properties: Annotated[Mapping[str, str], Rule("properties to store with the topic")] = field(
+        default_factory=dict
+    )
     policies: Annotated[
         Mapping[str, str], Rule("policies to set on the new topic, by name; values are text")
     ] = field(default_factory=dict)
@@ -63,7 +69,7 @@ class CreateTopic(DirectKind[NewTopic]):
 
     async def carry_out(self, context: ActContext, given: NewTopic) -> None:
         name = _full_name(context, given)
-        await context.tools.creation.make(name, given.partitions)
+        await context.tools.creation.make(name, given.partitions, given.properties)
         after = policies.parsed(given.policies, PolicyLevel.TOPIC)
         if not after:
             return
@@ -78,7 +84,7 @@ def _full_name(context: ActContext, given: NewTopic) -> TopicName:
         raise ActInvalid(
             f"the parameter name is {given.name!r}: give only what comes after {context.act.topic_name}/"
         )
-    name = TopicName.parse(f"persistent://{context.act.topic_name}/{given.name}")
+    name = TopicName.parse(f"{given.domain}://{context.act.topic_name}/{given.name}")
     if name.partition is not None:
         raise ActInvalid(
             f"{given.name} would be a partition: leave out -partition-{name.partition} and set the parameter partitions"

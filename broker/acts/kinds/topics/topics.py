@@ -27,7 +27,8 @@ __all__ = ["Delete", "DeleteTopic", "TerminateTopic", "TruncateTopic", "UnloadTo
 
 async def _durable(context: ActContext, figures: DeleteFigures) -> list[tuple[Topic, Subscription]]:
     """Return the durable subscriptions in memory, because their stored cursors may be out of date."""
-    topics = [await context.topics.open_named(each) for each in figures.topics]
+    stored = [each for each in figures.topics if TopicName.parse(each).domain == "persistent"]
+    topics = [await context.topics.open_named(each) for each in stored]
     return [(topic, each) for topic in topics for each in topic.subscriptions.values() if each.is_durable]
 
 

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from broker.core.access.permissions import Action
 from broker.core.errors import BrokerError
 from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.subscription.types import SubscriptionType
@@ -81,6 +82,8 @@ class ConsumerSocket(PushSocket):
                 retry=options.retry,
             )
             await letters.resolve(topics)
+            for each in letters.topics:  # now, and not when the first letter is written
+                self.guard.check_topic(Action.PRODUCE, each)
             if letters.retry_topic is not None:
                 topics.append(letters.retry_topic.full)
             topics = list(dict.fromkeys(topics))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from broker.core.errors import BrokerError, InvalidTopicName, TopicNotFound
+from broker.core.errors import BrokerError, InvalidTopicName, NotAuthorized, TopicNotFound
 from broker.core.position import Position
 from broker.core.topic_name import TopicName
 from broker.doors.websocket.consumer.bounded_tasks import BoundedTasks
@@ -131,9 +131,14 @@ class Letters:
         known = TopicName.parse(f"{base.domain}://{base.namespace_name}/{legacy}")
         try:
             await self._broker.partition_count(known, create=False)
-        except TopicNotFound:
+        except (TopicNotFound, NotAuthorized):
             return chosen
         return known
+
+    @property
+    def topics(self) -> set[TopicName]:
+        """The topics to which letters go."""
+        return {*self._dead_letter_topics.values(), *filter(None, (self.retry_topic,))}
 
     def attend(self, source: DeliverySource) -> None:
         """Decide from now on which of this source's overdue deliveries become letters."""

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.core.client_identity import ClientIdentity
 from broker.core.subscription.departure import DepartureCause
 from broker.core.topic_name import TopicName
 from broker.doors.websocket.consumer.delivery_source import DeliverySource, Outgoing
@@ -67,7 +66,6 @@ class PushSocket(BrokerSocket):
         self, topics: Sequence[str], request: Callable[[TopicName, int], SubscribeRequest]
     ) -> None:
         """Attach to each topic, or to its partitions. `request` gets a name and the topic's number of partitions."""
-        identity = ClientIdentity(address=self.address, client_version="", face="websocket")
         max_message_bytes = self.broker.settings.max_uncompressed_bytes
         for text in topics:
             topic = TopicName.parse(text)
@@ -78,7 +76,9 @@ class PushSocket(BrokerSocket):
                     self, self._fragments, partition=partition, max_message_bytes=max_message_bytes
                 )
                 self.sources.append(source)
-                source.consumer = await self.broker.subscribe(request(name, partitions), identity, source)
+                source.consumer = await self.broker.subscribe(
+                    request(name, partitions), self.identity, source
+                )
 
     def start(self, permits: int) -> None:
         """Begin to deliver. One source gets all permits, each of several a share of them."""

@@ -1,6 +1,6 @@
 """The query parameters of the handshake as options, with Pulsar's names, defaults and refusals.
 
-Unknown parameters are ignored, `token` too: there is no authentication.
+Unknown parameters are ignored, `token` too: `BrokerSocket` has read it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from broker.core.client_identity import ClientIdentity
 from broker.core.topic_name import TopicName
 from broker.doors.handshake_errors import HandshakeRefused
 from broker.doors.read_gate import ReadGate
@@ -56,7 +55,6 @@ class ProducerSocket(BrokerSocket):
 
     async def _open_lanes(self, topic: TopicName, options: ProducerOptions) -> None:
         partitions = await self.broker.partition_count(topic, create=True)
-        identity = ClientIdentity(address=self.address, client_version="", face="websocket")
         given = producer_name = options.producer_name
         for name in [topic.with_partition(index) for index in range(partitions)] or [topic]:
             lane = PublishLane(
@@ -74,7 +72,7 @@ class ProducerSocket(BrokerSocket):
                 user_provided_name=given is not None,
                 on_throttled=self._gate.throttled,
             )
-            lane.attach(await self.broker.open_producer(request, identity, lane))
+            lane.attach(await self.broker.open_producer(request, self.identity, lane))
             producer_name = lane.name
 
     def refusal(self, status: int, reason: str) -> HandshakeRefused:

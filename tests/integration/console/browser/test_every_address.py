@@ -28,6 +28,7 @@ NOT_PAGES: Final = {
     "set_own_password", "set_own_zone", "set_user_password", "set_user_role", "set_user_active",
     "act_on_alert_rule", "act_on_run", "unschedule", "acts_export", "change_view", "begin_oidc", "end_oidc",
     "login_code", "login_second_factor", "remove_own_second_factor", "renew_own_recovery_codes", "remove_user_factor",
+    "revoke_token",
 }  # fmt: skip
 """Addresses that redirect, or send data."""
 

@@ -264,3 +264,13 @@ def test_credentials_are_sent_and_never_shown(vela: Vela, console: FakeConsole) 
     done = vela("--console-url http://root:hidden-9@127.0.0.1:8000 topics list")
     assert "hidden-9" not in done.output
     assert "secret-7" not in done.output
+
+
+@pytest.mark.parametrize("option", ["--tls-trust-file /no/such/file", "--tls-certificate-file /no/such/file"])
+def test_a_file_for_tls_that_cannot_be_used_is_a_wrong_option(
+    option: str, vela: Vela, console: FakeConsole
+) -> None:
+    for line in (LIST, "--url wss://127.0.0.1:1 consume orders s"):
+        done = vela(f"{option} {line}")
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert "tls_" in done.stderr

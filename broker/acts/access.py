@@ -1,0 +1,214 @@
+"""Changes of who may use the broker: tokens and permissions. They need no plan and no running broker.
+
+Each change is in the act log, and a running broker takes it in within a second.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, Final
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from broker.access.token_keys import TokenKeys
+from broker.access_settings import AccessSettings
+from broker.clock import SystemClock
+from broker.core.access.permissions import Permission, Subject
+from broker.core.access.tokens import TokenKey, issue, verify
+from broker.core.errors import AuthenticationFailed
+from broker.models import AccessToken
+from broker.storage.access import ADMIN, subject_columns
+from broker.storage.queries import query
+
+__all__ = [
+    "ADMIN",
+    "CreatedToken",
+    "NoSigningKey",
+    "TokenRefused",
+    "create_token",
+    "possible_permissions",
+    "revoke_token",
+    "role_of_token",
+    "set_permissions",
+    "tokens",
+]
+
+_ID_BYTES: Final = 12
+
+
+class NoSigningKey(Exception):
+    """The settings have no secret key. The text says what to set."""
+
+
+class TokenRefused(Exception):
+    """A token that proves nothing here. The text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedToken:
+    """A new token. Show it once: it is stored nowhere."""
+
+    id: str
+    token: str
+    expires_at: datetime | None
+
+
+def create_token(
+    settings: AccessSettings,
+    role: str,
+    *,
+    lifetime_ms: int | None,
+    who: str,
+    origin: str,
+    private_key: TokenKey | None = None,
+) -> CreatedToken:
+    """Sign a token with the first secret key of the settings, or with `private_key`. None never expires.
+
+    Raises NoSigningKey, and SettingInvalid if a key cannot be used.
+    """
+    key = private_key or _signing_key(settings)
+    now_ms = SystemClock().now_ms()
+    expires_ms = None if lifetime_ms is None else now_ms + lifetime_ms
+    token_id = secrets.token_hex(_ID_BYTES)
+    token = issue(
+        key,
+        role=role,
+        token_id=token_id,
+        issued_ms=now_ms,
+        expires_ms=expires_ms,
+        role_claim=settings.token_role_claim,
+        audience=settings.token_audience,
+    )
+    expires_at = None if expires_ms is None else datetime.fromtimestamp(expires_ms // 1000, UTC)
+    with transaction.atomic():
+        AccessToken.objects.create(
+            id=token_id, role=role, created_by=who, created_at=timezone.now(), expires_at=expires_at
+        )
+        _log("create_token", {"token": token_id, "role": role}, who=who, origin=origin)
+    return CreatedToken(id=token_id, token=token, expires_at=expires_at)
+
+
+def _signing_key(settings: AccessSettings) -> TokenKey:
+    if not (settings.token_secret_key or settings.token_secret_key_file):
+        raise NoSigningKey(
+            "there is no key to sign with: set VELA_TOKEN_SECRET_KEY_FILE to the file that the broker has, or name a"
+            " private key with --private-key"
+        )
+    return TokenKeys(settings).current()[0]
+
+
+def revoke_token(token_id: str, *, who: str, origin: str) -> bool:
+    """Refuse a token from now on, and close its connections. Return whether it was made here. Safe to repeat.
+
+    A token that was made elsewhere with the same key can be revoked too, by its claim `jti`.
+    """
+    with transaction.atomic():
+        token, is_foreign = AccessToken.objects.get_or_create(
+            id=token_id, defaults={"role": "", "created_by": "", "created_at": timezone.now()}
+        )
+        if token.revoked_at is None:
+            token.revoked_at, token.revoked_by = timezone.now(), who
+            token.save()
+            _log("revoke_token", {"token": token_id, "role": token.role}, who=who, origin=origin)
+        _notify("changed", {})
+    return not is_foreign
+
+
+def role_of_token(settings: AccessSettings, token: str) -> str:
+    """Return the role that a token proves. One query. Raises TokenRefused."""
+    if "token" not in settings.authentication:
+        raise TokenRefused("tokens count only with VELA_AUTHENTICATION=token: send HTTP Basic credentials")
+    keys = _keys(settings)
+    keys.refresh()
+    try:
+        principal = verify(
+            token,
+            keys.current(),
+            now_ms=SystemClock().now_ms(),
+            role_claim=settings.token_role_claim,
+            audience=settings.token_audience,
+        )
+    except AuthenticationFailed as error:
+        raise TokenRefused(str(error)) from None
+    if AccessToken.objects.filter(id=principal.token_id, revoked_at__isnull=False).exists():
+        raise TokenRefused("the token was revoked: get a new one")
+    return principal.role
+
+
+@cache
+def _keys(settings: AccessSettings) -> TokenKeys:
+    return TokenKeys(settings)
+
+
+def tokens() -> list[AccessToken]:
+    """Return all tokens that were made here or revoked, the oldest first."""
+    return list(AccessToken.objects.order_by("created_at", "id"))
+
+
+def set_permissions(
+    subject: Subject, role: str, permissions: Collection[str], *, who: str, origin: str
+) -> None:
+    """Replace what a role may do to a tenant (ADMIN), a namespace, a topic or a subscription. None at all revokes.
+
+    Safe to repeat. Raises ValueError for a permission that such a subject does not have.
+    """
+    known = possible_permissions(subject)
+    if unknown := set(permissions) - set(known):
+        raise ValueError(
+            f"{', '.join(sorted(unknown))} cannot be granted on {subject}: use {', '.join(known)}"
+        )
+    with transaction.atomic():
+        _notify(
+            "set_permissions",
+            {**subject_columns(subject), "role": role, "permissions": sorted(permissions)},
+        )
+        _log(
+            "set_permissions",
+            {"role": role, "permissions": sorted(permissions)},
+            topic=subject.topic or subject.namespace or f"{subject.tenant}/*",
+            subscription=subject.subscription,
+            who=who,
+            origin=origin,
+        )
+
+
+def possible_permissions(subject: Subject) -> tuple[str, ...]:
+    """Return what can be granted on this subject."""
+    if not subject.namespace:
+        return (ADMIN,)
+    return (Permission.CONSUME,) if subject.subscription else tuple(Permission)
+
+
+def _notify(name: str, parameters: Mapping[str, Any]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(query("access", name).decode(), parameters)
+
+
+def _log(
+    kind: str,
+    parameters: Mapping[str, object],
+    *,
+    topic: str = "*",
+    subscription: str = "",
+    who: str,
+    origin: str,
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            query("acts", "record_change").decode(),
+            {
+                "kind": kind,
+                "topic": topic,
+                "subscription": subscription,
+                "parameters": json.dumps(dict(parameters)),
+                "who": who,
+                "origin": origin,
+                "reason": "",
+            },
+        )

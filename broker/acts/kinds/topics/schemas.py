@@ -1,0 +1,39 @@
+"""Delete the schema of a topic."""
+
+from __future__ import annotations
+
+from broker.acts.kinds.base import ActContext, Scope
+from broker.acts.kinds.direct import DirectKind, Effect
+from broker.acts.kinds.parameters import NoParameters
+from broker.core.counted import counted
+from broker.core.errors import SchemaNotFound
+from broker.core.topic_name import TopicName
+
+__all__ = ["DeleteSchema"]
+
+
+class DeleteSchema(DirectKind[NoParameters]):
+    """Let a topic have no schema. Versions that stored messages name can still be read."""
+
+    name = "delete_schema"
+    summary = "Delete a topic's schema, so that the next producer can store any other."
+    scope = Scope.TOPIC
+    can_be_requested = False  # only the admin API has it
+    no_undo = "to undo it, store the schema again, as a new version"
+    parameters = NoParameters
+
+    async def measure(self, context: ActContext, given: NoParameters) -> Effect:
+        name = TopicName.parse(context.act.topic_name).base
+        versions = await context.tools.schemas.versions(name)
+        # At apply it may be deleted already: a broker died before it stored the result.
+        if not versions and not context.act.is_apply:
+            raise SchemaNotFound(f"{name} does not have a schema")
+        count = counted(len(versions), "version is", "versions are")
+        return Effect(
+            words=(f"{name} has no schema any more; {count} kept for the messages that are stored",)
+        )
+
+    async def carry_out(self, context: ActContext, given: NoParameters) -> None:
+        name = TopicName.parse(context.act.topic_name).base
+        if await context.tools.schemas.versions(name):
+            await context.tools.schemas.delete(name)

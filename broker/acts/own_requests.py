@@ -1,0 +1,100 @@
+"""Requests for acts from inside the broker's process: plan and apply in one call, in the same log as all others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from broker.acts.kinds.base import ActConflict, Scope
+from broker.acts.kinds.drift import MOST_DRIFT_MESSAGES
+from broker.acts.kinds.parameters import ActInvalid, NothingToActOn
+from broker.acts.kinds.registry import find_kind
+from broker.storage.acts import acts as store
+
+if TYPE_CHECKING:
+    from broker.acts.runner import ActRunner
+    from broker.storage.connection import Connection
+
+__all__ = ["OwnRequests", "ReasonMissing"]
+
+_ATTEMPTS: Final = 3
+
+
+class ReasonMissing(ActInvalid):
+    """The namespace is protected, and the request has no reason."""
+
+    code = "ReasonMissing"
+
+
+class OwnRequests:
+    """Asks the runner of this process, which answers as soon as the act is stored."""
+
+    def __init__(self, runner: ActRunner) -> None:
+        self._runner = runner
+
+    async def carry_out(
+        self,
+        kind: str,
+        *,
+        topic: str,
+        subscription: str = "",
+        parameters: Mapping[str, object] | None = None,
+        who: str,
+        origin: str,
+        reason: str = "",
+    ) -> int:
+        """Plan an act, apply it, and return its id. Long work goes on after that.
+
+        `topic` is a full name, tenant/namespace, or tenant/*. The caller gets no preview, so messages that come between
+        plan and apply do not stop the act. If another act changes the same thing meanwhile, this one is planned again.
+        Raises NothingToActOn if there is no such topic, subscription or namespace, ReasonMissing, and the BrokerError
+        with which the act was refused.
+        """
+        asked = find_kind(kind)
+        given = dict(parameters or {})
+        message = asked.message_of(asked.read(given))
+        stored = {name: value for name, value in given.items() if name not in asked.of_message}
+
+        async def plan(connection: Connection) -> int | None:
+            return await store.request_plan(
+                connection,
+                kind=kind,
+                scope=asked.scope,
+                topic=topic,
+                subscription=subscription,
+                parameters=stored,
+                message=message,
+                who=who,
+                origin=origin,
+                reason=reason,
+            )
+
+        attempts = _ATTEMPTS
+        while True:
+            act_id = await self._runner.ask(plan)
+            if act_id is None:
+                what = f"subscription {subscription} on" if asked.scope is Scope.SUBSCRIPTION else asked.scope
+                raise NothingToActOn(f"there is no {what} {topic}")
+            attempts -= 1
+            try:
+                await self._apply(act_id, topic, who, origin, reason)
+            except ActConflict:
+                if not attempts:
+                    raise
+            else:
+                return act_id
+
+    async def _apply(self, act_id: int, topic: str, who: str, origin: str, reason: str) -> None:
+        async def apply(connection: Connection) -> int | None:
+            is_asked = await store.request_apply(
+                connection,
+                act_id,
+                who=who,
+                origin=origin,
+                reason=reason,
+                allowed_drift_messages=MOST_DRIFT_MESSAGES,
+            )
+            return act_id if is_asked else None
+
+        if await self._runner.ask(apply) is None:
+            raise ReasonMissing(f"the namespace of {topic} is protected: give a reason (policy protected)")

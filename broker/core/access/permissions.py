@@ -1,0 +1,116 @@
+"""Who may do what: Pulsar's permissions, as a pure rule.
+
+A superuser may do everything. A tenant's admin may do everything in that tenant. Any other role may produce or consume
+where a namespace or a topic grants it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from broker.core.access.principal import Principal
+    from broker.core.topic_name import TopicName
+
+__all__ = ["CLUSTER", "Action", "Grants", "Permission", "Subject", "allows"]
+
+
+class Permission(StrEnum):
+    """What a namespace or a topic can grant to a role; the names are Pulsar's."""
+
+    PRODUCE = "produce"
+    CONSUME = "consume"
+    FUNCTIONS = "functions"
+    SOURCES = "sources"
+    SINKS = "sinks"
+    PACKAGES = "packages"
+
+
+class Action(StrEnum):
+    """What a request wants to do to its subject."""
+
+    PRODUCE = "produce to"
+    CONSUME = "consume from"
+    LOOK_UP = "look up"  # for roles that may produce or consume there
+    ADMINISTER = "administer"  # for admins of the tenant
+    MEASURE = "read the metrics of"  # for the roles of metrics
+    RULE = "manage"  # for superusers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A tenant, a namespace, a topic or a subscription of a topic. Each names what it lies in; "" = not in one."""
+
+    tenant: str = ""
+    namespace: str = ""  # tenant/namespace
+    topic: str = ""  # full name; a partition has its partitioned topic's
+    subscription: str = ""
+
+    @classmethod
+    def of_namespace(cls, tenant: str, namespace: str) -> Self:
+        """Return the namespace `tenant/namespace`."""
+        return cls(tenant=tenant, namespace=f"{tenant}/{namespace}")
+
+    @classmethod
+    def of_topic(cls, topic: TopicName, subscription: str = "") -> Self:
+        """Return a topic or a subscription of it; for a partition, the topic that it is part of."""
+        return cls(
+            tenant=topic.tenant, namespace=topic.namespace_name, topic=topic.base, subscription=subscription
+        )
+
+    def __str__(self) -> str:
+        place = self.topic or self.namespace or self.tenant or "this broker"
+        return f"{place}, subscription {self.subscription}" if self.subscription else place
+
+
+CLUSTER: Final = Subject()
+"""The broker itself: the subject of what only superusers may do."""
+
+_Permissions = Mapping[str, AbstractSet[Permission]]  # by role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grants:
+    """Everything that was granted. Every question is a lookup in a dictionary."""
+
+    superusers: frozenset[str] = frozenset()
+    metrics_roles: frozenset[str] = frozenset()
+    tenant_admins: Mapping[str, AbstractSet[str]] = field(default_factory=dict)  # roles by tenant
+    namespaces: Mapping[str, _Permissions] = field(default_factory=dict)  # by tenant/namespace
+    topics: Mapping[str, _Permissions] = field(default_factory=dict)  # by full name
+    subscriptions: Mapping[tuple[str, str], AbstractSet[str]] = field(default_factory=dict)
+    """Roles by tenant/namespace and subscription. Others are open to consumers of the topic."""
+
+
+_WANTED: Final = {
+    Action.PRODUCE: frozenset({Permission.PRODUCE}),
+    Action.CONSUME: frozenset({Permission.CONSUME}),
+    Action.LOOK_UP: frozenset({Permission.PRODUCE, Permission.CONSUME}),
+}
+_NOTHING: Final[_Permissions] = {}
+_NONE: Final[AbstractSet[Permission]] = frozenset()
+
+
+def allows(grants: Grants, principal: Principal, action: Action, subject: Subject) -> bool:
+    """Return whether the principal may do this to the subject."""
+    role = principal.role
+    if role in grants.superusers:
+        return True
+    if action is Action.MEASURE:
+        return role in grants.metrics_roles
+    if action is not Action.RULE and role in grants.tenant_admins.get(subject.tenant, ()):
+        return True
+    wanted = _WANTED.get(action)
+    if wanted is None:
+        return False
+    if action is Action.CONSUME and subject.subscription:
+        roles = grants.subscriptions.get((subject.namespace, subject.subscription))
+        if roles and role not in roles:
+            return False
+    of_namespace = grants.namespaces.get(subject.namespace, _NOTHING).get(role, _NONE)
+    of_topic = grants.topics.get(subject.topic, _NOTHING).get(role, _NONE)
+    return not (wanted.isdisjoint(of_namespace) and wanted.isdisjoint(of_topic))

@@ -1,0 +1,128 @@
+"""JSON Web Tokens: what a token says, once one of the broker's keys has signed it. No I/O, no clock."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from joserfc import jwt
+from joserfc.errors import ExpiredTokenError, JoseError
+from joserfc.jwk import ECKey, OctKey, RSAKey
+
+from broker.core.access.principal import Principal
+from broker.core.errors import AuthenticationFailed
+
+__all__ = ["TOKEN_METHOD", "TokenKey", "TokenKeyInvalid", "asymmetric_key", "issue", "secret_key", "verify"]
+
+TOKEN_METHOD: Final = "token"  # noqa: S105 - a word of the protocol
+MIN_SECRET_BYTES: Final = 32  # as long as the hash of HS256
+_RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+_EC: Final = {"P-256": ("ES256",), "P-384": ("ES384",), "P-521": ("ES512",)}
+
+
+class TokenKeyInvalid(ValueError):
+    """Bytes that are no key for tokens. The text says what is expected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenKey:
+    """A key that verifies tokens; a secret or private key issues them too."""
+
+    key: OctKey | RSAKey | ECKey
+    algorithms: tuple[str, ...]  # the first one signs
+
+
+def secret_key(raw: bytes) -> TokenKey:
+    """Return a secret key for HS256: raw bytes, or the same as base64 text. Raises TokenKeyInvalid."""
+    secret = _from_base64(raw) or raw
+    if len(secret) < MIN_SECRET_BYTES:
+        raise TokenKeyInvalid(
+            f"a secret key has at least {MIN_SECRET_BYTES} random bytes, as base64 text: openssl rand -base64 32"
+        )
+    try:
+        return TokenKey(key=OctKey.import_key(secret), algorithms=("HS256", "HS384", "HS512"))
+    except ValueError:
+        raise TokenKeyInvalid("it is a public key, which is no secret: set it as a public key") from None
+
+
+def asymmetric_key(raw: bytes) -> TokenKey:
+    """Return a public or private RSA or EC key in PEM, DER or base64 of DER. Raises TokenKeyInvalid."""
+    data = raw.strip() if raw.lstrip().startswith(b"-----BEGIN") else _from_base64(raw) or raw
+    try:
+        rsa = RSAKey.import_key(data)
+        return TokenKey(key=rsa, algorithms=_RSA)
+    except (JoseError, ValueError):
+        pass
+    try:
+        ec = ECKey.import_key(data)
+        return TokenKey(key=ec, algorithms=_EC[ec.curve_name])
+    except (JoseError, ValueError, KeyError):
+        raise TokenKeyInvalid("it is no RSA or EC key in PEM or DER") from None
+
+
+def verify(
+    token: str, keys: Sequence[TokenKey], *, now_ms: int, role_claim: str = "sub", audience: str = ""
+) -> Principal:
+    """Return who a token is for. Any of the keys may have signed it, so that a new key can replace an old one.
+
+    Raises AuthenticationFailed if no key signed it, if it is not valid now, if it says no role, or if it is for another
+    audience than `audience` ("" = any).
+    """
+    claims = _signed_claims(token, keys)
+    options: dict[str, Any] = {"aud": {"essential": True, "value": audience}} if audience else {}
+    checked: dict[str, Any] = {name: claims[name] for name in ("exp", "nbf", "aud") if name in claims}
+    try:
+        jwt.JWTClaimsRegistry(now=now_ms // 1000, **options).validate(checked)
+    except ExpiredTokenError:
+        raise AuthenticationFailed("the token has expired: get a new one") from None
+    except JoseError as error:
+        raise AuthenticationFailed(f"the token is not valid here: {error}") from None
+    role, token_id, expires_s = claims.get(role_claim), claims.get("jti"), claims.get("exp")
+    if not isinstance(role, str) or not role:
+        raise AuthenticationFailed(f"the token names no role: its claim {role_claim!r} must be text")
+    return Principal(
+        role=role,
+        method=TOKEN_METHOD,
+        expires_ms=None if expires_s is None else int(expires_s * 1000),
+        token_id=token_id if isinstance(token_id, str) else None,
+    )
+
+
+def issue(
+    key: TokenKey,
+    *,
+    role: str,
+    token_id: str,
+    issued_ms: int,
+    expires_ms: int | None,
+    role_claim: str = "sub",
+    audience: str = "",
+) -> str:
+    """Return a signed token for a role. `expires_ms` is None for a token that never expires."""
+    claims: dict[str, Any] = {role_claim: role, "jti": token_id, "iat": issued_ms // 1000}
+    if expires_ms is not None:
+        claims["exp"] = expires_ms // 1000
+    if audience:
+        claims["aud"] = audience
+    algorithm = key.algorithms[0]
+    return jwt.encode({"alg": algorithm}, claims, key.key, algorithms=[algorithm])
+
+
+def _signed_claims(token: str, keys: Sequence[TokenKey]) -> dict[str, Any]:
+    for each in keys:
+        try:
+            decoded = jwt.decode(token, each.key, algorithms=each.algorithms)
+        except (JoseError, ValueError, RecursionError):  # the last one for deeply nested JSON
+            continue
+        return decoded.claims
+    raise AuthenticationFailed("no key of this broker signed the token, or it is damaged")
+
+
+def _from_base64(raw: bytes) -> bytes:
+    try:
+        return base64.b64decode(b"".join(raw.split()), validate=True)
+    except binascii.Error:
+        return b""

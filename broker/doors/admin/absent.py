@@ -1,0 +1,56 @@
+"""Paths of Pulsar's admin API that Vela does not have, and why. A request for one gets the reason."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["ABSENT", "why_absent"]
+
+_ONE_CLUSTER: Final = "Vela has one cluster, which its settings describe"
+_ONE_BROKER: Final = "Vela runs one broker and does not split namespaces"
+_SETTINGS: Final = "settings are environment variables, and change with a restart"
+
+# A name in braces is one part of a path; {rest} is all that follows.
+ABSENT: Final[dict[str, str]] = {
+    "PUT, POST, DELETE /admin/v2/clusters/{cluster}": _ONE_CLUSTER,
+    "POST, DELETE /admin/v2/clusters/{cluster}/{rest}": _ONE_CLUSTER,
+    "POST, DELETE /admin/v2/brokers/configuration/{rest}": _SETTINGS,
+    "GET /admin/v2/brokers/configuration/runtime": _SETTINGS,
+    "GET /admin/v2/brokers/internal-configuration": "there is no metadata store but PostgreSQL",
+    "GET /admin/v2/brokers/backlog-quota-check": "quotas are checked all the time",
+    "GET /admin/v2/broker-stats/metrics": "read /metrics",
+    "GET /admin/v2/broker-stats/mbeans": "Vela runs on no JVM",
+    "GET /admin/v2/broker-stats/load-report": _ONE_BROKER,
+    "GET /admin/v2/broker-stats/allocator-stats/{rest}": "Vela runs on no JVM",
+    "PUT /admin/v2/namespaces/{tenant}/{namespace}/{bundle}/split": _ONE_BROKER,
+    "POST /admin/v2/namespaces/{tenant}/{namespace}/{bundle}/clearBacklog": _ONE_BROKER,
+    "PUT, DELETE /admin/v2/{domain}/{tenant}/{namespace}/{topic}/properties": "they are set at creation",
+    "POST /admin/v2/{domain}/{tenant}/{namespace}/{topic}/trim": "ledgers are trimmed by themselves",
+    "GET /admin/v2/{domain}/{tenant}/{namespace}/{topic}/internal-info": "read internalStats",
+    "GET /admin/v2/{domain}/{tenant}/{namespace}/{topic}/backlog": "read stats: they are exact",
+    "GET /admin/v2/resource-quotas/{rest}": _ONE_BROKER,
+    "GET /admin/v2/resourcegroups/{rest}": "Vela has no resource groups",
+    "GET /admin/v2/bookies/{rest}": "Vela stores messages in PostgreSQL",
+    "GET /admin/v2/proxy-stats/{rest}": "WebSockets are served by the broker: read /metrics",
+    "GET /admin/v2/worker/{rest}": "Vela has no functions",
+    "GET /admin/v3/{rest}": "Vela has no functions, connectors, packages and transactions",
+    "POST /topics/{rest}": "publish over a WebSocket, the binary protocol or `vela publish`",
+}
+
+
+def _pattern(line: str) -> re.Pattern[str]:
+    path = line.partition(" ")[2]
+    parts = (
+        ".+" if part == "{rest}" else "[^/]+" if part.startswith("{") else re.escape(part)
+        for part in path.split("/")
+    )
+    return re.compile("/".join(parts))
+
+
+_PATTERNS: Final = [(_pattern(line), reason) for line, reason in ABSENT.items()]
+
+
+def why_absent(path: str) -> str:
+    """Return why Vela does not have this path of Pulsar; empty if Pulsar has no such path either."""
+    return next((reason for pattern, reason in _PATTERNS if pattern.fullmatch(path)), "")

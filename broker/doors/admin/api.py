@@ -1,0 +1,135 @@
+"""The ninja application behind /admin/v2 and /lookup/v2: how it reads bodies, and how it words refusals."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import psycopg
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest, HttpResponse
+from django.utils.datastructures import MultiValueDict
+from ninja import NinjaAPI
+from ninja.errors import HttpError, ValidationError
+from ninja.parser import Parser
+from ninja.renderers import BaseRenderer
+
+from broker.core.errors import BrokerError
+from broker.doors.admin import (
+    brokers,
+    lookup,
+    namespaces,
+    partitions,
+    schemas,
+    subscriptions,
+    tenants,
+    topics,
+)
+from broker.doors.admin.messages import operations as messages
+from broker.doors.admin.policies import document, permissions, refused
+from broker.doors.admin.policies import operations as policies
+from broker.doors.admin.refusals import Refused, status_of
+from broker.doors.admin.statistics import operations as statistics
+from broker.doors.asgi import json_reason
+
+__all__ = ["API", "refusal"]
+
+logger = logging.getLogger(__name__)
+
+
+def refusal(status: int, reason: str) -> HttpResponse:
+    """Return a refusal in Pulsar's shape."""
+    return HttpResponse(json_reason(reason), status=status, content_type="application/json")
+
+
+class _Parser(Parser):
+    def parse_body(self, request: HttpRequest) -> Any:
+        """Return any JSON value: Pulsar's bodies may be numbers, texts and lists. Any exception becomes HttpError."""
+        return json.loads(request.body)
+
+    def parse_querydict(
+        self, data: MultiValueDict[str, Any], list_fields: list[str], request: HttpRequest
+    ) -> dict[str, Any]:
+        """Return the values of a query string. An empty value counts as left out."""
+        return {name: value for name, value in data.items() if value}
+
+
+class _Renderer(BaseRenderer):
+    media_type = "application/json"
+
+    def render(self, request: HttpRequest, data: Any, *, response_status: int) -> bytes:
+        return json.dumps(data, ensure_ascii=False).encode()
+
+
+class _Api(NinjaAPI):
+    def get_content_type(self) -> str:
+        """Return the type without a charset, because JSON is UTF-8."""
+        return "application/json"
+
+
+def _make_api() -> NinjaAPI:
+    api = _Api(
+        title="Vela admin REST",
+        version="2",
+        description="Pulsar's admin REST API version 2 and its topic lookup.",
+        openapi_url=None,
+        docs_url=None,
+        urls_namespace="admin",
+        parser=_Parser(),
+        renderer=_Renderer(),
+    )
+
+    @api.exception_handler(BrokerError)
+    def refused_by_broker(request: HttpRequest, error: BrokerError) -> HttpResponse:
+        return refusal(status_of(error), str(error))
+
+    @api.exception_handler(Refused)
+    def refused_here(request: HttpRequest, error: Refused) -> HttpResponse:
+        return refusal(error.status, error.reason)
+
+    @api.exception_handler(ValidationError)
+    def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+        first = error.errors[0]
+        name = ".".join(str(each) for each in first["loc"][1:]) or "the body"
+        return refusal(400, f"{name}: {first['msg']}")
+
+    @api.exception_handler(HttpError)
+    def not_json(request: HttpRequest, error: HttpError) -> HttpResponse:
+        return refusal(400, f"the body is not JSON: {error.__cause__}")
+
+    @api.exception_handler(RequestDataTooBig)
+    def too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
+        return refusal(413, "the body is too large")
+
+    @api.exception_handler(psycopg.Error)
+    def no_database(request: HttpRequest, error: psycopg.Error) -> HttpResponse:
+        logger.error("%s %s: the database failed", request.method, request.path, exc_info=error)
+        return refusal(503, "the database did not answer; try again")
+
+    @api.exception_handler(Exception)
+    def failed(request: HttpRequest, error: Exception) -> HttpResponse:
+        logger.error("%s %s failed", request.method, request.path, exc_info=error)
+        return refusal(500, "the request failed inside the broker; the broker's log says why")
+
+    for each in (
+        brokers,
+        tenants,
+        namespaces,
+        permissions,
+        document,
+        policies,
+        refused,
+        topics,
+        partitions,
+        subscriptions,
+        messages,
+        statistics,
+        schemas,
+        lookup,
+    ):
+        api.add_router("", each.router)
+    return api
+
+
+API = _make_api()

@@ -1,0 +1,106 @@
+"""`/admin/v2` and `/lookup/v2` as an ASGI application: Django's requests and URL patterns without its handler.
+
+Django's own handler sends signals whose receivers close ORM connections in a thread. Nothing here needs that, so these
+few lines call the view themselves: no middleware, no signal, no thread.
+"""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import Resolver404, URLPattern
+from django.urls.resolvers import RegexPattern, URLResolver
+from ninja.responses import NinjaJSONEncoder
+
+from broker.core.errors import AuthenticationFailed
+from broker.doors.admin.absent import why_absent
+from broker.doors.admin.api import API, refusal
+from broker.doors.admin.refusals import status_of
+from broker.doors.admin.request import AdminRequest
+from broker.doors.asgi import respond
+from broker.doors.http_credentials import principal_of
+
+if TYPE_CHECKING:
+    from broker.doors.asgi import Receive, Scope, Send
+    from broker.doors.ports import AdminPort
+
+__all__ = ["AdminPages"]
+
+_RESOLVER: Final = URLResolver(
+    RegexPattern(r"^/"),
+    [each for each in API.urls[0] if isinstance(each, URLPattern) and each.name != "api-root"],
+)
+
+
+_OPENAPI_PATH: Final = "/admin/v2/openapi.json"
+# Made at the start: it takes a tenth of a second, which would stop the event loop.
+_OPENAPI: Final = json.dumps(API.get_openapi_schema(path_prefix=""), cls=NinjaJSONEncoder).encode()
+
+
+class AdminPages:
+    """Serves /admin/ and /lookup/ to clients that prove who they are. The caller has checked host and origin."""
+
+    def __init__(self, broker: AdminPort) -> None:
+        self._broker = broker
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await _body(receive)
+        if body is None:
+            return  # the client has gone
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        request = AdminRequest({**scope, "method": method}, BytesIO(body))
+        request.broker = self._broker
+        try:
+            request.principal = principal_of(self._broker, scope)
+            answer = await self._answer(request, scope)
+        except AuthenticationFailed as error:
+            answer = refusal(status_of(error), str(error))
+        headers = [
+            (name.lower().encode(), value.encode())
+            for name, value in answer.items()
+            if name.lower() not in ("content-type", "content-length")
+        ]
+        if answer.status_code == 204:
+            # Without a type and a length: Java's client waits for a body of the announced type.
+            await send({"type": "http.response.start", "status": 204, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        content_type = answer.get("Content-Type", "application/json").encode()
+        body = getattr(answer, "content", b"")
+        await respond(scope, send, answer.status_code, body, content_type=content_type, headers=headers)
+
+    async def _answer(self, request: AdminRequest, scope: Scope) -> HttpResponseBase:
+        # The raw path: in the decoded one, a slash inside a topic's name looks like a separator.
+        raw = scope.get("raw_path")
+        path = raw.decode("ascii") if raw else quote(scope["path"])
+        if path == _OPENAPI_PATH and request.method == "GET":
+            return HttpResponse(_OPENAPI, content_type="application/json")
+        try:
+            found = _RESOLVER.resolve(path.rstrip("/"))
+        except Resolver404:
+            why = why_absent(path) or "docs/reference/admin-rest.md lists the paths"
+            return refusal(404, f"the admin API has no path {path}: {why}")
+        request.path_names = found.kwargs
+        answer: HttpResponseBase = await found.func(request, *found.args, **found.kwargs)
+        if answer.status_code == 405 and "Allow" in answer:
+            refused = refusal(405, f"{path} takes {answer['Allow']}")
+            refused["Allow"] = answer["Allow"]
+            return refused
+        return answer
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """Return the body, which the server has limited; None if the client has gone."""
+    parts: list[bytes] = []
+    while True:
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            return None
+        parts.append(event.get("body", b""))
+        if not event.get("more_body", False):
+            return b"".join(parts)

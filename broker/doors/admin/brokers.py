@@ -1,0 +1,160 @@
+"""Clusters and brokers: there is one of each, and the tools ask for them first."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.http import HttpResponse
+from ninja import Router
+from pydantic import BaseModel, Field
+
+from broker.core.access.permissions import Action
+from broker.doors.admin.catalogue import Catalogue
+from broker.doors.admin.operations import operation
+from broker.doors.admin.refusals import Refused
+from broker.doors.admin.request import AdminRequest
+from broker.doors.admin.tenants import CLUSTER
+
+__all__ = ["BUNDLE", "router"]
+
+BUNDLE: Final = "0x00000000_0xffffffff"  # Vela has no bundles: this is the whole ring of hashes
+_BROKERS: Final = "/admin/v2/brokers"
+_CLUSTER: Final = "/admin/v2/clusters/{segment:cluster}"
+# The version of Pulsar whose API this is: some tools compare it.
+_API_VERSION: Final = "4.0.0"
+
+router = Router()
+
+
+class ClusterData(BaseModel):
+    """Where the cluster is reached."""
+
+    service_url: str = Field(serialization_alias="serviceUrl")
+    broker_service_url: str = Field(serialization_alias="brokerServiceUrl")
+    broker_service_url_tls: str = Field(serialization_alias="brokerServiceUrlTls")
+
+
+class BrokerInfo(BaseModel):
+    """A broker as Pulsar names it."""
+
+    broker_id: str = Field(serialization_alias="brokerId")
+    service_url: str = Field(serialization_alias="serviceUrl")
+
+
+def _text(text: str) -> HttpResponse:
+    return HttpResponse(text, content_type="text/plain")
+
+
+def _broker_id(request: AdminRequest) -> str:
+    return request.broker.settings.url.partition("://")[2].rstrip("/")
+
+
+def _require_cluster(cluster: str) -> None:
+    if cluster != CLUSTER:
+        raise Refused(404, f"Cluster does not exist; the only one is {CLUSTER}")
+
+
+@operation(router, "GET", "/admin/v2/clusters", None)
+async def get_clusters(request: AdminRequest) -> list[str]:
+    """List the clusters: one."""
+    return [CLUSTER]
+
+
+@operation(router, "GET", _CLUSTER, None)
+async def get_cluster(request: AdminRequest, cluster: str) -> ClusterData:
+    """Return the URLs of the cluster."""
+    _require_cluster(cluster)
+    settings = request.broker.settings
+    return ClusterData(
+        service_url=settings.url,
+        broker_service_url=settings.advertised_url,
+        broker_service_url_tls=settings.advertised_tls_url,
+    )
+
+
+@operation(router, "GET", f"{_CLUSTER}/peers", Action.RULE)
+async def get_peer_clusters(request: AdminRequest, cluster: str) -> list[str]:
+    """List the peers of the cluster: none."""
+    _require_cluster(cluster)
+    return []
+
+
+@operation(router, "GET", f"{_CLUSTER}/failureDomains", Action.RULE)
+async def get_failure_domains(request: AdminRequest, cluster: str) -> dict[str, Any]:
+    """Return the failure domains of the cluster: none."""
+    _require_cluster(cluster)
+    return {}
+
+
+@operation(router, "GET", f"{_CLUSTER}/namespaceIsolationPolicies", Action.RULE)
+async def get_isolation_policies(request: AdminRequest, cluster: str) -> dict[str, Any]:
+    """Return the isolation policies of the cluster: none."""
+    _require_cluster(cluster)
+    return {}
+
+
+@operation(router, "GET", _BROKERS, Action.RULE)
+async def get_brokers(request: AdminRequest) -> list[str]:
+    """List the brokers: this one."""
+    return [_broker_id(request)]
+
+
+@operation(router, "GET", f"{_BROKERS}/leaderBroker", Action.RULE)
+async def get_leader_broker(request: AdminRequest) -> BrokerInfo:
+    """Return this broker."""
+    return BrokerInfo(broker_id=_broker_id(request), service_url=request.broker.settings.url)
+
+
+@operation(router, "GET", f"{_BROKERS}/health", None)
+async def get_health(request: AdminRequest) -> HttpResponse:
+    """Answer `ok` if the broker serves clients and PostgreSQL answers."""
+    _require_ready(request)
+    await Catalogue(request.broker).has_namespace("public", "default")
+    return _text("ok")
+
+
+@operation(router, "GET", f"{_BROKERS}/ready", None)
+async def get_ready(request: AdminRequest) -> HttpResponse:
+    """Answer `ok` once the broker serves clients."""
+    ready, _ = request.broker.is_ready()
+    return _text("ok") if ready else HttpResponse(status=500)
+
+
+@operation(router, "GET", f"{_BROKERS}/version", None)
+async def get_version(request: AdminRequest) -> HttpResponse:
+    """Return the version of Pulsar whose API this is."""
+    return _text(_API_VERSION)
+
+
+@operation(router, "GET", f"{_BROKERS}/configuration", Action.RULE)
+async def get_dynamic_configuration(request: AdminRequest) -> list[str]:
+    """List the settings that can change while the broker runs: none."""
+    return []
+
+
+@operation(router, "GET", f"{_BROKERS}/configuration/values", Action.RULE)
+async def get_dynamic_values(request: AdminRequest) -> dict[str, str]:
+    """Return the settings that were changed while the broker runs: none."""
+    return {}
+
+
+@operation(router, "GET", f"{_BROKERS}/{{segment:cluster}}", Action.RULE)
+async def get_brokers_of_cluster(request: AdminRequest, cluster: str) -> list[str]:
+    """List the brokers of the cluster: this one."""
+    _require_cluster(cluster)
+    return [_broker_id(request)]
+
+
+@operation(router, "GET", f"{_BROKERS}/{{segment:cluster}}/{{segment:broker}}/ownedNamespaces", Action.RULE)
+async def get_owned_namespaces(request: AdminRequest, cluster: str, broker: str) -> dict[str, Any]:
+    """Return the namespaces with a topic in this broker's memory."""
+    _require_cluster(cluster)
+    names = sorted({each.name.namespace_name for each in request.broker.topics.all()})
+    owned = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
+    return {f"{name}/{BUNDLE}": owned for name in names}
+
+
+def _require_ready(request: AdminRequest) -> None:
+    ready, why_not = request.broker.is_ready()
+    if not ready:
+        raise Refused(500, why_not)

@@ -1,0 +1,130 @@
+"""Reads of names from PostgreSQL, and the refusals for names that do not exist."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from broker.core.errors import TopicNotFound
+from broker.core.topic_name import TopicName, parse_namespace
+from broker.doors.admin.refusals import Refused
+from broker.storage.pool import repeat_until_done
+from broker.storage.topics import catalogue as store
+from broker.storage.topics import namespaces
+
+if TYPE_CHECKING:
+    from broker.doors.ports import AdminPort
+
+__all__ = ["Catalogue", "named", "require_name"]
+
+_NAME: Final = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
+
+
+def require_name(what: str, name: str) -> None:
+    """Refuse with 412 a name of a tenant or cluster that Pulsar does not allow."""
+    if not _NAME.fullmatch(name):
+        raise Refused(412, f"{what} name is not valid: use letters, digits and -=:._, 255 at most")
+
+
+def named(domain: str, tenant: str, namespace: str, topic: str) -> TopicName:
+    """Return the topic that a path names. Raises InvalidTopicName."""
+    return TopicName.parse(f"{domain}://{tenant}/{namespace}/{topic}")
+
+
+class Catalogue:
+    """The names that one request asks for. Raises Refused(404) for a tenant or namespace that does not exist."""
+
+    def __init__(self, broker: AdminPort) -> None:
+        self._broker = broker
+
+    async def tenants(self) -> list[str]:
+        """Return the names of all tenants."""
+        return await repeat_until_done(self._broker.pool, namespaces.tenants, what="listing tenants")
+
+    async def admin_roles(self, tenant: str) -> list[str]:
+        """Return the roles that administer a tenant."""
+        roles = await repeat_until_done(
+            self._broker.pool, lambda c: namespaces.admin_roles(c, tenant), what="reading a tenant"
+        )
+        if roles is None:
+            raise Refused(404, "Tenant does not exist")
+        return roles
+
+    async def has_tenant(self, tenant: str) -> bool:
+        """Return whether there is a tenant of this name."""
+        return tenant in await self.tenants()
+
+    async def namespaces(self, tenant: str) -> list[str]:
+        """Return the namespaces of a tenant as tenant/namespace."""
+        await self.admin_roles(tenant)
+        names = await repeat_until_done(
+            self._broker.pool, lambda c: namespaces.of_tenant(c, tenant), what="listing namespaces"
+        )
+        return [f"{tenant}/{name}" for name in names]
+
+    async def has_namespace(self, tenant: str, namespace: str) -> bool:
+        """Return whether the namespace exists. Raises InvalidTopicName."""
+        parse_namespace(f"{tenant}/{namespace}")
+        found = await repeat_until_done(
+            self._broker.pool, lambda c: namespaces.find(c, tenant, namespace), what="finding a namespace"
+        )
+        return found.exists
+
+    async def require_namespace(self, tenant: str, namespace: str) -> str:
+        """Return tenant/namespace if it exists."""
+        if not await self.has_namespace(tenant, namespace):
+            raise Refused(404, "Namespace does not exist")
+        return f"{tenant}/{namespace}"
+
+    async def topics(
+        self, tenant: str, namespace: str, *, domain: str, partitioned: bool = False
+    ) -> list[str]:
+        """Return full names: the partitioned parents, or else the topics and partitions that have messages."""
+        full = await self.require_namespace(tenant, namespace)
+        stored = await repeat_until_done(
+            self._broker.pool,
+            lambda c: store.topics_of(c, tenant, namespace, domain=domain, partitioned=partitioned),
+            what="listing topics",
+        )
+        if partitioned or domain == "persistent":
+            return stored
+        in_use = {
+            each.name.full for each in self._broker.non_persistent.all() if each.name.namespace_name == full
+        }
+        return sorted(in_use.union(stored))
+
+    async def details(self, name: TopicName) -> store.TopicDetails | None:
+        """Return what is stored about a topic, or None if it is not stored."""
+        return await repeat_until_done(
+            self._broker.pool, lambda c: store.details(c, name.full), what="finding a topic"
+        )
+
+    async def require(self, name: TopicName) -> store.TopicDetails:
+        """Return what is stored about a topic. Raises TopicNotFound."""
+        found = await self.details(name)
+        if found is None:
+            if any(each.name == name for each in self._broker.non_persistent.all()):
+                return store.TopicDetails(partitions=0, properties={}, created_ms=0)
+            raise TopicNotFound(f"Topic {name} not found")
+        return found
+
+    async def subscriptions(self, name: TopicName) -> list[str]:
+        """Return the durable subscriptions of a topic or of its partitions."""
+        return await repeat_until_done(
+            self._broker.pool, lambda c: store.subscriptions_of(c, name.full), what="listing subscriptions"
+        )
+
+    async def subscription_properties(self, name: TopicName, subscription: str) -> dict[str, str]:
+        """Return the properties of a subscription of a topic, or of the first partition that has any."""
+        found = await repeat_until_done(
+            self._broker.pool,
+            lambda c: store.properties_of(c, name.full, subscription),
+            what="reading properties",
+        )
+        return dict(found)
+
+    async def last_compaction(self, topic_id: int) -> store.LastCompaction | None:
+        """Return the latest compaction of a topic, or None if it was never compacted."""
+        return await repeat_until_done(
+            self._broker.pool, lambda c: store.last_compaction(c, topic_id), what="reading a compaction"
+        )

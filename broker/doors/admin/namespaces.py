@@ -1,0 +1,112 @@
+"""Namespaces: list them and their topics, and act on all topics of one. policies/document.py makes and deletes them."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from ninja import Router
+from pydantic import BaseModel
+
+from broker.core.access.permissions import Action
+from broker.core.topic_name import TopicName
+from broker.doors.admin.brokers import BUNDLE
+from broker.doors.admin.catalogue import Catalogue
+from broker.doors.admin.operations import operation
+from broker.doors.admin.refusals import Refused
+from broker.doors.admin.request import AdminRequest
+
+__all__ = ["NAMESPACE", "router"]
+
+NAMESPACE: Final = "/admin/v2/namespaces/{segment:tenant}/{segment:namespace}"
+
+router = Router()
+
+
+class Bundles(BaseModel):
+    """The bundles of a namespace: one, since Vela does not split namespaces."""
+
+    boundaries: list[str]
+    numBundles: int  # noqa: N815 - Pulsar's name
+
+
+@operation(router, "GET", "/admin/v2/namespaces/{segment:tenant}", Action.ADMINISTER)
+async def get_namespaces(request: AdminRequest, tenant: str) -> list[str]:
+    """List the namespaces of a tenant."""
+    return await Catalogue(request.broker).namespaces(tenant)
+
+
+@operation(router, "GET", f"{NAMESPACE}/topics", Action.LOOK_UP)
+async def get_topics_of_namespace(
+    request: AdminRequest,
+    tenant: str,
+    namespace: str,
+    mode: Literal["PERSISTENT", "NON_PERSISTENT", "ALL"] = "PERSISTENT",
+) -> list[str]:
+    """List the topics of a namespace, with the partitions of a topic instead of the topic."""
+    catalogue = Catalogue(request.broker)
+    found: list[str] = []
+    if mode != "NON_PERSISTENT":
+        found += await catalogue.topics(tenant, namespace, domain="persistent")
+    if mode != "PERSISTENT":
+        found += await catalogue.topics(tenant, namespace, domain="non-persistent")
+    return found
+
+
+@operation(router, "GET", f"{NAMESPACE}/bundles", Action.ADMINISTER)
+async def get_bundles(request: AdminRequest, tenant: str, namespace: str) -> Bundles:
+    """Return the one bundle that every namespace is."""
+    await Catalogue(request.broker).require_namespace(tenant, namespace)
+    return Bundles(boundaries=BUNDLE.split("_"), numBundles=1)
+
+
+@operation(router, "PUT", f"{NAMESPACE}/unload", Action.RULE)
+async def unload_namespace(request: AdminRequest, tenant: str, namespace: str) -> None:
+    """Unload the topics of a namespace that are in memory."""
+    full = await Catalogue(request.broker).require_namespace(tenant, namespace)
+    for topic in request.broker.topics.all():
+        if topic.name.namespace_name == full:
+            await request.act("unload", topic=topic.name.full)
+
+
+@operation(router, "PUT", f"{NAMESPACE}/{{segment:bundle}}/unload", Action.RULE)
+async def unload_bundle(request: AdminRequest, tenant: str, namespace: str, bundle: str) -> None:
+    """Unload a namespace by the name of its one bundle."""
+    _require_bundle(bundle)
+    await unload_namespace(request, tenant, namespace)
+
+
+@operation(router, "POST", f"{NAMESPACE}/clearBacklog", Action.ADMINISTER)
+async def clear_backlog(request: AdminRequest, tenant: str, namespace: str) -> None:
+    """Skip the backlog of every subscription in a namespace."""
+    for name, subscription in await _subscriptions(request, tenant, namespace):
+        await request.act("clear", topic=name, subscription=subscription)
+
+
+@operation(router, "POST", f"{NAMESPACE}/clearBacklog/{{segment:subscription}}", Action.ADMINISTER)
+async def clear_backlog_of(request: AdminRequest, tenant: str, namespace: str, subscription: str) -> None:
+    """Skip the backlog of the subscriptions of this name in a namespace."""
+    for name, found in await _subscriptions(request, tenant, namespace):
+        if found == subscription:
+            await request.act("clear", topic=name, subscription=subscription)
+
+
+@operation(router, "POST", f"{NAMESPACE}/unsubscribe/{{segment:subscription}}", Action.ADMINISTER)
+async def unsubscribe(request: AdminRequest, tenant: str, namespace: str, subscription: str) -> None:
+    """Delete the subscriptions of this name in a namespace. None may have consumers."""
+    for name, found in await _subscriptions(request, tenant, namespace):
+        if found == subscription:
+            await request.act("delete_subscription", topic=name, subscription=subscription)
+
+
+async def _subscriptions(request: AdminRequest, tenant: str, namespace: str) -> list[tuple[str, str]]:
+    catalogue = Catalogue(request.broker)
+    return [
+        (name, subscription)
+        for name in await catalogue.topics(tenant, namespace, domain="persistent")
+        for subscription in await catalogue.subscriptions(TopicName.parse(name))
+    ]
+
+
+def _require_bundle(bundle: str) -> None:
+    if bundle != BUNDLE:
+        raise Refused(412, f"the namespace has one bundle, {BUNDLE}")

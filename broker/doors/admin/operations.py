@@ -1,0 +1,146 @@
+"""How an operation of the admin REST API is declared: its path, what its caller must be allowed, and on what.
+
+    @operation(router, "DELETE", "/admin/v2/tenants/{segment:tenant}", Action.RULE)
+    async def delete_tenant(request: AdminRequest, tenant: str) -> None: ...
+
+The subject of the check follows from the names in the path. The table of all operations is read back from the API, for
+docs/reference/admin-rest.md.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, ParamSpec, TypeVar
+from urllib.parse import unquote_plus
+
+from django.http import HttpResponse
+from django.urls import register_converter
+from ninja import NinjaAPI, Router
+
+from broker.core.access.permissions import Action, Subject
+from broker.core.access.principal import Principal
+from broker.doors.admin.catalogue import named
+from broker.doors.admin.request import AdminRequest
+
+__all__ = ["Described", "described", "operation"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+ACTION_KEY: Final = "x-vela-action"
+REFUSAL_KEY: Final = "x-vela-refused"
+
+
+_WORDS: Final = {
+    None: "nothing",
+    Action.RULE: "be a superuser",
+    Action.ADMINISTER: "administer the tenant",
+    Action.PRODUCE: "produce",
+    Action.CONSUME: "consume",
+    Action.LOOK_UP: "produce or consume",
+}
+
+
+def _subject_of(names: Mapping[str, Any]) -> Subject:
+    """Return what the names in a path describe. Raises InvalidTopicName."""
+    tenant, namespace, topic = (str(names.get(name, "")) for name in ("tenant", "namespace", "topic"))
+    if topic:
+        name = named(str(names.get("domain", "persistent")), tenant, namespace, topic)
+        return Subject.of_topic(name, str(names.get("subscription", "")))
+    return Subject.of_namespace(tenant, namespace) if namespace else Subject(tenant=tenant)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """One line of the table of operations."""
+
+    method: str
+    path: str  # without converters
+    action: str
+    summary: str
+    refused: str = ""  # why the operation is refused; empty if it is done
+
+
+class _Segment:
+    """One part of a path, form-decoded once: %2F is a slash and + is a blank, as Pulsar decodes topics."""
+
+    regex = "[^/]+"
+
+    def to_python(self, value: str) -> str:
+        return unquote_plus(value, errors="strict")  # ValueError: no such path
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
+class _Domain(_Segment):
+    regex = "persistent|non-persistent"
+
+
+class _Number(_Segment):
+    regex = "-?[0-9]{1,19}"
+
+
+register_converter(_Segment, "segment")
+register_converter(_Domain, "domain")
+register_converter(_Number, "number")
+
+
+def operation(
+    router: Router, method: str, path: str, action: Action | None, *, refused: str = ""
+) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
+    """Register an asynchronous operation. A result of None is answered with 204 and no body, as Pulsar does.
+
+    The check runs before the operation; with None for `action`, every client that has proved who it is may call it.
+    Raises NotAuthorized. `refused` says why the operation only refuses.
+    """
+
+    def register(view: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+        # Ninja calls this before it reads parameters and body. It would call a plain function in a thread.
+        async def check(request: AdminRequest) -> Principal:
+            if action is not None:
+                request.broker.access.check(request.principal, action, _subject_of(request.path_names))
+            return request.principal
+
+        @functools.wraps(view)
+        async def answer(*args: P.args, **kwargs: P.kwargs) -> Any:
+            result = await view(*args, **kwargs)
+            return HttpResponse(status=204) if result is None else result
+
+        # Ninja would look up the names of types in this module, and not in the one that declares the operation.
+        signature = inspect.signature(view, eval_str=True)
+        vars(answer)["__signature__"] = signature
+        returned = signature.return_annotation
+        is_plain = returned in (None, HttpResponse)
+        responses: dict[int, Any] = {204: None} if is_plain else {200: returned}
+        router.api_operation(
+            [method],
+            path,
+            auth=check,
+            response=responses,
+            exclude_none=True,
+            by_alias=True,
+            operation_id=view.__name__,
+            description=(view.__doc__ or "").strip(),
+            openapi_extra={ACTION_KEY: _WORDS[action], **({REFUSAL_KEY: refused} if refused else {})},
+        )(answer)
+        return view
+
+    return register
+
+
+def described(api: NinjaAPI) -> Iterator[Described]:
+    """Yield a line for each operation, in the order of their registration."""
+    schema = api.get_openapi_schema(path_prefix="")
+    for path, methods in schema["paths"].items():
+        for method, each in methods.items():
+            yield Described(
+                method=method.upper(),
+                path=path,
+                action=each[ACTION_KEY],
+                summary=each.get("description", "").split("\n")[0].rstrip("."),
+                refused=each.get(REFUSAL_KEY, ""),
+            )

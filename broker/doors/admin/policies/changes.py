@@ -1,0 +1,57 @@
+"""Reads and changes of the policies of a namespace or a topic. A change is an act."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from broker.doors.admin.catalogue import Catalogue
+from broker.topics.policies import Holder
+
+if TYPE_CHECKING:
+    from broker.core.topic_name import TopicName
+    from broker.doors.admin.policies.table import Values
+    from broker.doors.admin.request import AdminRequest
+
+__all__ = ["change", "of_namespace", "of_topic", "values"]
+
+
+async def of_namespace(request: AdminRequest, tenant: str, namespace: str) -> Holder:
+    """Return a namespace as the holder of policies. Raises Refused(404)."""
+    return Holder.of_namespace(await Catalogue(request.broker).require_namespace(tenant, namespace))
+
+
+async def of_topic(request: AdminRequest, name: TopicName) -> Holder:
+    """Return a topic as the holder of policies. Raises TopicNotFound."""
+    await Catalogue(request.broker).require(name)
+    return Holder.of_topic(name)
+
+
+async def values(request: AdminRequest, holder: Holder, *, applied: bool) -> Values:
+    """Return Vela's policies that are set on a holder, or with `applied` all that are in force there."""
+    state = await request.broker.policies.documents.read(holder)
+    return asdict(state.in_force) if applied else state.document
+
+
+async def change(
+    request: AdminRequest,
+    holder: Holder,
+    *,
+    to_set: Mapping[str, object] | None = None,
+    to_unset: Iterable[str] = (),
+) -> None:
+    """Set and unset Vela's policies on a holder. Does nothing if they are so already."""
+    state = await request.broker.policies.documents.read(holder)
+    texts = {
+        name: _text(value) for name, value in (to_set or {}).items() if state.document.get(name) != value
+    }
+    unset = [name for name in to_unset if name in state.document]
+    if not texts and not unset:
+        return
+    kind = "set_namespace_policies" if holder.topic is None else "set_topic_policies"
+    await request.act(kind, topic=holder.name, parameters={"set": texts, "unset": ",".join(unset)})
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,227 @@
+"""The operations on single policies, made from the table, and those whose paths follow no rule."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from ninja import Body, Router
+
+from broker.core.access.permissions import Action
+from broker.doors.admin.catalogue import named
+from broker.doors.admin.namespaces import NAMESPACE
+from broker.doors.admin.operations import operation
+from broker.doors.admin.policies.changes import change, of_namespace, of_topic, values
+from broker.doors.admin.policies.shapes import BacklogQuota
+from broker.doors.admin.policies.table import POLICIES, AdminPolicy, Values
+from broker.doors.admin.refusals import Refused
+from broker.doors.admin.request import AdminRequest
+from broker.doors.admin.tenants import CLUSTER
+from broker.doors.admin.topics import TOPIC
+
+__all__ = ["quota_map", "router"]
+
+_QUOTA_NAMES: Final = {
+    "destination_storage": "backlog_quota_bytes",
+    "message_age": "backlog_quota_ms",
+}
+
+router = Router()
+
+
+def _shown(policy: AdminPolicy, found: Values) -> Any:
+    return policy.read(found) if any(name in found for name in policy.names) else None
+
+
+def _add_to_namespaces(policy: AdminPolicy) -> None:
+    path = f"{NAMESPACE}/{policy.namespace}"
+
+    async def get(request: AdminRequest, tenant: str, namespace: str) -> Any:
+        return _shown(
+            policy, await values(request, await of_namespace(request, tenant, namespace), applied=False)
+        )
+
+    async def set_(request: AdminRequest, tenant: str, namespace: str, value: Any) -> None:
+        await change(request, await of_namespace(request, tenant, namespace), to_set=policy.write(value))
+
+    async def remove(request: AdminRequest, tenant: str, namespace: str) -> None:
+        await change(request, await of_namespace(request, tenant, namespace), to_unset=policy.names)
+
+    _register("namespace", policy.namespace, path, policy, policy.namespace_verb, get, set_, remove)
+
+
+def _add_to_topics(policy: AdminPolicy) -> None:
+    path = f"{TOPIC}/{policy.topic}"
+
+    async def get(
+        request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, applied: bool = False
+    ) -> Any:
+        holder = await of_topic(request, named(domain, tenant, namespace, topic))
+        return _shown(policy, await values(request, holder, applied=applied))
+
+    async def set_(
+        request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, value: Any
+    ) -> None:
+        holder = await of_topic(request, named(domain, tenant, namespace, topic))
+        await change(request, holder, to_set=policy.write(value))
+
+    async def remove(request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str) -> None:
+        holder = await of_topic(request, named(domain, tenant, namespace, topic))
+        await change(request, holder, to_unset=policy.names)
+
+    if policy.topic == "messageTTL":
+
+        async def set_ttl(
+            request: AdminRequest,
+            domain: str,
+            tenant: str,
+            namespace: str,
+            topic: str,
+            messageTTL: int,  # noqa: N803
+        ) -> None:
+            await set_(request, domain, tenant, namespace, topic, messageTTL)
+
+        _register("topic", policy.topic, path, policy, policy.topic_verb, get, set_ttl, remove)
+    else:
+        _register("topic", policy.topic, path, policy, policy.topic_verb, get, set_, remove)
+
+
+def _register(
+    level: str, name: str, path: str, policy: AdminPolicy, verb: str, get: Any, set_: Any, remove: Any
+) -> None:
+    """Register the three operations of a policy, with the type of its value."""
+    vela = " and ".join(policy.names)
+    get.__annotations__["return"] = policy.body
+    if "value" in set_.__annotations__:
+        set_.__annotations__["value"] = Body[policy.body]  # type: ignore[misc, name-defined]  # known at run time
+    for view, method, does in (
+        (get, "GET", f"Return the policy {name} that is set on a {level}"),
+        (set_, verb, f"Set {vela} on a {level}"),
+        (remove, "DELETE", f"Remove {vela} from a {level}"),
+    ):
+        view.__name__ = f"{method.lower()}_{level}_{name}"
+        view.__doc__ = f"{does}."
+        operation(router, method, path, Action.ADMINISTER)(view)
+
+
+for each in POLICIES:
+    if each.namespace:
+        _add_to_namespaces(each)
+    if each.topic:
+        _add_to_topics(each)
+
+
+def quota_map(found: Values) -> dict[str, BacklogQuota]:
+    """Return the backlog quotas by type. Empty if none is set."""
+    policy = found.get("backlog_quota_policy", "producer_request_hold")
+    quotas: dict[str, BacklogQuota] = {}
+    if found.get("backlog_quota_bytes", -1) >= 0:
+        size = found["backlog_quota_bytes"]
+        quotas["destination_storage"] = BacklogQuota(limit=size, limitSize=size, limitTime=-1, policy=policy)
+    if found.get("backlog_quota_ms", -1) >= 0:
+        time_s = found["backlog_quota_ms"] // 1000
+        quotas["message_age"] = BacklogQuota(limit=-1, limitSize=-1, limitTime=time_s, policy=policy)
+    return quotas
+
+
+def _quota(given: BacklogQuota, kind: str) -> dict[str, object]:
+    size = given.limitSize if given.limitSize is not None else given.limit
+    if kind == "destination_storage":
+        limit = -1 if size is None else size
+    else:
+        limit = -1 if given.limitTime is None or given.limitTime < 0 else given.limitTime * 1000
+    found: dict[str, object] = {_QUOTA_NAMES[kind]: max(-1, limit)}
+    if given.policy is not None:
+        found["backlog_quota_policy"] = given.policy
+    return found
+
+
+_QuotaType = Literal["destination_storage", "message_age"]
+
+
+@operation(router, "GET", f"{NAMESPACE}/backlogQuotaMap", Action.ADMINISTER)
+async def get_namespace_backlog_quotas(
+    request: AdminRequest, tenant: str, namespace: str
+) -> dict[str, BacklogQuota]:
+    """Return the backlog quotas that are set on a namespace."""
+    return quota_map(await values(request, await of_namespace(request, tenant, namespace), applied=False))
+
+
+@operation(router, "POST", f"{NAMESPACE}/backlogQuota", Action.ADMINISTER)
+async def set_namespace_backlog_quota(
+    request: AdminRequest,
+    tenant: str,
+    namespace: str,
+    quota: BacklogQuota,
+    backlogQuotaType: _QuotaType = "destination_storage",  # noqa: N803 - Pulsar's name, here and below
+) -> None:
+    """Set a backlog quota on a namespace."""
+    await change(
+        request, await of_namespace(request, tenant, namespace), to_set=_quota(quota, backlogQuotaType)
+    )
+
+
+@operation(router, "DELETE", f"{NAMESPACE}/backlogQuota", Action.ADMINISTER)
+async def remove_namespace_backlog_quota(
+    request: AdminRequest,
+    tenant: str,
+    namespace: str,
+    backlogQuotaType: _QuotaType = "destination_storage",  # noqa: N803
+) -> None:
+    """Remove a backlog quota from a namespace."""
+    holder = await of_namespace(request, tenant, namespace)
+    await change(request, holder, to_unset=[_QUOTA_NAMES[backlogQuotaType]])
+
+
+@operation(router, "GET", f"{TOPIC}/backlogQuotaMap", Action.ADMINISTER)
+async def get_topic_backlog_quotas(
+    request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, applied: bool = False
+) -> dict[str, BacklogQuota]:
+    """Return the backlog quotas that are set on a topic."""
+    holder = await of_topic(request, named(domain, tenant, namespace, topic))
+    return quota_map(await values(request, holder, applied=applied))
+
+
+@operation(router, "POST", f"{TOPIC}/backlogQuota", Action.ADMINISTER)
+async def set_topic_backlog_quota(
+    request: AdminRequest,
+    domain: str,
+    tenant: str,
+    namespace: str,
+    topic: str,
+    quota: BacklogQuota,
+    backlogQuotaType: _QuotaType = "destination_storage",  # noqa: N803
+) -> None:
+    """Set a backlog quota on a topic."""
+    holder = await of_topic(request, named(domain, tenant, namespace, topic))
+    await change(request, holder, to_set=_quota(quota, backlogQuotaType))
+
+
+@operation(router, "DELETE", f"{TOPIC}/backlogQuota", Action.ADMINISTER)
+async def remove_topic_backlog_quota(
+    request: AdminRequest,
+    domain: str,
+    tenant: str,
+    namespace: str,
+    topic: str,
+    backlogQuotaType: _QuotaType = "destination_storage",  # noqa: N803
+) -> None:
+    """Remove a backlog quota from a topic."""
+    holder = await of_topic(request, named(domain, tenant, namespace, topic))
+    await change(request, holder, to_unset=[_QUOTA_NAMES[backlogQuotaType]])
+
+
+@operation(router, "GET", f"{NAMESPACE}/replication", Action.ADMINISTER)
+async def get_replication_clusters(request: AdminRequest, tenant: str, namespace: str) -> list[str]:
+    """Return the one cluster."""
+    await of_namespace(request, tenant, namespace)
+    return [CLUSTER]
+
+
+@operation(router, "POST", f"{NAMESPACE}/replication", Action.ADMINISTER)
+async def set_replication_clusters(
+    request: AdminRequest, tenant: str, namespace: str, clusters: Body[list[str]]
+) -> None:
+    """Accept the one cluster."""
+    await of_namespace(request, tenant, namespace)
+    if clusters != [CLUSTER]:
+        raise Refused(412, f"Vela does not replicate: the only cluster is {CLUSTER}")

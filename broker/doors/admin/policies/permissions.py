@@ -1,0 +1,186 @@
+"""Permissions of roles on namespaces, topics and subscriptions. A change is in force when it is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ninja import Body, Router
+
+from broker.core.access.permissions import Action, Grants, Permission, Subject
+from broker.doors.admin.catalogue import Catalogue, named
+from broker.doors.admin.namespaces import NAMESPACE
+from broker.doors.admin.operations import operation
+from broker.doors.admin.refusals import Refused
+from broker.doors.admin.request import ORIGIN, AdminRequest
+from broker.doors.admin.topics import TOPIC
+from broker.storage import access
+from broker.storage.acts import acts
+from broker.storage.pool import repeat_until_done
+
+if TYPE_CHECKING:
+    from broker.storage.connection import Connection
+
+__all__ = ["auth_policies", "router"]
+
+_OF_NAMESPACE: Final = f"{NAMESPACE}/permissions"
+_OF_SUBSCRIPTION: Final = f"{_OF_NAMESPACE}/subscription/{{segment:subscription}}"
+_OF_TOPIC: Final = f"{TOPIC}/permissions"
+
+_Roles = dict[str, list[str]]  # what each role may do
+
+router = Router()
+
+
+@operation(router, "GET", _OF_NAMESPACE, Action.ADMINISTER)
+async def get_namespace_permissions(request: AdminRequest, tenant: str, namespace: str) -> _Roles:
+    """Return what each role may do in a namespace."""
+    subject = await _namespace(request, tenant, namespace)
+    return _shown((await _granted(request)).namespaces.get(subject.namespace, {}))
+
+
+@operation(router, "GET", f"{_OF_NAMESPACE}/subscription", Action.ADMINISTER)
+async def get_subscription_permissions(request: AdminRequest, tenant: str, namespace: str) -> _Roles:
+    """Return the roles that may use each subscription of a namespace that is not open to all its consumers."""
+    subject = await _namespace(request, tenant, namespace)
+    return _of_subscriptions(await _granted(request), subject)
+
+
+@operation(router, "POST", _OF_SUBSCRIPTION, Action.ADMINISTER)
+async def grant_subscription_permission(
+    request: AdminRequest, tenant: str, namespace: str, subscription: str, roles: Body[list[str]]
+) -> None:
+    """Let roles use a subscription. From then on no other role may use it."""
+    subject = await _namespace(request, tenant, namespace)
+    for role in roles:
+        await _set(request, replace(subject, subscription=subscription), role, [Permission.CONSUME])
+
+
+@operation(router, "DELETE", f"{_OF_NAMESPACE}/{{segment:subscription}}/{{segment:role}}", Action.ADMINISTER)
+async def revoke_subscription_permission(
+    request: AdminRequest, tenant: str, namespace: str, subscription: str, role: str
+) -> None:
+    """Take a subscription from a role. Without any role left, it is open to all consumers of its topic."""
+    subject = await _namespace(request, tenant, namespace)
+    await _set(request, replace(subject, subscription=subscription), role, [])
+
+
+@operation(router, "POST", f"{_OF_NAMESPACE}/{{segment:role}}", Action.ADMINISTER)
+async def grant_namespace_permission(
+    request: AdminRequest, tenant: str, namespace: str, role: str, actions: Body[list[Permission]]
+) -> None:
+    """Replace what a role may do in a namespace."""
+    await _set(request, await _namespace(request, tenant, namespace), role, actions)
+
+
+@operation(router, "DELETE", f"{_OF_NAMESPACE}/{{segment:role}}", Action.ADMINISTER)
+async def revoke_namespace_permission(request: AdminRequest, tenant: str, namespace: str, role: str) -> None:
+    """Take from a role what it may do in a namespace."""
+    await _set(request, await _namespace(request, tenant, namespace), role, [])
+
+
+@operation(router, "GET", _OF_TOPIC, Action.ADMINISTER)
+async def get_topic_permissions(
+    request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str
+) -> _Roles:
+    """Return what each role may do with a topic, by permissions of the topic and of its namespace."""
+    subject = await _topic(request, domain, tenant, namespace, topic)
+    granted = await _granted(request)
+    of_namespace = granted.namespaces.get(subject.namespace, {})
+    of_topic = granted.topics.get(subject.topic, {})
+    nothing: frozenset[Permission] = frozenset()
+    roles = of_namespace.keys() | of_topic.keys()
+    return _shown({role: of_namespace.get(role, nothing) | of_topic.get(role, nothing) for role in roles})
+
+
+@operation(router, "POST", f"{_OF_TOPIC}/{{segment:role}}", Action.ADMINISTER)
+async def grant_topic_permission(
+    request: AdminRequest,
+    domain: str,
+    tenant: str,
+    namespace: str,
+    topic: str,
+    role: str,
+    actions: Body[list[Permission]],
+) -> None:
+    """Replace what a role may do with a topic, which need not exist."""
+    await _set(request, await _topic(request, domain, tenant, namespace, topic), role, actions)
+
+
+@operation(router, "DELETE", f"{_OF_TOPIC}/{{segment:role}}", Action.ADMINISTER)
+async def revoke_topic_permission(
+    request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, role: str
+) -> None:
+    """Take from a role what it may do with a topic. What its namespace grants stays."""
+    subject = await _topic(request, domain, tenant, namespace, topic)
+    if role not in (await _granted(request)).topics.get(subject.topic, {}):
+        raise Refused(412, "Permissions are not set at the topic level")
+    await _set(request, subject, role, [])
+
+
+async def auth_policies(request: AdminRequest, tenant: str, namespace: str) -> dict[str, object]:
+    """Return all permissions of a namespace in the shape that Pulsar's object of policies has."""
+    granted = await _granted(request)
+    subject = Subject.of_namespace(tenant, namespace)
+    return {
+        "namespaceAuthentication": _shown(granted.namespaces.get(subject.namespace, {})),
+        "topicAuthentication": {
+            topic: _shown(roles)
+            for topic, roles in granted.topics.items()
+            if topic.partition("://")[2].startswith(f"{subject.namespace}/")
+        },
+        "subscriptionAuthentication": _of_subscriptions(granted, subject),
+    }
+
+
+async def _namespace(request: AdminRequest, tenant: str, namespace: str) -> Subject:
+    await Catalogue(request.broker).require_namespace(tenant, namespace)
+    return Subject.of_namespace(tenant, namespace)
+
+
+async def _topic(request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str) -> Subject:
+    name = named(domain, tenant, namespace, topic)
+    await Catalogue(request.broker).require_namespace(tenant, namespace)
+    return Subject.of_topic(name)
+
+
+async def _granted(request: AdminRequest) -> Grants:
+    """Return what is stored: without VELA_AUTHENTICATION the broker has no permissions in memory."""
+    stored = await repeat_until_done(request.broker.pool, access.load, what="reading permissions")
+    return stored.grants
+
+
+async def _set(request: AdminRequest, subject: Subject, role: str, permissions: Sequence[Permission]) -> None:
+    if not role.strip():
+        raise Refused(412, "a role has a name")
+
+    async def store(connection: Connection) -> None:
+        async with connection.transaction():
+            await access.set_permissions(connection, subject, role, permissions)
+            await acts.record_change(
+                connection,
+                kind="set_permissions",
+                topic=subject.topic or subject.namespace,
+                subscription=subject.subscription,
+                parameters={"role": role, "permissions": sorted(permissions)},
+                who=request.principal.role,
+                origin=ORIGIN,
+                reason=request.reason,
+            )
+
+    await repeat_until_done(request.broker.pool, store, what="storing permissions")
+    await request.broker.access.load()
+
+
+def _of_subscriptions(granted: Grants, subject: Subject) -> _Roles:
+    return {
+        subscription: sorted(roles)
+        for (namespace, subscription), roles in sorted(granted.subscriptions.items())
+        if namespace == subject.namespace
+    }
+
+
+def _shown(roles: Mapping[str, AbstractSet[Permission]]) -> _Roles:
+    return {role: sorted(permissions) for role, permissions in sorted(roles.items())}

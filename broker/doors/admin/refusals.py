@@ -1,0 +1,68 @@
+"""The HTTP statuses of refusals: those of Pulsar's admin API, which differ from the ones of a WebSocket handshake."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker.acts.kinds.base import ActConflict, PartlyDone
+from broker.acts.kinds.parameters import ActInvalid, AlreadySo, NothingToActOn
+from broker.core.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    IncompatibleSchema,
+    InvalidTopicName,
+    MetadataInvalid,
+    NotAllowed,
+    NotAuthorized,
+    SchemaNotFound,
+    ServiceNotReady,
+    SubscriptionBusy,
+    SubscriptionNotFound,
+    TooManyRequests,
+    TopicFenced,
+    TopicNotFound,
+)
+from broker.core.policies import PolicyInvalid
+from broker.topics.ending import TopicBusy
+from broker.topics.policies import PolicyConflict
+
+__all__ = ["Refused", "status_of"]
+
+# The first class that an error is an instance of decides.
+_STATUSES: Final[tuple[tuple[type[BrokerError], int], ...]] = (
+    (AuthenticationFailed, 401),
+    (NotAuthorized, 403),
+    (NothingToActOn, 404),
+    (TopicNotFound, 404),
+    (SubscriptionNotFound, 404),
+    (SchemaNotFound, 404),
+    (TopicBusy, 412),
+    (NotAllowed, 405),
+    (ActConflict, 409),
+    (AlreadySo, 409),
+    (PolicyConflict, 409),
+    (IncompatibleSchema, 409),
+    (SubscriptionBusy, 412),
+    (ActInvalid, 412),
+    (InvalidTopicName, 412),
+    (MetadataInvalid, 412),
+    (PolicyInvalid, 412),
+    (TooManyRequests, 429),
+    (ServiceNotReady, 503),
+    (TopicFenced, 503),
+    (PartlyDone, 500),
+)
+
+
+class Refused(Exception):
+    """Answers a request with this status. The reason tells the caller what to change."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+def status_of(error: BrokerError) -> int:
+    """Return the HTTP status of an error."""
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)

@@ -1,0 +1,61 @@
+"""One request to the admin REST API: the broker that answers it, and the objects in its body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from django.core.handlers.asgi import ASGIRequest
+from pydantic import BaseModel, model_validator
+
+if TYPE_CHECKING:
+    from broker.core.access.principal import Principal
+    from broker.doors.ports import AdminPort
+
+__all__ = ["ORIGIN", "AdminRequest", "PulsarObject"]
+
+ORIGIN: Final = "admin"  # in the act log
+_REASON_HEADER: Final = "X-Vela-Reason"
+
+
+class PulsarObject(BaseModel):
+    """An object in a body. A member that is null counts as left out, as Pulsar's clients expect."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class AdminRequest(ASGIRequest):
+    """Django's request, made by `AdminPages`, which sets the broker, the client and what the path names."""
+
+    broker: AdminPort
+    principal: Principal
+    path_names: Mapping[str, Any]
+
+    @property
+    def reason(self) -> str:
+        """Why the client changes something, for the act log."""
+        return self.headers.get(_REASON_HEADER, "")
+
+    async def act(
+        self,
+        kind: str,
+        *,
+        topic: str,
+        subscription: str = "",
+        parameters: Mapping[str, object] | None = None,
+    ) -> int:
+        """Carry out an act for the caller. Return its id. Raises the errors of `OwnRequests.carry_out`."""
+        return await self.broker.own_requests.carry_out(
+            kind,
+            topic=topic,
+            subscription=subscription,
+            parameters=parameters,
+            who=self.principal.role,
+            origin=ORIGIN,
+            reason=self.reason,
+        )

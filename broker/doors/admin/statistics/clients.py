@@ -1,0 +1,77 @@
+"""Statistics of connected producers and consumers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.core.dispatchers.key_shared import KeySharedDispatcher
+from broker.doors.admin.statistics.values import ConsumerStats, PublisherStats
+from broker.doors.websocket.json.times import format_time
+
+if TYPE_CHECKING:
+    from broker.core.dispatchers.base import DispatchConsumer, Dispatcher
+    from broker.producers.producer import Producer
+    from broker.subscription.consumer import Consumer
+    from broker.topics.rates import Rates
+
+__all__ = ["consumer_stats", "key_ranges", "publisher_stats"]
+
+
+def publisher_stats(producer: Producer, rates: Rates) -> PublisherStats:
+    """Return the statistics of a producer."""
+    messages, size_bytes = rates.producer_per_s(producer)
+    return PublisherStats(
+        accessMode=producer.access_mode.value,
+        msgRateIn=messages,
+        msgThroughputIn=size_bytes,
+        averageMsgSize=size_bytes / messages if messages else 0.0,
+        producerId=producer.key,
+        producerName=producer.name,
+        address=f"/{producer.identity.address}",
+        connectedSince=format_time(producer.connected_ms),
+        clientVersion=producer.identity.client_version,
+        metadata=dict(producer.request.properties),
+    )
+
+
+def consumer_stats(
+    consumer: Consumer, rates: Rates, *, counts_unacked: bool, ranges: list[tuple[int, int]] | None
+) -> ConsumerStats:
+    """Return the statistics of a consumer. `counts_unacked` False: its subscription's type counts none."""
+    rate_out, rate_acked, rate_again = rates.consumer_per_s(consumer)
+    average_bytes = consumer.bytes_out / consumer.messages_out if consumer.messages_out else 0.0
+    return ConsumerStats(
+        msgRateOut=rate_out,
+        msgThroughputOut=rate_out * average_bytes,
+        msgRateRedeliver=rate_again,
+        messageAckRate=rate_acked,
+        bytesOutCounter=consumer.bytes_out,
+        msgOutCounter=consumer.messages_out,
+        consumerName=consumer.name,
+        address=f"/{consumer.identity.address}",
+        connectedSince=format_time(consumer.connected_ms),
+        clientVersion=consumer.identity.client_version,
+        availablePermits=consumer.dispatch.permits.balance,
+        unackedMessages=consumer.dispatch.unacked_messages if counts_unacked else 0,
+        blockedConsumerOnUnackedMsgs=consumer.dispatch.blocked,
+        lastAckedTimestamp=consumer.last_ack_ms,
+        lastConsumedTimestamp=consumer.last_delivery_ms,
+        lastConsumedFlowTimestamp=consumer.last_flow_ms,
+        lastAckedTime=_time(consumer.last_ack_ms),
+        lastConsumedTime=_time(consumer.last_delivery_ms),
+        keyHashRangeArrays=ranges,
+        metadata=dict(consumer.request.properties),
+    )
+
+
+def key_ranges(dispatcher: Dispatcher) -> dict[DispatchConsumer, list[tuple[int, int]]]:
+    """Return the hash slots of each consumer of a Key_Shared subscription; empty for other types."""
+    if not isinstance(dispatcher, KeySharedDispatcher):
+        return {}
+    return {
+        each.consumer: [(slots.first, slots.last) for slots in each.ranges] for each in dispatcher.ranges()
+    }
+
+
+def _time(time_ms: int) -> str | None:
+    return format_time(time_ms) if time_ms else None

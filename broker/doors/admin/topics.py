@@ -1,0 +1,190 @@
+"""Topics: list, create, delete, and acts on a whole topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ninja import Body, Router
+from pydantic import BaseModel
+
+from broker.core.access.permissions import Action
+from broker.core.position import Position
+from broker.core.topic_name import TopicName
+from broker.doors.admin.catalogue import Catalogue, named
+from broker.doors.admin.operations import operation
+from broker.doors.admin.refusals import Refused
+from broker.doors.admin.request import AdminRequest, PulsarObject
+from broker.topics.topic import Topic
+
+__all__ = ["NAMESPACE", "TOPIC", "MessageIdData", "opened", "require_persistent", "router"]
+
+NAMESPACE: Final = "/admin/v2/{domain:domain}/{segment:tenant}/{segment:namespace}"
+TOPIC: Final = f"{NAMESPACE}/{{segment:topic}}"
+
+router = Router()
+
+
+class MessageIdData(PulsarObject):
+    """A message id in a body."""
+
+    ledgerId: int  # noqa: N815 - Pulsar's names, here and below
+    entryId: int  # noqa: N815
+    partitionIndex: int = -1  # noqa: N815
+    batchIndex: int | None = None  # noqa: N815
+    batchSize: int | None = None  # noqa: N815
+
+    @classmethod
+    def of(cls, name: TopicName, position: Position) -> MessageIdData:
+        """Return the id of an entry of this topic or partition."""
+        partition = -1 if name.partition is None else name.partition
+        return cls(ledgerId=position.ledger_id, entryId=position.entry_id, partitionIndex=partition)
+
+
+class LongRunningStatus(BaseModel):
+    """The state of work that takes long: NOT_RUN, RUNNING, SUCCESS or ERROR."""
+
+    status: str
+    lastError: str = ""  # noqa: N815
+
+
+async def opened(request: AdminRequest, name: TopicName, what: str) -> Topic:
+    """Return the topic in memory, loaded if necessary.
+
+    Raises Refused(405) for a partitioned topic or one without a log, and TopicNotFound. `what` names the operation.
+    """
+    require_persistent(name, what)
+    if (await Catalogue(request.broker).require(name)).partitions:
+        raise Refused(
+            405, f"{what} is not allowed on a partitioned topic: name a partition, {name}-partition-0"
+        )
+    return await request.broker.topics.open(name, create=False)
+
+
+def require_persistent(name: TopicName, what: str, status: int = 405) -> None:
+    """Refuse an operation that needs a log."""
+    if name.domain != "persistent":
+        raise Refused(status, f"{what} on a non-persistent topic is not allowed: it stores nothing")
+
+
+@operation(router, "GET", NAMESPACE, Action.ADMINISTER)
+async def get_topics(request: AdminRequest, domain: str, tenant: str, namespace: str) -> list[str]:
+    """List the topics, with the partitions of a topic instead of the topic."""
+    return await Catalogue(request.broker).topics(tenant, namespace, domain=domain)
+
+
+@operation(router, "GET", f"{NAMESPACE}/partitioned", Action.ADMINISTER)
+async def get_partitioned_topics(
+    request: AdminRequest, domain: str, tenant: str, namespace: str
+) -> list[str]:
+    """List the partitioned topics."""
+    return await Catalogue(request.broker).topics(tenant, namespace, domain=domain, partitioned=True)
+
+
+@operation(router, "PUT", TOPIC, Action.ADMINISTER)
+async def create_topic(
+    request: AdminRequest,
+    domain: str,
+    tenant: str,
+    namespace: str,
+    topic: str,
+    properties: Body[dict[str, str] | None] = None,
+) -> None:
+    """Create a topic that is not partitioned."""
+    await make_topic(request, named(domain, tenant, namespace, topic), 0, properties or {})
+
+
+async def make_topic(
+    request: AdminRequest, name: TopicName, partitions: int, properties: Mapping[str, str]
+) -> None:
+    """Create a topic. Raises Refused: 404 without its namespace, 409 if it exists."""
+    catalogue = Catalogue(request.broker)
+    full = await catalogue.require_namespace(name.tenant, name.namespace)
+    if await catalogue.details(name) is not None:
+        raise Refused(409, "This topic already exists")
+    parameters = {
+        "name": name.local_name,
+        "partitions": partitions,
+        "domain": name.domain,
+        "properties": dict(properties),
+    }
+    await request.act("create_topic", topic=full, parameters=parameters)
+
+
+@operation(router, "DELETE", TOPIC, Action.ADMINISTER)
+async def delete_topic(
+    request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, force: bool = False
+) -> None:
+    """Delete a topic that is not partitioned, with its subscriptions and messages."""
+    name = named(domain, tenant, namespace, topic)
+    if (await Catalogue(request.broker).require(name)).partitions:
+        raise Refused(409, f"{name} is a partitioned topic: delete it with {name.local_name}/partitions")
+    await remove_topic(request, name, force=force)
+
+
+async def remove_topic(request: AdminRequest, name: TopicName, *, force: bool) -> None:
+    """Delete a topic. Subscriptions go with it, and connected clients too if `force`; else they refuse it with 412."""
+    for each in request.broker.non_persistent.all():
+        if name.full in (each.name.full, each.name.base):
+            raise Refused(412, f"{each.name} has clients connected: disconnect them first")
+    await request.act("delete_topic", topic=name.full, parameters={"force": force, "subscriptions": True})
+
+
+@operation(router, "GET", f"{TOPIC}/properties", Action.ADMINISTER)
+async def get_properties(
+    request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str
+) -> dict[str, str]:
+    """Return the properties of a topic."""
+    found = await Catalogue(request.broker).require(named(domain, tenant, namespace, topic))
+    return dict(found.properties)
+
+
+@operation(router, "PUT", f"{TOPIC}/unload", Action.ADMINISTER)
+async def unload_topic(request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str) -> None:
+    """Remove a topic from memory. Its clients reconnect."""
+    name = named(domain, tenant, namespace, topic)
+    await Catalogue(request.broker).require(name)
+    require_persistent(name, "Unload", 412)
+    await request.act("unload", topic=name.full)
+
+
+@operation(router, "POST", f"{TOPIC}/terminate", Action.ADMINISTER)
+async def terminate_topic(
+    request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str
+) -> MessageIdData:
+    """End a topic and return the id of its last message."""
+    name = named(domain, tenant, namespace, topic)
+    await opened(request, name, "Termination")
+    await request.act("terminate", topic=name.full)
+    ended = await opened(request, name, "Termination")
+    return MessageIdData.of(name, ended.log.ledgers.last_position())
+
+
+@operation(router, "PUT", f"{TOPIC}/compaction", Action.ADMINISTER)
+async def compact_topic(request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str) -> None:
+    """Start to compact a topic, or each of its partitions."""
+    name = named(domain, tenant, namespace, topic)
+    require_persistent(name, "Compaction")
+    await Catalogue(request.broker).require(name)
+    await request.act("compact", topic=name.full)
+
+
+@operation(router, "GET", f"{TOPIC}/compaction", Action.ADMINISTER)
+async def get_compaction(
+    request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str
+) -> LongRunningStatus:
+    """Return the state of the latest compaction of a topic or partition."""
+    found = await opened(request, named(domain, tenant, namespace, topic), "Compaction status")
+    last = await Catalogue(request.broker).last_compaction(found.topic_id)
+    if last is None:
+        return LongRunningStatus(status="NOT_RUN")
+    return LongRunningStatus(status=last.state, lastError=last.last_error)
+
+
+@operation(router, "DELETE", f"{TOPIC}/truncate", Action.ADMINISTER)
+async def truncate_topic(request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str) -> None:
+    """Empty a topic: every subscription skips the stored messages."""
+    name = named(domain, tenant, namespace, topic)
+    require_persistent(name, "Truncation", 412)
+    await Catalogue(request.broker).require(name)
+    await request.act("truncate", topic=name.full)

@@ -1,0 +1,171 @@
+"""The lock between a door and the broker: what a client asks for is checked before the broker hears of it."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, TypeAlias
+
+from broker.core.access.permissions import Action, Subject
+from broker.core.errors import AuthenticationFailed, BrokerError
+from broker.core.topic_name import TopicName, parse_namespace
+
+if TYPE_CHECKING:
+    from broker.conf import BrokerSettings
+    from broker.core.access.principal import Principal
+    from broker.core.client_identity import ClientIdentity
+    from broker.core.schemas.schema import SchemaDefinition
+    from broker.doors.ports import BrokerPort, ConsumerPort, ProducerPort
+    from broker.listening.connection_limits import ConnectionLimits
+    from broker.producers.requests import ProducerRequest, ProducerSink
+    from broker.pulls.values import ParkedPull, PullAnswer, PullAsk
+    from broker.subscription.requests import ConsumerSink, SubscribeRequest
+
+__all__ = ["GuardedBroker"]
+
+_Open: TypeAlias = "weakref.WeakKeyDictionary[ProducerPort | ConsumerPort, tuple[Action, Subject]]"
+
+
+class GuardedBroker:
+    """The broker as one client may use it. Every door gives its connections this, and not the broker itself.
+
+    Without a `principal` it refuses everything, so a door that forgets to authenticate stays locked. Sends, acks and
+    seeks are not checked again: they need a producer or consumer, which is checked when it is opened, and by `recheck`
+    after each change of permissions.
+    """
+
+    __slots__ = ("_broker", "_open", "principal")
+
+    def __init__(self, broker: BrokerPort, principal: Principal | None = None) -> None:
+        self.principal = principal
+        self._broker = broker
+        # Made when it is needed: each pull has its own guard, and opens nothing.
+        self._open: _Open | None = None
+
+    @property
+    def settings(self) -> BrokerSettings:
+        """The settings that the broker read at its start."""
+        return self._broker.settings
+
+    @property
+    def connections(self) -> ConnectionLimits:
+        """The limits on connections, which count how often a client reached one."""
+        return self._broker.connections
+
+    def is_ready(self) -> tuple[bool, str]:
+        """Return whether the broker serves clients, and if not, why."""
+        return self._broker.is_ready()
+
+    def check_topic(self, action: Action, topic: TopicName, subscription: str = "") -> None:
+        """Raises NotAuthorized if the client may not do this, AuthenticationFailed if nobody knows who it is."""
+        if self._is_locked():
+            self._check(action, Subject.of_topic(topic, subscription))
+
+    def recheck(self) -> None:
+        """Check again after a change.
+
+        Raises AuthenticationFailed if the token was revoked, NotAuthorized if the client has a producer or consumer
+        that it may not have any more.
+        """
+        if self.principal is not None:
+            self._broker.access.check_revoked(self.principal)
+        for client, (action, subject) in list(self._open.items()) if self._open is not None else ():
+            if client.is_open:
+                self._check(action, subject)
+
+    def _is_locked(self) -> bool:
+        return self.principal is None or self._broker.access.is_on
+
+    def _check(self, action: Action, subject: Subject) -> None:
+        if self.principal is None:
+            raise AuthenticationFailed("the client has not authenticated")
+        self._broker.access.check(self.principal, action, subject)
+
+    def _opened(
+        self, client: ProducerPort | ConsumerPort, action: Action, topic: TopicName, subscription: str = ""
+    ) -> None:
+        if not self._is_locked():
+            return
+        subject = Subject.of_topic(topic, subscription)
+        try:
+            # Somebody may have taken the permission while the client was being opened.
+            self._check(action, subject)
+        except BrokerError:
+            client.detach()
+            raise
+        if self._open is None:
+            self._open = weakref.WeakKeyDictionary()
+        self._open[client] = (action, subject)
+
+    # -- what each request needs ---------------------------------------------------------------------------------
+
+    async def partition_count(self, topic: TopicName, *, create: bool) -> int:
+        """See `PartitionsPort`. Raises NotAuthorized."""
+        self.check_topic(Action.LOOK_UP, topic)
+        return await self._broker.partition_count(topic, create=create)
+
+    def service_urls(self, topic: TopicName) -> tuple[str, str]:
+        """See `LookupPort`. Raises NotAuthorized."""
+        self.check_topic(Action.LOOK_UP, topic)
+        return self._broker.service_urls(topic)
+
+    async def topics_of_namespace(self, namespace: str) -> list[str]:
+        """See `LookupPort`. Raises NotAuthorized, InvalidTopicName."""
+        if self._is_locked():
+            self._check(Action.LOOK_UP, Subject.of_namespace(*parse_namespace(namespace)))
+        return await self._broker.topics_of_namespace(namespace)
+
+    async def open_producer(
+        self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
+    ) -> ProducerPort:
+        """See `PublishPort`. Raises NotAuthorized."""
+        self.check_topic(Action.PRODUCE, request.topic)
+        if request.initial_subscription is not None:
+            self.check_topic(Action.CONSUME, request.topic, request.initial_subscription)
+        producer = await self._broker.open_producer(request, identity, sink)
+        self._opened(producer, Action.PRODUCE, request.topic)
+        return producer
+
+    async def subscribe(
+        self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
+    ) -> ConsumerPort:
+        """See `SubscribePort`. Raises NotAuthorized."""
+        self.check_topic(Action.CONSUME, request.topic, request.subscription)
+        consumer = await self._broker.subscribe(request, identity, sink)
+        self._opened(consumer, Action.CONSUME, request.topic, request.subscription)
+        return consumer
+
+    async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
+        """See `SchemasPort`. Raises NotAuthorized."""
+        self.check_topic(Action.LOOK_UP, topic)
+        return await self._broker.get_schema(topic, version)
+
+    async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
+        """See `SchemasPort`. Raises NotAuthorized."""
+        self.check_topic(Action.PRODUCE, topic)
+        return await self._broker.get_or_create_schema(topic, schema)
+
+    async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
+        """See `PullsPort`. Raises NotAuthorized."""
+        self.check_topic(Action.CONSUME, ask.topic)
+        return await self._broker.pull(ask)
+
+    def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
+        """See `PullsPort`. Raises NotAuthorized."""
+        self.check_topic(Action.CONSUME, ask.topic)
+        return self._broker.pull_now(ask)
+
+    def forget_pull(self, parked: ParkedPull) -> None:
+        """See `PullsPort`."""
+        self._broker.forget_pull(parked)
+
+    async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
+        """See `PullsPort`. Raises NotAuthorized."""
+        self.check_topic(Action.CONSUME, topic, subscription)
+        return await self._broker.committed_offset(topic, queue, subscription)
+
+    async def commit_offset(
+        self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
+    ) -> int:
+        """See `PullsPort`. Raises NotAuthorized."""
+        self.check_topic(Action.CONSUME, topic, subscription)
+        return await self._broker.commit_offset(topic, queue, subscription, offset, peer)

@@ -1,0 +1,150 @@
+"""The certificate of the ports with TLS, read again when its files change.
+
+A renewal needs no restart: new connections get the new certificate, and open ones keep the one that they began with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+import os
+import ssl
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from cryptography import x509
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from broker.door_settings import DoorSettings
+
+__all__ = ["CertificateUnusable", "TlsCertificates", "certificate_name"]
+
+logger = logging.getLogger(__name__)
+
+CHECK_PERIOD_S: Final = 2.0
+_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+
+
+class CertificateUnusable(Exception):
+    """A file cannot be used. The message names its setting, not its path, and says why."""
+
+
+class TlsCertificates:
+    """The TLS context for new connections. Bound to the event loop on which `watch` is called."""
+
+    def __init__(self, settings: DoorSettings, *, asks_clients: bool) -> None:
+        """Read the files. `asks_clients`: clients may, or must, show a certificate. Raises CertificateUnusable."""
+        self._settings = settings
+        self._asks_clients = asks_clients and settings.tls_trust_file is not None
+        self._state = self._file_state()
+        self._timer: asyncio.TimerHandle | None = None
+        self.context, self._expires_at_s = self._read()
+        self._log("is in use")
+
+    @property
+    def expires_s(self) -> float:
+        """The seconds until the certificate in use expires; negative when it has."""
+        return self._expires_at_s - time.time()
+
+    def watch(self) -> None:
+        """Check the files every two seconds from now on. `stop` ends it."""
+        self._timer = asyncio.get_running_loop().call_later(CHECK_PERIOD_S, self._check)
+
+    def stop(self) -> None:
+        """Check no more. Safe to repeat."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def reload_if_changed(self) -> None:
+        """Use the files as they are now. Keep what is in use, and log why, if they cannot be used."""
+        state = self._file_state()
+        if state == self._state:
+            return
+        self._state = state
+        try:
+            self.context, self._expires_at_s = self._read()
+        except CertificateUnusable as error:
+            logger.error("a changed TLS file cannot be used: %s", error)
+            self._log("stays in use")
+        else:
+            self._log("is in use from now on")
+
+    def _check(self) -> None:
+        self.reload_if_changed()
+        self.watch()
+
+    def _files(self) -> tuple[Path | None, ...]:
+        settings = self._settings
+        return settings.tls_certificate_file, settings.tls_key_file, settings.tls_trust_file
+
+    def _file_state(self) -> tuple[tuple[int, int, int] | None, ...]:
+        return tuple(_state_of(path) for path in self._files())
+
+    def _read(self) -> tuple[ssl.SSLContext, float]:
+        certificate, key, trust = self._files()
+        if certificate is None or key is None:
+            raise CertificateUnusable("set VELA_TLS_CERTIFICATE_FILE and VELA_TLS_KEY_FILE")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = _VERSIONS[self._settings.tls_min_version]
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        try:
+            context.load_cert_chain(certificate, key, password=_refuse_password)
+            expires_at = x509.load_pem_x509_certificates(certificate.read_bytes())[0].not_valid_after_utc
+        except (OSError, ValueError) as error:
+            raise CertificateUnusable(
+                f"VELA_TLS_CERTIFICATE_FILE and VELA_TLS_KEY_FILE take PEM files that belong together ({_why(error)})"
+            ) from None
+        if self._asks_clients and trust is not None:
+            try:
+                context.load_verify_locations(trust)
+            except (OSError, ValueError) as error:
+                raise CertificateUnusable(
+                    f"VELA_TLS_TRUST_FILE takes a PEM file with certificates ({_why(error)})"
+                ) from None
+            must = self._settings.tls_require_client_certificate
+            context.verify_mode = ssl.CERT_REQUIRED if must else ssl.CERT_OPTIONAL
+        return context, expires_at.timestamp()
+
+    def _log(self, what: str) -> None:
+        until = datetime.datetime.fromtimestamp(self._expires_at_s, datetime.UTC)
+        logger.info("the TLS certificate that is valid until %s %s", until.isoformat(), what)
+
+
+def certificate_name(peer_certificate: Mapping[str, object] | None) -> str:
+    """Return the subject's common name of a checked certificate, as `getpeercert()` describes it.
+
+    Return "" if the client showed no certificate, or if its subject has not exactly one common name.
+    """
+    subject = (peer_certificate or {}).get("subject", ())
+    assert isinstance(subject, tuple)
+    names = [value for part in subject for name, value in part if name == "commonName"]
+    return names[0] if len(names) == 1 else ""
+
+
+def _state_of(path: Path | None) -> tuple[int, int, int] | None:
+    """Return what changes when a file is written or replaced; None = there is none."""
+    if path is None:
+        return None
+    try:
+        found = os.stat(path)  # follows symbolic links: a renewal often changes only those
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _refuse_password() -> str:
+    # OpenSSL itself would ask on the terminal.
+    raise ValueError("the key is encrypted: store it without a password")
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return error.reason or "not PEM"
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__  # without the path
+    return str(error)

@@ -1,0 +1,76 @@
+"""A port with TLS: accepts connections, within the limits, and gives each decrypted to a protocol of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.listening.arrival import Arrival
+from broker.listening.tls_connection import TlsConnection
+
+if TYPE_CHECKING:
+    from broker.core.errors import TooManyConnections
+    from broker.listening.connection_limits import ConnectionLimits, ConnectionPlace
+    from broker.listening.tls_certificates import TlsCertificates
+
+__all__ = ["TlsListener"]
+
+logger = logging.getLogger(__name__)
+
+
+class TlsListener:
+    """Listens between `start` and `stop`. Each connection gets the certificate that is in use when it comes."""
+
+    def __init__(
+        self,
+        make_protocol: Callable[[], asyncio.Protocol],
+        certificates: TlsCertificates,
+        limits: ConnectionLimits,
+        *,
+        handshake_timeout_s: float,
+    ) -> None:
+        """`make_protocol` is called once a handshake is done. `limits` count a connection from its first byte on."""
+        self._make_protocol = make_protocol
+        self._certificates = certificates
+        self._limits = limits
+        self._handshake_timeout_s = handshake_timeout_s
+        self._server: asyncio.Server | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that the listener is bound to. Raises RuntimeError before `start`."""
+        if self._server is None:
+            raise RuntimeError("the listener has not been started")
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def start(self, host: str, port: int) -> None:
+        """Start to listen. Raises OSError if the address is in use or not local."""
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: Arrival(self._limits, self._connection, _close), host, port
+        )
+
+    def stop_accepting(self) -> None:
+        """Accept no more connections. Those that are open stay. Safe to repeat."""
+        if self._server is not None:
+            self._server.close()
+
+    def _connection(self, place: ConnectionPlace) -> TlsConnection:
+        return TlsConnection(
+            self._certificates.context,
+            self._make_protocol,
+            handshake_timeout_s=self._handshake_timeout_s,
+            on_failed=self._failed,
+            on_lost=place.leave,
+        )
+
+    def _failed(self, address: str, reason: str) -> None:
+        self._limits.failed_tls_handshakes += 1
+        logger.info("%s: the TLS handshake failed: %s", address, reason)
+
+
+def _close(transport: asyncio.Transport, _: TooManyConnections) -> None:
+    # To say why would take a handshake, which costs more than all that the limit saves.
+    transport.abort()

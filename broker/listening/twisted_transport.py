@@ -1,0 +1,137 @@
+"""A Twisted transport over an asyncio transport, so that Daphne's protocols can run on a connection with TLS."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.interfaces import IConsumer, IPushProducer, ITransport
+from twisted.python.failure import Failure
+from zope.interface import implementer  # type: ignore[import-untyped]
+
+from broker.listening.tls_certificates import certificate_name
+
+if TYPE_CHECKING:
+    from twisted.internet.interfaces import IProtocol
+
+__all__ = ["TwistedTransport"]
+
+_HIGH_WATER_BYTES: Final = 64 * 1024  # as Twisted's own transports
+
+
+@implementer(ITransport, IConsumer, IPushProducer)
+class TwistedTransport(asyncio.Protocol):
+    """One connection: a protocol of asyncio below, a transport of Twisted above."""
+
+    is_secure = True
+
+    def __init__(self, build_protocol: Callable[[Any], IProtocol]) -> None:
+        """`build_protocol` gets the peer's address and returns the Twisted protocol, as a factory does."""
+        self._build_protocol = build_protocol
+        self._producer: Any = None
+        self.protocol: Any = None  # Daphne replaces it when a request becomes a WebSocket
+        self.connected = True
+        self.disconnecting = False
+        self.disconnected = False
+        self.certificate_name = ""
+
+    # -- for asyncio ---------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Build the Twisted protocol."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES, low=0)
+        self._peer = _address(transport.get_extra_info("peername"))
+        self._host = _address(transport.get_extra_info("sockname"))
+        self.certificate_name = certificate_name(transport.get_extra_info("peercert"))
+        self.protocol = self._build_protocol(self._peer)
+        self.protocol.makeConnection(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand on decrypted bytes."""
+        self.protocol.dataReceived(data)
+
+    def pause_writing(self) -> None:
+        """Stop the producer: the peer does not take what it wrote."""
+        if self._producer is not None:
+            self._producer.pauseProducing()
+
+    def resume_writing(self) -> None:
+        """Let the producer go on: the peer has taken everything."""
+        if self._producer is not None:
+            self._producer.resumeProducing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the producer and tell the protocol."""
+        self.connected, self.disconnected = False, True
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.stopProducing()
+        why = ConnectionDone() if exc is None else ConnectionLost(str(exc))
+        self.protocol.connectionLost(Failure(why))  # type: ignore[no-untyped-call]  # Twisted's is untyped
+
+    # -- for Twisted ---------------------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        """Send."""
+        self._transport.write(data)
+
+    def writeSequence(self, data: Iterable[bytes]) -> None:  # noqa: N802 - Twisted's name
+        """Send all of it with one write."""
+        self._transport.writelines(data)
+
+    def loseConnection(self) -> None:  # noqa: N802 - Twisted's name
+        """Send what was written, then close. Safe to repeat."""
+        self.disconnecting = True
+        self._transport.close()
+
+    def loseWriteConnection(self) -> None:  # noqa: N802 - Twisted's name
+        """Do nothing: TLS cannot close one direction. The answer's length tells the peer where it ends."""
+
+    def abortConnection(self) -> None:  # noqa: N802 - Twisted's name
+        """Close at once."""
+        self.disconnecting = True
+        self._transport.abort()
+
+    def getPeer(self) -> IPv4Address | IPv6Address:  # noqa: N802 - Twisted's name
+        """Return the client's address."""
+        return self._peer
+
+    def getHost(self) -> IPv4Address | IPv6Address:  # noqa: N802 - Twisted's name
+        """Return the address that the connection came in on."""
+        return self._host
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:  # noqa: N802 - Twisted's name
+        """Tell this producer when to pause. Only streaming producers are supported, and Daphne has no others."""
+        assert streaming
+        if self.disconnected:
+            producer.stopProducing()
+        else:
+            self._producer = producer
+
+    def unregisterProducer(self) -> None:  # noqa: N802 - Twisted's name
+        """Forget the producer. Safe to repeat."""
+        self._producer = None
+
+    def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """Stop reading from the peer. Safe to repeat."""
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """Read from the peer again. Safe to repeat."""
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def stopProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """Close."""
+        self.loseConnection()
+
+
+def _address(found: tuple[Any, ...]) -> IPv4Address | IPv6Address:
+    if len(found) == 4:
+        return IPv6Address("TCP", *found)
+    return IPv4Address("TCP", *found)

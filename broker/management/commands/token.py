@@ -1,0 +1,87 @@
+"""manage.py token: make, list and revoke the tokens by which clients prove their role."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from broker.acts import access
+from broker.conf import SettingInvalid, broker_settings
+from broker.core.access.tokens import TokenKey, TokenKeyInvalid, asymmetric_key
+from broker.models import AccessToken
+from vela.wire.errors import InvalidQuantity
+from vela.wire.quantities import read_length_ms
+
+NEVER: Final = "never"
+_ORIGIN: Final = "command line"
+
+
+class Command(BaseCommand):
+    """Changes the database; a running broker takes it in. The act log records it."""
+
+    help = "Make, list and revoke the tokens of clients."
+    requires_system_checks = ()  # `make check` runs them; here every call would pay for them
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        create = actions.add_parser("create", help="make a token, and print it once")
+        create.add_argument("role", help="what the token proves; permissions are granted to roles")
+        create.add_argument("--expires", default="30d", metavar="LENGTH", help="30d (default), 12h, never")
+        create.add_argument("--private-key", type=Path, metavar="FILE", help="sign with this RSA or EC key")
+        actions.add_parser("list", help="list the tokens that were made here or revoked")
+        revoke = actions.add_parser("revoke", help="refuse a token from now on, and close its connections")
+        revoke.add_argument("id", help="the token's id, which `token list` shows: its claim jti")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        if options["action"] == "create":
+            self._create(options["role"], options["expires"], options["private_key"])
+        elif options["action"] == "revoke":
+            is_ours = access.revoke_token(options["id"], who=getpass.getuser(), origin=_ORIGIN)
+            self.stdout.write(
+                f"token {options['id']} is revoked" + ("" if is_ours else "; it was not made here")
+            )
+        else:
+            for each in access.tokens():
+                self.stdout.write(_line(each))
+
+    def _create(self, role: str, expires: str, private_key: Path | None) -> None:
+        try:
+            created = access.create_token(
+                broker_settings(),
+                role,
+                lifetime_ms=None if expires == NEVER else read_length_ms(expires),
+                who=getpass.getuser(),
+                origin=_ORIGIN,
+                private_key=None if private_key is None else _read_key(private_key),
+            )
+        except (access.NoSigningKey, SettingInvalid, InvalidQuantity) as error:
+            raise CommandError(str(error)) from None
+        end = "never expires" if created.expires_at is None else f"expires {_time(created.expires_at)}"
+        self.stderr.write(f"token {created.id} of {role} {end}; it is shown only now")
+        self.stdout.write(created.token)
+
+
+def _read_key(path: Path) -> TokenKey:
+    try:
+        return asymmetric_key(path.read_bytes())
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror}") from None
+    except TokenKeyInvalid as error:
+        raise CommandError(f"{path} has no private key: {error}") from None
+
+
+def _line(token: AccessToken) -> str:
+    parts = [token.id, token.role or "(made elsewhere)"]
+    if token.created_by:
+        parts.append(f"made {_time(token.created_at)} by {token.created_by}")
+    parts.append("never expires" if token.expires_at is None else f"expires {_time(token.expires_at)}")
+    if token.revoked_at is not None:
+        parts.append(f"revoked {_time(token.revoked_at)} by {token.revoked_by}")
+    return "  ".join(parts)
+
+
+def _time(at: Any) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S %Z}"

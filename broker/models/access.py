@@ -1,0 +1,43 @@
+"""Who may use the broker's doors: granted permissions, and the tokens that Vela issued or revoked."""
+
+from __future__ import annotations
+
+from django.db import models
+
+__all__ = ["AccessToken", "GrantedPermission"]
+
+
+class GrantedPermission(models.Model):
+    """One permission of one role. The subject is the last name that is not empty."""
+
+    pk = models.CompositePrimaryKey("tenant", "namespace", "topic", "subscription", "role", "permission")
+    tenant = models.TextField()
+    namespace = models.TextField(db_default="")  # without its tenant
+    topic = models.TextField(db_default="")  # full name, without a partition
+    subscription = models.TextField(db_default="")  # of any topic in the namespace
+    role = models.TextField()
+    permission = models.CharField(max_length=16)  # broker.core.access.permissions, or admin of a tenant
+
+    class Meta:
+        db_table = "vela_permission"
+
+    def __str__(self) -> str:
+        return f"{self.role} may {self.permission}"
+
+
+class AccessToken(models.Model):
+    """A token by its id. The token itself is stored nowhere."""
+
+    id = models.TextField(primary_key=True)  # the claim `jti`
+    role = models.TextField()
+    created_by = models.TextField()
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField(null=True)  # null = never
+    revoked_by = models.TextField(db_default="")
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "vela_token"
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.id}"

@@ -1,0 +1,99 @@
+"""Permissions and revoked tokens in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from broker.core.access.permissions import Grants, Permission, Subject
+from broker.storage.connection import Connection
+from broker.storage.queries import query
+
+__all__ = [
+    "ADMIN",
+    "StoredAccess",
+    "load",
+    "set_permissions",
+    "set_roles",
+    "set_tenant_admins",
+    "subject_columns",
+]
+
+ADMIN: Final = "admin"  # the permission that a tenant's admins have
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredAccess:
+    """Everything that the broker checks against."""
+
+    grants: Grants  # without superusers, which a setting names
+    revoked_tokens: frozenset[str]  # ids
+
+
+async def load(connection: Connection) -> StoredAccess:
+    """Read all permissions and the ids of revoked tokens."""
+    permissions = await (await connection.execute(query("access", "permissions"))).fetchall()
+    revoked = await (await connection.execute(query("access", "revoked"))).fetchall()
+    return StoredAccess(grants=_grants(permissions), revoked_tokens=frozenset(row[0] for row in revoked))
+
+
+async def set_permissions(
+    connection: Connection, subject: Subject, role: str, permissions: Collection[Permission]
+) -> None:
+    """Replace what a role may do to a namespace or a topic. None at all revokes. Safe to repeat."""
+    await connection.execute(
+        query("access", "set_permissions"),
+        {**subject_columns(subject), "role": role, "permissions": [str(each) for each in permissions]},
+    )
+
+
+async def set_roles(connection: Connection, subject: Subject, roles: Collection[str]) -> None:
+    """Replace the roles that may use a subscription of a namespace. Safe to repeat.
+
+    Without any, it is open to every role that may consume from its topic.
+    """
+    await connection.execute(
+        query("access", "set_roles"),
+        {**subject_columns(subject), "permission": str(Permission.CONSUME), "roles": list(roles)},
+    )
+
+
+async def set_tenant_admins(connection: Connection, tenant: str, roles: Collection[str]) -> None:
+    """Replace the admins of a tenant. Safe to repeat."""
+    await connection.execute(
+        query("access", "set_roles"),
+        {**subject_columns(Subject(tenant=tenant)), "permission": ADMIN, "roles": list(roles)},
+    )
+
+
+def subject_columns(subject: Subject) -> dict[str, object]:
+    """Return the columns that name a subject."""
+    return {
+        "tenant": subject.tenant,
+        "namespace": subject.namespace.partition("/")[2],
+        "topic": subject.topic,
+        "subscription": subject.subscription,
+    }
+
+
+def _grants(rows: Iterable[tuple[str, ...]]) -> Grants:
+    admins: defaultdict[str, set[str]] = defaultdict(set)
+    subscriptions: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    namespaces: dict[str, dict[str, set[Permission]]] = {}
+    topics: dict[str, dict[str, set[Permission]]] = {}
+    for tenant, namespace, topic, subscription, role, permission in rows:
+        if permission == ADMIN:
+            admins[tenant].add(role)
+        elif subscription:
+            subscriptions[f"{tenant}/{namespace}", subscription].add(role)
+        else:
+            place, name = (topics, topic) if topic else (namespaces, f"{tenant}/{namespace}")
+            place.setdefault(name, {}).setdefault(role, set()).add(Permission(permission))
+    return Grants(
+        tenant_admins=dict(admins),
+        namespaces=namespaces,
+        topics=topics,
+        subscriptions=dict(subscriptions),
+    )

@@ -1,0 +1,38 @@
+-- Permissions of roles, and tokens.
+-- Every writer notifies the broker, which has all of this in memory.
+
+-- name: permissions
+SELECT tenant, namespace, topic, subscription, role, permission FROM vela_permission
+
+-- name: revoked
+-- Expired tokens are refused anyway.
+SELECT id FROM vela_token WHERE revoked_at IS NOT NULL AND (expires_at IS NULL OR expires_at > now())
+
+-- name: set_permissions
+-- Everything that the role may do to this one subject. Safe to repeat.
+WITH gone AS (
+    DELETE FROM vela_permission
+    WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s AND subscription = %(subscription)s
+      AND role = %(role)s AND permission <> ALL(%(permissions)s::text[])
+), added AS (
+    INSERT INTO vela_permission (tenant, namespace, topic, subscription, role, permission)
+    SELECT %(tenant)s, %(namespace)s, %(topic)s, %(subscription)s, %(role)s, p FROM unnest(%(permissions)s::text[]) AS p
+    ON CONFLICT DO NOTHING
+)
+SELECT pg_notify('vela_access', '')
+
+-- name: set_roles
+-- All the roles that have this permission for this one subject. Safe to repeat.
+WITH gone AS (
+    DELETE FROM vela_permission
+    WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s AND subscription = %(subscription)s
+      AND permission = %(permission)s AND role <> ALL(%(roles)s::text[])
+), added AS (
+    INSERT INTO vela_permission (tenant, namespace, topic, subscription, role, permission)
+    SELECT %(tenant)s, %(namespace)s, %(topic)s, %(subscription)s, r, %(permission)s FROM unnest(%(roles)s::text[]) AS r
+    ON CONFLICT DO NOTHING
+)
+SELECT pg_notify('vela_access', '')
+
+-- name: changed
+SELECT pg_notify('vela_access', '')

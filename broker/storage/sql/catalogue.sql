@@ -1,0 +1,33 @@
+-- Names of topics, as the admin API lists them.
+
+-- name: topics_of
+-- Either the topics and partitions that have messages, or the partitioned parents.
+SELECT t.name FROM vela_topic t JOIN vela_namespace n ON n.id = t.namespace_id JOIN vela_tenant w ON w.id = n.tenant_id
+WHERE w.name = %(tenant)s AND n.name = %(namespace)s AND t.name LIKE %(domain)s || '://%%'
+  AND (t.partitions > 0) = %(partitioned)s
+ORDER BY t.name
+
+-- name: details
+SELECT t.partitions, t.properties, (extract(epoch FROM t.created_at) * 1000)::bigint FROM vela_topic t WHERE t.name = %s
+
+-- name: subscriptions_of
+-- Of the topic itself or of its partitions.
+SELECT DISTINCT s.name FROM vela_topic p JOIN vela_topic t ON t.id = p.id OR t.parent_id = p.id
+JOIN vela_subscription s ON s.topic_id = t.id WHERE p.name = %s ORDER BY s.name
+
+-- name: subscription_properties
+SELECT s.name, s.properties FROM vela_subscription s WHERE s.topic_id = %s AND s.properties <> '{}'
+
+-- name: properties_of
+SELECT s.properties FROM vela_topic p JOIN vela_topic t ON t.id = p.id OR t.parent_id = p.id
+JOIN vela_subscription s ON s.topic_id = t.id
+WHERE p.name = %s AND s.name = %s ORDER BY s.properties = '{}', t.partition LIMIT 1
+
+-- name: set_subscription_properties
+UPDATE vela_subscription s SET properties = %(properties)s FROM vela_topic t
+WHERE t.id = s.topic_id AND t.name = %(topic)s AND s.name = %(subscription)s
+
+-- name: compaction
+SELECT state, last_error, removed_messages, duration_ms, (extract(epoch FROM succeeded_at) * 1000)::bigint,
+       (extract(epoch FROM failed_at) * 1000)::bigint
+FROM vela_compaction WHERE topic_id = %s

@@ -1,0 +1,106 @@
+"""Names of topics in PostgreSQL, as the admin API lists them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from broker.storage.connection import Connection
+from broker.storage.queries import query
+
+__all__ = [
+    "LastCompaction",
+    "TopicDetails",
+    "details",
+    "last_compaction",
+    "properties_of",
+    "set_subscription_properties",
+    "subscription_properties",
+    "subscriptions_of",
+    "topics_of",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDetails:
+    """What is stored about a topic besides its log."""
+
+    partitions: int  # 0 = not partitioned
+    properties: Mapping[str, str]
+    created_ms: int  # Unix time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastCompaction:
+    """The latest run of a topic's compaction."""
+
+    state: str  # RUNNING, SUCCESS or ERROR
+    last_error: str
+    removed_messages: int
+    duration_ms: int
+    succeeded_ms: int  # Unix time, 0 = never
+    failed_ms: int  # Unix time, 0 = never
+
+
+async def topics_of(
+    connection: Connection, tenant: str, namespace: str, *, domain: str, partitioned: bool
+) -> list[str]:
+    """Return full names, sorted: the partitioned parents, or else the topics and partitions that have messages."""
+    cursor = await connection.execute(
+        query("catalogue", "topics_of"),
+        {"tenant": tenant, "namespace": namespace, "domain": domain, "partitioned": partitioned},
+    )
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def details(connection: Connection, name: str) -> TopicDetails | None:
+    """Return the details of a topic, or None if it does not exist."""
+    cursor = await connection.execute(query("catalogue", "details"), (name,))
+    row = await cursor.fetchone()
+    return None if row is None else TopicDetails(partitions=row[0], properties=row[1], created_ms=row[2])
+
+
+async def subscriptions_of(connection: Connection, name: str) -> list[str]:
+    """Return the names of the durable subscriptions of a topic, or of any of its partitions."""
+    cursor = await connection.execute(query("catalogue", "subscriptions_of"), (name,))
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def subscription_properties(connection: Connection, topic_id: int) -> dict[str, Mapping[str, str]]:
+    """Return subscription → properties, for those that have any."""
+    cursor = await connection.execute(query("catalogue", "subscription_properties"), (topic_id,))
+    return {row[0]: row[1] for row in await cursor.fetchall()}
+
+
+async def last_compaction(connection: Connection, topic_id: int) -> LastCompaction | None:
+    """Return the latest compaction of a topic, or None if it was never compacted."""
+    cursor = await connection.execute(query("catalogue", "compaction"), (topic_id,))
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    return LastCompaction(
+        state=row[0],
+        last_error=row[1],
+        removed_messages=row[2],
+        duration_ms=row[3],
+        succeeded_ms=row[4] or 0,
+        failed_ms=row[5] or 0,
+    )
+
+
+async def properties_of(connection: Connection, topic: str, subscription: str) -> Mapping[str, str]:
+    """Return the properties of a subscription, on any partition of the topic. Empty if there are none."""
+    cursor = await connection.execute(query("catalogue", "properties_of"), (topic, subscription))
+    row = await cursor.fetchone()
+    return {} if row is None else row[0]
+
+
+async def set_subscription_properties(
+    connection: Connection, topic: str, subscription: str, properties: Mapping[str, str]
+) -> None:
+    """Replace the properties of a subscription. Safe to repeat."""
+    await connection.execute(
+        query("catalogue", "set_subscription_properties"),
+        {"topic": topic, "subscription": subscription, "properties": json.dumps(dict(properties))},
+    )

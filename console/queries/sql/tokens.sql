@@ -1,0 +1,8 @@
+-- The tokens of clients. Relies on the primary key of vela_token: there are hundreds of rows, not more.
+
+-- name: newest
+SELECT id, role, created_by, created_at, expires_at, coalesce(expires_at <= now(), false) AS is_expired,
+       revoked_by, revoked_at
+FROM vela_token
+ORDER BY revoked_at IS NOT NULL, coalesce(expires_at <= now(), false), created_at DESC, id
+LIMIT %(limit)s

@@ -1,0 +1,32 @@
+"""The tokens of clients, for admins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from console.queries.database import fetch
+
+__all__ = ["TOKENS_MOST", "TokenRow", "newest_tokens"]
+
+TOKENS_MOST: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRow:
+    """One token that was made here or revoked."""
+
+    id: str
+    role: str  # "" = made elsewhere
+    created_by: str
+    created_at: datetime
+    expires_at: datetime | None  # None = never
+    is_expired: bool
+    revoked_by: str
+    revoked_at: datetime | None
+
+
+def newest_tokens() -> list[TokenRow]:
+    """Return the newest tokens, those that still count first. One query."""
+    return fetch(TokenRow, "tokens", "newest", {"limit": TOKENS_MOST})

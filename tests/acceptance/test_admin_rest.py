@@ -1,0 +1,581 @@
+"""Pulsar's admin API over HTTP against a whole Vela, with Apache's client as the traffic."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import pulsar
+import pytest
+
+from broker.doors.admin.api import API
+from broker.doors.admin.operations import described
+from tests.support.broker_harness import rows
+from tests.support.vela import VelaProcess
+from tests.support.waiting import wait_until
+
+NAMESPACE = "namespaces/acme/shop"
+SHOP = "persistent/acme/shop"
+VENDOR = "application/vnd.partitioned-topic-metadata+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer."""
+
+    status: int
+    headers: dict[str, str]  # names in lower case
+    names: frozenset[str]  # of the headers, as they came
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+    @property
+    def reason(self) -> str:
+        """Why it was refused."""
+        return str(self.json["reason"])
+
+
+@dataclass(frozen=True, slots=True)
+class Admin:
+    """An HTTP client of one Vela."""
+
+    url: str
+
+    def __call__(
+        self, method: str, path: str, body: Any = None, *, media_type: str = "application/json"
+    ) -> Answer:
+        """Send a request; `path` without /admin/v2/ unless it begins with a slash."""
+        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=30)
+        try:
+            connection.request(
+                method,
+                path if path.startswith("/") else f"/admin/v2/{path}",
+                body=None if body is None else json.dumps(body),
+                headers={} if body is None else {"Content-Type": media_type},
+            )
+            answer = connection.getresponse()
+            headers = {name.lower(): value for name, value in answer.getheaders()}
+            names = frozenset(name for name, _ in answer.getheaders())
+            return Answer(answer.status, headers, names, answer.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str) -> Any:
+        """The JSON of a GET that succeeds."""
+        answer = self("GET", path)
+        assert answer.status == 200, (path, answer)
+        return answer.json
+
+    def done(self, method: str, path: str, body: Any = None) -> None:
+        """A change that succeeds, answered like Pulsar's."""
+        answer = self(method, path, body)
+        assert (answer.status, answer.body) == (204, b""), (path, answer)
+        assert not answer.headers.keys() & {"content-type", "content-length", "transfer-encoding"}
+
+
+@pytest.fixture(scope="module")
+def admin(shared_vela: VelaProcess) -> Admin:
+    """The API with the tenant acme and the namespace acme/shop."""
+    client = Admin(shared_vela.http_url)
+    client.done("PUT", "tenants/acme", {"adminRoles": ["ada"], "allowedClusters": ["vela"]})
+    client.done("PUT", NAMESPACE)
+    return client
+
+
+@pytest.fixture(scope="module")
+def apache(shared_vela: VelaProcess) -> Iterator[pulsar.Client]:
+    """Apache's client."""
+    client = pulsar.Client(
+        shared_vela.pulsar_url,
+        operation_timeout_seconds=10,
+        logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
+    )
+    yield client
+    client.close()
+
+
+def publish(apache: pulsar.Client, topic: str, *payloads: bytes, **properties: str) -> None:
+    """Publish messages, each as an entry of its own."""
+    producer = apache.create_producer(f"persistent://acme/shop/{topic}", batching_enabled=False)
+    for payload in payloads:
+        producer.send(payload, properties=properties)
+    producer.close()
+
+
+def test_tenants(admin: Admin) -> None:
+    assert "acme" in admin.get("tenants")
+    assert admin.get("tenants/acme") == {"adminRoles": ["ada"], "allowedClusters": ["vela"]}
+    admin.done("POST", "tenants/acme", {"adminRoles": ["ada", "eve"], "allowedClusters": ["vela"]})
+    assert admin.get("tenants/acme")["adminRoles"] == ["ada", "eve"]
+    taken = {"adminRoles": [], "allowedClusters": ["vela"]}
+    assert admin("PUT", "tenants/acme", taken).status == 409
+    assert admin("PUT", "tenants/new", {"adminRoles": []}).status == 412
+    assert admin("PUT", "tenants/new", {"allowedClusters": ["mars"]}).status == 412
+    assert admin("POST", "tenants/nobody", taken).status == 404
+    assert admin("GET", "tenants/nobody").reason == "Tenant does not exist"
+    assert admin("DELETE", "tenants/acme").status == 409
+    assert admin("DELETE", "tenants/acme?force=true").status == 405
+
+
+def test_a_tenant_stays_when_its_last_namespace_goes(admin: Admin) -> None:
+    admin.done("PUT", "tenants/stays", {"allowedClusters": ["vela"]})
+    admin.done("PUT", "namespaces/stays/only")
+    assert admin.get("namespaces/stays") == ["stays/only"]
+    admin.done("DELETE", "namespaces/stays/only")
+    assert admin.get("namespaces/stays") == []
+    admin.done("DELETE", "tenants/stays")
+    assert admin("GET", "namespaces/stays").status == 404
+
+
+def test_namespaces(admin: Admin) -> None:
+    assert admin.get("namespaces/acme") == ["acme/shop"]
+    assert admin("PUT", NAMESPACE).status == 409
+    assert admin("PUT", "namespaces/nobody/x").status == 404
+    assert admin("GET", "namespaces/acme/none").status == 404
+    document = admin.get(NAMESPACE)
+    assert document["replication_clusters"] == ["vela"]
+    assert document["bundles"]["numBundles"] == 1
+    admin.done("PUT", "namespaces/acme/full", {"message_ttl_in_seconds": 60, "max_producers_per_topic": 3})
+    assert admin.get("namespaces/acme/full")["message_ttl_in_seconds"] == 60
+    assert admin.get("namespaces/acme/full/maxProducersPerTopic") == 3
+    admin.done("DELETE", "namespaces/acme/full")
+
+
+def test_topics_and_partitions(admin: Admin) -> None:
+    admin.done("PUT", f"{SHOP}/plain", {"colour": "red"})
+    admin.done("PUT", f"{SHOP}/parted/partitions", 2)
+    vendor = admin(
+        "PUT", f"{SHOP}/vendor/partitions", {"partitions": 1, "properties": {"a": "b"}}, media_type=VENDOR
+    )
+    assert vendor.status == 204
+    full = "persistent://acme/shop/"
+    assert {f"{full}plain", f"{full}parted-partition-0", f"{full}parted-partition-1"} <= set(admin.get(SHOP))
+    assert set(admin.get(f"{SHOP}/partitioned")) >= {f"{full}parted", f"{full}vendor"}
+    assert admin.get(f"{SHOP}/plain/properties") == {"colour": "red"}
+    assert admin.get(f"{SHOP}/vendor/partitions") == {
+        "partitions": 1,
+        "deleted": False,
+        "properties": {"a": "b"},
+    }
+    assert admin.get(f"{SHOP}/plain/partitions")["partitions"] == 0
+    assert admin("GET", f"{SHOP}/none/partitions").status == 404
+    assert admin("PUT", f"{SHOP}/plain").status == 409
+    assert admin("PUT", f"{SHOP}/parted").status == 409
+    assert admin("PUT", "persistent/acme/none/x").status == 404
+    assert admin("PUT", f"{SHOP}/x/partitions", 0).status == 406
+    assert admin("PUT", f"{SHOP}/x-partition-1/partitions", 2).status == 412
+    admin.done("POST", f"{SHOP}/parted/partitions", 3)
+    assert admin("POST", f"{SHOP}/parted/partitions", 2).status == 422
+    assert admin("POST", f"{SHOP}/plain/partitions", 2).status == 409
+    assert admin("DELETE", f"{SHOP}/parted").status == 409
+    assert admin("DELETE", f"{SHOP}/plain/partitions").status == 409
+    assert admin("DELETE", f"{SHOP}/parted-partition-0/partitions").status == 412
+    admin.done("POST", f"{SHOP}/parted/createMissedPartitions")
+    assert admin("POST", f"{SHOP}/plain/createMissedPartitions").status == 404
+    admin.done("DELETE", f"{SHOP}/parted/partitions")
+    admin.done("DELETE", f"{SHOP}/vendor/partitions")
+    admin.done("DELETE", f"{SHOP}/plain")
+    assert admin("DELETE", f"{SHOP}/plain").status == 404
+
+
+def test_non_persistent_topics(admin: Admin) -> None:
+    admin.done("PUT", "non-persistent/acme/shop/passing")
+    admin.done("PUT", "non-persistent/acme/shop/parts/partitions", 2)
+    assert admin.get("non-persistent/acme/shop/partitioned") == ["non-persistent://acme/shop/parts"]
+    listed = admin.get(f"{NAMESPACE}/topics?mode=NON_PERSISTENT")
+    assert "non-persistent://acme/shop/passing" in listed
+    assert "non-persistent://acme/shop/passing" not in admin.get(SHOP)
+    assert admin.get("non-persistent/acme/shop/passing/stats")["subscriptions"] == {}
+    assert admin("PUT", "non-persistent/acme/shop/passing/subscription/s").status == 400
+    assert admin("GET", "non-persistent/acme/shop/passing/lastMessageId").status == 405
+    admin.done("DELETE", "non-persistent/acme/shop/passing")
+    admin.done("DELETE", "non-persistent/acme/shop/parts/partitions")
+
+
+def test_stats_while_clients_are_connected(admin: Admin, apache: pulsar.Client) -> None:
+    consumer = apache.subscribe(
+        "persistent://acme/shop/stats",
+        "workers",
+        consumer_type=pulsar.ConsumerType.Shared,
+        consumer_name="ann",
+        properties={"team": "blue"},
+    )
+    producer = apache.create_producer("persistent://acme/shop/stats", producer_name="pam")
+    for index in range(4):
+        producer.send(b"%d" % index)
+    first = consumer.receive(10_000)
+    consumer.acknowledge(first)
+    wait_until(
+        lambda: admin.get(f"{SHOP}/stats/stats")["subscriptions"]["workers"]["msgBacklog"] == 3, "an ack"
+    )
+    stats = admin.get(f"{SHOP}/stats/stats?getEarliestTimeInBacklog=true")
+    assert (stats["msgInCounter"], stats["waitingPublishers"], stats["deduplicationStatus"]) == (
+        4,
+        0,
+        "Disabled",
+    )
+    assert stats["storageSize"] > 0
+    assert stats["topicCreationTimeStamp"] > 0
+    assert 0 <= stats["oldestBacklogMessageAgeSeconds"] < 60
+    assert stats["oldestBacklogMessageSubscriptionName"] == "workers"
+    (publisher,) = stats["publishers"]
+    assert (publisher["producerName"], publisher["accessMode"]) == ("pam", "Shared")
+    workers = stats["subscriptions"]["workers"]
+    assert (workers["type"], workers["durable"], workers["isDurable"]) == ("Shared", True, True)
+    assert (workers["unackedMessages"], workers["backlogSize"] > 0) == (3, True)
+    (shown,) = workers["consumers"]
+    assert (shown["consumerName"], shown["metadata"]) == ("ann", {"team": "blue"})
+    assert shown["address"].startswith("/127.0.0.1:")
+    assert (
+        admin.get(f"{SHOP}/stats/stats?subscriptionBacklogSize=false")["subscriptions"]["workers"][
+            "backlogSize"
+        ]
+        == -1
+    )
+    assert admin.get(f"{SHOP}/stats/stats?excludePublishers=true")["publishers"] == []
+    internal = admin.get(f"{SHOP}/stats/internalStats")
+    assert (internal["state"], internal["numberOfEntries"]) == ("LedgerOpened", 4)
+    assert internal["ledgers"][-1]["entries"] == 0
+    assert internal["currentLedgerEntries"] == 4
+    assert internal["cursors"]["workers"]["markDeletePosition"] == (
+        f"{first.message_id().ledger_id()}:{first.message_id().entry_id()}"
+    )
+    assert internal["compactedLedger"]["ledgerId"] == -1
+    whole = admin.get("broker-stats/topics")["acme/shop"]["0x00000000_0xffffffff"]["persistent"]
+    assert whole["persistent://acme/shop/stats"]["msgInCounter"] == 4
+    assert admin("DELETE", f"{SHOP}/stats").status == 412
+    assert admin("DELETE", f"{SHOP}/stats/subscription/workers").status == 412
+    consumer.close()
+    producer.close()
+    admin.done("DELETE", f"{SHOP}/stats")
+
+
+def test_partitioned_stats_are_merged(admin: Admin, apache: pulsar.Client) -> None:
+    admin.done("PUT", f"{SHOP}/merged/partitions", 2)
+    admin.done("PUT", f"{SHOP}/merged/subscription/s", "earliest")
+    producer = apache.create_producer(
+        "persistent://acme/shop/merged",
+        message_routing_mode=pulsar.PartitionsRoutingMode.RoundRobinDistribution,
+    )
+    for _ in range(6):
+        producer.send(b"x")
+    producer.close()
+    stats = admin.get(f"{SHOP}/merged/partitioned-stats")
+    assert stats["metadata"]["partitions"] == 2
+    assert stats["subscriptions"]["s"]["msgBacklog"] == stats["msgInCounter"] == 6
+    parts = stats["partitions"].values()
+    assert sum(each["msgInCounter"] for each in parts) == 6
+    assert admin.get(f"{SHOP}/merged/partitioned-stats?perPartition=false")["partitions"] == {}
+    assert admin("GET", f"{SHOP}/merged/stats").status == 404
+    assert set(admin.get(f"{SHOP}/merged/partitioned-internalStats")["partitions"]) == set(
+        stats["partitions"]
+    )
+    for path in ("internalStats", "subscription/s/position/1", "examinemessage"):
+        assert admin("GET", f"{SHOP}/merged/{path}").status == 405
+    assert admin("GET", f"{SHOP}/merged/lastMessageId").status == 404
+    assert admin("POST", f"{SHOP}/merged/subscription/s/skip/1").status == 405
+    admin.done("POST", f"{SHOP}/merged/subscription/s/skip_all")
+    assert admin.get(f"{SHOP}/merged/partitioned-stats")["subscriptions"]["s"]["msgBacklog"] == 0
+    assert admin.get(f"{SHOP}/merged/subscriptions") == ["s"]
+    ended = admin("POST", f"{SHOP}/merged/terminate/partitions").json
+    assert set(ended) == {"0", "1"}
+    admin.done("DELETE", f"{SHOP}/merged/partitions")
+
+
+def test_subscriptions_and_cursors(admin: Admin, apache: pulsar.Client) -> None:
+    admin.done("PUT", f"{SHOP}/moves")
+    sub = f"{SHOP}/moves/subscription/a"
+    admin.done("PUT", sub, {"ledgerId": -1, "entryId": -1, "partitionIndex": -1, "properties": {"k": "v"}})
+    assert admin("PUT", sub).status == 409
+    assert admin("PUT", f"{SHOP}/none/subscription/a").status == 412
+    assert admin.get(f"{sub}/properties") == {"k": "v"}
+    admin.done("PUT", f"{sub}/properties", {"x": "y"})
+    assert admin.get(f"{sub}/properties") == {"x": "y"}
+    publish(apache, "moves", b"0", b"1", b"2", b"3", b"4")
+
+    def backlog() -> int:
+        return int(admin.get(f"{SHOP}/moves/stats")["subscriptions"]["a"]["msgBacklog"])
+
+    assert backlog() == 5
+    admin.done("POST", f"{sub}/skip/2")
+    assert backlog() == 3
+    analysis = admin("POST", f"{sub}/analyzeBacklog").json
+    assert (analysis["entries"], analysis["messages"]) == (3, 3)
+    last = admin.get(f"{SHOP}/moves/lastMessageId")
+    assert (last["entryId"], last["partitionIndex"]) == (4, -1)
+    admin.done("POST", f"{sub}/resetcursor", {**last, "entryId": 1})
+    assert backlog() == 4
+    admin.done("POST", f"{sub}/resetcursor", {**last, "entryId": 1, "excluded": True})
+    assert backlog() == 3
+    admin.done("POST", f"{sub}/resetcursor/0")
+    assert backlog() == 5
+    admin.done("POST", f"{sub}/expireMessages", {**last, "entryId": 0})
+    assert backlog() == 4
+    assert admin("POST", f"{sub}/expireMessages", {**last, "partitionIndex": 3}).status == 412
+    admin.done("POST", f"{sub}/expireMessages/0")
+    assert backlog() == 0
+    assert admin("POST", f"{sub}/expireMessages/0").status == 409
+    admin.done("POST", f"{sub}/resetcursor", "earliest")
+    admin.done("POST", f"{SHOP}/moves/all_subscription/expireMessages/0")
+    admin.done("POST", f"{sub}/resetcursor", "earliest")
+    admin.done("POST", f"{sub}/skip_all")
+    assert backlog() == 0
+    assert admin("POST", f"{SHOP}/moves/subscription/none/skip_all").status == 404
+    admin.done("DELETE", sub)
+    assert admin("DELETE", sub).status == 404
+    assert admin.get(f"{SHOP}/moves/subscriptions") == []
+
+
+def test_messages_by_place(admin: Admin, apache: pulsar.Client) -> None:
+    admin.done("PUT", f"{SHOP}/peek")
+    admin.done("PUT", f"{SHOP}/peek/subscription/a", "earliest")
+    assert admin("GET", f"{SHOP}/peek/examinemessage").status == 412
+    before_ms = int(time.time() * 1000) - 1000
+    publish(apache, "peek", b"first", b"second", colour="gr\u00fcn")
+    batched = apache.create_producer(
+        "persistent://acme/shop/peek",
+        batching_enabled=True,
+        batching_max_messages=2,
+        batching_max_publish_delay_ms=1000,
+        compression_type=pulsar.CompressionType.LZ4,
+    )
+    batched.send_async(b"in", lambda *_: None)
+    batched.send_async(b"batch", lambda *_: None)
+    batched.flush()
+    sub = f"{SHOP}/peek/subscription/a"
+    first = admin("GET", f"{sub}/position/1")
+    assert (first.status, first.body) == (200, b"first")
+    assert first.headers["x-pulsar-is-encrypted"] == "false"
+    assert "X-Pulsar-PROPERTY" in first.names  # Java's client takes no other spelling
+    assert json.loads(first.headers["x-pulsar-property"]) == {"colour": "gr\u00fcn"}
+    assert "x-pulsar-num-batch-message" not in first.headers
+    batch = admin("GET", f"{sub}/position/3")
+    assert batch.headers["x-pulsar-num-batch-message"] == "2"
+    assert batch.headers["x-pulsar-compression"] == "LZ4"
+    (head_bytes,) = struct.unpack_from(">I", batch.body)
+    assert batch.body[4 + head_bytes :].startswith(b"in")
+    assert admin("GET", f"{sub}/position/4").status == 404
+    assert admin("GET", f"{sub}/position/0").status == 500
+    assert (
+        admin("GET", f"{SHOP}/peek/examinemessage?initialPosition=earliest&messagePosition=2").body
+        == b"second"
+    )
+    assert "x-pulsar-batch-size" in admin("GET", f"{SHOP}/peek/examinemessage").headers
+    ledger = first.headers["x-pulsar-message-id"].partition(":")[0]
+    assert admin("GET", f"{SHOP}/peek/ledger/{ledger}/entry/1").body == b"second"
+    assert admin("GET", f"{SHOP}/peek/ledger/{ledger}/entry/99").status == 404
+    assert admin("GET", f"{SHOP}/peek/ledger/1{ledger}/entry/0").status == 404
+    last = admin.get(f"{SHOP}/peek/lastMessageId")
+    assert (last["batchIndex"], last["batchSize"]) == (1, 2)
+    assert admin.get(f"{SHOP}/peek/messageid/{before_ms}")["entryId"] == 0
+    assert admin("GET", f"{SHOP}/peek/messageid/{before_ms + 3_600_000}").status == 404
+    whole = admin("PUT", f"{SHOP}/peek/backlogSize", {"ledgerId": -1, "entryId": -1}).json
+    rest = admin("PUT", f"{SHOP}/peek/backlogSize", {"ledgerId": int(ledger), "entryId": 1}).json
+    assert whole == admin.get(f"{SHOP}/peek/stats")["storageSize"] > rest > 0
+    batched.close()
+
+
+def test_a_topic_ends_empties_and_compacts(admin: Admin, apache: pulsar.Client) -> None:
+    publish(apache, "ends", b"1", b"2")
+    admin.done("PUT", f"{SHOP}/ends/compaction")
+    wait_until(lambda: admin.get(f"{SHOP}/ends/compaction")["status"] == "SUCCESS", "a compaction")
+    admin.done("PUT", f"{SHOP}/ends/unload")
+    assert admin("POST", f"{SHOP}/ends/terminate").json["entryId"] == 1
+    assert admin.get(f"{SHOP}/ends/internalStats")["state"] == "Terminated"
+    admin.done("DELETE", f"{SHOP}/ends/truncate")
+    assert admin("PUT", f"{SHOP}/none/unload").status == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "verb", "value"),
+    [
+        ("retention", "POST", {"retentionTimeInMinutes": 10, "retentionSizeInMB": 5}),
+        ("messageTTL", "POST", 3600),
+        ("deduplication", "POST", True),
+        ("maxConsumersPerTopic", "POST", 7),
+        ("maxUnackedMessagesPerConsumer", "POST", 100),
+        ("compactionThreshold", "PUT", 1_000_000),
+        ("schemaCompatibilityStrategy", "PUT", "BACKWARD"),
+        ("subscriptionExpirationTime", "POST", 5),
+        ("publishRate", "POST", {"publishThrottlingRateInMsg": 9, "publishThrottlingRateInByte": -1}),
+        (
+            "dispatchRate",
+            "POST",
+            {
+                "dispatchThrottlingRateInMsg": 5,
+                "dispatchThrottlingRateInByte": -1,
+                "ratePeriodInSecond": 1,
+                "relativeToPublishRate": False,
+            },
+        ),
+        (
+            "autoTopicCreation",
+            "POST",
+            {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 2},
+        ),
+        ("autoSubscriptionCreation", "POST", {"allowAutoSubscriptionCreation": False}),
+        (
+            "inactiveTopicPolicies",
+            "POST",
+            {
+                "inactiveTopicDeleteMode": "delete_when_subscriptions_caught_up",
+                "maxInactiveDurationSeconds": 600,
+                "deleteWhileInactive": True,
+            },
+        ),
+    ],
+)
+def test_a_policy_of_a_namespace(admin: Admin, path: str, verb: str, value: Any) -> None:
+    if admin("GET", "namespaces/acme/rules").status == 404:
+        admin.done("PUT", "namespaces/acme/rules")
+    admin.done(verb, f"namespaces/acme/rules/{path}", value)
+    assert admin.get(f"namespaces/acme/rules/{path}") == value
+    admin.done("DELETE", f"namespaces/acme/rules/{path}")
+    unset = admin("GET", f"namespaces/acme/rules/{path}")
+    assert (unset.status, unset.body) == (204, b"")
+
+
+def test_policies_of_a_topic(admin: Admin) -> None:
+    admin.done("PUT", f"{SHOP}/ruled")
+    admin.done("POST", f"{SHOP}/ruled/messageTTL?messageTTL=60")
+    assert admin.get(f"{SHOP}/ruled/messageTTL") == 60
+    admin.done("POST", f"{SHOP}/ruled/maxProducers", 2)
+    admin.done(
+        "POST", f"{SHOP}/ruled/backlogQuota", {"limitSize": 1000, "policy": "consumer_backlog_eviction"}
+    )
+    quota = admin.get(f"{SHOP}/ruled/backlogQuotaMap")["destination_storage"]
+    assert (quota["limitSize"], quota["policy"]) == (1000, "consumer_backlog_eviction")
+    assert admin("GET", f"{SHOP}/ruled/maxConsumers").status == 204
+    assert admin.get(f"{SHOP}/ruled/maxConsumers?applied=true") == 0
+    assert admin.get(f"{SHOP}/ruled/stats")["backlogQuotaLimitSize"] == 1000
+    assert admin("POST", f"{SHOP}/ruled/maxProducers", -5).status == 412
+    assert admin("POST", f"{SHOP}/ruled/persistence", {}).status == 405
+
+
+def test_permissions(admin: Admin, shared_vela: VelaProcess) -> None:
+    place, topic = "namespaces/acme/granted", "persistent/acme/granted/orders"
+    admin.done("PUT", place)
+    admin.done("POST", f"{place}/permissions/ada", ["produce", "consume"])
+    admin.done("POST", f"{place}/permissions/ada", ["produce"])
+    admin.done("POST", f"{topic}/permissions/ada", ["consume"])
+    admin.done("POST", f"{place}/permissions/subscription/billing", ["bob", "eve"])
+    admin.done("DELETE", f"{place}/permissions/billing/eve")
+    assert admin.get(f"{place}/permissions") == {"ada": ["produce"]}
+    assert admin.get(f"{topic}/permissions") == {"ada": ["consume", "produce"]}
+    assert admin.get(f"{place}/permissions/subscription") == {"billing": ["bob"]}
+    assert admin.get(place)["auth_policies"] == {
+        "namespaceAuthentication": {"ada": ["produce"]},
+        "topicAuthentication": {"persistent://acme/granted/orders": {"ada": ["consume"]}},
+        "subscriptionAuthentication": {"billing": ["bob"]},
+    }
+    assert admin("POST", f"{place}/permissions/ada", ["rule"]).status == 400
+    assert admin("DELETE", f"{topic}/permissions/bob").status == 412
+    admin.done("DELETE", f"{topic}/permissions/ada")
+    admin.done("DELETE", f"{place}/permissions/ada")
+    assert admin.get(f"{place}/permissions") == {}
+    assert rows(
+        shared_vela.database_url,
+        "SELECT parameters ->> 'role', who, origin FROM vela_act"
+        " WHERE kind = 'set_permissions' AND subscription_name = 'billing' ORDER BY id",
+    ) == [("bob", "anonymous", "admin"), ("eve", "anonymous", "admin"), ("eve", "anonymous", "admin")]
+
+
+def test_metrics_are_where_pulsar_has_them(admin: Admin) -> None:
+    admin.done("PUT", f"{SHOP}/measured")
+    admin.done("PUT", f"{SHOP}/measured/subscription/s")
+    page = admin("GET", "/metrics/").body.decode()
+    assert 'pulsar_subscription_msg_rate_out{cluster="vela"' in page
+    assert 'pulsar_storage_backlog_size{cluster="vela"' in page
+
+
+def test_schemas(admin: Admin) -> None:
+    admin.done("PUT", f"{SHOP}/shaped")
+    shaped = "schemas/acme/shop/shaped"
+    assert admin("GET", f"{shaped}/schema").reason == "Schema not found"
+    record = {
+        "type": "record",
+        "name": "Order",
+        "fields": [{"name": "id", "type": "int"}],
+    }
+    payload = {"type": "AVRO", "schema": json.dumps(record), "properties": None}
+    assert admin("POST", f"{shaped}/schema", payload).json == {"version": {"version": 0}}
+    found = admin.get(f"{shaped}/schema")
+    assert (found["version"], found["type"], json.loads(found["data"])) == (0, "AVRO", record)
+    assert admin.get(f"{shaped}/schema/0") == found
+    assert admin("GET", f"{shaped}/schema/1").status == 404
+    assert admin.get(f"{shaped}/schemas") == {"getSchemaResponses": [found]}
+    assert admin("POST", f"{shaped}/version", payload).json == {"version": 0}
+    other = {"type": "STRING", "schema": "", "properties": {}}
+    verdict = admin("POST", f"{shaped}/compatibility", other).json
+    assert verdict == {"compatibility": False, "schemaCompatibilityStrategy": "FULL"}
+    assert admin("POST", f"{shaped}/schema", other).status == 409
+    assert admin("POST", f"{shaped}/schema", {"type": "AVRO", "schema": "{"}).status == 422
+    assert admin("DELETE", f"{shaped}/schema").json == {"version": 1}
+    assert admin("GET", f"{shaped}/schema").status == 404
+    assert admin("DELETE", f"{shaped}/schema").status == 404
+    assert admin("POST", f"{shaped}/schema", other).json == {"version": {"version": 2}}
+    assert [each["version"] for each in admin.get(f"{shaped}/schemas")["getSchemaResponses"]] == [2]
+
+
+def test_changes_are_in_the_act_log(admin: Admin, shared_vela: VelaProcess) -> None:
+    admin.done("PUT", f"{SHOP}/logged")
+    admin.done("PUT", f"{SHOP}/logged/subscription/a", "earliest")
+    admin.done("POST", f"{SHOP}/logged/subscription/a/skip_all")
+    logged = rows(
+        shared_vela.database_url,
+        "SELECT kind, state, who, origin FROM vela_act WHERE topic_name = 'persistent://acme/shop/logged' ORDER BY id",
+    )
+    assert logged == [
+        ("create_subscription", "applied", "anonymous", "admin"),
+        ("clear", "applied", "anonymous", "admin"),
+    ]
+
+
+def test_a_protected_namespace_asks_for_a_reason(admin: Admin, shared_vela: VelaProcess) -> None:
+    admin.done("PUT", "namespaces/acme/safe")
+    shared_vela.manage("setpolicy", "acme/safe", "protected=true", "--yes")
+    refused = admin("PUT", "persistent/acme/safe/x")
+    assert refused.status == 412
+    assert "protected" in refused.reason
+
+
+def test_every_operation_answers_in_pulsars_shape(admin: Admin) -> None:
+    """No operation fails inside: for names that do not exist there is a refusal with a reason."""
+    names = {
+        "tenant": "ghost",
+        "namespace": "ghost",
+        "domain": "persistent",
+        "topic": "ghost",
+        "subscription": "ghost",
+        "cluster": "ghost",
+        "broker": "ghost",
+        "bundle": "0x00000000_0xffffffff",
+        "role": "ghost",
+    }
+    asked = 0
+    for each in described(API):
+        path = each.path
+        for name, value in names.items():
+            path = path.replace(f"{{{name}}}", value)
+        while "{" in path:  # what is left are numbers
+            start, end = path.index("{"), path.index("}")
+            path = path[:start] + "1" + path[end + 1 :]
+        answer = admin(each.method, path)
+        asked += 1
+        assert answer.status in (200, 204, 400, 404, 405, 409, 412, 501), (each, answer)
+        if answer.status >= 400:
+            assert answer.headers["content-type"] == "application/json"
+            assert answer.reason
+        if each.refused:
+            assert answer.status in (405, 501)
+    assert asked > 200

@@ -1,0 +1,106 @@
+"""Profiles and tokens of the command line: which value wins, and what is said about a wrong file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.client.cli.conftest import Vela
+from tests.unit.client.cli.fake_console import FakeConsole
+from vela.cli.settings import Settings, settings
+
+LIST = "topics list"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where vela looks for its file. No user is set."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    for name in ("VELA_USER", "VELA_TOKEN", "VELA_TOKEN_FILE", "VELA_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "vela").mkdir()
+    return tmp_path / "vela"
+
+
+def write(folder: Path, text: str) -> None:
+    (folder / "profiles.toml").write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+    """The settings of each command that would go to the broker."""
+    found: list[Settings] = []
+
+    def remember(*_: object) -> None:
+        found.append(settings())
+
+    monkeypatch.setattr("vela.cli.commands.read.run_with_client", remember)
+    return found
+
+
+@pytest.mark.usefixtures("console")
+def test_an_option_wins_over_the_profile_and_the_profile_over_the_environment(
+    vela: Vela, folder: Path, asked: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(folder, '[shop]\nurl = "wss://shop:1"\nconsole_url = "https://shop:2"\ntoken_file = "/t"\n')
+    monkeypatch.setenv("VELA_URL", "ws://environment:1")
+    monkeypatch.setenv("VELA_TOKEN", "of-the-environment")
+    vela("--profile shop --console-url http://typed:3 read orders")
+    monkeypatch.setenv("VELA_PROFILE", "shop")
+    vela("--token typed read orders")
+    monkeypatch.delenv("VELA_PROFILE")
+    vela("read orders")
+    first, second, third = asked
+    assert (first.url, first.console_url, first.token, first.token_file) == (
+        "wss://shop:1",
+        "http://typed:3",
+        "",
+        "/t",
+    )
+    assert second.token == "typed"
+    assert (third.url, third.token, third.token_file) == ("ws://environment:1", "of-the-environment", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "has no profile 'shop'; it has none"),
+        ("[bank]\n[zoo]\n", "it has bank, zoo"),
+        ("[shop]\npassword = 'x'\n", "'shop' has password: use url, console_url, user, token_file"),
+        ("[shop]\nurl = 1\n", "takes texts"),
+        ("shop = 'x'\n", "takes texts"),
+        ("[shop\n", "cannot be read"),
+    ],
+)
+def test_a_wrong_profile_is_a_wrong_command_line(vela: Vela, folder: Path, text: str, says: str) -> None:
+    write(folder, text)
+    done = vela(f"--profile shop {LIST}")
+    assert done.exit_code == 2
+    assert says in done.stderr
+
+
+def test_without_a_user_the_console_gets_the_token(vela: Vela, console: FakeConsole, folder: Path) -> None:
+    path = folder / "shop.token"
+    path.write_text("abc\n", encoding="utf-8")
+    write(folder, f'[shop]\ntoken_file = "{path}"\n')
+    vela(f"--profile shop {LIST}")
+    assert console.asked[-1].headers["authorization"] == "Bearer abc"
+    vela(f"--profile shop --user ada {LIST}")
+    assert console.asked[-1].headers["authorization"].startswith("Basic ")
+    vela(LIST)
+    assert "authorization" not in console.asked[-1].headers
+
+
+def test_a_token_file_that_cannot_be_read_is_named(vela: Vela, console: FakeConsole, folder: Path) -> None:
+    done = vela(f"--token-file {folder}/absent {LIST}")
+    assert done.exit_code == 2
+    assert f"{folder}/absent cannot be read" in done.stderr
+    assert not console.asked
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_token_and_a_file_with_one_are_too_much(vela: Vela) -> None:
+    done = vela("--token a --token-file b --url ws://127.0.0.1:1 read orders")
+    assert done.exit_code == 2
+    assert "give one of them" in done.stderr

@@ -1,0 +1,148 @@
+"""The admin API before it asks the broker anything: paths, methods, bodies and names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from broker.access.access import Access
+from broker.conf import BrokerSettings
+from broker.doors.admin.api import API
+from broker.doors.admin.application import AdminPages
+from broker.doors.ports import AdminPort
+from broker.storage.pool import ConnectionPool
+from tests.support.broker_harness import ManualClock
+
+
+@dataclass
+class FakeBroker:
+    """Only what needs no topic."""
+
+    settings: BrokerSettings = field(default_factory=BrokerSettings)
+    clock: ManualClock = field(default_factory=ManualClock)
+
+    @property
+    def access(self) -> Access:
+        """Lets everybody do everything."""
+        return Access(self.settings, ConnectionPool("", name="none", size=1))
+
+    def is_ready(self) -> tuple[bool, str]:
+        """Ready."""
+        return True, ""
+
+
+def ask(
+    method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+) -> tuple[int, dict[str, str], bytes]:
+    """Send one request; the status, the headers and the body of the answer."""
+    raw, _, query = path.partition("?")
+    sent: list[Mapping[str, Any]] = []
+
+    async def run() -> None:
+        async def receive() -> Mapping[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(event: Mapping[str, Any]) -> None:
+            sent.append(event)
+
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": raw,
+            "raw_path": raw.encode(),
+            "query_string": query.encode(),
+            "headers": [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()],
+        }
+        await AdminPages(cast("AdminPort", FakeBroker()))(scope, receive, send)
+
+    asyncio.run(run())
+    start, end = sent
+    answered = {name.decode(): value.decode() for name, value in start["headers"]}
+    return start["status"], answered, end["body"]
+
+
+def reason(body: bytes) -> str:
+    """The reason in a refusal."""
+    return str(json.loads(body)["reason"])
+
+
+def test_the_clusters_are_one_name() -> None:
+    status, headers, body = ask("GET", "/admin/v2/clusters")
+    assert (status, headers["content-type"], json.loads(body)) == (200, "application/json", ["vela"])
+
+
+def test_a_slash_at_the_end_does_not_matter() -> None:
+    assert ask("GET", "/admin/v2/clusters/")[0] == 200
+
+
+def test_head_gets_the_headers_of_get() -> None:
+    status, headers, body = ask("HEAD", "/admin/v2/clusters")
+    assert (status, headers["content-length"], body) == (200, "8", b"")
+
+
+@pytest.mark.parametrize(
+    "path", ["/admin/v2/nothing", "/admin/v3/functions", "/admin/v2/tenants/%FF", "/lookup/v2/x"]
+)
+def test_an_unknown_path_says_so(path: str) -> None:
+    status, headers, body = ask("GET", path)
+    assert (status, headers["content-type"]) == (404, "application/json")
+    assert path in reason(body)
+
+
+def test_a_wrong_method_names_the_right_ones() -> None:
+    status, headers, body = ask("DELETE", "/admin/v2/clusters")
+    assert (status, headers["allow"]) == (405, "GET")
+    assert "takes GET" in reason(body)
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"adminRoles": 7, "allowedClusters": ["vela"]}'])
+def test_a_bad_body_is_400(body: bytes) -> None:
+    assert ask("PUT", "/admin/v2/tenants/acme", body)[0] == 400
+
+
+@pytest.mark.parametrize("name", ["a%20b", "a%2Fb", "x" * 256, "%C3%A4"])
+def test_a_tenant_with_a_bad_name_is_412(name: str) -> None:
+    status, _, body = ask("PUT", f"/admin/v2/tenants/{name}", b'{"allowedClusters": ["vela"]}')
+    assert status == 412
+    assert "Tenant name is not valid" in reason(body)
+
+
+def test_lookup_answers_every_url() -> None:
+    status, _, body = ask("GET", "/lookup/v2/topic/persistent/public/default/orders")
+    assert status == 200
+    assert json.loads(body) == {
+        "brokerUrl": "pulsar://127.0.0.1:6650",
+        "brokerUrlTls": "pulsar+ssl://127.0.0.1:6650",
+        "httpUrl": "http://127.0.0.1:8080",
+        "nativeUrl": "pulsar://127.0.0.1:6650",
+    }
+
+
+def test_lookup_refuses_an_unknown_listener() -> None:
+    path = "/lookup/v2/topic/persistent/public/default/orders"
+    assert ask("GET", f"{path}?listenerName=inside")[0] == 404
+    assert ask("GET", path, headers={"X-Pulsar-ListenerName": "inside"})[0] == 404
+
+
+@pytest.mark.parametrize("name", ["a%2Fb", "a+b", "%20"])
+def test_a_topic_with_a_bad_name_is_412(name: str) -> None:
+    assert ask("GET", f"/lookup/v2/topic/persistent/public/default/{name}")[0] == 412
+
+
+def test_the_api_describes_itself() -> None:
+    status, headers, body = ask("GET", "/admin/v2/openapi.json")
+    assert (status, headers["content-type"]) == (200, "application/json")
+    assert "/admin/v2/tenants/{tenant}" in json.loads(body)["paths"]
+
+
+def test_every_path_is_in_one_module() -> None:
+    """Two modules would make two URL patterns, of which only the first is found."""
+    paths = Counter(path for _, router in API._routers for path in router.path_operations)
+    assert len(paths) > 100
+    assert [path for path, count in paths.items() if count > 1] == []
