@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from moto.moto_server import werkzeug_app as moto_app
 from pyarrow import fs
+from werkzeug import serving, wrappers
 
 from pipeline.errors import LedgerFileMissing, OffloadUnavailable
 from pipeline.ledger_files.reader import LedgerFiles
@@ -15,9 +17,6 @@ from pipeline.ledger_files.storage import FileStorage
 from pipeline.ledger_files.writer import verify, write_ledger
 from tests.unit.pipeline.test_ledger_files import ledger
 
-moto_app = pytest.importorskip("moto.moto_server.werkzeug_app", reason="moto[server] is not installed")
-serving = pytest.importorskip("werkzeug.serving")
-wrappers = pytest.importorskip("werkzeug.wrappers")
 NAME = "7/12-a.parquet"
 
 
