@@ -100,11 +100,6 @@ class AccessSettings(DoorSettings):
                 "VELA_AUTHENTICATION is token, which needs a key: set VELA_TOKEN_SECRET_KEY_FILE to a file made with"
                 " `openssl rand -base64 32`, or VELA_TOKEN_PUBLIC_KEY_FILE"
             )
-        if "tls" in self.authentication and self.tls_trust_file is None:
-            raise SettingInvalid(
-                "VELA_AUTHENTICATION is tls, which needs certificates of clients: set VELA_TLS_TRUST_FILE to the"
-                " authorities that sign them"
-            )
 
     def check_exposure(self, bind: str) -> bool:
         """Return whether `bind` is open to other machines on purpose, without authentication.

@@ -12,6 +12,7 @@ from broker.core.access.permissions import Action, Grants, Subject, allows
 from broker.core.access.principal import ANONYMOUS, Principal
 from broker.core.access.tokens import TOKEN_METHOD, verify
 from broker.core.errors import AuthenticationFailed, NotAuthorized
+from broker.environment import SettingInvalid
 from broker.storage import access as store
 
 if TYPE_CHECKING:
@@ -31,7 +32,13 @@ class Access:
     """Authenticates clients and checks their requests. A broker without authentication lets everybody do everything."""
 
     def __init__(self, settings: AccessSettings, pool: ConnectionPool) -> None:
-        """Read the keys. Raises SettingInvalid if one cannot be used."""
+        """Read the keys. Raises SettingInvalid if one cannot be used, or no client could prove anything."""
+        # Other processes with the same VELA_AUTHENTICATION have no ports with TLS, and need not have the file.
+        if "tls" in settings.authentication and settings.tls_trust_file is None:
+            raise SettingInvalid(
+                "VELA_AUTHENTICATION is tls, which needs certificates of clients: set VELA_TLS_TRUST_FILE to the"
+                " authorities that sign them"
+            )
         self._settings = settings
         self._pool = pool
         self._keys = TokenKeys(settings)

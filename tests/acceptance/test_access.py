@@ -252,6 +252,14 @@ def test_a_client_certificate_gives_a_role_and_its_permissions(
     assert [each.ask("GET", pull).status_code for each in (nobody, billing)] == [401, 200]
     assert [each.ask("GET", "/metrics").status_code for each in (nobody, billing, root)] == [401, 403, 200]
 
+    permissions = "/admin/v2/namespaces/shop/eu/permissions"
+    assert root.ask("POST", f"{permissions}/subscription/billing", ["billing"]).status_code == 204
+    assert root.ask("POST", f"{permissions}/auditor", ["consume"]).status_code == 204
+    expire = "/admin/v2/persistent/shop/eu/orders/all_subscription/expireMessages/60"
+    assert get(vela, pull, token("auditor")) == 200
+    assert get(vela, expire, token("auditor"), "POST") == 403
+    assert billing.ask("POST", expire).status_code == 409  # no message is that old
+
     assert root.ask("DELETE", grant).status_code == 204
     assert billing.ask("GET", pull).status_code == 403
     wait_until(lambda: not consumer.is_connected(), "the consumer whose permission was taken is closed")
@@ -259,12 +267,15 @@ def test_a_client_certificate_gives_a_role_and_its_permissions(
         each.close()
     assert rows(
         vela.database_url,
-        "SELECT kind, who, origin FROM vela_act WHERE topic_name LIKE 'shop/%' ORDER BY id",
+        "SELECT kind, parameters ->> 'role' FROM vela_act"
+        " WHERE topic_name LIKE 'shop/%' AND who = 'root' AND origin = 'admin' ORDER BY id",
     ) == [
-        ("set_tenant", "root", "admin"),
-        ("create_namespace", "root", "admin"),
-        ("set_permissions", "root", "admin"),
-        ("set_permissions", "root", "admin"),
+        ("set_tenant", None),
+        ("create_namespace", None),
+        ("set_permissions", "billing"),
+        ("set_permissions", "billing"),
+        ("set_permissions", "auditor"),
+        ("set_permissions", "billing"),
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from ninja import Body, Router
 from pydantic import BaseModel
 
-from broker.core.access.permissions import Action
+from broker.core.access.permissions import Action, Subject
 from broker.core.topic_name import TopicName
 from broker.doors.admin.catalogue import Catalogue, named
 from broker.doors.admin.operations import operation
@@ -223,11 +223,14 @@ async def expire_through(
 async def expire_all(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, seconds: int
 ) -> None:
-    """Skip the messages that are older than this, on every subscription."""
+    """Skip the messages that are older than this, on every subscription. The caller must be allowed to use each."""
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Expire messages")
     await Catalogue(request.broker).require(name)
-    for subscription in await Catalogue(request.broker).subscriptions(name):
+    subscriptions = await Catalogue(request.broker).subscriptions(name)
+    for subscription in subscriptions:
+        request.broker.access.check(request.principal, Action.CONSUME, Subject.of_topic(name, subscription))
+    for subscription in subscriptions:
         await _expire_older(request, name, subscription, seconds)
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from broker.access.access import Access
 from broker.access.token_keys import TokenKeys
 from broker.conf import BrokerSettings, SettingInvalid
 from broker.core.access.tokens import issue, secret_key, verify
+from broker.storage.pool import ConnectionPool
 from tests.support.tokens import ENVIRONMENT, SECRET
 
 
@@ -41,9 +43,10 @@ def test_tokens_need_a_key() -> None:
         BrokerSettings.from_environment({"VELA_AUTHENTICATION": "token"})
 
 
-def test_certificates_of_clients_need_an_authority() -> None:
+def test_a_broker_needs_an_authority_for_certificates_of_clients() -> None:
+    settings = BrokerSettings.from_environment({"VELA_AUTHENTICATION": "tls"})  # enough for a worker
     with pytest.raises(SettingInvalid, match="VELA_TLS_TRUST_FILE"):
-        BrokerSettings.from_environment({"VELA_AUTHENTICATION": "tls"})
+        Access(settings, ConnectionPool("", name="none", size=1))
 
 
 @pytest.mark.parametrize(

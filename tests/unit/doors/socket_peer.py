@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from broker.doors.asgi import CERTIFICATE_NAME
 from broker.doors.websocket.transport import EXTENSION
 from tests.unit.doors.wire_client import settle
 
@@ -51,7 +52,9 @@ class FakeTransport:
 class Peer:
     """The client of one socket, which runs as a task. `more` is added to its scope."""
 
-    def __init__(self, application: Application, target: str, **more: object) -> None:
+    def __init__(
+        self, application: Application, target: str, *, certificate_name: str = "", **more: object
+    ) -> None:
         self.transport = FakeTransport()
         self.sent: list[Mapping[str, Any]] = []
         self._events: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
@@ -62,7 +65,7 @@ class Peer:
             "type": "websocket",
             "raw_path": path.encode("latin-1"),
             "query_string": query.encode(),
-            "extensions": {EXTENSION: self.transport},
+            "extensions": {EXTENSION: self.transport, CERTIFICATE_NAME: certificate_name},
             **more,
         }
         self.task = asyncio.ensure_future(application(scope, self._events.get, self._send))

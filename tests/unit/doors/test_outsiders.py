@@ -47,7 +47,7 @@ TOPIC = TopicName.parse("shop/eu/orders")
 OUTSIDER = Principal(role="outsider", method="token", expires_ms=None, token_id=None)
 BEARER = (b"authorization", b"Bearer " + token("outsider").encode())
 
-TLS_FILES = {"VELA_TLS_CERTIFICATE_FILE": "x", "VELA_TLS_KEY_FILE": "x"}
+TLS_FILES = {f"VELA_TLS_{each}_FILE": "x" for each in ("CERTIFICATE", "KEY", "TRUST")}
 HARMLESS = {"settings", "connections", "is_ready", "forget_pull"}
 REQUESTS: dict[str, tuple[Any, ...]] = {
     "partition_count": (TOPIC,),
@@ -346,12 +346,29 @@ async def test_the_rest_of_the_admin_api_asks_for_credentials_too(broker: Sealed
         assert (await ask(broker, "GET", target))[0] == 401
 
 
-async def test_a_client_certificate_counts_on_pages() -> None:
-    for methods, status in (("tls", 403), ("token", 401)):
-        more = {"VELA_AUTHENTICATION": methods, "VELA_TLS_TRUST_FILE": "x", **TLS_FILES}
-        broker = FakeBroker(environment={**ENVIRONMENT, **more})
-        for target in ("/metrics", LOCKED[2][1], "/admin/v2/tenants"):
-            assert (await ask(broker, "GET", target, certificate_name="outsider"))[0] == status
+@pytest.mark.parametrize(("methods", "status"), [("tls", 403), ("token,tls", 403), ("token", 401)])
+async def test_a_client_certificate_says_who_its_client_is_at_every_door(methods: str, status: int) -> None:
+    broker = FakeBroker(environment={**ENVIRONMENT, "VELA_AUTHENTICATION": methods, **TLS_FILES})
+    for target in ("/metrics", LOCKED[2][1], "/admin/v2/tenants"):
+        assert (await ask(broker, "GET", target, certificate_name="outsider"))[0] == status
+    sockets = websocket_application(broker)
+    for target in TARGETS.values():
+        assert (await Peer(sockets, target, headers=[], certificate_name="outsider").refused())[0] == status
+    answers: list[int] = []
+    PullAnswers(broker).begin_for(
+        None,
+        "/pull/v1/shop/eu/orders",
+        "queue=0&offset=0",
+        lambda got, _: answers.append(got),
+        address="test:1",
+        certificate_name="outsider",
+    )
+    assert answers == [status]
+    peer = await Peer(sockets, "/ws/binary", headers=[], certificate_name="outsider").opened()
+    await peer.tell(commands.connect(client_version="test", protocol_version=21), COMMANDS[events.Subscribe])
+    said = b"".join(peer.raw())
+    assert (b"the role 'outsider' may not" in said) == (status == 403)
+    assert (b"asks for credentials" in said) == (status == 401)
 
 
 @pytest.mark.parametrize("target", OPEN_PAGES)
