@@ -501,6 +501,14 @@ class BrokerSettings(AccessSettings):
         return f"{'https' if has_tls else 'http'}://{_local_host(self.bind)}:{port}"
 
     @property
+    def https_url(self) -> str:
+        """The broker's HTTP port with TLS, as a URL; "" if it is not open."""
+        if self.url.startswith("https:"):
+            return self.url
+        port = self.open_ports.get("VELA_HTTP_TLS_PORT")
+        return "" if port is None else f"https://{_local_host(self.bind)}:{port}"
+
+    @property
     def local_host(self) -> str:
         """The address at which this machine itself reaches the broker's ports."""
         return _local_host(self.bind)

@@ -23,11 +23,12 @@ router = Router()
 
 
 class LookupData(BaseModel):
-    """Where the broker of a topic is reached."""
+    """Where the broker of a topic is reached. Apache's C++ client needs every member, "" where there is no such port."""
 
     broker_url: str = Field(serialization_alias="brokerUrl")
     broker_url_tls: str = Field(serialization_alias="brokerUrlTls")
     http_url: str = Field(serialization_alias="httpUrl")
+    http_url_tls: str = Field(serialization_alias="httpUrlTls")
     native_url: str = Field(serialization_alias="nativeUrl")
 
 
@@ -53,6 +54,7 @@ async def lookup_topic(
         broker_url=settings.advertised_url,
         broker_url_tls=settings.advertised_tls_url,
         http_url=settings.url,
+        http_url_tls=settings.https_url,
         native_url=settings.advertised_url,
     )
 

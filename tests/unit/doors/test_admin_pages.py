@@ -120,6 +120,7 @@ def test_lookup_answers_every_url() -> None:
         "brokerUrl": "pulsar://127.0.0.1:6650",
         "brokerUrlTls": "pulsar+ssl://127.0.0.1:6650",
         "httpUrl": "http://127.0.0.1:8080",
+        "httpUrlTls": "",
         "nativeUrl": "pulsar://127.0.0.1:6650",
     }
 
