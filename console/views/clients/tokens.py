@@ -17,7 +17,7 @@ from broker.conf import SettingInvalid, broker_settings
 from console.access import Rights, admin_everywhere_only
 from console.blocks import page
 from console.origin import origin_of
-from console.queries.tokens import TOKENS_MOST, newest_tokens
+from console.queries.people.tokens import TOKENS_MOST, newest_tokens
 
 __all__ = ["revoke_token", "tokens"]
 

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 
 from console.access import Rights, Role, admin_everywhere_only
 from console.blocks import Source, answer, page
-from console.queries.users import user_named, users_page
+from console.queries.people.users import user_named, users_page
 
 __all__ = ["show_user", "user", "users"]
 

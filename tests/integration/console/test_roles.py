@@ -85,8 +85,8 @@ USERS = {
     "/users/u/<name:name>/active",
     "/users/u/<name:name>/second-factor",
 }
-OF_EVERYTHING = {f"{API}/history", *USERS}
-"""Users, and sums that are stored for all topics together: a role of one namespace does not open them."""
+OF_EVERYTHING = {f"{API}/history", "/tokens", "/tokens/revoke", *USERS}
+"""Users, clients' tokens, and sums that are stored for all topics together: a role of one namespace opens none."""
 
 OF_ONESELF = {
     "/account",
