@@ -96,6 +96,12 @@ class Access:
         if principal.token_id is not None and principal.token_id in self._revoked:
             raise AuthenticationFailed("the token was revoked: get a new one")
 
+    def check_current(self, principal: Principal, now_ms: int) -> None:
+        """Raises AuthenticationFailed if this client's credentials have expired or were revoked since it came."""
+        if _has_expired(principal, now_ms):
+            raise AuthenticationFailed("the credentials have expired: get new ones")
+        self.check_revoked(principal)
+
     # -- what --------------------------------------------------------------------------------------------------
 
     def allows(self, principal: Principal, action: Action, subject: Subject) -> bool:

@@ -57,7 +57,7 @@ class GuardedBroker:
 
     def check_topic(self, action: Action, topic: TopicName, subscription: str = "") -> None:
         """Raises NotAuthorized if the client may not do this, AuthenticationFailed if nobody knows who it is."""
-        if self._is_locked():
+        if self.is_locked():
             self._check(action, Subject.of_topic(topic, subscription))
 
     def recheck(self) -> None:
@@ -72,7 +72,8 @@ class GuardedBroker:
             if client.is_open:
                 self._check(action, subject)
 
-    def _is_locked(self) -> bool:
+    def is_locked(self) -> bool:
+        """Return whether requests are checked at all: nobody has authenticated, or the broker asks for credentials."""
         return self.principal is None or self._broker.access.is_on
 
     def _check(self, action: Action, subject: Subject) -> None:
@@ -83,7 +84,7 @@ class GuardedBroker:
     def _opened(
         self, client: ProducerPort | ConsumerPort, action: Action, topic: TopicName, subscription: str = ""
     ) -> None:
-        if not self._is_locked():
+        if not self.is_locked():
             return
         subject = Subject.of_topic(topic, subscription)
         try:
@@ -110,7 +111,7 @@ class GuardedBroker:
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         """See `LookupPort`. Raises NotAuthorized, InvalidTopicName."""
-        if self._is_locked():
+        if self.is_locked():
             self._check(Action.LOOK_UP, Subject.of_namespace(*parse_namespace(namespace)))
         return await self._broker.topics_of_namespace(namespace)
 
@@ -153,6 +154,15 @@ class GuardedBroker:
         """See `PullsPort`. Raises NotAuthorized."""
         self.check_topic(Action.CONSUME, ask.topic)
         return self._broker.pull_now(ask)
+
+    def check_answer(self, topic: TopicName) -> None:
+        """Check again before a pull is answered that was parked.
+
+        Raises AuthenticationFailed if the credentials ended meanwhile, NotAuthorized if the permission was taken.
+        """
+        if self.principal is not None and self.is_locked():
+            self._broker.access.check_current(self.principal, self._broker.clock.now_ms())
+        self.check_topic(Action.CONSUME, topic)
 
     def forget_pull(self, parked: ParkedPull) -> None:
         """See `PullsPort`."""

@@ -292,6 +292,9 @@ class AccessPort(Protocol):
     ) -> Principal:
         """Return the client that these credentials prove. Raises AuthenticationFailed."""
 
+    def check_current(self, principal: Principal, now_ms: int) -> None:
+        """Raises AuthenticationFailed if the client's credentials have expired or were revoked since it came."""
+
     def check_revoked(self, principal: Principal) -> None:
         """Raises AuthenticationFailed if somebody revoked this client's token."""
 

@@ -28,7 +28,7 @@ from vela.wire.pull.tags import TAG_PROPERTY
 
 if TYPE_CHECKING:
     from broker.core.access.principal import Principal
-    from broker.doors.ports import BrokerPort, PullsPort
+    from broker.doors.ports import BrokerPort
 
 __all__ = ["PULL_PREFIX", "PullAnswers", "PullInProgress", "Respond", "refusal"]
 
@@ -55,6 +55,11 @@ class PullAnswers:
         self._broker = broker
         self.gate = WebGate(broker.settings)  # the whole port's gate: `PullConnection` checks hosts with it
         self.reading: set[asyncio.Task[None]] = set()  # pulls that wait for the database
+        self.parked: set[PullInProgress] = (
+            set()
+        )  # of a broker that asks for credentials: they may end meanwhile
+        if broker.access.is_on:
+            broker.access.watch(self._recheck)
         self._encoded: tuple[PullAnswer | None, bytes] = (None, b"")
 
     def begin_for(
@@ -98,7 +103,7 @@ class PullAnswers:
         if isinstance(found, PullAnswer):
             respond(200, self.body(found))
             return None
-        pull = PullInProgress(self, broker, respond, address)
+        pull = PullInProgress(self, broker, respond, topic=ask.topic, address=address)
         if found is None:
             pull.read(ask)
         else:
@@ -114,6 +119,10 @@ class PullAnswers:
             if late:
                 await asyncio.wait(late, timeout=timeout_s)
 
+    def _recheck(self) -> None:
+        for pull in list(self.parked):
+            pull.recheck()
+
     def body(self, answer: PullAnswer) -> bytes:
         """Return an answer as JSON. Remember the latest, because pulls woken by one message share an answer."""
         encoded, body = self._encoded
@@ -126,9 +135,12 @@ class PullAnswers:
 class PullInProgress:
     """A pull without an answer yet: it is parked, or reads from the database."""
 
-    __slots__ = ("_address", "_answers", "_broker", "_parked", "_respond", "_task")
+    __slots__ = ("_address", "_answers", "_broker", "_parked", "_respond", "_task", "_topic")
 
-    def __init__(self, answers: PullAnswers, broker: PullsPort, respond: Respond, address: str) -> None:
+    def __init__(
+        self, answers: PullAnswers, broker: GuardedBroker, respond: Respond, *, topic: TopicName, address: str
+    ) -> None:
+        self._topic = topic
         self._address = address
         self._answers = answers
         self._broker = broker
@@ -139,6 +151,8 @@ class PullInProgress:
     def park(self, parked: ParkedPull) -> None:
         """Respond when the broker answers the parked pull."""
         self._parked = parked
+        if self._broker.is_locked():
+            self._answers.parked.add(self)
         parked.address = self._address
         parked.answer.add_done_callback(self._woken)
 
@@ -151,6 +165,7 @@ class PullInProgress:
     def leave(self) -> None:
         """Give up the pull: the peer is gone. Idempotent."""
         self._respond = None
+        self._answers.parked.discard(self)
         if self._parked is not None:
             self._broker.forget_pull(self._parked)
         if self._task is not None:
@@ -168,10 +183,23 @@ class PullInProgress:
             self._end(200, self._answers.body(found))
 
     def _woken(self, answer: asyncio.Future[PullAnswer]) -> None:
-        if not answer.cancelled():
+        if not answer.cancelled() and self.recheck():
             self._end(200, self._answers.body(answer.result()))
 
+    def recheck(self) -> bool:
+        """Return whether the client may still have the answer. If not, refuse the pull."""
+        try:
+            self._broker.check_answer(self._topic)
+        except BrokerError as error:
+            parked, self._parked = self._parked, None
+            if parked is not None:
+                self._broker.forget_pull(parked)
+            self._end(*refusal(error))
+            return False
+        return True
+
     def _end(self, status: int, body: bytes) -> None:
+        self._answers.parked.discard(self)
         respond, self._respond = self._respond, None
         if respond is not None:
             respond(status, body)

@@ -6,11 +6,12 @@ import asyncio
 import dataclasses
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
+from broker.core.access.permissions import Grants, Permission
 from broker.core.errors import TopicNotFound
 from broker.core.parked_pulls import QueueKey
 from broker.core.position import Position
@@ -19,6 +20,8 @@ from broker.doors.http.daphne_server import DaphneServer
 from broker.doors.pull import answers as pull_answers
 from broker.doors.pull.answers import PullAnswers
 from broker.pulls.values import ParkedPull, PullAnswer, PullAsk, PulledMessage, PullStatus
+from broker.storage.access import StoredAccess
+from tests.support.tokens import ENVIRONMENT, token
 from tests.unit.doors.daphne_thread import DaphneThread
 from tests.unit.doors.fake_broker import FakeBroker
 from vela.wire.entry import Message
@@ -33,8 +36,8 @@ def answer(offset: int, status: PullStatus = PullStatus.NOT_FOUND) -> PullAnswer
 class PulledBroker(FakeBroker):
     """Offset 0 is answered from memory, 1 is parked, 2 needs the database, 3 fails, 4 is parked after the database."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        super().__init__(environment=environment)
         self.parked: list[ParkedPull] = []
         self.left: list[ParkedPull] = []
         self.asks: list[PullAsk] = []
@@ -74,14 +77,14 @@ class PulledBroker(FakeBroker):
 class Asker:
     """Keeps what it is answered."""
 
-    def __init__(self) -> None:
-        self.broker = PulledBroker()
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self.broker = PulledBroker(environment)
         self.answers = PullAnswers(self.broker)
         self.got: list[tuple[int, dict[str, Any]]] = []
 
-    def pull(self, query: str) -> Any:
+    def pull(self, query: str, credentials: bytes | None = None) -> Any:
         return self.answers.begin_for(
-            None,
+            credentials,
             PATH,
             query,
             lambda status, body: self.got.append((status, json.loads(body))),
@@ -125,6 +128,31 @@ async def test_nothing_is_asked_of_a_broker_that_is_not_ready() -> None:
     assert asker.pull("offset=1") is None
     assert asker.got == [(503, {"reason": "no lock"})]
     assert asker.broker.asks == []
+
+
+@pytest.mark.parametrize(("end", "status"), [("expire", 401), ("revoke", 401), ("forbid", 403)])
+async def test_a_parked_pull_whose_credentials_end_gets_no_message(end: str, status: int) -> None:
+    asker = Asker(ENVIRONMENT)
+    roles = {"app": frozenset({Permission.CONSUME})}
+    asker.broker.access.take(StoredAccess(grants=grants(**roles), revoked_tokens=frozenset()))
+    bearer = token("app", token_id="1", expires_ms=asker.broker.clock.now_ms() + 1000)
+    assert asker.pull("offset=1", f"Bearer {bearer}".encode()) is not None
+    match end:
+        case "expire":
+            asker.broker.clock.advance(1001)
+            asker.broker.parked[0].answer.set_result(answer(2))
+            await turns(lambda: bool(asker.got))
+        case "revoke":
+            asker.broker.access.take(StoredAccess(grants=grants(**roles), revoked_tokens=frozenset("1")))
+        case _:
+            asker.broker.access.take(StoredAccess(grants=grants(), revoked_tokens=frozenset()))
+    assert [said for said, _ in asker.got] == [status]
+    assert asker.broker.left == asker.broker.parked
+    assert asker.answers.parked == set()
+
+
+def grants(**roles: frozenset[Permission]) -> Grants:
+    return Grants(namespaces={"public/default": roles})
 
 
 async def test_a_parked_pull_costs_no_task_and_is_answered_once() -> None:
