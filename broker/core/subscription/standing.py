@@ -204,11 +204,13 @@ class Standing:
 
     def _still_stuck(self, sample: Sample) -> SubscriptionState:
         self._arrived(sample)
-        if sample.acked_messages == self._acked and sample.waiting_messages:
+        is_acked = sample.acked_messages != self._acked
+        if not is_acked and sample.waiting_messages:
             return SubscriptionState.STUCK
-        # A slow consumer has such gaps, and then this one counts. After a failure it is soon forgotten.
-        self._ack_gap.add(sample.now_ms - self._progress_ms)
-        self._ack_gap.age()
+        if is_acked:  # and not emptied by an act, which says nothing about consumers
+            # A slow consumer has such gaps, and then this one counts. After a failure it is soon forgotten.
+            self._ack_gap.add(sample.now_ms - self._progress_ms)
+            self._ack_gap.age()
         self._begin(sample)
         return SubscriptionState.WATCHING
 

@@ -294,6 +294,15 @@ def test_a_quota_that_skips_every_few_seconds_hides_nothing(share: float, word: 
     assert watched.words(100) == [word]
 
 
+def test_a_backlog_without_a_consumer_that_was_cleared_is_stuck_again_when_it_is_back() -> None:
+    watched = Watched(published=lambda _: 500, acked=lambda _: 0)
+    assert watched.run(300).state is STUCK
+    act(watched, 500)
+    watched.run(310)
+    act(watched, -500)
+    assert watched.run(350).state is STUCK
+
+
 def test_a_cleared_backlog_is_no_longer_stuck() -> None:
     watched = Watched(published=lambda _: 500, acked=lambda _: 0)
     assert watched.run(100).state is STUCK
