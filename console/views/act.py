@@ -134,6 +134,7 @@ def _answer(
         "form": form or _apply_form(to_apply or view),
         "refusal": refusal,
         "is_waiting": view.is_waiting,
+        "is_applying": view.state == "applying",
         "same": same_act(view, f"{request.scheme}://{request.get_host()}"),
         "may_act": all(rights.may_act_on(name, view.kind) for name in _names(view)),
         "nav": "acts",
@@ -141,7 +142,7 @@ def _answer(
     source = Source(
         name="state",
         template="console/parts/act/state.html",
-        live=(f"act:{view.id}",) if view.is_waiting else (),
+        live=(f"act:{view.id}",) if view.is_waiting or view.state == "applying" else (),
         context=lambda: {
             **context,
             "is_running": chrome().broker_runs,
@@ -149,6 +150,6 @@ def _answer(
         },
     )
     response = answer(request, rights, "console/pages/act.html", [source], context, status=status)
-    if "part" in request.GET and not view.is_waiting:
+    if "part" in request.GET and not view.is_waiting and view.state != "applying":
         response["HX-Refresh"] = "true"  # the next step is outside the block, so htmx loads the whole page
     return response

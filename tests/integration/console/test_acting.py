@@ -215,6 +215,15 @@ def test_the_part_of_an_answered_act_has_its_whole_page_read(operator: Client, b
     assert 'sse-connect="/live"' in page.content.decode()
 
 
+def test_the_page_of_an_act_that_is_being_applied_waits_for_its_receipt(
+    operator: Client, broker: FakeActs
+) -> None:
+    operator.post(f"{BILLING}/act/clear")
+    broker.acts[1] = replace(broker.acts[1], state="applying")
+    assert 'sse-connect="/live?key=act:1"' in operator.get("/acts/1").content.decode()
+    assert "HX-Refresh" not in operator.get("/acts/1?part=state")
+
+
 @pytest.mark.parametrize("state", ["refused", "failed", "expired"])
 def test_an_act_that_did_not_happen_says_why(state: str, operator: Client, broker: FakeActs) -> None:
     operator.post(f"{BILLING}/act/clear")
