@@ -60,8 +60,9 @@ def find(snapshot: Snapshot) -> Finding | None:
         ),
         cures=(
             Cure(
-                text=said("Disconnect {name}: its messages go to the others", name=hoarder.name),
-                act="disconnect",
+                # Not disconnect: its client connects again at once and takes everything back.
+                text=said("Redeliver what {name} has: the others get a share", name=hoarder.name),
+                act="redeliver",
                 parameters=snapshot.which(hoarder),
             ),
             Cure(text=said("Compare the consumers"), block="consumers"),

@@ -329,7 +329,7 @@ def test_a_cure_names_the_number_of_a_consumer_whose_name_others_have() -> None:
         (replace(idle, name=greedy.name), {"consumer_key": greedy.key}),
     ):
         found = found_by("hoarder", cursor__unread_entries=0, consumers=(greedy, other))
-        assert [each.parameters for each in found.cures if each.act == "disconnect"] == [parameters]
+        assert [each.parameters for each in found.cures if each.act == "redeliver"] == [parameters]
 
 
 def test_it_says_how_many_consumers_are_missing() -> None:
