@@ -243,6 +243,17 @@ async def test_a_socket_is_closed_by_revocation_and_by_a_taken_permission(
     assert reason.startswith("6: the role 'app' may not ")
 
 
+async def test_a_consumer_of_several_topics_subscribes_to_none_if_one_is_forbidden(
+    broker: FakeBroker,
+) -> None:
+    header = (b"authorization", b"Bearer " + token("app").encode())
+    target = "/ws/v3/consumer/s?topics=persistent://public/default/mine,persistent://public/other/theirs"
+    status, reason = await Peer(websocket_application(broker), target, headers=[header]).refused()
+    assert status == 403
+    assert "theirs" in reason
+    assert not any("mine" in name for name in broker.topics)
+
+
 async def test_a_socket_is_closed_when_its_token_expires(broker: FakeBroker) -> None:
     peer = await socket(broker, PRODUCER, expiring(broker, 1_000))
     assert closed(peer) is None

@@ -87,6 +87,8 @@ class ConsumerSocket(PushSocket):
             if letters.retry_topic is not None:
                 topics.append(letters.retry_topic.full)
             topics = list(dict.fromkeys(topics))
+        for name in topics:  # all before the first: a refused handshake must leave no subscription behind
+            self.guard.check_topic(Action.CONSUME, TopicName.parse(name), self._subscription)
         await self.subscribe(topics, self._request)
         batch_index_acks = options.batch_index_acks and self.broker.settings.batch_index_acks
         for source in self.sources:
