@@ -12,10 +12,18 @@ from contextlib import contextmanager
 
 from bench.load.messages import entries
 from bench.load.messages.json_frames import MessageFrames, consumer_path, producer_path
+from bench.load.peers.websocket import text_frame
 from vela.wire.binary import commands
 from vela.wire.binary.enums import InitialPosition, SubType
 
-__all__ = ["binary_flood", "binary_not_reading", "websocket_flood", "websocket_not_reading"]
+__all__ = [
+    "binary_flood",
+    "binary_not_reading",
+    "refused_requests",
+    "websocket_flood",
+    "websocket_not_reading",
+    "websocket_refused",
+]
 
 _CONNECT = commands.connect(client_version="vela-bench-bad", protocol_version=21)
 _PERMITS = 1_000_000
@@ -70,6 +78,38 @@ def websocket_flood(port: int, topic: str, payload_bytes: int) -> Iterator[None]
 
 
 @contextmanager
+def refused_requests(port: int, *, connections: int) -> Iterator[None]:
+    """Connections that send requests which the broker refuses, as fast as it takes them, and read the answers."""
+    requests = [
+        commands.partition_metadata("persistent://no/such name", request_id=1),
+        commands.lookup("persistent://public/default/a/b", request_id=2),
+        commands.get_schema("persistent://public/default/nobody-made-this", request_id=3),
+        commands.subscribe(
+            "wrong://public/default/topic", "refused", type=SubType.SHARED, consumer_id=1, request_id=4
+        ),
+    ]
+    with contextlib.ExitStack() as open_peers:
+        for _ in range(connections):
+            peer = open_peers.enter_context(_connected(port))
+            _connect(peer)
+            open_peers.enter_context(_pouring(peer, b"".join(requests) * 64))
+            open_peers.enter_context(_draining(peer))
+        yield
+
+
+@contextmanager
+def websocket_refused(port: int, topic: str, *, connections: int) -> Iterator[None]:
+    """JSON producers whose every message is refused, sent as fast as the broker takes them; they read the answers."""
+    with contextlib.ExitStack() as open_peers:
+        for _ in range(connections):
+            peer = open_peers.enter_context(_connected(port))
+            _shake_hands(peer, port, producer_path(topic))
+            open_peers.enter_context(_pouring(peer, text_frame(b'{"payload":"not base64!"}') * 256))
+            open_peers.enter_context(_draining(peer))
+        yield
+
+
+@contextmanager
 def _connected(port: int) -> Iterator[socket.socket]:
     with socket.create_connection(("127.0.0.1", port), timeout=20) as peer:
         yield peer
@@ -117,12 +157,42 @@ def _pouring(peer: socket.socket, data: bytes) -> Iterator[None]:
                 return  # the broker may close a connection that nobody reads
             time.sleep(0)
 
-    thread = threading.Thread(target=pour, daemon=True)
+    with _running(pour):
+        try:
+            yield
+        finally:
+            stop.set()
+            with contextlib.suppress(OSError):
+                peer.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def _draining(peer: socket.socket) -> Iterator[None]:
+    """Read and drop what comes, until the connection ends."""
+
+    def drain() -> None:
+        while True:
+            try:
+                if not peer.recv(65536):
+                    return
+            except TimeoutError:
+                continue
+            except OSError:
+                return
+
+    with _running(drain):
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                peer.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def _running(work: Callable[[], None]) -> Iterator[None]:
+    thread = threading.Thread(target=work, daemon=True)
     thread.start()
     try:
         yield
     finally:
-        stop.set()
-        with contextlib.suppress(OSError):
-            peer.shutdown(socket.SHUT_RDWR)
         thread.join()
