@@ -146,6 +146,7 @@ class DoorSettings(LoginSettings):
             "VELA_MAX_LOOKUPS_PER_CONNECTION", "lookups", "unanswered lookups of a connection; 0: no limit"
         ),
     ] = 1000
+
     connection_request_rate: Annotated[
         int,
         Between(0),
@@ -153,6 +154,73 @@ class DoorSettings(LoginSettings):
             "VELA_CONNECTION_REQUEST_RATE", "requests/s", "requests that one connection may send; 0: no limit"
         ),
     ] = 5000
+    http_request_rate: Annotated[
+        int,
+        Between(0),
+        Variable("VELA_HTTP_REQUEST_RATE", "requests/s", "HTTP requests of one connection; 0: no limit"),
+    ] = 5000
+    http_request_rate_per_address: Annotated[
+        int,
+        Between(0),
+        Variable(
+            "VELA_HTTP_REQUEST_RATE_PER_ADDRESS", "requests/s", "HTTP requests of one address; 0: no limit"
+        ),
+    ] = 0
+    http_request_rate_per_role: Annotated[
+        int,
+        Between(0),
+        Variable(
+            "VELA_HTTP_REQUEST_RATE_PER_ROLE",
+            "requests/s",
+            "HTTP requests of one role, or user of /api/v1; 0: no limit",
+        ),
+    ] = 0
+    websocket_message_rate: Annotated[
+        int,
+        Between(0),
+        Variable("VELA_WEBSOCKET_MESSAGE_RATE", "messages/s", "JSON messages of one WebSocket; 0: no limit"),
+    ] = 0
+    websocket_message_rate_per_address: Annotated[
+        int,
+        Between(0),
+        Variable(
+            "VELA_WEBSOCKET_MESSAGE_RATE_PER_ADDRESS",
+            "messages/s",
+            "JSON messages over all WebSockets of one address; 0: no limit",
+        ),
+    ] = 0
+    websocket_message_rate_per_role: Annotated[
+        int,
+        Between(0),
+        Variable(
+            "VELA_WEBSOCKET_MESSAGE_RATE_PER_ROLE",
+            "messages/s",
+            "JSON messages over all WebSockets of one role; 0: no limit",
+        ),
+    ] = 0
+    websocket_byte_rate: Annotated[
+        int,
+        Between(0),
+        Variable("VELA_WEBSOCKET_BYTE_RATE", "bytes/s", "bytes that one WebSocket may send; 0: no limit"),
+    ] = 0
+    websocket_byte_rate_per_address: Annotated[
+        int,
+        Between(0),
+        Variable(
+            "VELA_WEBSOCKET_BYTE_RATE_PER_ADDRESS",
+            "bytes/s",
+            "bytes that all WebSockets of one address may send; 0: no limit",
+        ),
+    ] = 0
+    websocket_byte_rate_per_role: Annotated[
+        int,
+        Between(0),
+        Variable(
+            "VELA_WEBSOCKET_BYTE_RATE_PER_ROLE",
+            "bytes/s",
+            "bytes that all WebSockets of one role may send; 0: no limit",
+        ),
+    ] = 0
 
     @property
     def has_tls(self) -> bool:

@@ -21,13 +21,14 @@ from twisted.logger import ILogObserver, globalLogBeginner
 from twisted.web.http import RESPONSES, HTTPChannel
 from twisted.web.http_headers import Headers
 
-from broker.core.errors import TooManyConnections
+from broker.core.errors import TooManyConnections, TooManyRequests
 from broker.listening.tls_listener import TlsListener
 from broker.listening.twisted_transport import TwistedTransport
 
 if TYPE_CHECKING:
     from broker.door_settings import DoorSettings
     from broker.listening.connection_limits import ConnectionLimits, ConnectionPlace
+    from broker.listening.loop_time import TimeShare
     from broker.listening.tls_certificates import TlsCertificates
 
 __all__ = ["MAX_BODY_BYTES", "LimitedConnection", "LimitedServer"]
@@ -52,6 +53,8 @@ class LimitedConnection(HTTPChannel):
 
     factory: Any
     transport: Any
+    share: TimeShare
+    """Its part of each turn of the event loop."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,6 +64,7 @@ class LimitedConnection(HTTPChannel):
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
         """Count the connection, or refuse it. One with TLS has been counted before its handshake."""
+        self.share = self.factory.limits.loop_time.share()
         super().connectionMade()
         if self.isSecure():
             return
@@ -92,7 +96,13 @@ class LimitedConnection(HTTPChannel):
         self._watch()
 
     def allHeadersReceived(self) -> None:  # noqa: N802 - Twisted's name
-        """Refuse a body by its announced length, before any of it is read."""
+        """Refuse a client that asks too often, and a body by its announced length, before any of it is read."""
+        client = self.transport.getPeer()
+        try:
+            self.factory.limits.rates.check_request(f"{client.host}:{client.port}")
+        except TooManyRequests as error:
+            self.refuse(429, str(error))
+            return
         if self.length is not None and self.length > MAX_BODY_BYTES:
             self.refuse_body()
         else:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["TokenBucket"]
+from collections import OrderedDict
+from typing import Final
+
+__all__ = ["TokenBucket", "TokenBuckets"]
+
+_LOOKED_AT: Final = 3  # buckets, when a new one is made
 
 
 class TokenBucket:
@@ -41,3 +46,32 @@ class TokenBucket:
         if now_ms > self._at_ms:
             self._thousandths = min(1000 * self.rate, self._thousandths + (now_ms - self._at_ms) * self.rate)
             self._at_ms = now_ms
+
+
+class TokenBuckets:
+    """A token bucket for each key. Full buckets, which equal new ones, are forgotten: idle keys take no memory."""
+
+    __slots__ = ("_buckets", "rate")
+
+    def __init__(self, rate: int) -> None:
+        """`rate` is in units per second for each key."""
+        self.rate = rate
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def of(self, key: str, now_ms: int) -> TokenBucket:
+        """Return the bucket of a key. Use it at once, because it may be forgotten when another key comes."""
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            self._forget_some(now_ms)
+            bucket = self._buckets[key] = TokenBucket(self.rate, now_ms)
+        return bucket
+
+    def _forget_some(self, now_ms: int) -> None:
+        # More than one for each new key, so that the number shrinks, and never all of them at once.
+        for _ in range(min(_LOOKED_AT, len(self._buckets))):
+            key, bucket = self._buckets.popitem(last=False)
+            if bucket.available(now_ms) < self.rate:
+                self._buckets[key] = bucket

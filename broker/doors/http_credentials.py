@@ -25,7 +25,7 @@ def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = "") -> P
 
     `token` is the address' own, which counts only without a header Authorization.
 
-    Raises AuthenticationFailed.
+    Raises AuthenticationFailed, and TooManyRequests if its role asks too often.
     """
     if not broker.access.is_on:
         return ANONYMOUS
@@ -48,7 +48,9 @@ def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = "") -> P
 def principal_of_header(
     broker: CredentialsPort, authorization: bytes | None, *, certificate_name: str, chosen: str | None = None
 ) -> Principal:
-    """Return who sent a request with this header Authorization. Raises AuthenticationFailed.
+    """Return who sent a request with this header Authorization.
+
+    Raises AuthenticationFailed, and TooManyRequests if its role asks too often.
 
     `certificate_name` is the common name of the client's checked certificate, "" = it showed none. `chosen` is the
     method that the client named in `X-Pulsar-Auth-Method-Name`.
@@ -58,9 +60,11 @@ def principal_of_header(
     token = _token(authorization) if authorization else b""
     if chosen not in (None, TOKEN_METHOD) and token:
         raise AuthenticationFailed(f"the client names the method {chosen!r} and sends a token")
-    return broker.access.authenticate(
+    principal = broker.access.authenticate(
         TOKEN_METHOD if token else chosen, token, broker.clock.now_ms(), certificate_name=certificate_name
     )
+    broker.connections.rates.check_role(principal.role)
+    return principal
 
 
 def _token(authorization: bytes) -> bytes:

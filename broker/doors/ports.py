@@ -316,6 +316,10 @@ class CredentialsPort(Protocol):
         """Who clients are, and what they may do."""
 
     @property
+    def connections(self) -> ConnectionLimits:
+        """The limits on connections, and the rates of clients."""
+
+    @property
     def clock(self) -> Clock:
         """The broker's time, which ends credentials."""
 

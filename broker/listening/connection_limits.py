@@ -8,6 +8,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from broker.core.errors import TooManyConnections
+from broker.listening.client_rates import ClientRates
+from broker.listening.loop_time import LoopTime
 
 if TYPE_CHECKING:
     from broker.door_settings import DoorSettings
@@ -24,7 +26,9 @@ _LOG_PERIOD_S: Final = (
 class ConnectionLimits:
     """Counts open connections, in all and by address. One object serves all ports of a process."""
 
-    def __init__(self, settings: DoorSettings) -> None:
+    def __init__(self, settings: DoorSettings, loop_time: LoopTime | None = None) -> None:
+        """`loop_time` is what the connections share; by default it has the machine's clock."""
+        self.loop_time = loop_time or LoopTime()
         self._most = settings.max_connections
         self._most_per_address = settings.max_connections_per_address
         self._by_address: Counter[str] = Counter()
@@ -32,6 +36,7 @@ class ConnectionLimits:
         self.open = 0
         self.times_reached: Counter[str] = Counter()  # by the setting that has the limit
         self.failed_tls_handshakes = 0
+        self.rates = ClientRates(settings, self.reached)
 
     def admit(self, address: str) -> ConnectionPlace:
         """Count a connection from this IP address. Raises TooManyConnections if there are too many already."""

@@ -40,6 +40,11 @@ class ConnectionMetrics(Collector):
             reached.add_metric((setting,), times)
         yield reached
         yield CounterMetricFamily(
+            "vela_connection_waits_total",
+            "how often a connection had used its part of the event loop's turn and was read from later",
+            value=self._limits.loop_time.waits,
+        )
+        yield CounterMetricFamily(
             "vela_tls_handshake_failures_total",
             "TLS handshakes that failed",
             value=self._limits.failed_tls_handshakes,

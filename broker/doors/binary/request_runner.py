@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.core.errors import BrokerError
 from broker.doors.binary.repeated_refusals import RepeatedRefusals
@@ -16,18 +16,23 @@ if TYPE_CHECKING:
     from collections import Counter
 
     from broker.doors.binary.peer import Peer
+    from broker.listening.loop_time import TimeShare
 
 __all__ = ["RequestRunner"]
 
 logger = logging.getLogger(__name__)
 
+# Charged when a request comes, because its task runs later: else one turn could start a thousand of them.
+REQUEST_NS: Final = 200_000
+
 
 class RequestRunner:
     """Runs the requests of one peer. Use it on the event loop that created it."""
 
-    def __init__(self, peer: Peer, refused_requests: Counter[str]) -> None:
-        """`refused_requests` counts the refusals of the whole broker, by kind of request."""
+    def __init__(self, peer: Peer, refused_requests: Counter[str], share: TimeShare) -> None:
+        """`refused_requests` counts the refusals of the whole broker, by kind of request. `share` pays for them."""
         self._peer = peer
+        self._share = share
         self._refused_requests = refused_requests
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -43,6 +48,7 @@ class RequestRunner:
     ) -> None:
         """Run `work`, which answers the request `event`, as a task. Call `refuse` with the error if it fails."""
         self._peer.gate.request_begun()
+        self._share.charge(REQUEST_NS)
         task = self._loop.create_task(self._run(event, work, refuse))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -51,7 +57,7 @@ class RequestRunner:
         self, event: events.Event, work: Coroutine[Any, Any, None], refuse: Callable[[BrokerError], None]
     ) -> None:
         try:
-            await work
+            await self._share.charging(work, paid_ns=REQUEST_NS)
         except BrokerError as error:
             self.count_refusal(event, str(error))
             refuse(error)

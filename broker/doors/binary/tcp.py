@@ -72,11 +72,13 @@ class _TcpProtocol(asyncio.Protocol):
         transport.set_write_buffer_limits(high=HIGH_WATER_BYTES, low=LOW_WATER_BYTES)
         self._link = _TcpLink(transport)
         peer = transport.get_extra_info("peername") or ("unknown", 0)
+        self._share = self._listener.broker.connections.loop_time.share()
         self.connection = BinaryConnection(
             self._listener.broker,
             self._link,
             address=f"{peer[0]}:{peer[1]}",
             face="binary",
+            share=self._share,
             certificate_name=certificate_name(transport.get_extra_info("peercert")),
         )
         self._listener.connected(self)
@@ -93,6 +95,7 @@ class _TcpProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.connection.lost()
+        self._share.close()
         self._listener.disconnected(self)
         if self._on_lost is not None:
             self._on_lost()

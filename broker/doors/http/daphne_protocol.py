@@ -24,6 +24,7 @@ from broker.doors.websocket.json.errors import close_reason
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
 HIGH_WATER_BYTES: Final = 1024 * 1024  # unsent bytes above which the socket is not writable
+MAX_UNPARSED_BYTES: Final = 16 * 1024  # more stops the reading until the connection's turn comes
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
 COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # ten times an array of a thousand acks
@@ -67,8 +68,14 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._on_writable: list[Callable[[], None]] = []
         self._probes: list[asyncio.Future[bool]] = []
         self._refusal: Mapping[str, Any] | None = None
-        self._is_reading_paused = False
+        self._is_reading_paused = False  # by the queue
+        self._is_out_of_turn = False  # `_continue` is called when its turn comes
         self._is_finishing = False
+
+    def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
+        """Get a share of the event loop's time."""
+        self.share = self.factory.server_class.limits.loop_time.share()
+        super().connectionMade()
 
     # -- the handshake -------------------------------------------------------------------------------------------
 
@@ -136,6 +143,33 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
     # -- in ------------------------------------------------------------------------------------------------------
 
+    def consumeData(self) -> None:  # noqa: N802 - Autobahn's name
+        """Parse what has arrived, as Autobahn does, as far as the queue and this turn of the event loop allow."""
+        if self.state not in (self.STATE_OPEN, self.STATE_CLOSING):
+            super().consumeData()
+            return
+        if self._is_reading_paused:
+            return
+        self._is_out_of_turn = not self.share.begins(self._continue)
+        while not self._is_out_of_turn and self._parses_more():
+            self._is_out_of_turn = not self.share.goes_on(self._continue)
+        self.share.ends()
+        if self._is_out_of_turn and len(self.data) > MAX_UNPARSED_BYTES:
+            self.transport.pauseProducing()
+
+    def _parses_more(self) -> bool:
+        """Parse one frame. Return whether the next one should be parsed now."""
+        has_more = self.processData() and self.state != self.STATE_CLOSED
+        return bool(has_more) and not self._is_reading_paused
+
+    def _continue(self) -> None:
+        """Parse the rest, and read on when nothing is left: the queue has room, or this connection's turn has come."""
+        if self.state == self.STATE_CLOSED:
+            return
+        self.consumeData()
+        if not self._is_out_of_turn and not self._is_reading_paused and not self.server.is_stopping:
+            self.transport.resumeProducing()
+
     def onMessageEnd(self) -> None:  # noqa: N802 - Autobahn's name
         """Do what Autobahn does, without its event listeners: they cost more than the rest."""
         if not self.failedByMe:
@@ -177,8 +211,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def resume_reading(self) -> None:
         """Read from the socket again."""
         self._is_reading_paused = False
-        if self.state != self.STATE_CLOSED and not self.server.is_stopping:
-            self.transport.resumeProducing()
+        self._continue()
 
     def check_timeouts(self) -> None:
         """Check as Daphne does, but do not blame a peer for missing pongs while nothing is read from it."""
@@ -285,6 +318,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def finish(self) -> None:
         """Close because the broker stops. Drop what the peer sends before it sees the close frame."""
         self._is_finishing = True
+        self._is_reading_paused = False
         self.transport.resumeProducing()
         self.close(1001, "the broker stops")
 

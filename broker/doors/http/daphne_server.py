@@ -16,9 +16,10 @@ from broker.http_server import LimitedConnection, LimitedServer
 
 if TYPE_CHECKING:
     from broker.conf import BrokerSettings
-    from broker.doors.asgi import Application
+    from broker.doors.asgi import Application, Receive, Scope, Send
     from broker.doors.pull.answers import PullAnswers
     from broker.listening.connection_limits import ConnectionLimits
+    from broker.listening.loop_time import TimeShare
 
 __all__ = ["DaphneServer"]
 
@@ -101,6 +102,7 @@ class DaphneServer(LimitedServer):
     def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
         """Start the application of a connection. A WebSocket's gets a bounded queue, and its transport in the scope."""
         queue: asyncio.Queue[Mapping[str, Any]] | InboundQueue
+        application = self.application
         if isinstance(protocol, FlowControlledProtocol):
             queue = InboundQueue(pause=protocol.pause_reading, resume=protocol.resume_reading)
             extensions = {
@@ -111,13 +113,14 @@ class DaphneServer(LimitedServer):
             scope["scheme"] = "wss" if protocol.is_secure else "ws"
         else:
             queue = asyncio.Queue()
+            application = functools.partial(_in_turn, application, protocol.channel.share)
             extensions = {CERTIFICATE_NAME: protocol.channel.certificate_name}
         scope["extensions"] = extensions
         scope.setdefault("asgi", {"version": "3.0"})
         if protocol not in self.connections:
             return None
         instance = asyncio.get_running_loop().create_task(
-            self.application(scope, queue.get, functools.partial(self.handle_reply, protocol))
+            application(scope, queue.get, functools.partial(self.handle_reply, protocol))
         )
         self.connections[protocol]["application_instance"] = instance
         return queue
@@ -127,3 +130,16 @@ class DaphneServer(LimitedServer):
         await super().handle_reply(protocol, message)
         if isinstance(protocol, FlowControlledProtocol):
             await protocol.drained()
+
+
+async def _in_turn(
+    application: Application, share: TimeShare, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Answer an HTTP request when it is its connection's turn, at the connection's expense."""
+
+    async def answer() -> None:
+        await application(scope, receive, send)
+
+    await share.turn()
+    share.ends()
+    await share.charging(answer(), paid_ns=0)

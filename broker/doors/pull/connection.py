@@ -15,7 +15,8 @@ from typing import Any, Final
 from twisted.internet.protocol import connectionDone
 from twisted.web.http import RESPONSES
 
-from broker.doors.asgi import challenge
+from broker.core.errors import TooManyRequests
+from broker.doors.asgi import challenge, json_reason
 from broker.doors.pull.answers import PullInProgress
 from broker.http_server import LimitedConnection
 
@@ -54,9 +55,8 @@ class PullConnection(LimitedConnection):
     def __init__(self) -> None:
         super().__init__()
         self._pull: PullInProgress | None = None
-        self._waiting = (
-            b""  # bytes of later requests, while a pull has no answer or the peer has not taken it
-        )
+        self._waiting = b""  # bytes of later requests, while one has no answer, or the peer must wait
+        self._is_out_of_turn = False  # `_turn_came` is called when its turn comes
         self._is_output_full = False
         self._local_address = ""
         self._address = ""  # of the client, with its port
@@ -73,7 +73,7 @@ class PullConnection(LimitedConnection):
         """Handle bytes of requests, cut anywhere."""
         if self.requests or self._is_refused:  # Twisted is reading a request, or its answer is not finished
             super().dataReceived(data)
-        elif self._pull is not None or self._is_output_full:
+        elif self._pull is not None or self._is_output_full or self._is_out_of_turn:
             self._waiting += data
             if len(self._waiting) > _MAX_WAITING_BYTES:
                 self.transport.pauseProducing()
@@ -82,6 +82,10 @@ class PullConnection(LimitedConnection):
 
     def _read(self, data: bytes) -> None:
         """Handle data that starts at the beginning of a request."""
+        if not self.share.begins(self._turn_came):
+            self._is_out_of_turn = True
+            self._waiting = data
+            return
         at = 0
         while data.startswith(_BEGINNING, at) and not self.transport.disconnecting:
             head = _HEAD.match(data, at, at + _MAX_HEAD_BYTES)
@@ -91,17 +95,25 @@ class PullConnection(LimitedConnection):
             at = head.end()
             path, _, query = head[1].decode("ascii").partition("?")
             credentials = _AUTHORIZATION.search(data, head.start(), at)
-            self._pull = self.factory.server.pulls.begin_for(
-                None if credentials is None else credentials[1],
-                path,
-                query,
-                self._respond,
-                address=self._address,
-                certificate_name=self.certificate_name,
-            )
-            if self._pull is not None or self._is_output_full:
+            try:
+                self.factory.limits.rates.check_request(self._address)
+            except TooManyRequests as error:
+                self._respond(429, json_reason(str(error)))
+            else:
+                self._pull = self.factory.server.pulls.begin_for(
+                    None if credentials is None else credentials[1],
+                    path,
+                    query,
+                    self._respond,
+                    address=self._address,
+                    certificate_name=self.certificate_name,
+                )
+            self._is_out_of_turn = not self.share.goes_on(self._turn_came)
+            if self._pull is not None or self._is_output_full or self._is_out_of_turn:
                 self._waiting = data[at:]
+                self.share.ends()
                 return
+        self.share.ends()
         if at < len(data):
             super().dataReceived(data[at:])
 
@@ -119,8 +131,13 @@ class PullConnection(LimitedConnection):
         self.transport.write(head % len(body) + body)
         if self._pull is not None:  # otherwise `_read` continues by itself
             self._pull = None
-            if not self._is_output_full:
+            if not self._is_output_full and not self._is_out_of_turn:
                 self._go_on()
+
+    def _turn_came(self) -> None:
+        self._is_out_of_turn = False
+        if self._pull is None and not self._is_output_full:
+            self._go_on()
 
     def _go_on(self) -> None:
         waiting, self._waiting = self._waiting, b""
@@ -138,7 +155,7 @@ class PullConnection(LimitedConnection):
         """Continue with the next request: the peer has taken everything."""
         self._is_output_full = False
         super().resumeProducing()
-        if self._pull is None:
+        if self._pull is None and not self._is_out_of_turn:
             self._go_on()
 
     def timeoutConnection(self) -> None:  # noqa: N802 - Twisted's name

@@ -38,6 +38,7 @@ class BinarySocket(BrokerSocket):
             link,
             address=self.address,
             face="binary-websocket",
+            share=self.transport.share,
             certificate_name=certificate_name_of(self.scope),
         )
         self.transport.on_writable(self._connection.writable_again)
@@ -48,7 +49,8 @@ class BinarySocket(BrokerSocket):
             raise InvalidCommand("text frames belong to the JSON endpoints; send binary frames here")
         assert self._connection is not None
         self._connection.receive(bytes_data)
-        await self._may_read.wait()
+        if not self._may_read.is_set():
+            await self.transport.share.away(self._may_read.wait())
 
     def release(self) -> None:
         """Give what this connection's consumers hold to others."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 
+from broker.core.access.principal import ANONYMOUS
 from broker.core.client_identity import ClientIdentity
 from broker.core.errors import AuthenticationFailed, BrokerError
 from broker.doors.asgi import certificate_name_of, refuse_handshake
@@ -73,6 +74,8 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         self.broker = self.guard = GuardedBroker(broker)
         self.clock = clock
         self._authenticator = broker
+        self._rates = broker.connections.rates
+        self.taken = 1  # JSON messages or commands of the latest frame, for the rates
         self._watch = CredentialsWatch(
             broker,
             self.guard,
@@ -125,6 +128,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         finally:
             self._watch.stop()
             await self.disconnect(code)
+            self.transport.share.close()
 
     def _refused(self, error: BrokerError) -> None:
         """Close: the client's credentials have ended, or a permission was taken from it."""
@@ -137,13 +141,16 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         self.release()
 
     async def _serve(self, receive: Receive) -> int:
-        """Take frames until the connection is gone. Return its close code."""
+        """Take frames until the connection is gone, each in this connection's turn. Return the close code."""
+        share = self.transport.share
         while True:
             event = await receive()
             if event["type"] != "websocket.receive":
                 return _close_code(event)
+            if not share.may_begin():
+                await share.turn()
             try:
-                await self.receive(text_data=event.get("text"), bytes_data=event.get("bytes"))
+                await self._receive(event)
             except SessionError as error:
                 self.transport.close(error.close_code, error.reason)
                 self.release()
@@ -151,6 +158,23 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             except Exception:
                 self.transport.close(CloseCode.INTERNAL_ERROR, "internal error; see the broker's log")
                 raise
+
+    async def _receive(self, event: Mapping[str, Any]) -> None:
+        try:
+            await self.receive(text_data=event.get("text"), bytes_data=event.get("bytes"))
+        finally:
+            self.transport.share.ends()
+        text = event.get("text")
+        if text is not None and self._rates.limits_sockets:
+            await self._keep_to_rates(self.taken, len(text.encode()))
+
+    async def _keep_to_rates(self, messages: int, size_bytes: int) -> None:
+        """Read nothing more from the peer while it, its address or its role has sent too much."""
+        principal = self.guard.principal
+        role = "" if principal is None or principal is ANONYMOUS else principal.role
+        while wait_s := self._rates.wait_s(self.address, role, messages=messages, size_bytes=size_bytes):
+            messages = size_bytes = 0
+            await asyncio.sleep(wait_s)
 
     async def connect(self) -> None:
         """Accept when the broker is ready. Raises HandshakeRefused.
@@ -195,7 +219,10 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         return HandshakeRefused(status, reason)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Take one frame. Raises SessionError to close the socket; the peer is not read from while this waits."""
+        """Take one frame. Raises SessionError to close the socket; the peer is not read from while this waits.
+
+        What it waits for belongs into `transport.share.away`: the time in which others work is not this peer's.
+        """
         only_text(text_data)
 
     async def disconnect(self, code: int) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 if TYPE_CHECKING:
     from broker.doors.asgi import Scope
+    from broker.listening.loop_time import TimeShare
 
 __all__ = ["EXTENSION", "FrameTransport", "transport_of"]
 
@@ -26,6 +27,10 @@ class FrameTransport(Protocol):
 
     def write_frames(self, payloads: Sequence[bytes], *, binary: bool) -> None:
         """Send each payload as one frame, all with one transport write. Dropped unless the socket is open."""
+
+    @property
+    def share(self) -> TimeShare:
+        """The connection's part of each turn of the event loop."""
 
     @property
     def unsent_bytes(self) -> int:

@@ -31,6 +31,7 @@ from broker.core.subscription.departure import DepartureCause
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.listening.connection_limits import ConnectionLimits
+from broker.listening.loop_time import LoopTime
 from broker.log.sends import Receipt, SendRequest
 from broker.producers.requests import ProducerRequest, ProducerSink
 from broker.pulls.values import ParkedPull, PullAnswer, PullAsk
@@ -372,7 +373,7 @@ class FakeBroker:
         )
         self.clock = ManualClock()
         self.access = Access(self.settings, ConnectionPool("", name="none", size=1))
-        self.connections = ConnectionLimits(self.settings)
+        self.connections = ConnectionLimits(self.settings, LoopTime(now_ns=lambda: 0))
         self.topics: dict[str, FakeTopic] = {}
         self.partitions: dict[str, int] = {}
         self.waiting_modes: set[AccessMode] = set()

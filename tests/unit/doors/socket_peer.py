@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.doors.asgi import CERTIFICATE_NAME
 from broker.doors.websocket.transport import EXTENSION
+from broker.listening.loop_time import LoopTime
 from tests.unit.doors.wire_client import settle
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ class FakeTransport:
 
     def __init__(self) -> None:
         self.address = "test:1"
+        self.share = LoopTime(now_ns=lambda: 0).share()
         self.writes: list[list[bytes]] = []
         self.unsent_bytes = 0
         self.writable = True

@@ -14,7 +14,9 @@ from tests.unit.doors.socket_peer import Peer
 class Recorded:
     """Stands for a BinaryConnection."""
 
-    def __init__(self, broker: object, link: Any, *, address: str, face: str, certificate_name: str) -> None:
+    def __init__(
+        self, broker: object, link: Any, *, address: str, face: str, share: object, certificate_name: str
+    ) -> None:
         self.link = link
         self.calls: list[object] = []
         made.append(self)

@@ -20,6 +20,7 @@ from broker.doors.pull.answers import Respond
 from broker.doors.pull.connection import PullConnection
 from broker.doors.web_gate import WebGate
 from broker.listening.connection_limits import ConnectionLimits
+from broker.listening.loop_time import LoopTime
 
 HOST = b"Host: vela\r\n"
 GATE = WebGate(BrokerSettings.from_environment({"VELA_ALLOWED_HOSTS": "vela"}))
@@ -96,7 +97,7 @@ class Peer:
         self.connection.factory = SimpleNamespace(
             server=SimpleNamespace(pulls=self.pulls),
             log=lambda _: None,
-            limits=ConnectionLimits(BrokerSettings()),
+            limits=ConnectionLimits(BrokerSettings(), LoopTime(now_ns=lambda: 0)),
             request_timeout_s=30,
             unfinished={},
         )

@@ -55,7 +55,12 @@ class WireClient:
         self.link = FakeLink()
         self.timers = ManualTimers()
         self.connection = BinaryConnection(
-            broker, self.link, address="test:1", face="binary", call_later=self.timers.call_later_in_loop
+            broker,
+            self.link,
+            address="test:1",
+            face="binary",
+            share=broker.connections.loop_time.share(),
+            call_later=self.timers.call_later_in_loop,
         )
         self._decoder = FrameDecoder(64 * 1024 * 1024)
         self._seen = 0
@@ -111,7 +116,7 @@ class WireClient:
         await settle()
 
 
-async def settle() -> None:
-    """Let every callback and task that is ready run."""
-    for _ in range(20):
+async def settle(*, passes: int = 20) -> None:
+    """Let every callback and task that is ready run, and what these start, for so many passes of the loop."""
+    for _ in range(passes):
         await asyncio.sleep(0)

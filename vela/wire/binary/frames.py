@@ -15,6 +15,7 @@ FRAME_PADDING_BYTES: Final = 10 * 1024
 _SIZES: Final = struct.Struct(">II")
 _HEAD_BYTES: Final = 8
 _SMALL_PIECE_BYTES: Final = 4096
+_ALL: Final = 1 << 62  # frames
 
 
 class Frame(NamedTuple):
@@ -31,7 +32,7 @@ class FrameDecoder:
     frame spread over many pieces is joined once, when its last piece has arrived.
     """
 
-    __slots__ = ("_missing", "_needed", "_parts", "_start", "max_frame_bytes")
+    __slots__ = ("_at", "_missing", "_needed", "_parts", "_start", "_uncut", "max_frame_bytes")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
@@ -42,6 +43,13 @@ class FrameDecoder:
         )
         self._parts: list[memoryview | bytearray] = []  # pieces of its payload
         self._missing = 0  # payload bytes still to come
+        self._uncut = b""  # what `feed_into` was given beyond the frames it was asked for: from `_at` on
+        self._at = 0
+
+    @property
+    def has_uncut(self) -> bool:
+        """Whether the last call cut as many frames as it was asked for, and bytes are left."""
+        return self._at < len(self._uncut)
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
         """Take the next bytes and return the frames that they complete.
@@ -57,14 +65,30 @@ class FrameDecoder:
             raise
         return frames
 
-    def feed_into(self, data: bytes | bytearray | memoryview, frames: list[Frame]) -> None:
-        """Do the same as `feed`, but append to `frames`, which keeps the frames before an error."""
+    def feed_into(
+        self, data: bytes | bytearray | memoryview, frames: list[Frame], *, most: int = _ALL
+    ) -> None:
+        """Do the same as `feed`, but append to `frames`, which keeps the frames before an error.
+
+        Cut at most `most` frames. If `has_uncut` is then True, call again, with new bytes or with none.
+        """
         if not isinstance(data, bytes):
             data = bytes(data)  # the caller may reuse its buffer while pieces of it wait here
-        position, end = 0, len(data)
+        position = 0
+        if self._uncut:
+            if data:
+                data = self._uncut[self._at :] + data
+            else:
+                data, position = self._uncut, self._at
+            self._uncut = b""
+        end = len(data)
+        most += len(frames)
         if self._start:
-            position = self._continue(data, 0, frames)
+            position = self._continue(data, position, frames)
         while end - position >= _HEAD_BYTES:
+            if len(frames) >= most:
+                self._uncut, self._at = data, position
+                return
             total, command_bytes = _SIZES.unpack_from(data, position)
             self._check(total, command_bytes)
             command_at = position + _HEAD_BYTES

@@ -25,6 +25,7 @@ from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 __all__ = ["ServerEngine"]
 
+MOST_COMMANDS: Final = 1 << 62
 _ACTIVE_CHANGE_VERSION: Final = 12  # older clients close the connection on ACTIVE_CONSUMER_CHANGE
 _CLOSE_VERSION: Final = 5  # older clients close the connection on CLOSE_PRODUCER and CLOSE_CONSUMER
 _END_OF_TOPIC_CLIENTS: Final = (
@@ -71,8 +72,15 @@ class ServerEngine:
         """The state of the handshake."""
         return self._state
 
-    def receive(self, data: bytes | bytearray | memoryview) -> list[Event]:
+    @property
+    def has_more(self) -> bool:
+        """Whether `receive` returned as many events as it was asked for, and has bytes left to decode."""
+        return self._decoder.has_uncut
+
+    def receive(self, data: bytes | bytearray | memoryview, *, most: int = MOST_COMMANDS) -> list[Event]:
         """Take bytes from the peer and return the events of the commands that they complete, in order.
+
+        Decode at most `most` commands. If `has_more` is then True, call again, with new bytes or with none.
 
         Raises RemoteProtocolError (FrameTooLarge, MalformedFrame, MalformedCommand, UnexpectedCommand) and enters state
         FAILED. The error's `events` are those before the violation. Raises LocalProtocolError if called in that state.
@@ -83,7 +91,7 @@ class ServerEngine:
         events: list[Event] = []
         failure: RemoteProtocolError | None = None
         try:
-            self._decoder.feed_into(data, frames)
+            self._decoder.feed_into(data, frames, most=most)
         except RemoteProtocolError as error:
             failure = error
         try:

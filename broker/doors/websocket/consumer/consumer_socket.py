@@ -134,7 +134,9 @@ class ConsumerSocket(PushSocket):
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Carry out one command or an array of them."""
         acked: dict[DeliverySource, list[MessageId]] = {}
+        self.taken = 0
         for command in decode_commands(only_text(text_data), self.known):
+            self.taken += 1
             if type(command) is Acknowledge and not command.cumulative:
                 acked.setdefault(self.source_of(command.message_id), []).append(command.message_id)
             else:
@@ -185,7 +187,7 @@ class ConsumerSocket(PushSocket):
         source = self.source_of(message_id)
         self._letters.reconsume_later(source, message_id, delay_ms, properties)
         self.settled(source, 1)
-        await self._letters.has_room()
+        await self.transport.share.away(self._letters.has_room())
 
     def release(self) -> None:
         """Apply the acks that came, finish letters under way, and leave the rest to other consumers."""
@@ -199,7 +201,7 @@ class ConsumerSocket(PushSocket):
             if source.consumer is None:
                 continue
             try:
-                await source.consumer.unsubscribe(force=False)
+                await self.transport.share.away(source.consumer.unsubscribe(force=False))
             except BrokerError as error:
                 raise InvalidCommand(f"unsubscribe: {error}") from None
 

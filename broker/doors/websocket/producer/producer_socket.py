@@ -82,14 +82,16 @@ class ProducerSocket(BrokerSocket):
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Publish one message or an array of them. Waits while too much has no receipt."""
         decoded = decode_frame(only_text(text_data), self.clock.now_ms())
+        self.taken = 1
         if type(decoded) is list:
+            self.taken = len(decoded)
             array = ArrayAcks(len(decoded))
             for index, each in enumerate(decoded):
                 self._publish(each, (each.context, array, index))
         elif not isinstance(decoded, list):
             self._publish(decoded, (decoded.context, *_ALONE))
         if not self._gate.is_open:
-            await self._may_read.wait()
+            await self.transport.share.away(self._may_read.wait())
 
     def _publish(self, message: ProducerMessage | SendError, reply: Reply) -> None:
         if isinstance(message, SendError):

@@ -1,0 +1,163 @@
+"""The event loop's time, shared among the connections of a process.
+
+One connection must not set the latency of all others. Each pass of the loop is a turn: a connection that has used its
+part of it keeps the rest of its bytes, reads no more, and goes on in a later turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from functools import partial
+from types import coroutine
+from typing import Any, Final, TypeVar
+
+from broker.core.fair_turns import FairTurns, Share
+
+__all__ = ["LoopTime", "TimeShare"]
+
+_Result = TypeVar("_Result")
+
+PART_NS: Final = 500_000  # a connection's in one turn; an empty pass of the loop costs a few hundredths of it
+TURN_NS: Final = 1_000_000  # of all connections: a message of another one passes the loop about five times
+
+
+class LoopTime:
+    """Runs the turns on the event loop that uses it. One object serves all ports of a process."""
+
+    def __init__(self, now_ns: Callable[[], int] = time.perf_counter_ns) -> None:
+        """`now_ns` is any steady clock."""
+        self.now_ns = now_ns
+        self.fair = FairTurns(part_ns=PART_NS, turn_ns=TURN_NS)
+        self.waits = 0
+        """How often a connection had used its part and had to wait for another turn."""
+        self._is_turn_coming = False
+
+    def share(self) -> TimeShare:
+        """Return the share of a new connection."""
+        return TimeShare(self)
+
+    def turn_soon(self) -> None:
+        """Begin a turn in the loop's next pass."""
+        if not self._is_turn_coming:
+            self._is_turn_coming = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._is_turn_coming = False
+        fair = self.fair
+        fair.begin_turn()
+        while (share := fair.next()) is not None:
+            assert isinstance(share, TimeShare)
+            share.resume()
+        if fair.is_turn_due:
+            self.turn_soon()
+
+
+class TimeShare(Share):
+    """One connection's part of each turn, and the stopwatch of its work."""
+
+    __slots__ = ("_began_ns", "_time", "_waiting")
+
+    def __init__(self, loop_time: LoopTime) -> None:
+        super().__init__()
+        self._time = loop_time
+        self._began_ns: int | None = None  # None: it does not work now
+        self._waiting: dict[Callable[[], None], None] = {}
+
+    def may_begin(self) -> bool:
+        """Start the stopwatch if it is the connection's turn. Return whether it is."""
+        if self._time.fair.may_begin(self):
+            self._began_ns = self._time.now_ns()
+            return True
+        return False
+
+    def begins(self, resume: Callable[[], None]) -> bool:
+        """Start the stopwatch. If it is not the connection's turn, return False and call `resume` when it is."""
+        if self.may_begin():
+            return True
+        self._wait(resume)
+        return False
+
+    def goes_on(self, resume: Callable[[], None]) -> bool:
+        """Charge the work so far. If it has used up the turn, stop, return False and call `resume` in a later turn."""
+        if self._began_ns is not None:
+            now_ns = self._time.now_ns()
+            self._time.fair.worked(self, now_ns - self._began_ns)
+            self._began_ns = now_ns
+        if self._time.fair.may_go_on(self):
+            return True
+        self._began_ns = None
+        self._wait(resume)
+        return False
+
+    def ends(self) -> None:
+        """Charge the work and stop the stopwatch: nothing is left to do, or it waits for something else."""
+        if self._began_ns is not None:
+            self.charge(self._time.now_ns() - self._began_ns)
+            self._began_ns = None
+
+    def charge(self, time_ns: int) -> None:
+        """Charge work that the stopwatch did not see."""
+        self._time.fair.worked(self, time_ns)
+        if self._time.fair.is_turn_due:
+            self._time.turn_soon()
+
+    async def turn(self) -> None:
+        """Wait for the connection's turn, and start the stopwatch. Safe to cancel."""
+        while not self.may_begin():
+            comes = asyncio.get_running_loop().create_future()
+            self._wait(partial(_set, comes))
+            await comes
+
+    async def away(self, work: Awaitable[_Result]) -> _Result:
+        """Await something that the stopwatch must not measure, because others work meanwhile."""
+        self.ends()
+        try:
+            return await work
+        finally:
+            self._began_ns = self._time.now_ns()
+
+    @coroutine
+    def charging(self, work: Coroutine[Any, Any, _Result], *, paid_ns: int) -> Generator[Any, Any, _Result]:
+        """Await `work` and charge the time of its steps, beyond the `paid_ns` that have been charged for it."""
+        step: Callable[[], Any] = partial(work.send, None)
+        while True:
+            began_ns = self._time.now_ns()
+            try:
+                waits_for = step()
+            except StopIteration as done:
+                result: _Result = done.value
+                return result
+            finally:
+                paid_ns -= self._time.now_ns() - began_ns
+                if paid_ns < 0:
+                    self.charge(-paid_ns)
+                    paid_ns = 0
+            try:
+                step = partial(work.send, (yield waits_for))
+            except BaseException as error:  # such as a cancellation: it belongs to the work
+                step = partial(work.throw, error)
+
+    def resume(self) -> None:
+        """Call everything that waits for this connection's turn."""
+        waiting, self._waiting = self._waiting, {}
+        for each in waiting:
+            each()
+
+    def close(self) -> None:
+        """Leave the line: the connection is gone, and nothing of it waits in `turn`. Safe to repeat."""
+        self._waiting.clear()
+        self._time.fair.leave(self)
+
+    def _wait(self, resume: Callable[[], None]) -> None:
+        self._time.waits += 1
+        self._waiting[resume] = None
+        self._time.fair.wait(self)
+        self._time.turn_soon()
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
