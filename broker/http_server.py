@@ -9,6 +9,7 @@ import asyncio
 import functools
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from daphne.http_protocol import HTTPFactory, WebRequest
@@ -18,7 +19,7 @@ from twisted.internet import reactor, tcp
 from twisted.internet.error import CannotListenError
 from twisted.internet.protocol import connectionDone
 from twisted.logger import ILogObserver, globalLogBeginner
-from twisted.web.http import RESPONSES, HTTPChannel
+from twisted.web.http import HTTPChannel
 from twisted.web.http_headers import Headers
 
 from broker.core.errors import TooManyConnections, TooManyRequests
@@ -139,7 +140,7 @@ class LimitedConnection(HTTPChannel):
         body = json.dumps({"reason": reason}).encode()
         head = b"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
         self.transport.unregisterProducer()
-        self.transport.write(head % (status, RESPONSES[status], len(body)) + body)
+        self.transport.write(head % (status, HTTPStatus(status).phrase.encode(), len(body)) + body)
         self.transport.loseWriteConnection()
         self._abort = self.callLater(LINGER_S, self._drop)
 

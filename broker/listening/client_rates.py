@@ -13,7 +13,7 @@ from broker.core.rate_limit import TokenBuckets
 if TYPE_CHECKING:
     from broker.door_settings import DoorSettings
 
-__all__ = ["ClientRates"]
+__all__ = ["ClientRates", "TooManyRequests"]
 
 _MOST_WAIT_MS: Final = 1000  # at once: a client that leaves meanwhile is noticed within this time
 

@@ -18,6 +18,7 @@ from console.access.guards import READ_ONLY, SAFE, place_in, refusal_of
 from console.api.basic import ASK_FOR_BASIC, user_by_password
 from console.api.bearer import SCHEME, rights_by_token
 from console.api.problems import Problem
+from console.api.rates import check_rate
 from console.people.no_role import NO_ROLE
 
 __all__ = ["ACTS", "LOOKS", "SEES_PAYLOADS", "AuthorizedRequest", "check_may_act"]
@@ -43,6 +44,7 @@ class Caller:
         """Check password or session first, then rights, then the body's type."""
         names = {} if request.resolver_match is None else request.resolver_match.kwargs
         rights = _rights(request).at(place_in(names))
+        check_rate(rights.name)
         if rights.place and rights.here is None:
             raise _nothing_there(names)
         if not rights.sees_anything:

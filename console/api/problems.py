@@ -59,7 +59,7 @@ _TITLES = {
     413: "Too large",
     415: "Not JSON",
     422: "Refused",
-    429: "Too many failures",
+    429: "Too many requests",
     500: "Failed",
     503: "Not available",
 }

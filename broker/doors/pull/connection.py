@@ -10,10 +10,10 @@ with two headers Authorization, or with X-Pulsar-Auth-Method-Name, is not simple
 from __future__ import annotations
 
 import re
+from http import HTTPStatus
 from typing import Any, Final
 
 from twisted.internet.protocol import connectionDone
-from twisted.web.http import RESPONSES
 
 from broker.core.errors import TooManyRequests
 from broker.doors.asgi import challenge, json_reason
@@ -42,7 +42,7 @@ def _response_head(status: int) -> bytes:
     fields = b"".join(b"%b: %b\r\n" % field for field in challenge(status))
     return (
         b"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nServer: Vela\r\n%bContent-Length: %%d\r\n\r\n"
-        % (status, RESPONSES.get(status, b"Unknown"), fields)
+        % (status, HTTPStatus(status).phrase.encode(), fields)
     )
 
 

@@ -13,7 +13,10 @@ from django.test import Client
 
 from broker.acts import requests as acts
 from broker.acts.requests import KINDS
+from broker.conf import broker_settings
+from broker.listening.connection_limits import ConnectionLimits
 from broker.models import Topic
+from console.api import rates
 from console.api.urls import urlpatterns
 from tests.integration.console.fake_acts import FakeActs
 from tests.integration.console.shop import Shop
@@ -292,3 +295,17 @@ def test_the_description_names_every_kind_and_every_address(nobody: Client) -> N
     ].keys()
     described_nowhere = 2  # the document itself, and what matches nothing else
     assert len(document["paths"]) == len({str(each.pattern) for each in urlpatterns}) - described_nowhere
+
+
+def test_a_user_who_calls_too_often_is_refused_and_others_are_not(
+    client: Client, shop: Shop, staff: dict[str, str], operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = replace(broker_settings(), http_request_rate_per_role=2)
+    limits = ConnectionLimits(settings)
+    monkeypatch.setattr(rates, "_rates", lambda: limits.rates)
+    answers = [client.get(READS, headers=staff) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert answers[2].json()["code"] == "TooManyRequests"
+    assert "VELA_HTTP_REQUEST_RATE_PER_ROLE" in answers[2].json()["detail"]
+    assert answers[2]["Retry-After"] == "1"
+    assert operator.get(READS).status_code == 200

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import os
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
@@ -280,3 +281,28 @@ async def test_stopping_tells_every_socket(daphne: DaphneThread) -> None:
 
 async def _turn() -> None:
     await asyncio.sleep(0)
+
+
+async def test_a_producer_that_sends_too_many_messages_is_read_later(daphne: DaphneThread) -> None:
+    broker, server = daphne.start(max_message_bytes=MAX_MESSAGE_BYTES, websocket_message_rate=100)
+    began_s = time.monotonic()
+    try:
+        async with websockets.connect(url((broker, server), PRODUCER)) as producer:
+            for number in range(120):
+                await producer.send(message(b"%d" % number))
+            for _ in range(120):
+                assert json.loads(await producer.recv())["result"] == "ok"
+    finally:
+        await asyncio.to_thread(daphne.call, server.stop)
+    assert time.monotonic() - began_s > 0.1  # twenty more than a second's worth, at 100 a second
+    assert broker.connections.times_reached["VELA_WEBSOCKET_MESSAGE_RATE"] > 0
+
+
+async def test_many_messages_in_one_piece_are_taken_in_turns_and_acked_in_order(running: Running) -> None:
+    broker, _ = running
+    async with websockets.connect(url(running, PRODUCER), max_queue=None) as producer:
+        for number in range(1000):
+            await producer.send(json.dumps({"payload": "not base64!", "context": str(number)}))
+        answers = [json.loads(await producer.recv()) for _ in range(1000)]
+    assert [answer["context"] for answer in answers] == [str(number) for number in range(1000)]
+    assert broker.connections.loop_time.waits > 0

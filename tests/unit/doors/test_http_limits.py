@@ -154,3 +154,43 @@ def test_a_pull_in_two_pieces_stops_the_clock(server: DaphneServer) -> None:
             with pytest.raises(TimeoutError):
                 peer.recv(1)
             peer.settimeout(10)
+
+
+def test_requests_beyond_a_rate_are_refused_by_the_settings_name(daphne: DaphneThread) -> None:
+    broker, server = daphne.start(max_message_bytes=1024, http_request_rate_per_address=3)
+    try:
+        for _ in range(2):
+            with connected(server) as peer:
+                peer.sendall(b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                assert answer(peer)[0] == 404
+        with connected(server) as peer:
+            pull = b"GET /pull/v1/a/b HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            last = b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            peer.sendall(pull + pull + last)
+            data = b""
+            while piece := peer.recv(65536):
+                data += piece
+    finally:
+        daphne.call(server.stop)
+    statuses = [int(part.split()[0]) for part in data.split(b"HTTP/1.1 ")[1:]]
+    assert statuses == [400, 429, 429]
+    assert b"VELA_HTTP_REQUEST_RATE_PER_ADDRESS" in data
+    assert broker.connections.times_reached == {"VELA_HTTP_REQUEST_RATE_PER_ADDRESS": 2}
+
+
+def test_many_pulls_in_one_piece_are_answered_in_order_and_in_turns(daphne: DaphneThread) -> None:
+    broker, server = daphne.start(max_message_bytes=1024, http_request_rate=0)
+    pulls = b"".join(
+        b"GET /pull/v1/topic-%d HTTP/1.1\r\nHost: localhost\r\n\r\n" % number for number in range(500)
+    )
+    try:
+        with connected(server) as peer:
+            peer.sendall(pulls + b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            data = b""
+            while piece := peer.recv(65536):
+                data += piece
+    finally:
+        daphne.call(server.stop)
+    statuses = [int(part.split()[0]) for part in data.split(b"HTTP/1.1 ")[1:]]
+    assert statuses == [400] * 500 + [404]
+    assert broker.connections.loop_time.waits > 0

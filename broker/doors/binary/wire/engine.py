@@ -25,7 +25,7 @@ from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 __all__ = ["ServerEngine"]
 
-MOST_COMMANDS: Final = 1 << 62
+_EVERY_COMMAND: Final = 1 << 62  # more than any piece has
 _ACTIVE_CHANGE_VERSION: Final = 12  # older clients close the connection on ACTIVE_CONSUMER_CHANGE
 _CLOSE_VERSION: Final = 5  # older clients close the connection on CLOSE_PRODUCER and CLOSE_CONSUMER
 _END_OF_TOPIC_CLIENTS: Final = (
@@ -77,7 +77,7 @@ class ServerEngine:
         """Whether `receive` returned as many events as it was asked for, and has bytes left to decode."""
         return self._decoder.has_uncut
 
-    def receive(self, data: bytes | bytearray | memoryview, *, most: int = MOST_COMMANDS) -> list[Event]:
+    def receive(self, data: bytes | bytearray | memoryview, *, most: int = _EVERY_COMMAND) -> list[Event]:
         """Take bytes from the peer and return the events of the commands that they complete, in order.
 
         Decode at most `most` commands. If `has_more` is then True, call again, with new bytes or with none.

@@ -42,6 +42,38 @@ def test_byte_by_byte_gives_the_same_frames(frames: list[tuple[bytes, bytes | No
     assert [frame for byte in data for frame in decoder.feed(bytes((byte,)))] == frames
 
 
+@given(FRAMES, st.lists(st.integers(0, 60_000), max_size=12), st.integers(1, 3))
+def test_a_few_at_a_time_gives_the_same_frames(
+    frames: list[tuple[bytes, bytes | None]], cuts: list[int], most: int
+) -> None:
+    data = b"".join(encode(*frame) for frame in frames)
+    decoder, found = FrameDecoder(LIMIT), list[Frame]()
+    for piece in cut(data, cuts):
+        before = len(found)
+        decoder.feed_into(piece, found, most=most)
+        while decoder.has_uncut:
+            # A frame that began in an earlier piece may come on top.
+            assert len(found) - before <= most + 1
+            before = len(found)
+            decoder.feed_into(b"", found, most=most)
+    assert found == frames
+
+
+@given(FRAMES, st.integers(1, 99))
+def test_new_bytes_follow_those_that_are_not_cut_yet(
+    frames: list[tuple[bytes, bytes | None]], percent: int
+) -> None:
+    frames = [*frames, (b"first", None), (b"second", b"payload"), (b"third", None)]
+    data = b"".join(encode(*frame) for frame in frames)
+    at = len(data) * percent // 100
+    decoder, found = FrameDecoder(LIMIT), list[Frame]()
+    for piece in (data[:at], data[at:]):
+        decoder.feed_into(piece, found, most=1)
+    while decoder.has_uncut:
+        decoder.feed_into(b"", found, most=1)
+    assert found == frames
+
+
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=4))
 def test_garbage_gives_the_same_frames_and_the_same_error_however_cut(data: bytes, cuts: list[int]) -> None:
     def outcome(pieces: list[bytes]) -> tuple[list[object], str]:
