@@ -18,6 +18,7 @@ from bench.questions import (
     reset,
     spark,
     steady_disk,
+    storm,
     websocket_cycle,
 )
 from bench.questions.consuming import ack_holes, backlog, drain, fan_out, key_shared, shared_random
@@ -46,6 +47,7 @@ QUESTIONS: Mapping[str, Callable[[Setting], list[Figure]]] = {
     "held_snapshot": held_snapshot.ask,
     "bad_peers": bad_peers.ask,
     "fairness": fairness.ask,
+    "storm": storm.ask,
     "held_pulls": held_pulls.ask,
     "delayed": delayed.ask,
     "steady_disk": steady_disk.ask,

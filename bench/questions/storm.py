@@ -1,0 +1,72 @@
+"""What do many connections cost: each in memory, and how fast are they let in?"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import time
+from functools import partial
+
+from bench.figures import Figure, Goal
+from bench.load.crowd import arriving, crowd
+from bench.load.elsewhere import elsewhere
+from bench.setting import Setting
+from bench.usage import rss_bytes
+
+__all__ = ["ask"]
+
+ACTIVE = 100
+PER_S = 1000.0
+_EACH = Goal(at_most=60.0)
+_P99 = Goal(at_most=1000.0)
+_SETTLING_S = 1.0
+
+
+def ask(setting: Setting) -> list[Figure]:
+    """Idle connections of which a hundred ping; then clients that connect and leave, a thousand a second."""
+    connections = setting.sized(10_000, 2_000)
+    _allow_files(connections + 1000)
+    pid = setting.processes.broker_pid
+    before = rss_bytes(pid)
+    load = partial(crowd, setting.pulsar_port, connections=connections, active=ACTIVE)
+    began = time.perf_counter()
+    with elsewhere(load):
+        took_s = time.perf_counter() - began
+        time.sleep(_SETTLING_S)
+        used = setting.processes.cpu()
+        time.sleep(setting.run_s)
+        used = setting.processes.cpu() - used
+        each = (rss_bytes(pid) - before) / connections / 1024
+    busy = 100 * used.broker_s / setting.run_s
+    setting.say(f"storm, {connections} connections: {each:.1f} KiB each, {busy:.1f} % of a core")
+    runs = []
+    for _ in range(setting.repeats):
+        before_cpu = setting.processes.cpu()
+        runs.append(
+            asyncio.run(
+                arriving(setting.pulsar_port, per_s=PER_S, warm_up_s=setting.warm_up_s, run_s=setting.run_s)
+            )
+        )
+        cpu_s = (setting.processes.cpu() - before_cpu).broker_s
+        cost_us = 1e6 * cpu_s / (PER_S * (setting.warm_up_s + setting.run_s))
+        setting.say(f"storm, arriving: {runs[-1]}; broker {cost_us:.0f} µs a connection")
+    return [
+        Figure(
+            name=f"memory of one of {connections:,} connections",
+            unit="KiB",
+            runs=(each,),
+            goal=_EACH,
+            note=f"{ACTIVE} of them ping ten times a second: {busy:.1f} % of a core; opened in {took_s:.1f} s",
+        ),
+        Figure(name="1,000 connects a second, p50", unit="ms", runs=tuple(run.at(50) for run in runs)),
+        Figure(
+            name="1,000 connects a second, p99", unit="ms", runs=tuple(run.at(99) for run in runs), goal=_P99
+        ),
+        Figure(name="CPU of a connect in the broker", unit="µs", runs=(cost_us,)),
+    ]
+
+
+def _allow_files(files: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(files, hard), hard))
