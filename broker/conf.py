@@ -212,6 +212,13 @@ class BrokerSettings(AccessSettings):
     act_log_days: Annotated[
         int, Between(0, 36_500), Variable("VELA_ACT_LOG_DAYS", "days", "how long acts are kept; 0: for ever")
     ] = 90
+    act_log_client_rows: Annotated[
+        int,
+        Between(0),
+        Variable(
+            "VELA_ACT_LOG_CLIENT_ROWS", "acts", "acts that clients themselves caused are kept; 0: no limit"
+        ),
+    ] = 100_000
     history_10s_hours: Annotated[
         int,
         Between(1, 876_000),

@@ -1351,6 +1351,12 @@ class Migration(migrations.Migration):
                 name="vela_act_waiting",
             ),
         ),
+        migrations.AddIndex(
+            model_name="act",
+            index=models.Index(
+                condition=models.Q(("origin__startswith", "client ")), fields=["id"], name="vela_act_clients"
+            ),
+        ),
         migrations.AddConstraint(
             model_name="act",
             constraint=models.UniqueConstraint(

@@ -76,6 +76,9 @@ class Act(models.Model):
                 name="vela_act_waiting",
                 condition=models.Q(state__in=["plan_requested", "apply_requested"]),
             ),
+            models.Index(
+                fields=["id"], name="vela_act_clients", condition=models.Q(origin__startswith="client ")
+            ),
             models.Index(fields=["topic"], name="vela_act_redrives", condition=models.Q(kind="redrive")),
         ]
         constraints = [

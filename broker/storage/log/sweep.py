@@ -12,6 +12,7 @@ from broker.storage.queries import query
 
 __all__ = [
     "SILENT_S",
+    "TRIMMED_AT_ONCE",
     "SweptSessions",
     "beat",
     "dead_sessions",
@@ -21,9 +22,11 @@ __all__ = [
     "policies",
     "tick",
     "trim_acts",
+    "trim_client_acts",
 ]
 
 SILENT_S: Final = 15  # as long as TCP keep-alive takes to notice a lost host
+TRIMMED_AT_ONCE: Final = 1000  # acts, by one statement
 
 
 class SweptSessions(NamedTuple):
@@ -78,6 +81,13 @@ def trim_acts(keep_days: int) -> int:
     """Prune acts older than `keep_days` days, at most 1,000. Return how many. Safe to repeat."""
     with _connect() as connection:
         row = connection.execute(query("sweep", "trim_acts"), {"keep_days": keep_days}).fetchone()
+        return 0 if row is None else int(str(row[0]))
+
+
+def trim_client_acts(keep: int) -> int:
+    """Prune the oldest acts of clients beyond `keep`, at most 1,000. Return how many. Safe to repeat."""
+    with _connect() as connection:
+        row = connection.execute(query("sweep", "trim_client_acts"), {"keep": keep}).fetchone()
         return 0 if row is None else int(str(row[0]))
 
 

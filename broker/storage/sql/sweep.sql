@@ -93,3 +93,19 @@ WITH whole AS MATERIALIZED (
     DELETE FROM vela_act a USING doomed d WHERE a.id = d.id RETURNING a.id
 )
 SELECT count(*) FROM gone
+
+-- name: trim_client_acts
+-- Clients write acts that no operator asked for: their own seeks and unsubscribes, and the offsets of pulls. Of these the
+-- oldest go beyond a number, even if they could still be undone: else a client that seeks in a loop fills the disk. Both
+-- scans use the index vela_act_clients.
+WITH edge AS MATERIALIZED (
+    SELECT id FROM vela_act WHERE origin LIKE 'client %%' ORDER BY id DESC OFFSET %(keep)s LIMIT 1
+), doomed AS MATERIALIZED (
+    SELECT a.id FROM vela_act a WHERE a.origin LIKE 'client %%' AND a.id <= (SELECT id FROM edge)
+    AND a.state IN ('applied', 'refused', 'failed', 'expired') ORDER BY a.id LIMIT 1000
+), orphans AS (
+    UPDATE vela_act a SET undo_of_id = NULL FROM doomed d WHERE a.undo_of_id = d.id
+), gone AS (
+    DELETE FROM vela_act a USING doomed d WHERE a.id = d.id RETURNING a.id
+)
+SELECT count(*) FROM gone

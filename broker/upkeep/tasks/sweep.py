@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import Final
 
 from celery import shared_task
 
@@ -13,6 +14,8 @@ from broker.storage.log import sweep
 __all__ = ["sweep_acts", "sweep_dead_sessions"]
 
 logger = logging.getLogger(__name__)
+
+_MOST_PRUNINGS: Final = 50  # in one run of the task, which must stay short
 
 
 @shared_task(name="broker.upkeep.tasks.sweep_dead_sessions")
@@ -30,9 +33,15 @@ def sweep_dead_sessions() -> None:
 
 @shared_task(name="broker.upkeep.tasks.sweep_acts")
 def sweep_acts() -> None:
-    """Expire plans that nobody applied, and prune acts older than `VELA_ACT_LOG_DAYS`."""
+    """Expire plans that nobody applied. Prune acts older than `VELA_ACT_LOG_DAYS`, and too many acts of clients."""
     settings = broker_settings()
     expired = sweep.expire_plans(settings.plan_expiry_s)
     trimmed = sweep.trim_acts(settings.act_log_days) if settings.act_log_days else 0
+    if settings.act_log_client_rows:
+        for _ in range(_MOST_PRUNINGS):
+            pruned = sweep.trim_client_acts(settings.act_log_client_rows)
+            trimmed += pruned
+            if pruned < sweep.TRIMMED_AT_ONCE:
+                break
     if expired or trimmed:
         logger.info("acts: %s plans expired, %s old acts removed", expired, trimmed)

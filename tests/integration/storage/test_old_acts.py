@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from broker.storage.log import sweep
@@ -15,15 +16,24 @@ def url(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return broker_url
 
 
-def an_act(url: str, state: str, age_s: int, *, undo_s: int | None = None, undo_of: int | None = None) -> int:
+def an_act(
+    url: str,
+    state: str,
+    age_s: int,
+    *,
+    undo_s: int | None = None,
+    undo_of: int | None = None,
+    origin: str = "o",
+) -> int:
     """A row that is so old, and can be undone for so long."""
     (act_id,) = one_row(
         url,
         "INSERT INTO vela_act (kind, state, topic_name, subscription_name, parameters, error, who, origin, reason,"
         " created_at, requested_at, finished_at, undo_until, undo_of_id)"
-        " SELECT 'clear', %s, 't', 's', '{}', '', 'o', 'o', '', past, past, past,"
+        " SELECT 'clear', %s, 't', 's', '{}', '', 'o', %s, '', past, past, past,"
         " now() + make_interval(secs => %s), %s FROM (SELECT now() - make_interval(secs => %s) AS past) t RETURNING id",
         state,
+        origin,
         undo_s,
         undo_of,
         age_s,
@@ -58,3 +68,22 @@ def test_old_acts_go_unless_something_needs_them(url: str) -> None:
     assert sweep.trim_acts(2) == 0
     assert [act_id for (act_id,) in rows(url, "SELECT id FROM vela_act ORDER BY id")] == kept
     assert one_row(url, "SELECT undo_of_id FROM vela_act WHERE id = %s", kept[1]) == (None,)
+
+
+def test_of_the_acts_of_clients_only_the_latest_stay(url: str) -> None:
+    operators = an_act(url, "applied", 10)
+    clients = [an_act(url, "applied", 10, undo_s=60, origin="client 127.0.0.1:5") for _ in range(5)]
+    running = an_act(url, "client", 10, origin="client 127.0.0.1:5")
+    assert sweep.trim_client_acts(3) == 3
+    assert sweep.trim_client_acts(3) == 0
+    left = [act_id for (act_id,) in rows(url, "SELECT id FROM vela_act ORDER BY id")]
+    assert left == [operators, *clients[3:], running]
+
+
+def test_the_acts_of_clients_are_found_by_their_index(url: str) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute("SET enable_seqscan = off")
+        plan = connection.execute(
+            "EXPLAIN SELECT id FROM vela_act WHERE origin LIKE 'client %' ORDER BY id DESC OFFSET 3 LIMIT 1"
+        ).fetchall()
+    assert any("vela_act_clients" in str(line) for (line,) in plan)
