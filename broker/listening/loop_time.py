@@ -26,9 +26,15 @@ TURN_NS: Final = 1_000_000  # of all connections: a message of another one passe
 class LoopTime:
     """Runs the turns on the event loop that uses it. One object serves all ports of a process."""
 
-    def __init__(self, now_ns: Callable[[], int] = time.perf_counter_ns) -> None:
-        """`now_ns` is any steady clock."""
+    def __init__(
+        self,
+        now_ns: Callable[[], int] = time.perf_counter_ns,
+        cpu_ns: Callable[[], int] = time.thread_time_ns,
+    ) -> None:
+        """`now_ns` is any steady clock, `cpu_ns` the CPU time of the loop's thread."""
         self.now_ns = now_ns
+        self._cpu_ns = cpu_ns
+        self._cpu_at_turn_ns = 0
         self.fair = FairTurns(part_ns=PART_NS, turn_ns=TURN_NS)
         self.waits = 0
         """How often a connection had used its part and had to wait for another turn."""
@@ -38,6 +44,17 @@ class LoopTime:
         """Return the share of a new connection."""
         return TimeShare(self)
 
+    def worked_ns(self, time_ns: int) -> int:
+        """Return how much of a piece of work's time to charge.
+
+        On a busy machine the system may stop the thread in the middle of a piece, and run something else. That time is
+        not the connection's. To read the CPU time costs a µs, so only a piece that took suspiciously long is checked.
+        The thread has used at least as much CPU since the turn began as in this piece.
+        """
+        if time_ns <= PART_NS:
+            return time_ns
+        return min(time_ns, self._cpu_ns() - self._cpu_at_turn_ns)
+
     def turn_soon(self) -> None:
         """Begin a turn in the loop's next pass."""
         if not self._is_turn_coming:
@@ -46,6 +63,7 @@ class LoopTime:
 
     def _turn(self) -> None:
         self._is_turn_coming = False
+        self._cpu_at_turn_ns = self._cpu_ns()
         fair = self.fair
         fair.begin_turn()
         while (share := fair.next()) is not None:
@@ -84,7 +102,7 @@ class TimeShare(Share):
         """Charge the work so far. If it has used up the turn, stop, return False and call `resume` in a later turn."""
         if self._began_ns is not None:
             now_ns = self._time.now_ns()
-            self._time.fair.worked(self, now_ns - self._began_ns)
+            self._time.fair.worked(self, self._time.worked_ns(now_ns - self._began_ns))
             self._began_ns = now_ns
         if self._time.fair.may_go_on(self):
             return True
@@ -95,7 +113,7 @@ class TimeShare(Share):
     def ends(self) -> None:
         """Charge the work and stop the stopwatch: nothing is left to do, or it waits for something else."""
         if self._began_ns is not None:
-            self.charge(self._time.now_ns() - self._began_ns)
+            self.charge(self._time.worked_ns(self._time.now_ns() - self._began_ns))
             self._began_ns = None
 
     def charge(self, time_ns: int) -> None:
@@ -131,7 +149,7 @@ class TimeShare(Share):
                 result: _Result = done.value
                 return result
             finally:
-                paid_ns -= self._time.now_ns() - began_ns
+                paid_ns -= self._time.worked_ns(self._time.now_ns() - began_ns)
                 if paid_ns < 0:
                     self.charge(-paid_ns)
                     paid_ns = 0

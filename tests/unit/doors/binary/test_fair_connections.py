@@ -104,6 +104,21 @@ async def test_a_lost_connection_is_forgotten_in_line(busy_broker: FakeBroker) -
     assert not client.names()
 
 
+async def test_a_connection_does_not_owe_the_time_in_which_the_system_ran_something_else() -> None:
+    now_ns = cpu_ns = 0
+    loop_time = LoopTime(now_ns=lambda: now_ns, cpu_ns=lambda: cpu_ns)
+    share, other = loop_time.share(), loop_time.share()
+    for each, used_ns in ((share, PART_NS // 2), (other, 100 * PART_NS)):
+        loop_time.turn_soon()
+        await settle()  # a turn begins
+        assert each.may_begin()
+        now_ns += 100 * PART_NS
+        cpu_ns += used_ns
+        each.ends()
+    assert share.credit_ns == PART_NS // 2
+    assert other.credit_ns == -99 * PART_NS
+
+
 async def test_a_step_of_a_task_is_charged_and_its_waiting_is_not() -> None:
     clock = Ticking()
     loop_time = LoopTime(now_ns=clock)
