@@ -42,8 +42,8 @@ class FairTurns:
 
     @property
     def is_turn_due(self) -> bool:
-        """Whether the next pass of the loop must begin a turn: half of this one is used, or a connection waits."""
-        return bool(self._line) or 2 * self._left_ns < self._turn_ns
+        """Whether the next pass of the loop must begin a turn: most of this one is used, or a connection waits."""
+        return bool(self._line) or 4 * self._left_ns < self._turn_ns
 
     def begin_turn(self) -> None:
         """Begin a turn. Call `next` until it returns None, then let the connections with new data work."""

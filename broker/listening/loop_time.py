@@ -85,7 +85,8 @@ class TimeShare(Share):
         self._waiting: dict[Callable[[], None], None] = {}
 
     def may_begin(self) -> bool:
-        """Start the stopwatch if it is the connection's turn. Return whether it is."""
+        """Start the stopwatch if it is the connection's turn. Return whether it is. Charge the work before, if any."""
+        self.ends()
         if self._time.fair.may_begin(self):
             self._began_ns = self._time.now_ns()
             return True
@@ -98,8 +99,20 @@ class TimeShare(Share):
         self._wait(resume)
         return False
 
+    @property
+    def is_working(self) -> bool:
+        """Whether the stopwatch runs."""
+        return self._began_ns is not None
+
     def goes_on(self, resume: Callable[[], None]) -> bool:
         """Charge the work so far. If it has used up the turn, stop, return False and call `resume` in a later turn."""
+        if self.may_go_on():
+            return True
+        self._wait(resume)
+        return False
+
+    def may_go_on(self) -> bool:
+        """Charge the work so far. If it has used up the turn, stop and return False: wait for the next `turn`."""
         if self._began_ns is not None:
             now_ns = self._time.now_ns()
             self._time.fair.worked(self, self._time.worked_ns(now_ns - self._began_ns))
@@ -107,7 +120,6 @@ class TimeShare(Share):
         if self._time.fair.may_go_on(self):
             return True
         self._began_ns = None
-        self._wait(resume)
         return False
 
     def ends(self) -> None:

@@ -24,6 +24,7 @@ from broker.doors.websocket.json.errors import close_reason
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
 HIGH_WATER_BYTES: Final = 1024 * 1024  # unsent bytes above which the socket is not writable
+STEPS_AT_ONCE: Final = 16  # of parsing: a frame takes two, its head and its payload, of a few µs each
 MAX_UNPARSED_BYTES: Final = 16 * 1024  # more stops the reading until the connection's turn comes
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
@@ -158,9 +159,11 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
             self.transport.pauseProducing()
 
     def _parses_more(self) -> bool:
-        """Parse one frame. Return whether the next one should be parsed now."""
-        has_more = self.processData() and self.state != self.STATE_CLOSED
-        return bool(has_more) and not self._is_reading_paused
+        """Parse a few frames. Return whether the next ones should be parsed now."""
+        for _ in range(STEPS_AT_ONCE):
+            if not self.processData() or self.state == self.STATE_CLOSED or self._is_reading_paused:
+                return False
+        return True
 
     def _continue(self) -> None:
         """Parse the rest, and read on when nothing is left: the queue has room, or this connection's turn has come."""

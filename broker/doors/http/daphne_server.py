@@ -104,7 +104,9 @@ class DaphneServer(LimitedServer):
         queue: asyncio.Queue[Mapping[str, Any]] | InboundQueue
         application = self.application
         if isinstance(protocol, FlowControlledProtocol):
-            queue = InboundQueue(pause=protocol.pause_reading, resume=protocol.resume_reading)
+            queue = InboundQueue(
+                pause=protocol.pause_reading, resume=protocol.resume_reading, on_empty=protocol.share.ends
+            )
             extensions = {
                 "websocket.http.response": {},
                 EXTENSION: protocol,

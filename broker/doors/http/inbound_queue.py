@@ -21,12 +21,16 @@ class InboundQueue:
     Frames that one read had already taken from the socket still come in, so the queue exceeds its limits by that much.
     """
 
-    __slots__ = ("_bytes", "_events", "_is_paused", "_pause", "_resume", "_waiter")
+    __slots__ = ("_bytes", "_events", "_is_paused", "_on_empty", "_pause", "_resume", "_waiter")
 
-    def __init__(self, *, pause: Callable[[], None], resume: Callable[[], None]) -> None:
+    def __init__(
+        self, *, pause: Callable[[], None], resume: Callable[[], None], on_empty: Callable[[], None]
+    ) -> None:
+        """`on_empty` is called before `get` waits for an event."""
         self._events: deque[tuple[Mapping[str, Any], int]] = deque()
         self._bytes = 0
         self._is_paused = False
+        self._on_empty = on_empty
         self._pause = pause
         self._resume = resume
         self._waiter: asyncio.Future[None] | None = None
@@ -44,6 +48,7 @@ class InboundQueue:
     async def get(self) -> Mapping[str, Any]:
         """Return the next event, waiting for one. One caller at a time. Safe to cancel."""
         while not self._events:
+            self._on_empty()
             self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter

@@ -47,6 +47,7 @@ logger = logging.getLogger(__name__)
 
 OPEN_TIMEOUT_S: Final = 15.0
 PROBE_TIMEOUT_MS: Final = 5_000
+CHARGED_AT_ONCE: Final = 8  # frames; reading the clock for each would cost as much as refusing one
 NO_CLOSE_FRAME: Final = 1006  # RFC 6455: the connection ended without one
 
 
@@ -143,30 +144,29 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     async def _serve(self, receive: Receive) -> int:
         """Take frames until the connection is gone, each in this connection's turn. Return the close code."""
         share = self.transport.share
+        frames = 0
         while True:
-            event = await receive()
+            event = await receive()  # the server stops the stopwatch when this has to wait
             if event["type"] != "websocket.receive":
                 return _close_code(event)
-            if not share.may_begin():
+            frames += 1
+            if share.is_working:
+                if frames % CHARGED_AT_ONCE == 0 and not share.may_go_on():
+                    await share.turn()
+            elif not share.may_begin():
                 await share.turn()
             try:
-                await self._receive(event)
+                await self.receive(text_data=event.get("text"), bytes_data=event.get("bytes"))
+                if self._rates.limits_sockets and event.get("text") is not None:
+                    await share.away(self._keep_to_rates(self.taken, len(event["text"].encode())))
             except SessionError as error:
+                share.ends()
                 self.transport.close(error.close_code, error.reason)
                 self.release()
                 return await _until_gone(receive)
             except Exception:
                 self.transport.close(CloseCode.INTERNAL_ERROR, "internal error; see the broker's log")
                 raise
-
-    async def _receive(self, event: Mapping[str, Any]) -> None:
-        try:
-            await self.receive(text_data=event.get("text"), bytes_data=event.get("bytes"))
-        finally:
-            self.transport.share.ends()
-        text = event.get("text")
-        if text is not None and self._rates.limits_sockets:
-            await self._keep_to_rates(self.taken, len(text.encode()))
 
     async def _keep_to_rates(self, messages: int, size_bytes: int) -> None:
         """Read nothing more from the peer while it, its address or its role has sent too much."""

@@ -10,7 +10,7 @@ from tests.unit.doors.reading import Reading
 
 async def test_reading_stops_at_the_limit_and_resumes_below_the_lower_one() -> None:
     reading = Reading()
-    queue = InboundQueue(pause=reading.pause, resume=reading.resume)
+    queue = InboundQueue(pause=reading.pause, resume=reading.resume, on_empty=lambda: None)
     for number in range(MAX_EVENTS):
         assert reading.on
         queue.put_nowait({"type": str(number)})
@@ -23,7 +23,7 @@ async def test_reading_stops_at_the_limit_and_resumes_below_the_lower_one() -> N
 
 async def test_bytes_count_too() -> None:
     reading = Reading()
-    queue = InboundQueue(pause=reading.pause, resume=reading.resume)
+    queue = InboundQueue(pause=reading.pause, resume=reading.resume, on_empty=lambda: None)
     queue.put_nowait({"type": "a"}, MAX_BYTES)
     assert not reading.on
     await queue.get()
@@ -31,7 +31,7 @@ async def test_bytes_count_too() -> None:
 
 
 async def test_a_waiting_caller_wakes_and_a_cancelled_one_loses_nothing() -> None:
-    queue = InboundQueue(pause=lambda: None, resume=lambda: None)
+    queue = InboundQueue(pause=lambda: None, resume=lambda: None, on_empty=lambda: None)
     waiting = asyncio.ensure_future(queue.get())
     await asyncio.sleep(0)
     waiting.cancel()
