@@ -4,7 +4,8 @@ Thousands of parked pulls come and go at once. With Twisted's request, Daphne's 
 cost four times as much (docs/decisions/0015-pulls-below-asgi.md). This connection answers only simple requests: a whole
 head in one piece, HTTP/1.1, one host that the broker answers to, no headers of a web page, no body, keep-alive. It
 passes every other request unchanged to Twisted and Daphne, and so to the gate in front of the application. A request
-with two headers Authorization, or with X-Pulsar-Auth-Method-Name, is not simple.
+with two headers Authorization, with X-Pulsar-Auth-Method-Name or X-Original-Principal, or with a password that a thread
+must check, is not simple.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from twisted.internet.protocol import connectionDone
 from twisted.web.http import RESPONSES
 
 from broker.doors.asgi import challenge
-from broker.doors.pull.answers import PullInProgress
+from broker.doors.pull.answers import MustWait, PullInProgress
 from broker.http_server import LimitedConnection
 
 __all__ = ["PullConnection"]
@@ -30,7 +31,7 @@ _MAX_WAITING_BYTES: Final = 16 * 1024  # of later requests while a pull has no a
 _HEAD: Final = re.compile(
     rb"GET (/pull/v1/[!-~]*) HTTP/1\.1\r\n"
     rb"(?:(?!(?i:content-length|transfer-encoding|expect|upgrade|origin|sec-fetch-site"
-    rb"|x-pulsar-auth-method-name|connection(?!:[ \t]*keep-alive[ \t]*\r)))"
+    rb"|x-pulsar-auth-method-name|x-original-principal|connection(?!:[ \t]*keep-alive[ \t]*\r)))"
     rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n)*\r\n"
 )
 _HOST: Final = re.compile(rb"\r\n(?i:host):[ \t]*([^\r]*)")
@@ -87,18 +88,21 @@ class PullConnection(LimitedConnection):
             head = _HEAD.match(data, at, at + _MAX_HEAD_BYTES)
             if head is None or not self._is_for_us(data, at, head.end()):
                 break
+            path, _, query = head[1].decode("ascii").partition("?")
+            credentials = _AUTHORIZATION.search(data, head.start(), head.end())
+            try:
+                self._pull = self.factory.server.pulls.begin_for(
+                    None if credentials is None else credentials[1],
+                    path,
+                    query,
+                    self._respond,
+                    address=self._address,
+                    certificate=self.certificate,
+                )
+            except MustWait:
+                break
             self.request_arrived()
             at = head.end()
-            path, _, query = head[1].decode("ascii").partition("?")
-            credentials = _AUTHORIZATION.search(data, head.start(), at)
-            self._pull = self.factory.server.pulls.begin_for(
-                None if credentials is None else credentials[1],
-                path,
-                query,
-                self._respond,
-                address=self._address,
-                certificate_name=self.certificate_name,
-            )
             if self._pull is not None or self._is_output_full:
                 self._waiting = data[at:]
                 return

@@ -14,7 +14,7 @@ from tests.unit.doors.socket_peer import Peer
 class Recorded:
     """Stands for a BinaryConnection."""
 
-    def __init__(self, broker: object, link: Any, *, address: str, face: str, certificate_name: str) -> None:
+    def __init__(self, broker: object, link: Any, *, address: str, face: str, certificate: object) -> None:
         self.link = link
         self.calls: list[object] = []
         made.append(self)

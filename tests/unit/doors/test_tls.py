@@ -13,6 +13,7 @@ import os
 import shutil
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
@@ -22,10 +23,10 @@ import pytest
 import websockets
 
 from broker.conf import BrokerSettings
-from broker.doors.asgi import Receive, Scope, Send, certificate_name_of, respond
+from broker.doors.asgi import Receive, Scope, Send, certificate_of, respond
 from broker.doors.binary.tcp import TcpListener
 from broker.listening.connection_limits import ConnectionLimits
-from broker.listening.tls_certificates import CertificateUnusable, TlsCertificates, certificate_name
+from broker.listening.tls_certificates import CertificateUnusable, TlsCertificates, client_certificate
 from broker.listening.tls_listener import TlsListener
 from tests.support.certificates import Authority, KeyPair
 from tests.support.waiting import until, wait_until
@@ -200,7 +201,8 @@ def served_name(url: str, authority: Authority) -> str:
         socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=5) as plain,
         context.wrap_socket(plain, server_hostname="localhost") as peer,
     ):
-        return certificate_name(peer.getpeercert())
+        shown = client_certificate(peer.getpeercert())
+        return "" if shown is None else shown.name
 
 
 async def test_the_files_are_looked_at_by_themselves(
@@ -394,7 +396,10 @@ def test_an_https_request_names_its_client_in_the_scope(
     daphne: DaphneThread, environment: dict[str, str], client_pair: KeyPair
 ) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await respond(scope, send, 200, certificate_name_of(scope).encode())
+        shown = certificate_of(scope)
+        if shown is not None:
+            assert 23 * 3600 < shown.expires_ms / 1000 - time.time() < 25 * 3600
+        await respond(scope, send, 200, b"" if shown is None else shown.name.encode())
 
     _, port = secure_daphne(daphne, environment, app=app)
     named = unchecked()
