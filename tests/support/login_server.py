@@ -33,7 +33,7 @@ class LoginServer:
         self.discovery: dict[str, Any] = {}
         self.status = 200
         self.key: ECKey | RSAKey = ECKey.generate_key("P-256", {"kid": "one", "alg": "ES256", "use": "sig"})
-        self.signs_with = self.key
+        self.signs_with: ECKey | RSAKey = self.key
         self.algorithm = "ES256"
         self.asked: list[str] = []
         self.services: dict[str, str] = {}  # client id to secret of programs that get tokens for themselves

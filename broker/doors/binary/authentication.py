@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from broker.core.access.credentials import Credentials
@@ -46,9 +47,8 @@ class ConnectionAuthentication:
         self._guard = guard
         self._peer = peer
         self._call_later = call_later
-        self._certificate = certificate
+        self._credentials = Credentials(certificate=certificate, host=peer.address.rpartition(":")[0])
         self._can_refresh = False
-        self._proxied = Credentials()  # what CONNECT said of the client behind a proxy
         self._check: asyncio.Task[None] | None = None  # set while a thread checks credentials
         self._refresh: asyncio.TimerHandle | None = None  # set while the client owes new credentials
         self._watch = CredentialsWatch(
@@ -61,7 +61,10 @@ class ConnectionAuthentication:
         Raises AuthenticationFailed or NotAuthorized, which closes the connection.
         """
         self._can_refresh = event.supports_auth_refresh
-        self._proxied = Credentials(
+        self._credentials = replace(
+            self._credentials,
+            method=_method(event),
+            data=event.auth_data or b"",
             original_role=event.original_role,
             original_method=event.original_method,
             original_data=event.original_data,
@@ -70,6 +73,12 @@ class ConnectionAuthentication:
 
     def on_auth_response(self, event: events.AuthResponse) -> None:
         """Take new credentials. Raises the same errors, which close the connection."""
+        data = event.auth_data or b""
+        if self._credentials.original_data and self._broker.settings.authenticate_original_auth_data:
+            # A proxy passes the challenge on to its client, and the client's answer back.
+            self._credentials = replace(self._credentials, original_method=_method(event), original_data=data)
+        else:
+            self._credentials = replace(self._credentials, method=_method(event), data=data)
         self._authenticate(event, self._renewed)
 
     def stop(self) -> None:
@@ -97,16 +106,7 @@ class ConnectionAuthentication:
     def _authenticate(
         self, event: events.Connect | events.AuthResponse, let_in: Callable[[Principal], None]
     ) -> None:
-        proxied = self._proxied
-        credentials = Credentials(
-            method=event.auth_method if event.auth_method != "none" else None,
-            data=event.auth_data or b"",
-            certificate=self._certificate,
-            host=self._peer.address.rpartition(":")[0],
-            original_role=proxied.original_role,
-            original_method=proxied.original_method,
-            original_data=proxied.original_data,
-        )
+        credentials = self._credentials
         try:
             principal = self._broker.access.authenticate_now(credentials, self._broker.clock.now_ms())
         except BrokerError:
@@ -165,3 +165,7 @@ class ConnectionAuthentication:
 
     def _refused(self, error: BrokerError) -> None:
         self._peer.fail(server_error(error), str(error))
+
+
+def _method(event: events.Connect | events.AuthResponse) -> str | None:
+    return event.auth_method if event.auth_method != "none" else None

@@ -24,7 +24,7 @@ EC = ECKey.generate_key("P-256", {"kid": "ec", "use": "sig", "alg": "ES256"})
 KEYS = jwk_keys(dict(KeySet([RSA, EC]).as_dict(private=False)))
 
 
-def token(key: RSAKey | ECKey = EC, *, algorithm: str = "", **changed: object) -> str:
+def token(key: RSAKey | ECKey = EC, *, algorithm: str = "", **changed: Any) -> str:
     claims = {"iss": ISSUER, "sub": "app", "aud": ["x", "vela"], "exp": NOW_S + 60, "jti": "t1", **changed}
     algorithm = algorithm or ("ES256" if key.key_type == "EC" else "RS256")
     given: dict[str, Any] = {name: value for name, value in claims.items() if value is not None}
@@ -72,7 +72,7 @@ def test_a_token_says_who_until_when_and_by_which_id(made: str) -> None:
         {"sub": [1]},
     ],
 )
-def test_a_token_that_does_not_fit_is_refused(changed: dict[str, object]) -> None:
+def test_a_token_that_does_not_fit_is_refused(changed: dict[str, Any]) -> None:
     with pytest.raises(AuthenticationFailed):
         verified(token(**changed))
 
