@@ -34,6 +34,7 @@ from tests.unit.doors.daphne_thread import DaphneThread
 from tests.unit.doors.fake_broker import FakeBroker
 from vela import errors
 from vela.aio import Client
+from vela.errors import VelaError
 from vela.options import InitialPosition
 from vela.wire.binary import commands
 
@@ -467,3 +468,16 @@ def test_an_http_connection_without_a_request_is_closed(
         unchecked().wrap_socket(plain) as peer,
     ):
         assert peer.recv(1) == b""
+
+
+async def test_velas_client_says_that_a_port_wants_its_certificate(
+    daphne: DaphneThread, environment: dict[str, str], authority: Authority
+) -> None:
+    strict = {**environment, "VELA_TLS_REQUIRE_CLIENT_CERTIFICATE": "1"}
+    _, port = await asyncio.to_thread(secure_daphne, daphne, strict)
+    trust: dict[str, Any] = {"tls_trust_certs_file_path": authority.file, "operation_timeout_seconds": 1}
+    async with serving(strict) as (_, url, _):
+        for each in (f"wss://localhost:{port}", url):
+            async with Client(each, **trust) as client:
+                with pytest.raises(VelaError, match="wants a certificate of this client"):
+                    await client.partitions("orders")
