@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -46,7 +46,6 @@ class AuthenticationOauth2(Authentication):
         auth_params_string: str,
         *,
         tls_trust_certs_file_path: str | None = None,
-        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`tls_trust_certs_file_path` names the only authorities that the server's certificate may have.
 
@@ -64,7 +63,7 @@ class AuthenticationOauth2(Authentication):
         self._tls = TlsOptions(
             trust_certs_file_path=tls_trust_certs_file_path, validate_hostname=True
         ).context()
-        self._now_s = now_s
+        self._now_s = time.monotonic
         self._token = b""
         self._renew_s = 0.0
         self._endpoint = ""

@@ -41,7 +41,9 @@ def key_file(tmp_path: Path) -> Path:
 
 
 def credentials(server: LoginServer, clock: Clock | None = None, **more: str) -> AuthenticationOauth2:
-    return AuthenticationOauth2(json.dumps({"issuer_url": server.issuer, **more}), now_s=clock or Clock())
+    found = AuthenticationOauth2(json.dumps({"issuer_url": server.issuer, **more}))
+    found._now_s = clock or Clock()
+    return found
 
 
 def test_it_is_one_of_velas_authentications() -> None:

@@ -28,6 +28,7 @@ def profile() -> None:
 
 @profile.command()
 @click.argument("name")
+@json_option
 @click.pass_context
 def add(context: click.Context, /, name: str) -> None:
     """Store the options that stand before `profile` under a name.
@@ -50,7 +51,7 @@ def add(context: click.Context, /, name: str) -> None:
             Exit.USAGE,
         )
     add_profile(name, typed)
-    click.echo(f"{name} is a profile now; use it with `vela profile use {name}`")
+    _report(name, f"{name} is a profile now; use it with `vela profile use {name}`")
 
 
 @profile.command("list")
@@ -67,18 +68,24 @@ def list_() -> None:
 
 @profile.command()
 @click.argument("name", required=False, default="")
+@json_option
 def use(name: str) -> None:
     """Use a profile in every command from now on; without a name, none.
 
     Options and the environment win over it.
     """
     use_profile(name)
-    click.echo(f"commands use the profile {name} now" if name else "commands use no profile now")
+    _report(name, f"commands use the profile {name} now" if name else "commands use no profile now")
 
 
 @profile.command()
 @click.argument("name")
+@json_option
 def remove(name: str) -> None:
     """Delete a profile. The files that it names stay."""
     remove_profile(name)
-    click.echo(f"{name} is no profile any more")
+    _report(name, f"{name} is no profile any more")
+
+
+def _report(name: str, text: str) -> None:
+    click.echo(json.dumps({"name": name}) if as_json_is_asked() else text)
