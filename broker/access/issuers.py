@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Final
 
 from broker.access.discovery import IssuerAway, fetch_keys
@@ -46,7 +47,7 @@ class Issuers:
             for each in settings.openid_issuers
             if settings.takes_openid_tokens
         }
-        self._refreshes: dict[str, asyncio.Task[None]] = {}
+        self._refreshes: dict[str, asyncio.Future[None]] = {}
 
     def states(self) -> Iterator[IssuerState]:
         """Yield each issuer's state."""
@@ -100,8 +101,8 @@ class Issuers:
 
     def stop(self) -> None:
         """Wait for no answer any more."""
-        for task in list(self._refreshes.values()):
-            task.cancel()
+        for reading in self._refreshes.values():
+            reading.cancel()
 
     def _verified(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal:
         found = self.verify_now(token, origin, now_ms)
@@ -109,14 +110,27 @@ class Issuers:
             raise self._issuers[origin.issuer].unknown_key()
         return found
 
-    def _refresh(self, url: str) -> asyncio.Task[None]:
+    def _refresh(self, url: str) -> asyncio.Future[None]:
         """Return the one attempt at a time to read an issuer's keys."""
-        task = self._refreshes.get(url)
-        if task is None:
-            task = asyncio.get_running_loop().create_task(asyncio.to_thread(self._issuers[url].refresh))
-            self._refreshes[url] = task
-            task.add_done_callback(lambda _: self._refreshes.pop(url, None))
-        return task
+        reading = self._refreshes.get(url)
+        if reading is None:
+            loop = asyncio.get_running_loop()
+            reading = self._refreshes[url] = loop.create_future()
+            # A thread that the end of the process does not wait for: an issuer may take long to answer.
+            Thread(target=self._read, args=(url, loop), name="issuer", daemon=True).start()
+        return reading
+
+    def _read(self, url: str, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            self._issuers[url].refresh()
+        finally:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._was_read, url)
+
+    def _was_read(self, url: str) -> None:
+        reading = self._refreshes.pop(url, None)
+        if reading is not None and not reading.done():
+            reading.set_result(None)
 
 
 class _Issuer:
