@@ -298,7 +298,7 @@ def test_totals_say_whether_a_broker_runs(looker: Client, shop: Shop, partitione
 
 def test_acts_that_wait_in_other_namespaces_are_not_counted(nobody: Client, shop: Shop) -> None:
     granted(User.objects.create_user("ada", password="tested-7"), {"public/default": Role.VIEWER})
-    nobody.login(username="ada", password="tested-7")
+    nobody.force_login(User.objects.get(username="ada"))
     for name, count in (("public/default", 1), ("other/place", 3)):
         for number in range(count):
             Act.objects.create(

@@ -17,7 +17,7 @@ USERS = "/django-admin/auth/user/"
 @pytest.fixture
 def admin(nobody: Client) -> Client:
     User.objects.create_superuser("root", password="tested-7")
-    nobody.login(username="root", password="tested-7")
+    nobody.force_login(User.objects.get(username="root"))
     return nobody
 
 
@@ -72,6 +72,6 @@ def test_a_login_deletes_sessions_that_have_expired_and_no_other(nobody: Client)
     for key, days in (("old", -1), ("open", 1)):
         Session.objects.create(session_key=key, session_data="", expire_date=now + timedelta(days=days))
     User.objects.create_user("ada", password="tested-7")
-    nobody.login(username="ada", password="tested-7")
+    nobody.force_login(User.objects.get(username="ada"))
     assert not Session.objects.filter(session_key="old").exists()
     assert Session.objects.filter(session_key="open").exists()
