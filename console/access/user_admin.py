@@ -15,7 +15,7 @@ from console.access.changes import ChangeRefused, keeping_an_admin
 __all__ = ["KeepingUserAdmin"]
 
 
-class KeepingUserAdmin(UserAdmin):
+class KeepingUserAdmin(UserAdmin):  # type: ignore[type-arg]  # it takes none when it runs
     """Django's pages, which undo a change after which nobody could give roles."""
 
     def changeform_view(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:

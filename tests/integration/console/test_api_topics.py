@@ -309,6 +309,7 @@ def test_acts_that_wait_in_other_namespaces_are_not_counted(nobody: Client, shop
                 parameters={},
                 who="op",
                 origin="test",
+                requested_at=now(),
             )
     assert nobody.get("/api/v1/stats").json()["waiting_acts"] == 1
 
