@@ -10,19 +10,24 @@ from typing import Annotated, Final
 from pydantic import PlainValidator
 
 from broker.door_settings import DoorSettings
-from broker.environment import Names, SettingInvalid, Variable, listed
+from broker.environment import Between, Names, SettingInvalid, Variable, listed
+from broker.login_settings import issuer_url
 
 __all__ = ["AccessSettings"]
 
 NO_AUTHENTICATION: Final = "none"
-_METHODS: Final = ("token", "tls")
+_METHODS: Final = ("token", "tls", "basic", "openid")
 
 
 def _methods(text: str) -> tuple[str, ...]:
     methods = listed(text.lower())
     if methods != (NO_AUTHENTICATION,) and not set(methods) <= set(_METHODS):
-        raise ValueError(f"it takes {' and '.join(_METHODS)}, separated by commas, or none")
+        raise ValueError(f"it takes {', '.join(_METHODS)}, separated by commas, or none")
     return methods
+
+
+def _issuers(text: str) -> tuple[str, ...]:
+    return tuple(issuer_url(each) for each in listed(text))
 
 
 def _files(text: str) -> tuple[Path, ...]:
@@ -38,7 +43,7 @@ class AccessSettings(DoorSettings):
         PlainValidator(_methods),
         Variable(
             "VELA_AUTHENTICATION",
-            "`token`, `tls`, by commas; `none`",
+            "`token`, `tls`, `basic`, `openid`, by commas; `none`",
             "how clients prove who they are",
         ),
     ] = ()
@@ -66,6 +71,66 @@ class AccessSettings(DoorSettings):
     token_audience: Annotated[
         str, Variable("VELA_TOKEN_AUDIENCE", "text", "the audience that tokens must be for")
     ] = ""
+    basic_file: Annotated[
+        Path | None,
+        Variable("VELA_BASIC_FILE", "file", "the users and passwords of clients, as `htpasswd` writes them"),
+    ] = None
+    openid_issuers: Annotated[
+        tuple[str, ...],
+        PlainValidator(_issuers),
+        Variable("VELA_OPENID_ISSUERS", "URLs, by commas", "the OpenID Connect issuers whose tokens count"),
+    ] = ()
+    openid_audiences: Annotated[
+        Names,
+        Variable(
+            "VELA_OPENID_AUDIENCES", "texts, by commas", "the audiences, of which a token must have one"
+        ),
+    ] = ()
+    openid_role_claim: Annotated[
+        str, Variable("VELA_OPENID_ROLE_CLAIM", "name", "the claim of such a token that has the role")
+    ] = "sub"
+    openid_leeway_s: Annotated[
+        int,
+        Between(0, 3600),
+        Variable("VELA_OPENID_LEEWAY_S", "s", "how far an issuer's clock may be from this one"),
+    ] = 0
+    openid_trust_file: Annotated[
+        Path | None,
+        Variable("VELA_OPENID_TRUST_FILE", "file", "the authorities that sign the issuers' certificates"),
+    ] = None
+    openid_timeout_s: Annotated[
+        int, Between(1, 300), Variable("VELA_OPENID_TIMEOUT_S", "s", "how long to wait for an issuer")
+    ] = 10
+    openid_keys_refresh_s: Annotated[
+        int,
+        Between(1),
+        Variable("VELA_OPENID_KEYS_REFRESH_S", "s", "the age at which an issuer's keys are read again"),
+    ] = 18 * 3600
+    openid_keys_expiry_s: Annotated[
+        int,
+        Between(1),
+        Variable("VELA_OPENID_KEYS_EXPIRY_S", "s", "how long keys count if they cannot be read again"),
+    ] = 24 * 3600
+    openid_unknown_key_refresh_s: Annotated[
+        int,
+        Between(1),
+        Variable(
+            "VELA_OPENID_UNKNOWN_KEY_REFRESH_S",
+            "s",
+            "the least time between two readings because of an unknown key",
+        ),
+    ] = 300
+    proxy_roles: Annotated[
+        Names, Variable("VELA_PROXY_ROLES", "roles, by commas", "roles that connect for other clients")
+    ] = ()
+    authenticate_original_auth_data: Annotated[
+        bool,
+        Variable(
+            "VELA_AUTHENTICATE_ORIGINAL_AUTH_DATA",
+            "switch",
+            "the broker checks the credentials of clients behind a proxy itself",
+        ),
+    ] = False
     superuser_roles: Annotated[
         Names, Variable("VELA_SUPERUSER_ROLES", "roles, by commas", "roles that may do everything")
     ] = ()
@@ -87,6 +152,11 @@ class AccessSettings(DoorSettings):
         """Whether the broker authenticates its clients."""
         return self.authentication not in ((), (NO_AUTHENTICATION,))
 
+    @property
+    def takes_openid_tokens(self) -> bool:
+        """Whether tokens of OpenID Connect issuers count."""
+        return "openid" in self.authentication
+
     def check_access(self) -> None:
         """Raise SettingInvalid for settings of access that do not go together."""
         keys = (
@@ -99,6 +169,25 @@ class AccessSettings(DoorSettings):
             raise SettingInvalid(
                 "VELA_AUTHENTICATION is token, which needs a key: set VELA_TOKEN_SECRET_KEY_FILE to a file made with"
                 " `openssl rand -base64 32`, or VELA_TOKEN_PUBLIC_KEY_FILE"
+            )
+        if "basic" in self.authentication and self.basic_file is None:
+            raise SettingInvalid(
+                "VELA_AUTHENTICATION is basic, which needs passwords: set VELA_BASIC_FILE to a file made with"
+                " `htpasswd -B`"
+            )
+        if self.takes_openid_tokens and not (self.openid_issuers and self.openid_audiences):
+            raise SettingInvalid(
+                "VELA_AUTHENTICATION is openid, which needs VELA_OPENID_ISSUERS and VELA_OPENID_AUDIENCES: without an"
+                " audience, every token of an issuer would count, whatever it was made for"
+            )
+        if self.openid_keys_refresh_s > self.openid_keys_expiry_s:
+            raise SettingInvalid(
+                "VELA_OPENID_KEYS_REFRESH_S is larger than VELA_OPENID_KEYS_EXPIRY_S: keys would expire before they are"
+                " read again"
+            )
+        if self.anonymous_role and self.anonymous_role in self.proxy_roles:
+            raise SettingInvalid(
+                "VELA_PROXY_ROLES has VELA_ANONYMOUS_ROLE: everybody could connect for others"
             )
 
     def check_exposure(self, bind: str) -> bool:

@@ -27,6 +27,7 @@ from broker.listening.tls_listener import TlsListener
 from broker.listening.twisted_transport import TwistedTransport
 
 if TYPE_CHECKING:
+    from broker.core.access.credentials import ClientCertificate
     from broker.door_settings import DoorSettings
     from broker.listening.connection_limits import ConnectionLimits, ConnectionPlace
     from broker.listening.loop_time import TimeShare
@@ -80,10 +81,10 @@ class LimitedConnection(HTTPChannel):
         return bool(self.transport.is_secure)
 
     @property
-    def certificate_name(self) -> str:
-        """The common name of the client's checked certificate; "" if it showed none."""
-        name: str = self.transport.certificate_name
-        return name
+    def certificate(self) -> ClientCertificate | None:
+        """The client's checked certificate; None if it showed none."""
+        certificate: ClientCertificate | None = self.transport.certificate
+        return certificate
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
         """Parse the bytes, and start the clock if they end inside a request."""
@@ -198,7 +199,7 @@ class _PlainTransport(tcp.Server):
     """A connection without TLS, which leaves its place among the counted ones when it is lost."""
 
     is_secure = False
-    certificate_name = ""
+    certificate: ClientCertificate | None = None
     place: ConnectionPlace | None = None
 
     def connectionLost(self, reason: Any) -> None:  # noqa: N802 - Twisted's name

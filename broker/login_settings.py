@@ -12,7 +12,7 @@ from pydantic import AfterValidator, PlainValidator
 
 from broker.environment import Between, SettingInvalid, Variable
 
-__all__ = ["ROLES", "GroupRole", "LoginSettings", "is_role_pattern"]
+__all__ = ["ROLES", "GroupRole", "LoginSettings", "is_role_pattern", "issuer_url"]
 
 ROLES: Final = ("viewer", "reader", "operator", "admin")
 
@@ -36,7 +36,8 @@ def is_role_pattern(text: str) -> bool:
     return _PATTERN.fullmatch(text) is not None
 
 
-def _issuer(url: str) -> str:
+def issuer_url(url: str) -> str:
+    """Return the URL of an OpenID Connect server. Raises ValueError if it is none, or not https to another machine."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -84,7 +85,9 @@ class LoginSettings:
         bool, Variable("VELA_LOCAL_LOGIN", "switch", "users may log in with a password of Vela's own")
     ] = True
     oidc_issuer: Annotated[
-        str, AfterValidator(_issuer), Variable("VELA_OIDC_ISSUER", "URL", "the OpenID Connect login server")
+        str,
+        AfterValidator(issuer_url),
+        Variable("VELA_OIDC_ISSUER", "URL", "the OpenID Connect login server"),
     ] = ""
     oidc_name: Annotated[str, Variable("VELA_OIDC_NAME", "text", "what pages call the login server")] = (
         "single sign-on"

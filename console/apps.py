@@ -8,3 +8,7 @@ class ConsoleConfig(AppConfig):
 
     name = "console"
     label = "console"
+
+    def ready(self) -> None:
+        """Connect the receivers of signals."""
+        from console.people import sessions  # noqa: F401 - importing it connects

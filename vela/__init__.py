@@ -13,6 +13,7 @@ from vela.version import __version__
 if TYPE_CHECKING:
     from vela import aio, schema
     from vela import errors as exceptions
+    from vela.aio.oauth2 import AuthenticationOauth2
     from vela.aio.pull.offsets import FileOffsets, MemoryOffsets
     from vela.authentication import (
         Authentication,
@@ -110,6 +111,7 @@ __all__ = [
     "Authentication",
     "AuthenticationBasic",
     "AuthenticationError",
+    "AuthenticationOauth2",
     "AuthenticationTLS",
     "AuthenticationToken",
     "AuthorizationError",
@@ -222,6 +224,7 @@ _ELSEWHERE: Final = {
     "EncryptionKeyInfo": "vela.encryption.key_reader",
     "Authentication": "vela.authentication",
     "AuthenticationBasic": "vela.authentication",
+    "AuthenticationOauth2": "vela.aio.oauth2",
     "AuthenticationTLS": "vela.authentication",
     "AuthenticationToken": "vela.authentication",
     "BytesSchema": "vela.schema.primitive",

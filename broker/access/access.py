@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from broker.access.token_keys import TokenKeys
+from broker.access.authentication import TLS_METHOD, Authentication
+from broker.access.passwords import BASIC_METHOD
+from broker.core.access.credentials import Credentials
 from broker.core.access.permissions import Action, Grants, Subject, allows
-from broker.core.access.principal import ANONYMOUS, Principal
-from broker.core.access.tokens import TOKEN_METHOD, verify
-from broker.core.errors import AuthenticationFailed, NotAuthorized
-from broker.environment import SettingInvalid
+from broker.core.access.principal import ANONYMOUS, Principal, behind_proxy
+from broker.core.access.tokens import TOKEN_METHOD
+from broker.core.errors import AuthenticationFailed, BrokerError, NotAuthorized
 from broker.storage import access as store
 
 if TYPE_CHECKING:
+    from broker.access.issuers import IssuerState
     from broker.access_settings import AccessSettings
     from broker.storage.access import StoredAccess
     from broker.storage.pool import ConnectionPool
@@ -25,7 +28,7 @@ __all__ = ["Access"]
 logger = logging.getLogger(__name__)
 
 RELOAD_TURNS: Final = 30  # of a second each: a lost notification costs no more than this
-VERIFIED_TOKENS: Final = 1024  # remembered, so that a pull need not check a signature again
+METHODS: Final = (TOKEN_METHOD, BASIC_METHOD, TLS_METHOD)
 
 
 class Access:
@@ -33,72 +36,87 @@ class Access:
 
     def __init__(self, settings: AccessSettings, pool: ConnectionPool) -> None:
         """Read the keys. Raises SettingInvalid if one cannot be used, or no client could prove anything."""
-        # Other processes with the same VELA_AUTHENTICATION have no ports with TLS, and need not have the file.
-        if "tls" in settings.authentication and settings.tls_trust_file is None:
-            raise SettingInvalid(
-                "VELA_AUTHENTICATION is tls, which needs certificates of clients: set VELA_TLS_TRUST_FILE to the"
-                " authorities that sign them"
-            )
         self._settings = settings
         self._pool = pool
-        self._keys = TokenKeys(settings)
+        self._authentication = Authentication(settings)
         self._grants = Grants(
             superusers=frozenset(settings.superuser_roles), metrics_roles=frozenset(settings.metrics_roles)
         )
         self._revoked: frozenset[str] = frozenset()
-        self._verified: dict[bytes, Principal] = {}  # by token: each pull brings it
         self._sessions: set[Callable[[], None]] = set()
         self._turns = 0
         self._is_stale = True
         self.is_on = settings.asks_for_credentials
+        self.successes: Counter[str] = Counter()  # of authentications, by method
+        self.failures: Counter[str] = Counter()
 
     # -- who ---------------------------------------------------------------------------------------------------
 
-    def authenticate(
-        self, method: str | None, data: bytes, now_ms: int, *, certificate_name: str = ""
-    ) -> Principal:
-        """Return the client that these credentials prove.
+    def authenticate_now(self, credentials: Credentials, now_ms: int) -> Principal | None:
+        """Return the client that these credentials prove; None if only `authenticate` can tell.
 
-        `method` is the name of one method, or None for the one that the credentials fit. `certificate_name` is the
-        common name of a client certificate that the TLS handshake has checked, "" = none. Raises AuthenticationFailed.
+        Raises AuthenticationFailed, and NotAuthorized for a proxy without a client, or a client that is no proxy.
         """
         if not self.is_on:
             return ANONYMOUS
-        methods = self._settings.authentication
-        if data and method in (None, TOKEN_METHOD) and TOKEN_METHOD in methods:
-            return self._token(data, now_ms)
-        if certificate_name and method in (None, "tls") and "tls" in methods:
-            return Principal(role=certificate_name, method="tls", expires_ms=None, token_id=None)
-        if self._settings.anonymous_role and not data:
-            return replace(ANONYMOUS, role=self._settings.anonymous_role)
-        raise AuthenticationFailed(
-            f"this broker asks for credentials, and the client sent none that it takes: {' or '.join(methods)}"
+        try:
+            principal = self._authentication.now(credentials, now_ms)
+            if principal is None:
+                return None
+            original = self._original_credentials(credentials, principal)
+            client = None if original is None else self._authentication.now(original, now_ms)
+            if original is not None and client is None:
+                return None
+            return self._let_in(principal, client or credentials.original_role)
+        except BrokerError:
+            self._count_failure(credentials)
+            raise
+
+    async def authenticate(self, credentials: Credentials, now_ms: int) -> Principal:
+        """Do the same, and wait for a thread that checks a password or fetches an issuer's keys."""
+        if not self.is_on:
+            return ANONYMOUS
+        try:
+            principal = await self._authentication.check(credentials, now_ms)
+            original = self._original_credentials(credentials, principal)
+            client = None if original is None else await self._authentication.check(original, now_ms)
+            return self._let_in(principal, client or credentials.original_role)
+        except BrokerError:
+            self._count_failure(credentials)
+            raise
+
+    def _original_credentials(self, credentials: Credentials, principal: Principal) -> Credentials | None:
+        """Return the credentials of the client behind a proxy, if the broker checks them itself."""
+        settings = self._settings
+        if not settings.authenticate_original_auth_data or principal.role not in settings.proxy_roles:
+            return None
+        if not credentials.original_data:
+            raise AuthenticationFailed(
+                f"the proxy {principal.role!r} must send its client's credentials (original auth data)"
+            )
+        return Credentials(
+            method=credentials.original_method, data=credentials.original_data, host=credentials.host
         )
 
-    def _token(self, data: bytes, now_ms: int) -> Principal:
-        principal = self._verified.get(data)
-        if principal is None or _has_expired(principal, now_ms):
-            principal = verify(
-                data.decode("latin-1").strip(),
-                self._keys.current(),
-                now_ms=now_ms,
-                role_claim=self._settings.token_role_claim,
-                audience=self._settings.token_audience,
-            )
-            if len(self._verified) >= VERIFIED_TOKENS:
-                self._verified.clear()
-            self._verified[data] = principal
-        self.check_revoked(principal)
-        return principal
+    def _let_in(self, principal: Principal, original: Principal | str) -> Principal:
+        client = behind_proxy(principal, original, self._settings.proxy_roles)
+        self.check_revoked(client)
+        self.successes[principal.method] += 1
+        return client
+
+    def _count_failure(self, credentials: Credentials) -> None:
+        named = credentials.method
+        self.failures[named if named in METHODS else "none"] += 1
 
     def check_revoked(self, principal: Principal) -> None:
-        """Raises AuthenticationFailed if somebody revoked this client's token."""
+        """Raises AuthenticationFailed if somebody revoked this client's token, or changed its password."""
         if principal.token_id is not None and principal.token_id in self._revoked:
             raise AuthenticationFailed("the token was revoked: get a new one")
+        self._authentication.check_password(principal)
 
     def check_current(self, principal: Principal, now_ms: int) -> None:
         """Raises AuthenticationFailed if this client's credentials have expired or were revoked since it came."""
-        if _has_expired(principal, now_ms):
+        if principal.has_expired(now_ms):
             raise AuthenticationFailed("the credentials have expired: get new ones")
         self.check_revoked(principal)
 
@@ -149,10 +167,18 @@ class Access:
     async def turn(self) -> None:
         """Take in what has changed: called once a second. Raises psycopg.Error."""
         self._turns += 1
-        if self._keys.refresh():
-            self._verified.clear()
+        if self._authentication.refresh():
+            self._recheck()
         if self._is_stale or self._turns % RELOAD_TURNS == 0:
             await self.load()
+
+    def stop(self) -> None:
+        """Wait for no thread any more."""
+        self._authentication.stop()
+
+    def issuers(self) -> Iterator[IssuerState]:
+        """Yield the state of each OpenID Connect issuer."""
+        return self._authentication.issuers.states()
 
     def _recheck(self) -> None:
         for recheck in list(self._sessions):
@@ -160,7 +186,3 @@ class Access:
                 recheck()
             except Exception:  # the other connections must be checked too
                 logger.exception("checking a connection after a change of permissions failed")
-
-
-def _has_expired(principal: Principal, now_ms: int) -> bool:
-    return principal.expires_ms is not None and principal.expires_ms <= now_ms

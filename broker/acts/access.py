@@ -16,11 +16,12 @@ from typing import Any, Final
 from django.db import connection, transaction
 from django.utils import timezone
 
+from broker.access.issuers import Issuers
 from broker.access.token_keys import TokenKeys
 from broker.access_settings import AccessSettings
 from broker.clock import SystemClock
 from broker.core.access.permissions import Permission, Subject
-from broker.core.access.tokens import TokenKey, issue, verify
+from broker.core.access.tokens import TOKEN_METHOD, TokenKey, issue, verify
 from broker.core.errors import AuthenticationFailed
 from broker.models import AccessToken
 from broker.storage.access import ADMIN, subject_columns
@@ -121,24 +122,38 @@ def revoke_token(token_id: str, *, who: str, origin: str) -> bool:
 
 
 def role_of_token(settings: AccessSettings, token: str) -> str:
-    """Return the role that a token proves. One query. Raises TokenRefused."""
-    if "token" not in settings.authentication:
-        raise TokenRefused("tokens count only with VELA_AUTHENTICATION=token: send HTTP Basic credentials")
-    keys = _keys(settings)
-    keys.refresh()
-    try:
-        principal = verify(
-            token,
-            keys.current(),
-            now_ms=SystemClock().now_ms(),
-            role_claim=settings.token_role_claim,
-            audience=settings.token_audience,
+    """Return the role that a token proves. One query, and the issuer's keys if they are due. Raises TokenRefused."""
+    now_ms = SystemClock().now_ms()
+    issuers = _issuers(settings)
+    origin = issuers.origin(token)
+    if origin is None and TOKEN_METHOD not in settings.authentication:
+        raise TokenRefused(
+            "the token is from no issuer of VELA_OPENID_ISSUERS, and tokens of Vela's own keys count only with"
+            " VELA_AUTHENTICATION=token: send HTTP Basic credentials"
         )
+    try:
+        if origin is not None:
+            principal = issuers.verify_blocking(token, origin, now_ms)
+        else:
+            keys = _keys(settings)
+            keys.refresh()
+            principal = verify(
+                token,
+                keys.current(),
+                now_ms=now_ms,
+                role_claim=settings.token_role_claim,
+                audience=settings.token_audience,
+            )
     except AuthenticationFailed as error:
         raise TokenRefused(str(error)) from None
     if AccessToken.objects.filter(id=principal.token_id, revoked_at__isnull=False).exists():
         raise TokenRefused("the token was revoked: get a new one")
     return principal.role
+
+
+@cache
+def _issuers(settings: AccessSettings) -> Issuers:
+    return Issuers(settings)
 
 
 @cache

@@ -7,16 +7,17 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
+    from broker.core.access.credentials import ClientCertificate
     from broker.doors.handshake_errors import HandshakeRefused
 
 __all__ = [
-    "CERTIFICATE_NAME",
+    "CERTIFICATE",
     "JSON",
     "Application",
     "Receive",
     "Scope",
     "Send",
-    "certificate_name_of",
+    "certificate_of",
     "challenge",
     "json_reason",
     "refuse",
@@ -30,13 +31,13 @@ Send: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON: Final = b"application/json"
-CERTIFICATE_NAME: Final = "vela.certificate_name"  # in a scope's extensions
+CERTIFICATE: Final = "vela.certificate"  # in a scope's extensions
 
 
-def certificate_name_of(scope: Scope) -> str:
-    """Return the common name of the client's checked certificate; "" if it showed none."""
-    name: str = scope.get("extensions", {}).get(CERTIFICATE_NAME, "")
-    return name
+def certificate_of(scope: Scope) -> ClientCertificate | None:
+    """Return the client's checked certificate; None if it showed none."""
+    certificate: ClientCertificate | None = scope.get("extensions", {}).get(CERTIFICATE)
+    return certificate
 
 
 def json_reason(reason: str) -> bytes:

@@ -2,73 +2,112 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from broker.core.access.credentials import Credentials
 from broker.core.access.principal import ANONYMOUS
 from broker.core.access.tokens import TOKEN_METHOD
 from broker.core.errors import AuthenticationFailed
-from broker.doors.asgi import certificate_name_of
+from broker.doors.asgi import certificate_of
 
 if TYPE_CHECKING:
+    from broker.core.access.credentials import ClientCertificate
     from broker.core.access.principal import Principal
     from broker.doors.asgi import Scope
     from broker.doors.ports import CredentialsPort
 
-__all__ = ["principal_of", "principal_of_header"]
+__all__ = ["CHOSEN_METHOD", "ORIGINAL_ROLE", "principal_now", "principal_of"]
 
+CHOSEN_METHOD: Final = b"x-pulsar-auth-method-name"
+ORIGINAL_ROLE: Final = b"x-original-principal"  # a proxy's client
 _BEARER: Final = "Bearer "
 
 
-def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = "") -> Principal:
+async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = "") -> Principal:
     """Return who sent a request, by its headers or the client certificate of its connection.
 
     `token` is the address' own, which counts only without a header Authorization.
 
-    Raises AuthenticationFailed, and TooManyRequests if its role asks too often.
+    Raises AuthenticationFailed, NotAuthorized if proxy and client do not fit, and TooManyRequests if its role asks
+    too often.
     """
     if not broker.access.is_on:
         return ANONYMOUS
     headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
-    chosen, authorization = None, None
+    chosen, authorization, original_role = None, None, ""
     for name, value in headers:
         if name == b"authorization":
             if authorization is not None:
                 raise AuthenticationFailed("a request has one header Authorization")
             authorization = value
-        elif name == b"x-pulsar-auth-method-name":
+        elif name == CHOSEN_METHOD:
             chosen = value.decode("latin-1")
+        elif name == ORIGINAL_ROLE:
+            original_role = value.decode("utf-8", "replace")
     if authorization is None and token:
         authorization = f"{_BEARER}{token.removeprefix(_BEARER)}".encode()
-    return principal_of_header(
-        broker, authorization, certificate_name=certificate_name_of(scope), chosen=chosen
+    client = scope.get("client")
+    credentials = _credentials(
+        authorization,
+        certificate=certificate_of(scope),
+        host=client[0] if client else "",
+        chosen=chosen,
+        original_role=original_role,
     )
-
-
-def principal_of_header(
-    broker: CredentialsPort, authorization: bytes | None, *, certificate_name: str, chosen: str | None = None
-) -> Principal:
-    """Return who sent a request with this header Authorization.
-
-    Raises AuthenticationFailed, and TooManyRequests if its role asks too often.
-
-    `certificate_name` is the common name of the client's checked certificate, "" = it showed none. `chosen` is the
-    method that the client named in `X-Pulsar-Auth-Method-Name`.
-    """
-    if not broker.access.is_on:
-        return ANONYMOUS
-    token = _token(authorization) if authorization else b""
-    if chosen not in (None, TOKEN_METHOD) and token:
-        raise AuthenticationFailed(f"the client names the method {chosen!r} and sends a token")
-    principal = broker.access.authenticate(
-        TOKEN_METHOD if token else chosen, token, broker.clock.now_ms(), certificate_name=certificate_name
-    )
+    principal = await broker.access.authenticate(credentials, broker.clock.now_ms())
     broker.connections.rates.check_role(principal.role)
     return principal
 
 
-def _token(authorization: bytes) -> bytes:
-    scheme, _, token = authorization.strip().partition(b" ")
-    if scheme.lower() != b"bearer":
-        raise AuthenticationFailed("the header Authorization takes: Bearer ⟨token⟩")
-    return token.strip()
+def principal_now(
+    broker: CredentialsPort, authorization: bytes | None, *, certificate: ClientCertificate | None, host: str
+) -> Principal | None:
+    """Return who sent a request with this header Authorization; None if only `principal_of` can tell.
+
+    Raises AuthenticationFailed, NotAuthorized, TooManyRequests. `certificate` is the client's, which the TLS handshake
+    has checked; None = it showed none.
+    """
+    if not broker.access.is_on:
+        return ANONYMOUS
+    credentials = _credentials(authorization, certificate=certificate, host=host)
+    principal = broker.access.authenticate_now(credentials, broker.clock.now_ms())
+    if principal is not None:
+        broker.connections.rates.check_role(principal.role)
+    return principal
+
+
+def _credentials(
+    authorization: bytes | None,
+    *,
+    certificate: ClientCertificate | None,
+    host: str,
+    chosen: str | None = None,
+    original_role: str = "",
+) -> Credentials:
+    method, data = _proof(authorization) if authorization else (None, b"")
+    if chosen is not None and method not in (None, chosen):
+        raise AuthenticationFailed(f"the client names the method {chosen!r} and sends {method} credentials")
+    return Credentials(
+        method=method or chosen,
+        data=data,
+        certificate=certificate,
+        host=host,
+        original_role=original_role,
+    )
+
+
+def _proof(authorization: bytes) -> tuple[str, bytes]:
+    scheme, _, text = authorization.strip().partition(b" ")
+    if scheme.lower() == b"bearer":
+        return TOKEN_METHOD, text.strip()
+    if scheme.lower() == b"basic":
+        try:
+            return "basic", base64.b64decode(text.strip(), validate=True)
+        except binascii.Error:
+            pass
+    raise AuthenticationFailed(
+        "the header Authorization takes: Bearer ⟨token⟩, or Basic ⟨user:password in base64⟩"
+    )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from broker.acts.own_requests import OwnRequests
     from broker.clock import Clock
     from broker.conf import BrokerSettings
+    from broker.core.access.credentials import Credentials
     from broker.core.access.permissions import Action, Subject
     from broker.core.access.principal import Principal
     from broker.core.client_identity import ClientIdentity
@@ -287,16 +288,20 @@ class AccessPort(Protocol):
     def is_on(self) -> bool:
         """Whether the broker asks clients for credentials."""
 
-    def authenticate(
-        self, method: str | None, data: bytes, now_ms: int, *, certificate_name: str = ""
-    ) -> Principal:
-        """Return the client that these credentials prove. Raises AuthenticationFailed."""
+    def authenticate_now(self, credentials: Credentials, now_ms: int) -> Principal | None:
+        """Return the client that these credentials prove; None if only `authenticate` can tell.
+
+        Raises AuthenticationFailed, and NotAuthorized if proxy and client do not fit.
+        """
+
+    async def authenticate(self, credentials: Credentials, now_ms: int) -> Principal:
+        """Do the same, and wait for a password to be checked or an issuer's keys to be fetched."""
 
     def check_current(self, principal: Principal, now_ms: int) -> None:
         """Raises AuthenticationFailed if the client's credentials have expired or were revoked since it came."""
 
     def check_revoked(self, principal: Principal) -> None:
-        """Raises AuthenticationFailed if somebody revoked this client's token."""
+        """Raises AuthenticationFailed if somebody revoked this client's token, or changed its password."""
 
     def check(self, principal: Principal, action: Action, subject: Subject) -> None:
         """Raises NotAuthorized unless the client may do this."""

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Final
 
 from cryptography import x509
 
+from broker.core.access.credentials import ClientCertificate
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from broker.door_settings import DoorSettings
 
-__all__ = ["CertificateUnusable", "TlsCertificates", "certificate_name"]
+__all__ = ["CertificateUnusable", "TlsCertificates", "client_certificate"]
 
 logger = logging.getLogger(__name__)
 
@@ -115,15 +117,20 @@ class TlsCertificates:
         logger.info("the TLS certificate that is valid until %s %s", until.isoformat(), what)
 
 
-def certificate_name(peer_certificate: Mapping[str, object] | None) -> str:
-    """Return the subject's common name of a checked certificate, as `getpeercert()` describes it.
+def client_certificate(peer_certificate: Mapping[str, object] | None) -> ClientCertificate | None:
+    """Return a client's checked certificate, from what `getpeercert()` says of it.
 
-    Return "" if the client showed no certificate, or if its subject has not exactly one common name.
+    Return None if the client showed no certificate, or if its subject has not exactly one common name.
     """
-    subject = (peer_certificate or {}).get("subject", ())
+    if not peer_certificate:
+        return None
+    subject, ends = peer_certificate.get("subject", ()), peer_certificate["notAfter"]
     assert isinstance(subject, tuple)
+    assert isinstance(ends, str)
     names = [value for part in subject for name, value in part if name == "commonName"]
-    return names[0] if len(names) == 1 else ""
+    if len(names) != 1:
+        return None
+    return ClientCertificate(name=names[0], expires_ms=ssl.cert_time_to_seconds(ends) * 1000)
 
 
 def _state_of(path: Path | None) -> tuple[int, int, int] | None:

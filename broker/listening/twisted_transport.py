@@ -12,10 +12,12 @@ from twisted.internet.interfaces import IConsumer, IPushProducer, ITransport
 from twisted.python.failure import Failure
 from zope.interface import implementer  # type: ignore[import-untyped]
 
-from broker.listening.tls_certificates import certificate_name
+from broker.listening.tls_certificates import client_certificate
 
 if TYPE_CHECKING:
     from twisted.internet.interfaces import IProtocol
+
+    from broker.core.access.credentials import ClientCertificate
 
 __all__ = ["TwistedTransport"]
 
@@ -36,7 +38,7 @@ class TwistedTransport(asyncio.Protocol):
         self.connected = True
         self.disconnecting = False
         self.disconnected = False
-        self.certificate_name = ""
+        self.certificate: ClientCertificate | None = None
 
     # -- for asyncio ---------------------------------------------------------------------------------------------
 
@@ -46,7 +48,7 @@ class TwistedTransport(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES, low=0)
         self._peer = _address(transport.get_extra_info("peername"))
         self._host = _address(transport.get_extra_info("sockname"))
-        self.certificate_name = certificate_name(transport.get_extra_info("peercert"))
+        self.certificate = client_certificate(transport.get_extra_info("peercert"))
         self.protocol = self._build_protocol(self._peer)
         self.protocol.makeConnection(self)
 

@@ -30,6 +30,7 @@ from broker.log.places.file import FileReads
 from broker.log.segments import Segments
 from broker.log.writer import Writer
 from broker.plugins import load_plugins
+from broker.process.access_metrics import AccessMetrics
 from broker.process.connection_metrics import ConnectionMetrics
 from broker.process.heartbeat import Heartbeat
 from broker.process.metrics import Metrics
@@ -330,6 +331,7 @@ class Broker:
             )
         )
         registry.register(self.connection_metrics)
+        registry.register(AccessMetrics(self.access))
         return Metrics(self.topics, self.non_persistent, registry, self.reporter.standings, self.rates)
 
     async def start(self) -> None:
@@ -358,6 +360,7 @@ class Broker:
         await self.outbox.stop()
         self.deadlines.stop()
         self.parked_pulls.stop()
+        self.access.stop()
         try:
             await asyncio.wait_for(self.writer.drain(), timeout=_STOP_DRAIN_S)
         except TimeoutError:

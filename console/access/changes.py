@@ -16,7 +16,7 @@ from broker.models import Act
 from console.access.roles import EVERYTHING
 from console.models import Role
 
-__all__ = ["ChangeRefused", "change_of", "log_change"]
+__all__ = ["ChangeRefused", "change_of", "keeping_an_admin", "log_change"]
 
 _LOCK: Final = 0x56454C41_4752  # two admins cannot take the last role from each other at once
 
@@ -31,26 +31,38 @@ def change_of(name: str) -> Iterator[User]:
 
     Raises ChangeRefused for an unknown user, and if nobody is admin of everything after the change.
     """
-    with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+    with keeping_an_admin():
         user = User.objects.filter(username=name).first()
         if user is None:
             raise ChangeRefused(_("there is no user {name!r}").format(name=name))
-        had_admin = _has_admin()
         yield user
-        if had_admin and not _has_admin():
+
+
+@contextmanager
+def keeping_an_admin() -> Iterator[None]:
+    """Change users in a separate transaction, while no other change of users runs.
+
+    Raises ChangeRefused, and undoes the change, if nobody is admin of everything after it.
+    """
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        before = _an_admin()
+        yield
+        if before is not None and _an_admin() is None:
             raise ChangeRefused(
                 _(
                     "{name} is the last admin of {everything}: make somebody else admin first, or nobody could give"
                     " roles"
-                ).format(name=name, everything=EVERYTHING)
+                ).format(name=before, everything=EVERYTHING)
             )
 
 
-def _has_admin() -> bool:
+def _an_admin() -> str | None:
+    """Return the name of a user who is admin of everything."""
     of_everything = Q(grant__pattern=EVERYTHING, grant__role=Role.ADMIN)
-    return User.objects.filter(Q(is_superuser=True) | of_everything, is_active=True).exists()
+    admins = User.objects.filter(Q(is_superuser=True) | of_everything, is_active=True)
+    return admins.order_by("pk").values_list("username", flat=True).first()
 
 
 def log_change(

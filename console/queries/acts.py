@@ -18,6 +18,7 @@ __all__ = [
     "acts_of_partitioned",
     "acts_page",
     "latest_acts",
+    "waiting_acts",
 ]
 
 LOG_ROWS = 50
@@ -72,6 +73,16 @@ def acts_of_partitioned(topic_id: int, subscription: str, ids: list[int]) -> lis
 def latest_acts(scope: Scope) -> list[ActRow]:
     """Return the latest acts on everything in scope. One query."""
     return _log(ActsAsked(), scope, None, RECENT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waiting:
+    acts: int
+
+
+def waiting_acts(scope: Scope) -> int:
+    """Return the number of acts on everything in scope that wait for a broker. One query."""
+    return fetch(_Waiting, "acts", "waiting", scope.of_acts)[0].acts
 
 
 def act_log(asked: ActsAsked, scope: Scope) -> tuple[list[ActRow], int | None]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import datetime
 import json
 import ssl
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -15,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import bcrypt
 import httpx
 import pulsar
 import pytest
@@ -26,8 +30,10 @@ from broker.core.access.permissions import Permission, Subject
 from broker.core.topic_name import TopicName
 from broker.storage import access as store
 from broker.storage.connection import connect as connect_database
+from config.environment import PROJECT_DIR
 from tests.support.broker_harness import rows
 from tests.support.certificates import Authority, KeyPair
+from tests.support.login_server import LoginServer, running_login_server
 from tests.support.ports import free_ports
 from tests.support.raw_pulsar import RawPulsar
 from tests.support.tokens import ENVIRONMENT, FOREIGN_SECRET, token
@@ -47,13 +53,32 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture(scope="module")
-def vela(vela_data: Path, authority: Authority) -> Iterator[VelaProcess]:
+def issuer() -> Iterator[LoginServer]:
+    with running_login_server() as server:
+        server.services = {"app": "hush", "root": "hush"}
+        yield server
+
+
+@pytest.fixture(scope="module")
+def passwords(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("passwords") / "htpasswd"
+    path.write_text(f"app:{bcrypt.hashpw(b'secret', bcrypt.gensalt(10)).decode()}\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def vela(
+    vela_data: Path, authority: Authority, issuer: LoginServer, passwords: Path
+) -> Iterator[VelaProcess]:
     own = authority.issue("vela", "localhost", "127.0.0.1")
     ports = zip(("PULSAR", "HTTP", "CONSOLE"), free_ports(3), strict=True)
     settings = {
         **ENVIRONMENT,
         **{f"VELA_{door}_TLS_PORT": str(port) for door, port in ports},
-        "VELA_AUTHENTICATION": "token,tls",
+        "VELA_AUTHENTICATION": "token,tls,basic,openid",
+        "VELA_BASIC_FILE": str(passwords),
+        "VELA_OPENID_ISSUERS": issuer.issuer,
+        "VELA_OPENID_AUDIENCES": "vela",
         "VELA_METRICS_ROLES": "prometheus",
         "VELA_TLS_CERTIFICATE_FILE": own.certificate,
         "VELA_TLS_KEY_FILE": own.private_key,
@@ -414,3 +439,159 @@ def test_metrics_need_a_role_and_probes_do_not(vela: VelaProcess) -> None:
     assert get(vela, "/metrics", token("prometheus")) == 200
     assert get(vela, "/healthz", None) == 200
     assert get(vela, "/readyz", None) == 200
+
+
+# -- passwords, issuers, certificates that end ---------------------------------------------------------------------
+
+
+def apache(vela: VelaProcess, authentication: pulsar.Authentication, *, timeout_s: int = 20) -> pulsar.Client:
+    return pulsar.Client(
+        vela.pulsar_url,
+        authentication=authentication,
+        operation_timeout_seconds=timeout_s,
+        logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
+    )
+
+
+def oauth2(issuer: LoginServer, client_id: str = "app", secret: str = "hush") -> str:
+    return json.dumps(
+        {
+            "issuer_url": issuer.issuer,
+            "client_id": client_id,
+            "client_secret": secret,
+            "audience": "vela",
+        }
+    )
+
+
+def test_apaches_client_and_velas_come_with_a_password(vela: VelaProcess) -> None:
+    client = apache(vela, pulsar.AuthenticationBasic("app", "secret"))
+    producer = client.create_producer(ORDERS.full)
+    producer.send(b"by password")
+    for url in (vela.pulsar_url, vela.websocket_url):
+        mine = velas.Client(url, authentication=velas.AuthenticationBasic("app", "secret"))
+        mine.create_producer(ORDERS.full).send(b"x")
+        mine.close()
+        wrong = velas.Client(url, authentication=velas.AuthenticationBasic("app", "Secret"))
+        with pytest.raises(velas.AuthenticationError):
+            wrong.create_producer(ORDERS.full)
+        wrong.close()
+    pull = f"{vela.http_url}/pull/v1/public/default/access-orders?queue=0&offset=0"
+    for password, status in (("secret", 200), ("Secret", 401)):
+        assert httpx.get(pull, auth=("app", password), timeout=20).status_code == status
+    client.close()
+
+
+def test_guesses_of_passwords_do_not_stop_those_who_publish(vela: VelaProcess) -> None:
+    """Eight guesses at a time, of 50 ms of hashing each, beside a producer."""
+    client = client_of(vela, token("app"))
+    producer = client.create_producer(ORDERS.full)
+    pull = f"{vela.http_url}/pull/v1/public/default/access-orders?queue=0&offset=0"
+
+    def guess(number: int) -> int:
+        return httpx.get(pull, auth=("app", f"guess {number}"), timeout=60).status_code
+
+    with ThreadPoolExecutor(8) as threads:
+        guesses = [threads.submit(guess, number) for number in range(24)]
+        sent = 0
+        while not all(each.done() for each in guesses):
+            producer.send(b"beside")
+            sent += 1
+        assert {each.result() for each in guesses} == {401}
+    assert sent > 24  # a loop that hashes would let one message through between two guesses
+    client.close()
+
+
+def test_apaches_client_gets_its_token_from_an_issuer(vela: VelaProcess, issuer: LoginServer) -> None:
+    client = apache(vela, pulsar.AuthenticationOauth2(oauth2(issuer)))
+    consumer = client.subscribe(ORDERS.full, "by-issuer")
+    client.create_producer(ORDERS.full).send(b"by issuer")
+    assert consumer.receive(RECEIVE_MS).data() == b"by issuer"
+    with pytest.raises(pulsar.exceptions.AuthorizationError):
+        client.create_producer("somewhere-else")
+    client.close()
+
+
+@pytest.mark.parametrize("face", ["pulsar_url", "websocket_url"])
+def test_velas_client_renews_its_token_at_the_issuer_and_keeps_its_connection(
+    vela: VelaProcess, issuer: LoginServer, face: str
+) -> None:
+    asked = len(issuer.forms)
+    issuer.lifetime_s = 2
+    try:
+        client = velas.Client(getattr(vela, face), authentication=velas.AuthenticationOauth2(oauth2(issuer)))
+        producer = client.create_producer(ORDERS.full)
+        wait_until(lambda: len(issuer.forms) > asked + 1, "the client to be asked for a new token")
+        producer.send(b"after")
+        assert producer.is_connected()
+        client.close()
+    finally:
+        issuer.lifetime_s = 300
+
+
+def test_an_issuers_token_opens_every_door_and_one_for_others_none(
+    vela: VelaProcess, issuer: LoginServer
+) -> None:
+    mine = issuer.access_token({"sub": "root", "aud": "vela"}, key_id=None)
+    others = issuer.access_token({"sub": "root", "aud": "mail"}, key_id=None)
+    foreign = issuer.access_token({"sub": "root", "aud": "vela", "iss": "https://elsewhere"}, key_id=None)
+    paths = ("/metrics", "/admin/v2/tenants", "/pull/v1/public/default/access-orders?queue=0&offset=0")
+    for made, status in ((mine, 200), (others, 401), (foreign, 401)):
+        assert [get(vela, path, made) for path in paths] == [status] * 3
+        assert status_of(partial(websocket, vela, "producer", made)) == (101 if status == 200 else 401)
+        answer = httpx.get(
+            f"{vela.console_url}/api/v1/stats", headers={"Authorization": f"Bearer {made}"}, timeout=20
+        )
+        assert answer.status_code == status
+    series = httpx.get(
+        f"{vela.http_url}/metrics", headers={"Authorization": f"Bearer {mine}"}, timeout=20
+    ).text
+    assert f'vela_openid_issuer_up{{issuer="{issuer.issuer}"}} 1.0' in series
+    assert 'pulsar_authentication_failures_total{auth_method="token"}' in series
+
+
+def test_the_command_line_gets_its_token_from_an_issuer(
+    vela: VelaProcess, issuer: LoginServer, tmp_path: Path
+) -> None:
+    key_file = tmp_path / "key.json"
+    for secret, exit_code in (("hush", 0), ("wrong", 1)):
+        key_file.write_text(json.dumps({"client_id": "root", "client_secret": secret}), encoding="utf-8")
+        options = {
+            "--url": vela.websocket_url,
+            "--console-url": vela.console_url,
+            "--oauth2-issuer-url": issuer.issuer,
+            "--oauth2-key-file": str(key_file),
+            "--oauth2-audience": "vela",
+        }
+        words = [word for pair in options.items() for word in pair]
+        for command in (["produce", ORDERS.full, "hello"], ["topics", "list"]):
+            done = subprocess.run(
+                [sys.executable, "-m", "vela.cli", *words, *command],
+                cwd=PROJECT_DIR,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            assert done.returncode == exit_code, done.stderr
+            assert ("invalid_client" in done.stderr) == bool(exit_code)
+
+
+def test_a_client_certificate_that_expires_ends_its_connections(
+    vela: VelaProcess, authority: Authority
+) -> None:
+    """A JSON WebSocket and the binary protocol: both know when the certificate ends."""
+    pair = authority.issue("app", lasts=datetime.timedelta(seconds=3))
+    shown = Shown(vela, authority, pair)
+    client = shown.client()
+    producer = client.create_producer(ORDERS.full)
+    producer.send(b"before")
+    context = ssl.create_default_context(cafile=authority.file)
+    context.load_cert_chain(pair.certificate, pair.private_key)
+    url = f"wss://localhost:{vela.environment['VELA_HTTP_TLS_PORT']}/ws/v2/producer/persistent/public/default"
+    with connect(f"{url}/access-orders", ssl=context) as socket, pytest.raises(ConnectionClosed) as closed:
+        socket.recv(timeout=20)
+    assert closed.value.rcvd is not None
+    assert "have expired" in closed.value.rcvd.reason
+    wait_until(lambda: not producer.is_connected(), "the producer to lose its connection")
+    client.close()

@@ -52,12 +52,12 @@ class Authority:
         self.file = _write(folder / f"{name}.pem", certificate.public_bytes(serialization.Encoding.PEM))
         """Its certificate: what a trust file holds."""
 
-    def issue(self, name: str, *hosts: str) -> KeyPair:
+    def issue(self, name: str, *hosts: str, lasts: datetime.timedelta = _DAY) -> KeyPair:
         """A certificate of its own for these host names and addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         builder = (
-            _builder(subject, self._name, key)
+            _builder(subject, self._name, key, lasts)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(
                 x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
@@ -82,7 +82,10 @@ class Authority:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    lasts: datetime.timedelta = _DAY,
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
@@ -92,7 +95,7 @@ def _builder(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _DAY)
-        .not_valid_after(now + _DAY)
+        .not_valid_after(now + lasts)
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 from joserfc import jwt
-from joserfc.jwk import ECKey, KeySet
+from joserfc.jwk import ECKey, KeySet, RSAKey
 
 __all__ = ["LoginServer", "running_login_server"]
 
@@ -32,11 +32,25 @@ class LoginServer:
         self.change: Callable[[dict[str, Any]], dict[str, Any]] = lambda claims: claims
         self.discovery: dict[str, Any] = {}
         self.status = 200
-        self.key = ECKey.generate_key("P-256", {"kid": "one", "alg": "ES256", "use": "sig"})
-        self.signs_with = self.key
+        self.key: ECKey | RSAKey = ECKey.generate_key("P-256", {"kid": "one", "alg": "ES256", "use": "sig"})
+        self.signs_with: ECKey | RSAKey = self.key
         self.algorithm = "ES256"
         self.asked: list[str] = []
+        self.services: dict[str, str] = {}  # client id to secret of programs that get tokens for themselves
+        self.forms: list[dict[str, str]] = []  # of requests for such tokens
+        self.lifetime_s = 300
         self._codes: dict[str, dict[str, str]] = {}
+
+    def use_key(self, key: ECKey | RSAKey, algorithm: str) -> None:
+        """Publish and sign with this key from now on, and no more with the one before."""
+        self.key = self.signs_with = key
+        self.algorithm = algorithm
+
+    def access_token(self, claims: dict[str, Any], *, key_id: str | None) -> str:
+        """A token with these claims. It names the key that signs, or another."""
+        header = {"alg": self.algorithm, "kid": key_id or self.signs_with.kid}
+        full = {"iss": self.issuer, "exp": int(time.time()) + self.lifetime_s, **claims}
+        return jwt.encode(header, full, self.signs_with, algorithms=[self.algorithm])
 
     def log_in(self, address: str) -> str:
         """What a browser does at the address that the console sends it to. Returns where it is sent back to."""
@@ -78,6 +92,8 @@ class LoginServer:
             client = (unquote(name), unquote(secret))
         else:
             client = (form.get("client_id", ""), form.get("client_secret", ""))
+        if form.get("grant_type") == "client_credentials":
+            return self._service_token(client, form)
         asked = self._codes.pop(form.get("code", ""), None)
         if client != (CLIENT_ID, CLIENT_SECRET):
             return 401, {"error": "invalid_client"}
@@ -101,6 +117,14 @@ class LoginServer:
         header = {"alg": self.algorithm, "kid": self.signs_with.kid}
         token = jwt.encode(header, self.change(claims), self.signs_with, algorithms=[self.algorithm])
         return 200, {"access_token": "opaque", "token_type": "Bearer", "id_token": token}
+
+    def _service_token(self, client: tuple[str, str], form: dict[str, str]) -> tuple[int, Any]:
+        self.forms.append(form)
+        if client[0] not in self.services or self.services[client[0]] != client[1]:
+            return 401, {"error": "invalid_client", "error_description": "unknown client"}
+        claims = {"sub": client[0], "aud": form.get("audience", ""), "scope": form.get("scope", "")}
+        token = self.access_token(claims, key_id=None)
+        return 200, {"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime_s}
 
 
 def _part(document: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
@@ -13,9 +14,10 @@ from vela.cli.settings import Settings, settings
 
 if TYPE_CHECKING:
     from vela.aio import Client
+    from vela.authentication import Authentication
     from vela.errors import VelaError
 
-__all__ = ["as_cli_error", "run_with_client"]
+__all__ = ["as_cli_error", "authentication_of", "run_with_client"]
 
 R = TypeVar("R")
 _OPERATION_S: Final = 15
@@ -41,13 +43,12 @@ def run_with_client(topic: str, work: Callable[[Client], Awaitable[R]]) -> R:
 
     async def main() -> R:
         from vela.aio import Client
-        from vela.authentication import token_authentication
         from vela.errors import VelaError
 
         try:
             async with Client(
                 _service_url(asked.url),
-                authentication=token_authentication(asked.token, asked.token_file),
+                authentication=authentication_of(asked),
                 operation_timeout_seconds=_OPERATION_S,
                 stats_interval_in_seconds=0,
                 tls_trust_certs_file_path=asked.tls.trust or None,
@@ -62,6 +63,27 @@ def run_with_client(topic: str, work: Callable[[Client], Awaitable[R]]) -> R:
 
     _quiet()
     return asyncio.run(main())
+
+
+def authentication_of(asked: Settings) -> Authentication | None:
+    """Return the credentials for the broker; None if there are none. Raises InvalidConfiguration."""
+    from vela.authentication import token_authentication
+
+    oauth2 = asked.oauth2
+    if not oauth2.issuer_url and not oauth2.key_file:
+        return token_authentication(asked.token, asked.token_file)
+    from vela.aio.oauth2 import AuthenticationOauth2
+    from vela.errors import InvalidConfiguration
+
+    if asked.token or asked.token_file:
+        raise InvalidConfiguration("there are a token and --oauth2-key-file: give one of them")
+    fields = {
+        "issuer_url": oauth2.issuer_url,
+        "private_key": oauth2.key_file,
+        "audience": oauth2.audience,
+        "scope": oauth2.scope,
+    }
+    return AuthenticationOauth2(json.dumps(fields), tls_trust_certs_file_path=asked.tls.trust or None)
 
 
 def as_cli_error(error: VelaError, asked: Settings) -> CliError:

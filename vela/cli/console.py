@@ -244,16 +244,35 @@ def console_api(*, timeout_s: float | None = None) -> ConsoleApi:
 
 
 def _token_header(asked: Settings) -> dict[str, str]:
-    """Return the header with the token, if there is one and no user. Raises CliError if its file cannot be read."""
+    """Return the header with the token, if there is one and no user. Raises CliError if it cannot be got."""
+    if asked.user:
+        return {}
+    if asked.oauth2.issuer_url or asked.oauth2.key_file:
+        return {"Authorization": f"Bearer {_oauth2_token(asked)}"}
     token = asked.token
-    if asked.token_file and not asked.user:
+    if asked.token_file:
         try:
             token = Path(asked.token_file).read_text(encoding="utf-8").strip()
         except (OSError, ValueError) as error:
             raise CliError(
                 f"the token in {asked.token_file} cannot be read: {error}", Exit.USAGE, code="NoToken"
             ) from None
-    return {"Authorization": f"Bearer {token}"} if token and not asked.user else {}
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def _oauth2_token(asked: Settings) -> str:
+    import asyncio
+
+    from vela.aio.connections.credentials import credentials_of
+    from vela.cli.client import as_cli_error, authentication_of
+    from vela.errors import VelaError
+
+    try:
+        authentication = authentication_of(asked)
+        assert authentication is not None
+        return asyncio.run(credentials_of(authentication)).decode()
+    except VelaError as error:
+        raise as_cli_error(error, asked) from error
 
 
 def _typed_password(asked: Settings) -> str:

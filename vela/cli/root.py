@@ -206,6 +206,12 @@ COMMANDS = (
         section=_MANAGE,
     ),
     Lazy(
+        name="profile",
+        where="vela.cli.profiles.command:profile",
+        summary="Keep addresses and credentials by one name.",
+        section=_MORE,
+    ),
+    Lazy(
         name="completion",
         where=f"{_COMMANDS}.completion:completion",
         summary="Print the script that completes commands and names in a shell.",
@@ -268,6 +274,34 @@ def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool
     envvar="VELA_TOKEN_FILE",
     default="",
     help="A file with a token for the broker. Environment: VELA_TOKEN_FILE.",
+)
+@click.option(
+    "--oauth2-issuer-url",
+    envvar="VELA_OAUTH2_ISSUER_URL",
+    default="",
+    metavar="URL",
+    help="An OAuth 2.0 server that gives a token for the broker. Environment: VELA_OAUTH2_ISSUER_URL.",
+)
+@click.option(
+    "--oauth2-key-file",
+    envvar="VELA_OAUTH2_KEY_FILE",
+    default="",
+    metavar="FILE",
+    help="JSON file with client_id and client_secret at that server. Environment: VELA_OAUTH2_KEY_FILE.",
+)
+@click.option(
+    "--oauth2-audience",
+    envvar="VELA_OAUTH2_AUDIENCE",
+    default="",
+    metavar="TEXT",
+    help="The audience to ask that server for. Environment: VELA_OAUTH2_AUDIENCE.",
+)
+@click.option(
+    "--oauth2-scope",
+    envvar="VELA_OAUTH2_SCOPE",
+    default="",
+    metavar="TEXT",
+    help="The scope to ask that server for. Environment: VELA_OAUTH2_SCOPE.",
 )
 @click.option(
     "--tls-trust-file",

@@ -1,32 +1,25 @@
 """The addresses of the broker and the console, and the credentials: options, the environment, or a profile.
 
-A profile is one word for all of them, in a file of the user:
-
-    [shop]
-    url = "wss://vela.example.org"
-    console_url = "https://vela.example.org"
-    token_file = "~/.config/vela/shop.token"
+A profile is one word for all of them (see `vela.cli.profiles.file`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from vela.cli.errors import CliError, Exit
+from vela.cli.profiles.file import NAMES, OAUTH2_NAMES, TLS_NAMES, profile, used_profile
 
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Settings", "TlsFiles", "settings", "settings_of"]
+__all__ = ["OAuth2", "Settings", "TlsFiles", "settings", "settings_of"]
 
-_TLS_NAMES: Final = ("tls_trust_file", "tls_certificate_file", "tls_key_file")
-_NAMES: Final = ("url", "console_url", "user", "token_file", *_TLS_NAMES)
+_CREDENTIALS: Final = frozenset({"token", "token_file", "oauth2_key_file"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +52,16 @@ class TlsFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OAuth2:
+    """Where the command gets a token by itself; an empty issuer_url = nowhere."""
+
+    issuer_url: str = ""
+    key_file: str = ""  # JSON with client_id and client_secret
+    audience: str = ""
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The options of the root command, or their values in the environment."""
 
@@ -69,6 +72,7 @@ class Settings:
     token: str = ""  # for the broker; "" = none
     token_file: str = ""  # a file with the token; "" = none
     tls: TlsFiles = TlsFiles()
+    oauth2: OAuth2 = OAuth2()
 
 
 def settings() -> Settings:
@@ -79,68 +83,47 @@ def settings() -> Settings:
     return found
 
 
-def _profiles_path() -> Path:
-    """Return the file with the profiles, which need not exist."""
-    folder = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return Path(folder).expanduser() / "vela" / "profiles.toml"
-
-
 def settings_of(context: click.Context) -> Settings:
-    """Return the options of the root command, with those of the chosen profile and the password.
+    """Return the options of the root command, with those of a profile and the password.
 
-    An option on the command line wins over the profile, and the profile over the environment. Raises CliError if the
-    profile does not exist or cannot be read.
+    An option on the command line wins over the profile that `--profile` or VELA_PROFILE chooses, which wins over the
+    environment, which wins over the profile that `vela profile use` has chosen. Raises CliError if the profile does not
+    exist or cannot be read.
     """
     options = _options_of(context.find_root())
-    trust, certificate, key = (options.pop(name) for name in _TLS_NAMES)
+    trust, certificate, key = (options.pop(name) for name in TLS_NAMES)
+    issuer, key_file, audience, scope = (options.pop(name) for name in OAUTH2_NAMES)
     return Settings(
         **options,
         password=os.environ.get("VELA_PASSWORD", ""),
         tls=TlsFiles(trust=trust, certificate=certificate, key=key),
+        oauth2=OAuth2(issuer_url=issuer, key_file=key_file, audience=audience, scope=scope),
     )
 
 
 def _options_of(root: click.Context) -> dict[str, str]:
     from click.core import ParameterSource
 
-    options = {name: str(root.params.get(name) or "") for name in (*_NAMES, "token")}
+    def given(source: ParameterSource) -> dict[str, str]:
+        return {
+            name: str(root.params[name])
+            for name in (*NAMES, "token")
+            if root.get_parameter_source(name) is source and root.params[name]
+        }
+
     chosen = str(root.params.get("profile") or "")
-    if not chosen:
-        return options
-    profile = _profile(chosen)
-    typed = {name for name in options if root.get_parameter_source(name) is ParameterSource.COMMANDLINE}
-    if "token_file" in profile and "token" not in typed:
-        options["token"] = ""  # the environment's: the profile has its own
-    return {**options, **{name: value for name, value in profile.items() if name not in typed}}
-
-
-def _profile(name: str) -> dict[str, str]:
-    path = _profiles_path()
-    profiles = _read(path)
-    if name not in profiles:
-        known = ", ".join(sorted(profiles)) or "none"
-        raise CliError(f"{path} has no profile {name!r}; it has {known}", Exit.USAGE, code="NoProfile")
-    profile = profiles[name]
-    if not isinstance(profile, Mapping) or any(not isinstance(each, str) for each in profile.values()):
-        raise CliError(f"{path}: profile {name!r} takes texts", Exit.USAGE, code="InvalidProfile")
-    if unknown := sorted(set(profile) - set(_NAMES)):
-        raise CliError(
-            f"{path}: profile {name!r} has {', '.join(unknown)}: use {', '.join(_NAMES)}",
-            Exit.USAGE,
-            code="InvalidProfile",
-        )
-    found = dict(profile)
-    for file in found.keys() & {"token_file", *_TLS_NAMES}:
-        found[file] = str(Path(found[file]).expanduser())
-    return found
-
-
-def _read(path: Path) -> Mapping[str, object]:
-    import tomllib
-
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise CliError(f"{path} cannot be read: {error}", Exit.USAGE, code="InvalidProfile") from None
+    used = "" if chosen else used_profile()
+    layers = (
+        given(ParameterSource.COMMANDLINE),
+        profile(chosen) if chosen else {},
+        given(ParameterSource.ENVIRONMENT),
+        profile(used) if used else {},
+    )
+    options: dict[str, str] = {}
+    for layer in layers:
+        has_credentials = not _CREDENTIALS.isdisjoint(options)  # credentials of two layers do not mix
+        for name, value in layer.items():
+            if not (has_credentials and name in _CREDENTIALS):
+                options.setdefault(name, value)
+    defaults = given(ParameterSource.DEFAULT)
+    return {name: options.get(name, defaults.get(name, "")) for name in (*NAMES, "token")}

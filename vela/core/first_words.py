@@ -65,7 +65,9 @@ class FirstWords:
     def progress(self) -> str:
         """Return what a server that was reached did, else the same as `standing`."""
         if not self.is_answered:
-            return "took the connection and did not answer, is the port right?"
+            text = "took the connection and did not answer, is the port right?"
+            # A server refuses a missing certificate after the client's part of the handshake, often without a word.
+            return f"{text} Or it wants a certificate of this client" if self._with_tls else text
         if not self._first:
             return (
                 "speaks WebSocket and did not begin the handshake, is it Vela's address, and the path right?"

@@ -96,8 +96,14 @@ _NONE: Final[AbstractSet[Permission]] = frozenset()
 
 
 def allows(grants: Grants, principal: Principal, action: Action, subject: Subject) -> bool:
-    """Return whether the principal may do this to the subject."""
-    role = principal.role
+    """Return whether the principal may do this to the subject. Behind a proxy, both need the permission."""
+    proxy = principal.proxy_role
+    return _allows(grants, principal.role, action, subject) and (
+        not proxy or _allows(grants, proxy, action, subject)
+    )
+
+
+def _allows(grants: Grants, role: str, action: Action, subject: Subject) -> bool:
     if role in grants.superusers:
         return True
     if action is Action.MEASURE:

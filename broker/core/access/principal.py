@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["ANONYMOUS", "Principal"]
+from broker.core.errors import NotAuthorized
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+__all__ = ["ANONYMOUS", "Principal", "behind_proxy"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,10 +18,51 @@ class Principal:
     """An authenticated client. Permissions are granted to its role."""
 
     role: str
-    method: str  # "token", "tls", "basic" or "oidc"; "none" for a client without credentials
+    method: str  # of the protocol: "token", "basic" or "tls"; "none" for a client without credentials
     expires_ms: int | None  # when the credentials end, in milliseconds since 1970; None = never
     token_id: str | None  # the token's `jti` claim, by which it can be revoked
+    password_id: str = ""  # of the line in the file of passwords that its password fits; "" = it has none
+    proxy_role: str = ""  # the role of the proxy through which it came, which needs each permission too
+
+    @property
+    def can_renew(self) -> bool:
+        """Whether the client can send new credentials on its open connection: a certificate needs a new handshake."""
+        return self.method != "tls"
+
+    def has_expired(self, now_ms: int) -> bool:
+        """Return whether the credentials have ended."""
+        return self.expires_ms is not None and self.expires_ms <= now_ms
 
 
 ANONYMOUS: Final = Principal(role="anonymous", method="none", expires_ms=None, token_id=None)
 """Every client of a broker that asks for no credentials."""
+
+
+def behind_proxy(principal: Principal, original: Principal | str, proxy_roles: Collection[str]) -> Principal:
+    """Return the client for which `principal` connects, by Pulsar's rules for proxies.
+
+    `original` is the role that a proxy names, "" = none, or the client that its own credentials have proved. Then the
+    credentials of both must stay good. Raises NotAuthorized if only one of them fits: a proxy names a client, and
+    nobody else does.
+    """
+    role = original if isinstance(original, str) else original.role
+    if principal.role not in proxy_roles:
+        if role and role != principal.role:
+            raise NotAuthorized(
+                f"the role {principal.role!r} is no proxy, and may not connect for {role!r}: VELA_PROXY_ROLES names"
+                " the roles of proxies"
+            )
+        return principal
+    if not role:
+        raise NotAuthorized(
+            f"the proxy {principal.role!r} must name the role of its client (original principal)"
+        )
+    if role in proxy_roles:
+        raise NotAuthorized(f"{role!r} is the role of a proxy, so no proxy can connect for it")
+    client = replace(principal, role=role, proxy_role=principal.role)
+    if isinstance(original, str):
+        return client
+    ends = [each.expires_ms for each in (principal, original) if each.expires_ms is not None]
+    return replace(
+        client, expires_ms=min(ends, default=None), token_id=original.token_id or principal.token_id
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +15,17 @@ from joserfc.jwk import ECKey, OctKey, RSAKey
 from broker.core.access.principal import Principal
 from broker.core.errors import AuthenticationFailed
 
-__all__ = ["TOKEN_METHOD", "TokenKey", "TokenKeyInvalid", "asymmetric_key", "issue", "secret_key", "verify"]
+__all__ = [
+    "TOKEN_METHOD",
+    "TokenKey",
+    "TokenKeyInvalid",
+    "asymmetric_key",
+    "issue",
+    "jwk_keys",
+    "principal_of_claims",
+    "secret_key",
+    "verify",
+]
 
 TOKEN_METHOD: Final = "token"  # noqa: S105 - a word of the protocol
 MIN_SECRET_BYTES: Final = 32  # as long as the hash of HS256
@@ -63,6 +73,31 @@ def asymmetric_key(raw: bytes) -> TokenKey:
         raise TokenKeyInvalid("it is no RSA or EC key in PEM or DER") from None
 
 
+def jwk_keys(document: Mapping[str, Any]) -> dict[str, TokenKey]:
+    """Return the public keys for signatures in a JSON Web Key Set, by key id. Other keys are left out.
+
+    Raises TokenKeyInvalid if there is none.
+    """
+    found: dict[str, TokenKey] = {}
+    given = document.get("keys")
+    for each in given if isinstance(given, list) else ():
+        if not isinstance(each, dict) or each.get("use", "sig") != "sig":
+            continue
+        try:
+            key = RSAKey.import_key(each) if each["kty"] == "RSA" else ECKey.import_key(each)
+            algorithms = _EC[key.curve_name] if isinstance(key, ECKey) else _RSA
+        except (JoseError, ValueError, KeyError, TypeError):
+            continue  # of a kind that the broker does not know, such as a secret key
+        only = each.get("alg", algorithms[0])
+        if only in algorithms:
+            found[str(each.get("kid", ""))] = TokenKey(
+                key=key, algorithms=(only,) if "alg" in each else algorithms
+            )
+    if not found:
+        raise TokenKeyInvalid("it has no RSA or EC key for signatures")
+    return found
+
+
 def verify(
     token: str, keys: Sequence[TokenKey], *, now_ms: int, role_claim: str = "sub", audience: str = ""
 ) -> Principal:
@@ -72,10 +107,29 @@ def verify(
     audience than `audience` ("" = any).
     """
     claims = _signed_claims(token, keys)
-    options: dict[str, Any] = {"aud": {"essential": True, "value": audience}} if audience else {}
-    checked: dict[str, Any] = {name: claims[name] for name in ("exp", "nbf", "aud") if name in claims}
+    return principal_of_claims(
+        claims,
+        now_ms=now_ms,
+        role_claim=role_claim,
+        options={"aud": {"essential": True, "value": audience}} if audience else {},
+    )
+
+
+def principal_of_claims(
+    claims: Mapping[str, Any],
+    *,
+    now_ms: int,
+    role_claim: str,
+    options: Mapping[str, Any],
+    leeway_s: int = 0,
+) -> Principal:
+    """Return who a token is for, whose signature somebody has checked. `options` are joserfc's, by claim.
+
+    Raises AuthenticationFailed if it is not valid now, says no role, or does not fit the options.
+    """
+    checked = {name: claims[name] for name in ("exp", "nbf", "aud", "iss") if name in claims}
     try:
-        jwt.JWTClaimsRegistry(now=now_ms // 1000, **options).validate(checked)
+        jwt.JWTClaimsRegistry(now=now_ms // 1000, leeway=leeway_s, **options).validate(checked)
     except ExpiredTokenError:
         raise AuthenticationFailed("the token has expired: get a new one") from None
     except JoseError as error:
@@ -86,7 +140,7 @@ def verify(
     return Principal(
         role=role,
         method=TOKEN_METHOD,
-        expires_ms=None if expires_s is None else int(expires_s * 1000),
+        expires_ms=None if expires_s is None else int((expires_s + leeway_s) * 1000),
         token_id=token_id if isinstance(token_id, str) else None,
     )
 

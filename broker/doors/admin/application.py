@@ -17,7 +17,7 @@ from django.urls import Resolver404, URLPattern
 from django.urls.resolvers import RegexPattern, URLResolver
 from ninja.responses import NinjaJSONEncoder
 
-from broker.core.errors import AuthenticationFailed, TooManyRequests
+from broker.core.errors import AuthenticationFailed, NotAuthorized, TooManyRequests
 from broker.doors.admin.absent import why_absent
 from broker.doors.admin.api import API, refusal
 from broker.doors.admin.refusals import status_of
@@ -56,9 +56,9 @@ class AdminPages:
         request = AdminRequest({**scope, "method": method}, BytesIO(body))
         request.broker = self._broker
         try:
-            request.principal = principal_of(self._broker, scope)
+            request.principal = await principal_of(self._broker, scope)
             answer = await self._answer(request, scope)
-        except (AuthenticationFailed, TooManyRequests) as error:
+        except (AuthenticationFailed, NotAuthorized, TooManyRequests) as error:
             answer = refusal(status_of(error), str(error))
         headers = [
             (name.lower().encode(), value.encode())

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from broker.core.access.credentials import Credentials
 from broker.core.errors import AuthenticationFailed, BrokerError
+from broker.doors.binary.wire import events
 from broker.doors.credentials_watch import CredentialsWatch
 from broker.doors.server_errors import server_error
 
 if TYPE_CHECKING:
     from broker.clock import Timer
+    from broker.core.access.credentials import ClientCertificate
     from broker.core.access.principal import Principal
     from broker.doors.binary.peer import Peer
-    from broker.doors.binary.wire import events
     from broker.doors.guard import GuardedBroker
     from broker.doors.ports import BrokerPort
 
 __all__ = ["ConnectionAuthentication"]
+
+logger = logging.getLogger(__name__)
 
 REFRESH_MARKER: Final = b"PulsarAuthRefresh"  # the challenge that asks for new credentials of the same method
 REFRESH_TIMEOUT_S: Final = 30.0
@@ -33,36 +40,62 @@ class ConnectionAuthentication:
         peer: Peer,
         *,
         call_later: Timer,
-        certificate_name: str,
+        certificate: ClientCertificate | None,
     ) -> None:
-        """`certificate_name` is the common name of the client's checked certificate; "" = it showed none."""
+        """`certificate` is the client's, which the TLS handshake has checked; None = it showed none."""
         self._broker = broker
         self._guard = guard
         self._peer = peer
         self._call_later = call_later
-        self._certificate_name = certificate_name
+        self._credentials = Credentials(certificate=certificate, host=peer.address.rpartition(":")[0])
         self._can_refresh = False
+        self._check: asyncio.Task[None] | None = None  # set while a thread checks credentials
         self._refresh: asyncio.TimerHandle | None = None  # set while the client owes new credentials
         self._watch = CredentialsWatch(
             broker, guard, call_later=call_later, on_expired=self._expired, on_refused=self._refused
         )
 
     def on_connect(self, event: events.Connect) -> None:
-        """Answer CONNECTED. Raises AuthenticationFailed, which closes the connection."""
-        try:
-            self._guard.principal = self._authenticate(event)
-        except AuthenticationFailed:
-            self._broker.refused_requests[type(event).__name__] += 1
-            raise
+        """Answer CONNECTED, at once or after a thread has checked the credentials.
+
+        Raises AuthenticationFailed or NotAuthorized, which closes the connection.
+        """
         self._can_refresh = event.supports_auth_refresh
+        self._credentials = replace(
+            self._credentials,
+            method=_method(event),
+            data=event.auth_data or b"",
+            original_role=event.original_role,
+            original_method=event.original_method,
+            original_data=event.original_data,
+        )
+        self._authenticate(event, self._connected)
+
+    def on_auth_response(self, event: events.AuthResponse) -> None:
+        """Take new credentials. Raises the same errors, which close the connection."""
+        data = event.auth_data or b""
+        if self._credentials.original_data and self._broker.settings.authenticate_original_auth_data:
+            # A proxy passes the challenge on to its client, and the client's answer back.
+            self._credentials = replace(self._credentials, original_method=_method(event), original_data=data)
+        else:
+            self._credentials = replace(self._credentials, method=_method(event), data=data)
+        self._authenticate(event, self._renewed)
+
+    def stop(self) -> None:
+        """Stop all timers: the connection is lost."""
+        self._stop_refresh()
+        self._watch.stop()
+        if self._check is not None:
+            self._check.cancel()
+
+    def _connected(self, principal: Principal) -> None:
+        self._guard.principal = principal
         self._peer.engine.send_connected()
         self._watch.begin()
 
-    def on_auth_response(self, event: events.AuthResponse) -> None:
-        """Take new credentials. Raises AuthenticationFailed, which closes the connection."""
+    def _renewed(self, after: Principal) -> None:
         before = self._guard.principal
-        after = self._authenticate(event)
-        if before is not None and after.role != before.role:
+        if before is not None and (after.role, after.proxy_role) != (before.role, before.proxy_role):
             raise AuthenticationFailed(
                 f"the new credentials are for {after.role!r} and not for {before.role!r}: connect again"
             )
@@ -70,23 +103,48 @@ class ConnectionAuthentication:
         self._guard.principal = after
         self._watch.begin()
 
-    def stop(self) -> None:
-        """Stop all timers: the connection is lost."""
-        self._stop_refresh()
-        self._watch.stop()
+    def _authenticate(
+        self, event: events.Connect | events.AuthResponse, let_in: Callable[[Principal], None]
+    ) -> None:
+        credentials = self._credentials
+        try:
+            principal = self._broker.access.authenticate_now(credentials, self._broker.clock.now_ms())
+        except BrokerError:
+            self._count_refusal(event)
+            raise
+        if principal is not None:
+            let_in(principal)
+            return
+        # Read nothing from this client meanwhile: a later command needs to know who it is.
+        self._peer.gate.throttled(True)
+        self._check = asyncio.get_running_loop().create_task(self._wait(event, credentials, let_in))
 
-    def _authenticate(self, event: events.Connect | events.AuthResponse) -> Principal:
-        method = event.auth_method if event.auth_method != "none" else None
-        return self._broker.access.authenticate(
-            method,
-            event.auth_data or b"",
-            self._broker.clock.now_ms(),
-            certificate_name=self._certificate_name,
-        )
+    async def _wait(
+        self,
+        event: events.Connect | events.AuthResponse,
+        credentials: Credentials,
+        let_in: Callable[[Principal], None],
+    ) -> None:
+        try:
+            let_in(await self._broker.access.authenticate(credentials, self._broker.clock.now_ms()))
+        except BrokerError as error:
+            self._count_refusal(event)
+            self._refused(error)
+        except Exception:
+            logger.exception("%s: checking its credentials failed", self._peer.address)
+            self._refused(BrokerError("internal error; see the broker's log"))
+        finally:
+            self._check = None
+            self._peer.written()
+            self._peer.gate.throttled(False)
+
+    def _count_refusal(self, event: events.Connect | events.AuthResponse) -> None:
+        if isinstance(event, events.Connect):
+            self._broker.refused_requests[type(event).__name__] += 1
 
     def _expired(self) -> None:
         principal = self._guard.principal
-        if not self._can_refresh or principal is None:
+        if not self._can_refresh or principal is None or not principal.can_renew:
             self._refused(AuthenticationFailed("the credentials have expired: connect again with new ones"))
             return
         self._refresh = self._call_later(REFRESH_TIMEOUT_S, self._refresh_missing)
@@ -107,3 +165,7 @@ class ConnectionAuthentication:
 
     def _refused(self, error: BrokerError) -> None:
         self._peer.fail(server_error(error), str(error))
+
+
+def _method(event: events.Connect | events.AuthResponse) -> str | None:
+    return event.auth_method if event.auth_method != "none" else None

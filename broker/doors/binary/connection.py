@@ -34,6 +34,7 @@ from vela.wire.errors import RemoteProtocolError
 if TYPE_CHECKING:
     from broker.clock import Timer
     from broker.conf import BrokerSettings
+    from broker.core.access.credentials import ClientCertificate
     from broker.doors.binary.link import ByteLink
     from broker.doors.ports import BrokerPort
     from broker.listening.loop_time import TimeShare
@@ -59,10 +60,10 @@ class BinaryConnection:
         address: str,
         face: str,
         share: TimeShare,
-        certificate_name: str = "",
+        certificate: ClientCertificate | None = None,
         call_later: Timer | None = None,
     ) -> None:
-        """`certificate_name` is the common name of the client's checked certificate; "" = it showed none."""
+        """`certificate` is the client's, which the TLS handshake has checked; None = it showed none."""
         self._broker = broker
         self._link = link
         self._share = share
@@ -77,7 +78,7 @@ class BinaryConnection:
             self.gate,
             address=address,
             face=face,
-            certificate_name=certificate_name,
+            certificate_name=certificate.name if certificate is not None else "",
             handshake_timeout_s=broker.settings.handshake_timeout_s,
             on_slow_handshake=lambda: broker.connections.reached(
                 "VELA_HANDSHAKE_TIMEOUT_S", "closed, because it sent no CONNECT", address
@@ -90,7 +91,7 @@ class BinaryConnection:
             guard,
             self.peer,
             call_later=call_later or self._loop.call_later,
-            certificate_name=certificate_name,
+            certificate=certificate,
         )
         self._requests = RequestRunner(self.peer, broker.refused_requests, self._share)
         self._producers = ProducerTable(guard, self.peer, self._requests)

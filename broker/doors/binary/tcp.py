@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from broker.doors.binary.connection import BinaryConnection, refusal
 from broker.listening.arrival import Arrival
-from broker.listening.tls_certificates import TlsCertificates, certificate_name
+from broker.listening.tls_certificates import TlsCertificates, client_certificate
 from broker.listening.tls_listener import TlsListener
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class _TcpProtocol(asyncio.Protocol):
             address=f"{peer[0]}:{peer[1]}",
             face="binary",
             share=self._share,
-            certificate_name=certificate_name(transport.get_extra_info("peercert")),
+            certificate=client_certificate(transport.get_extra_info("peercert")),
         )
         self._listener.connected(self)
 

@@ -11,7 +11,7 @@ import asyncio
 import http
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from daphne.ws_protocol import WebSocketFactory, WebSocketProtocol
 from twisted.internet.interfaces import IPushProducer
@@ -20,6 +20,9 @@ from zope.interface import implementer  # type: ignore[import-untyped]
 from broker.doors.asgi import JSON, json_reason
 from broker.doors.http.inbound_queue import InboundQueue
 from broker.doors.websocket.json.errors import close_reason
+
+if TYPE_CHECKING:
+    from broker.core.access.credentials import ClientCertificate
 
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
@@ -234,10 +237,10 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return bool(self.transport.is_secure)
 
     @property
-    def certificate_name(self) -> str:
-        """The common name of the client's checked certificate; "" if it showed none."""
-        name: str = self.transport.certificate_name
-        return name
+    def certificate(self) -> ClientCertificate | None:
+        """The client's checked certificate; None if it showed none."""
+        certificate: ClientCertificate | None = self.transport.certificate
+        return certificate
 
     def write_frames(self, payloads: Sequence[bytes], *, binary: bool) -> None:
         """See `FrameTransport`. Makes the frames itself, because Autobahn writes one at a time."""

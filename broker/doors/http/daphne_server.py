@@ -7,7 +7,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.doors.asgi import CERTIFICATE_NAME
+from broker.doors.asgi import CERTIFICATE
 from broker.doors.http.daphne_protocol import FlowControlledFactory, FlowControlledProtocol
 from broker.doors.http.inbound_queue import InboundQueue
 from broker.doors.pull.connection import PullConnection
@@ -110,13 +110,13 @@ class DaphneServer(LimitedServer):
             extensions = {
                 "websocket.http.response": {},
                 EXTENSION: protocol,
-                CERTIFICATE_NAME: protocol.certificate_name,
+                CERTIFICATE: protocol.certificate,
             }
             scope["scheme"] = "wss" if protocol.is_secure else "ws"
         else:
             queue = asyncio.Queue()
             application = functools.partial(_in_turn, application, protocol.channel.share)
-            extensions = {CERTIFICATE_NAME: protocol.channel.certificate_name}
+            extensions = {CERTIFICATE: protocol.channel.certificate}
         scope["extensions"] = extensions
         scope.setdefault("asgi", {"version": "3.0"})
         if protocol not in self.connections:

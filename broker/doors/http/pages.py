@@ -37,7 +37,7 @@ class HttpPages:
             path = "/metrics"
         if path == "/metrics":
             try:
-                self._check_metrics(scope)
+                await self._check_metrics(scope)
             except BrokerError as error:
                 await respond(scope, send, http_status(error), json_reason(str(error)))
                 return
@@ -48,10 +48,11 @@ class HttpPages:
         headers = [(b"allow", b"GET, HEAD")] if status == 405 else []
         await respond(scope, send, status, body, content_type=content_type, headers=headers)
 
-    def _check_metrics(self, scope: Scope) -> None:
+    async def _check_metrics(self, scope: Scope) -> None:
         """Raises AuthenticationFailed, NotAuthorized."""
         if EVERYBODY not in self._broker.settings.metrics_roles:
-            self._broker.access.check(principal_of(self._broker, scope), Action.MEASURE, CLUSTER)
+            principal = await principal_of(self._broker, scope)
+            self._broker.access.check(principal, Action.MEASURE, CLUSTER)
 
     async def _send_metrics(self, send: Send) -> None:
         async with self._making_metrics:

@@ -15,7 +15,7 @@ from broker.core.errors import BrokerError
 from broker.core.topic_name import TopicName
 from broker.doors.asgi import json_reason
 from broker.doors.guard import GuardedBroker
-from broker.doors.http_credentials import principal_of_header
+from broker.doors.http_credentials import principal_now
 from broker.doors.pull.wire.answer import AnsweredMessage, encode_answer
 from broker.doors.pull.wire.request import PullRequest, parse_pull_request, parse_pull_topic
 from broker.doors.server_errors import http_status
@@ -27,10 +27,11 @@ from vela.wire.pull.codes import PullCode
 from vela.wire.pull.tags import TAG_PROPERTY
 
 if TYPE_CHECKING:
+    from broker.core.access.credentials import ClientCertificate
     from broker.core.access.principal import Principal
     from broker.doors.ports import BrokerPort
 
-__all__ = ["PULL_PREFIX", "PullAnswers", "PullInProgress", "Respond", "refusal"]
+__all__ = ["PULL_PREFIX", "MustWait", "PullAnswers", "PullInProgress", "Respond", "refusal"]
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,11 @@ _CODES: Final = {
     PullStatus.NONE_MATCHED: PullCode.PULL_RETRY_IMMEDIATELY,
     PullStatus.OFFSET_MOVED: PullCode.PULL_OFFSET_MOVED,
 }
+
+
+class MustWait(Exception):
+    """A pull whose client's credentials a thread must check first: let a task answer it."""
+
 
 Respond: TypeAlias = Callable[[int, bytes], None]  # HTTP status, JSON body
 
@@ -70,14 +76,20 @@ class PullAnswers:
         respond: Respond,
         *,
         address: str,
-        certificate_name: str,
+        certificate: ClientCertificate | None,
     ) -> PullInProgress | None:
-        """Do `begin` for the client that the header Authorization or its certificate proves. Raises nothing."""
+        """Do `begin` for the client that the header Authorization or its certificate proves.
+
+        Raises MustWait, and nothing else, if only a thread can tell who the client is. Then nothing has been answered.
+        """
         try:
-            principal = principal_of_header(self._broker, authorization, certificate_name=certificate_name)
+            host = address.rpartition(":")[0]
+            principal = principal_now(self._broker, authorization, certificate=certificate, host=host)
         except BrokerError as error:
             respond(*refusal(error))
             return None
+        if principal is None:
+            raise MustWait
         return self.begin(path, query, respond, principal=principal, address=address)
 
     def begin(

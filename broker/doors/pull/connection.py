@@ -4,7 +4,8 @@ Thousands of parked pulls come and go at once. With Twisted's request, Daphne's 
 cost four times as much (docs/decisions/0015-pulls-below-asgi.md). This connection answers only simple requests: a whole
 head in one piece, HTTP/1.1, one host that the broker answers to, no headers of a web page, no body, keep-alive. It
 passes every other request unchanged to Twisted and Daphne, and so to the gate in front of the application. A request
-with two headers Authorization, or with X-Pulsar-Auth-Method-Name, is not simple.
+with two headers Authorization, with X-Pulsar-Auth-Method-Name or X-Original-Principal, or with a password that a thread
+must check, is not simple.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from twisted.internet.protocol import connectionDone
 
 from broker.core.errors import TooManyRequests
 from broker.doors.asgi import challenge, json_reason
-from broker.doors.pull.answers import PullInProgress
+from broker.doors.pull.answers import MustWait, PullInProgress
 from broker.http_server import LimitedConnection
 
 __all__ = ["PullConnection"]
@@ -31,7 +32,7 @@ _MAX_WAITING_BYTES: Final = 16 * 1024  # of later requests while a pull has no a
 _HEAD: Final = re.compile(
     rb"GET (/pull/v1/[!-~]*) HTTP/1\.1\r\n"
     rb"(?:(?!(?i:content-length|transfer-encoding|expect|upgrade|origin|sec-fetch-site"
-    rb"|x-pulsar-auth-method-name|connection(?!:[ \t]*keep-alive[ \t]*\r)))"
+    rb"|x-pulsar-auth-method-name|x-original-principal|connection(?!:[ \t]*keep-alive[ \t]*\r)))"
     rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n)*\r\n"
 )
 _HOST: Final = re.compile(rb"\r\n(?i:host):[ \t]*([^\r]*)")
@@ -91,23 +92,11 @@ class PullConnection(LimitedConnection):
             head = _HEAD.match(data, at, at + _MAX_HEAD_BYTES)
             if head is None or not self._is_for_us(data, at, head.end()):
                 break
-            self.request_arrived()
-            at = head.end()
-            path, _, query = head[1].decode("ascii").partition("?")
-            credentials = _AUTHORIZATION.search(data, head.start(), at)
             try:
-                self.factory.limits.rates.check_request(self._address)
-            except TooManyRequests as error:
-                self._respond(429, json_reason(str(error)))
-            else:
-                self._pull = self.factory.server.pulls.begin_for(
-                    None if credentials is None else credentials[1],
-                    path,
-                    query,
-                    self._respond,
-                    address=self._address,
-                    certificate_name=self.certificate_name,
-                )
+                self._begin(head, data)
+            except MustWait:
+                break
+            at = head.end()
             self._is_out_of_turn = not self.share.goes_on(self._turn_came)
             if self._pull is not None or self._is_output_full or self._is_out_of_turn:
                 self._waiting = data[at:]
@@ -116,6 +105,26 @@ class PullConnection(LimitedConnection):
         self.share.ends()
         if at < len(data):
             super().dataReceived(data[at:])
+
+    def _begin(self, head: re.Match[bytes], data: bytes) -> None:
+        """Begin or refuse the pull with this head. Raises MustWait before anything is answered."""
+        try:
+            self.factory.limits.rates.check_request(self._address)
+        except TooManyRequests as error:
+            self.request_arrived()
+            self._respond(429, json_reason(str(error)))
+            return
+        path, _, query = head[1].decode("ascii").partition("?")
+        credentials = _AUTHORIZATION.search(data, head.start(), head.end())
+        self._pull = self.factory.server.pulls.begin_for(
+            None if credentials is None else credentials[1],
+            path,
+            query,
+            self._respond,
+            address=self._address,
+            certificate=self.certificate,
+        )
+        self.request_arrived()
 
     def _is_for_us(self, data: bytes, start: int, end: int) -> bool:
         hosts = _HOST.findall(data, start, end)

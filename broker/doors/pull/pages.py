@@ -48,7 +48,7 @@ class PullPages:
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         raw_path = scope["raw_path"].decode("latin-1")
         method, query = scope["method"], scope["query_string"]
-        principal = principal_of(self._broker, scope)
+        principal = await principal_of(self._broker, scope)
         broker = GuardedBroker(self._broker, principal)
         ready, why_not = broker.is_ready()
         if not ready:

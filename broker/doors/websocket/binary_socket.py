@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from broker.doors.asgi import certificate_name_of
+from broker.doors.asgi import certificate_of
 from broker.doors.binary.connection import BinaryConnection
 from broker.doors.websocket.json.errors import CloseCode, InvalidCommand
 from broker.doors.websocket.socket import BrokerSocket
@@ -39,7 +39,7 @@ class BinarySocket(BrokerSocket):
             address=self.address,
             face="binary-websocket",
             share=self.transport.share,
-            certificate_name=certificate_name_of(self.scope),
+            certificate=certificate_of(self.scope),
         )
         self.transport.on_writable(self._connection.writable_again)
 

@@ -13,7 +13,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from broker.core.access.principal import ANONYMOUS
 from broker.core.client_identity import ClientIdentity
 from broker.core.errors import AuthenticationFailed, BrokerError
-from broker.doors.asgi import certificate_name_of, refuse_handshake
+from broker.doors.asgi import certificate_of, refuse_handshake
 from broker.doors.credentials_watch import CredentialsWatch
 from broker.doors.guard import GuardedBroker
 from broker.doors.handshake_errors import HandshakeRefused
@@ -95,11 +95,12 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     @property
     def identity(self) -> ClientIdentity:
         """The peer, as producers and consumers show it."""
+        certificate = certificate_of(self.scope)
         return ClientIdentity(
             address=self.address,
             client_version="",
             face="websocket",
-            certificate_name=certificate_name_of(self.scope),
+            certificate_name=certificate.name if certificate is not None else "",
         )
 
     @property
@@ -197,10 +198,10 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         """
         self._require_ready()
         try:
-            self.guard.principal = principal_of(
-                self._authenticator, self.scope, token=self.query.get("token", "")
-            )
             async with asyncio.timeout(OPEN_TIMEOUT_S):
+                self.guard.principal = await principal_of(
+                    self._authenticator, self.scope, token=self.query.get("token", "")
+                )
                 yield
             self.guard.recheck()  # of what changed while the socket was being opened
             self._watch.begin()

@@ -50,3 +50,9 @@ WHERE a.part_of_id IS NULL AND (%(before)s::bigint IS NULL OR a.id < %(before)s)
   AND (%(namespaces)s::text[] IS NULL OR a.namespace = ANY(%(namespaces)s)
        OR split_part(a.namespace, '/', 1) = ANY(%(tenants)s::text[]))
 ORDER BY a.id DESC LIMIT %(limit)s
+
+-- name: waiting
+SELECT count(*) AS acts FROM vela_act a
+WHERE a.state IN ('plan_requested', 'apply_requested')
+  AND (%(namespaces)s::text[] IS NULL OR a.namespace = ANY(%(namespaces)s)
+       OR split_part(a.namespace, '/', 1) = ANY(%(tenants)s::text[]))

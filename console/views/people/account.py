@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_POST, require_safe
 
+from broker.conf import broker_settings
 from console.access import Rights
 from console.access.changes import ChangeRefused
 from console.access.guards import logged_in
@@ -84,7 +85,7 @@ def _answer(
         "done": _(_DONE.get(request.GET.get("done", ""), "")),
         "zones": zone_names(),
         "chosen_zone": zone_name(),
-        "has_password": user.has_usable_password(),
+        "has_password": user.has_usable_password() and (broker_settings().local_login or user.is_superuser),
         "has_second_factor": factor_of(user) is not None,
         "nav": "account",
     }

@@ -138,7 +138,9 @@ async def test_a_client_certificate_is_shown_when_there_is_one(
     async with ScriptedPeer.started(websocket=websocket, tls=context) as peer:
         trust = authority.file
         async with Client(peer.url, tls_trust_certs_file_path=trust, operation_timeout_seconds=0.3) as client:
-            with pytest.raises((errors.ConnectError, errors.Timeout)):
+            with pytest.raises(
+                (errors.ConnectError, errors.Timeout), match="wants a certificate of this client"
+            ):
                 await client.partitions(TOPIC)
         assert not peer.heard
         authentication = AuthenticationTLS(own.certificate, own.private_key)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 from django.utils.timezone import now
 
 from broker.models import (
+    Act,
     Bookmark,
     Compaction,
     ConsumerSession,
@@ -20,6 +22,8 @@ from broker.models import (
     Topic,
     TopicSummary,
 )
+from console.access import Role
+from tests.integration.console.conftest import granted
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import Shop, connect, make_topic
 
@@ -290,6 +294,24 @@ def test_totals_say_whether_a_broker_runs(looker: Client, shop: Shop, partitione
     body = looker.get("/api/v1/stats").json()
     assert (body["topics"], body["backlog_messages"], body["message_rate_in"]) == (2, 21, 7.0)
     assert (body["broker"]["is_running"], body["broker"]["host"], body["waiting_acts"]) == (True, "shop-1", 0)
+
+
+def test_acts_that_wait_in_other_namespaces_are_not_counted(nobody: Client, shop: Shop) -> None:
+    granted(User.objects.create_user("ada", password="tested-7"), {"public/default": Role.VIEWER})
+    nobody.force_login(User.objects.get(username="ada"))
+    for name, count in (("public/default", 1), ("other/place", 3)):
+        for number in range(count):
+            Act.objects.create(
+                kind="clear",
+                state=Act.State.PLAN_REQUESTED,
+                topic_name=f"persistent://{name}/t{number}",
+                subscription_name="s",
+                parameters={},
+                who="op",
+                origin="test",
+                requested_at=now(),
+            )
+    assert nobody.get("/api/v1/stats").json()["waiting_acts"] == 1
 
 
 def test_what_did_not_change_is_not_sent_again(looker: Client, shop: Shop) -> None:

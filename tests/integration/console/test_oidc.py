@@ -363,7 +363,7 @@ def test_a_server_may_change_its_keys(
     browser: Client, server: LoginServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go(browser, server)
-    server.key = server.signs_with = RSAKey.generate_key(2048, {"kid": "two"})  # type: ignore[assignment]
+    server.key = server.signs_with = RSAKey.generate_key(2048, {"kid": "two"})
     server.algorithm = "RS256"
     monkeypatch.setattr(known_servers, "_KEYS_ANEW_S", 0.0)
     assert go(Client(), server).status_code == 302

@@ -34,7 +34,7 @@ def test_a_method_is_known(methods: str) -> None:
     if methods == "token,":
         assert BrokerSettings.from_environment(environment).authentication == ("token",)
         return
-    with pytest.raises(SettingInvalid, match="it takes token and tls"):
+    with pytest.raises(SettingInvalid, match="it takes token, tls, basic, openid"):
         BrokerSettings.from_environment(environment)
 
 

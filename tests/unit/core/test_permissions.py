@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.access.permissions import CLUSTER, Action, Grants, Permission, Subject, allows
-from broker.core.access.principal import ANONYMOUS, Principal
+from broker.core.access.principal import ANONYMOUS, Principal, behind_proxy
+from broker.core.errors import NotAuthorized
 from broker.core.topic_name import TopicName
 
 ORDERS = Subject.of_topic(TopicName.parse("shop/eu/orders"))
@@ -100,3 +103,53 @@ def test_a_role_that_nobody_named_may_do_nothing(granted: Grants, action: Action
 def test_a_superuser_may_do_everything(granted: Grants, who: str, action: Action, subject: Subject) -> None:
     with_root = Grants(superusers=frozenset({who}), namespaces=granted.namespaces, topics=granted.topics)
     assert allows(with_root, role(who), action, subject)
+
+
+def client(role: str, **more: object) -> Principal:
+    fields: dict[str, Any] = {"method": "token", "expires_ms": None, "token_id": None, **more}
+    return Principal(role=role, **fields)
+
+
+def test_a_proxy_connects_for_its_client_and_both_need_the_permission() -> None:
+    behind = behind_proxy(client("proxy"), "app", ["proxy"])
+    assert (behind.role, behind.proxy_role) == ("app", "proxy")
+    topic = Subject(tenant="t", namespace="t/n", topic="persistent://t/n/x")
+    for roles, may in ((("app",), False), (("proxy",), False), (("app", "proxy"), True)):
+        grants = Grants(namespaces={"t/n": {each: {Permission.PRODUCE} for each in roles}})
+        assert allows(grants, behind, Action.PRODUCE, topic) == may
+    assert not allows(Grants(superusers=frozenset({"proxy"})), behind, Action.RULE, CLUSTER)
+    assert not allows(Grants(superusers=frozenset({"app"})), behind, Action.RULE, CLUSTER)
+
+
+@pytest.mark.parametrize(
+    ("who", "original", "said"),
+    [
+        ("app", "other", "is no proxy"),
+        ("app", "proxy", "is no proxy"),
+        ("proxy", "", "must name the role"),
+        ("proxy", "proxy", "no proxy can connect for it"),
+        ("proxy", "proxy2", "no proxy can connect for it"),
+    ],
+)
+def test_a_combination_of_proxy_and_client_that_does_not_fit_is_refused(
+    who: str, original: str, said: str
+) -> None:
+    with pytest.raises(NotAuthorized, match=said):
+        behind_proxy(client(who), original, ["proxy", "proxy2"])
+
+
+def test_a_client_without_a_proxy_may_name_itself() -> None:
+    for original in ("", "app"):
+        assert behind_proxy(client("app"), original, ["proxy"]) == client("app")
+
+
+@pytest.mark.parametrize(
+    ("proxys", "own", "ends"), [(None, 5, 5), (3, None, 3), (3, 5, 3), (None, None, None)]
+)
+def test_credentials_behind_a_proxy_end_with_the_first_of_both(
+    proxys: int | None, own: int | None, ends: int | None
+) -> None:
+    checked = client("app", expires_ms=own, token_id="t")
+    assert behind_proxy(client("proxy", expires_ms=proxys), checked, ["proxy"]) == client(
+        "app", expires_ms=ends, token_id="t", proxy_role="proxy"
+    )

@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from broker.doors.asgi import CERTIFICATE_NAME
+from broker.doors.asgi import CERTIFICATE
 from broker.doors.websocket.transport import EXTENSION
 from broker.listening.loop_time import LoopTime
 from tests.unit.doors.wire_client import settle
 
 if TYPE_CHECKING:
+    from broker.core.access.credentials import ClientCertificate
     from broker.doors.asgi import Application
 
 
@@ -55,7 +56,12 @@ class Peer:
     """The client of one socket, which runs as a task. `more` is added to its scope."""
 
     def __init__(
-        self, application: Application, target: str, *, certificate_name: str = "", **more: object
+        self,
+        application: Application,
+        target: str,
+        *,
+        certificate: ClientCertificate | None = None,
+        **more: object,
     ) -> None:
         self.transport = FakeTransport()
         self.sent: list[Mapping[str, Any]] = []
@@ -67,7 +73,7 @@ class Peer:
             "type": "websocket",
             "raw_path": path.encode("latin-1"),
             "query_string": query.encode(),
-            "extensions": {EXTENSION: self.transport, CERTIFICATE_NAME: certificate_name},
+            "extensions": {EXTENSION: self.transport, CERTIFICATE: certificate},
             **more,
         }
         self.task = asyncio.ensure_future(application(scope, self._events.get, self._send))

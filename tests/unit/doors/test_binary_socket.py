@@ -15,7 +15,7 @@ class Recorded:
     """Stands for a BinaryConnection."""
 
     def __init__(
-        self, broker: object, link: Any, *, address: str, face: str, share: object, certificate_name: str
+        self, broker: object, link: Any, *, address: str, face: str, share: object, certificate: object
     ) -> None:
         self.link = link
         self.calls: list[object] = []

@@ -12,6 +12,7 @@ from typing import Any, cast, get_args
 
 import pytest
 
+from broker.core.access.credentials import ClientCertificate
 from broker.core.access.permissions import Grants, Permission
 from broker.core.access.principal import Principal
 from broker.core.client_identity import ClientIdentity
@@ -22,7 +23,7 @@ from broker.core.topic_name import TopicName
 from broker.doors.admin.api import API
 from broker.doors.admin.application import AdminPages
 from broker.doors.admin.operations import described
-from broker.doors.asgi import CERTIFICATE_NAME
+from broker.doors.asgi import CERTIFICATE
 from broker.doors.binary.wire import events
 from broker.doors.guard import GuardedBroker
 from broker.doors.http.pages import HttpPages
@@ -46,6 +47,8 @@ from vela.wire.binary.schema import Schema
 TOPIC = TopicName.parse("shop/eu/orders")
 OUTSIDER = Principal(role="outsider", method="token", expires_ms=None, token_id=None)
 BEARER = (b"authorization", b"Bearer " + token("outsider").encode())
+
+CERTIFICATE_OF_OUTSIDER = ClientCertificate(name="outsider", expires_ms=2**60)
 
 TLS_FILES = {f"VELA_TLS_{each}_FILE": "x" for each in ("CERTIFICATE", "KEY", "TRUST")}
 HARMLESS = {"settings", "connections", "is_ready", "forget_pull"}
@@ -278,7 +281,11 @@ LOCKED = [
 
 
 async def ask(
-    broker: FakeBroker, method: str, target: str, *headers: tuple[bytes, bytes], certificate_name: str = ""
+    broker: FakeBroker,
+    method: str,
+    target: str,
+    *headers: tuple[bytes, bytes],
+    certificate: ClientCertificate | None = None,
 ) -> tuple[int, bytes]:
     path, _, query = target.partition("?")
     scope = {
@@ -289,7 +296,7 @@ async def ask(
         "query_string": query.encode(),
         "headers": list(headers),
         "client": ("test", 1),
-        "extensions": {CERTIFICATE_NAME: certificate_name},
+        "extensions": {CERTIFICATE: certificate},
     }
     sent: list[Any] = []
 
@@ -350,10 +357,12 @@ async def test_the_rest_of_the_admin_api_asks_for_credentials_too(broker: Sealed
 async def test_a_client_certificate_says_who_its_client_is_at_every_door(methods: str, status: int) -> None:
     broker = FakeBroker(environment={**ENVIRONMENT, "VELA_AUTHENTICATION": methods, **TLS_FILES})
     for target in ("/metrics", LOCKED[2][1], "/admin/v2/tenants"):
-        assert (await ask(broker, "GET", target, certificate_name="outsider"))[0] == status
+        assert (await ask(broker, "GET", target, certificate=CERTIFICATE_OF_OUTSIDER))[0] == status
     sockets = websocket_application(broker)
     for target in TARGETS.values():
-        assert (await Peer(sockets, target, headers=[], certificate_name="outsider").refused())[0] == status
+        assert (await Peer(sockets, target, headers=[], certificate=CERTIFICATE_OF_OUTSIDER).refused())[
+            0
+        ] == status
     answers: list[int] = []
     PullAnswers(broker).begin_for(
         None,
@@ -361,10 +370,10 @@ async def test_a_client_certificate_says_who_its_client_is_at_every_door(methods
         "queue=0&offset=0",
         lambda got, _: answers.append(got),
         address="test:1",
-        certificate_name="outsider",
+        certificate=CERTIFICATE_OF_OUTSIDER,
     )
     assert answers == [status]
-    peer = await Peer(sockets, "/ws/binary", headers=[], certificate_name="outsider").opened()
+    peer = await Peer(sockets, "/ws/binary", headers=[], certificate=CERTIFICATE_OF_OUTSIDER).opened()
     await peer.tell(commands.connect(client_version="test", protocol_version=21), COMMANDS[events.Subscribe])
     said = b"".join(peer.raw())
     assert (b"the role 'outsider' may not" in said) == (status == 403)
@@ -394,7 +403,7 @@ async def test_a_pull_below_asgi_needs_the_header_too(broker: SealedBroker) -> N
             "queue=0&offset=0",
             lambda status, body: answers.append((status, json.loads(body))),
             address="test:1",
-            certificate_name="",
+            certificate=None,
         )
     assert [status for status, _ in answers] == [401, 403, 401, 401, 401]
     assert broker.reached == []

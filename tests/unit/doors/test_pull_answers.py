@@ -89,7 +89,7 @@ class Asker:
             query,
             lambda status, body: self.got.append((status, json.loads(body))),
             address="test:1",
-            certificate_name="",
+            certificate=None,
         )
 
 

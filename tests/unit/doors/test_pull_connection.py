@@ -55,7 +55,7 @@ class ScriptedPulls:
         respond: Respond,
         *,
         address: str,
-        certificate_name: str,
+        certificate: object,
     ) -> Held | None:
         self.asked.append(f"{path}?{query}")
         self.authorizations.append(authorization)
@@ -106,7 +106,7 @@ class Peer:
         self.connection.timeOut = 60
         self.transport: Any = cast(Any, StringTransport())
         self.transport.is_secure = False
-        self.transport.certificate_name = ""
+        self.transport.certificate = None
         self.connection.makeConnection(self.transport)
 
     def send(self, data: bytes) -> None:

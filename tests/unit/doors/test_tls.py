@@ -13,6 +13,7 @@ import os
 import shutil
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
@@ -22,10 +23,10 @@ import pytest
 import websockets
 
 from broker.conf import BrokerSettings
-from broker.doors.asgi import Receive, Scope, Send, certificate_name_of, respond
+from broker.doors.asgi import Receive, Scope, Send, certificate_of, respond
 from broker.doors.binary.tcp import TcpListener
 from broker.listening.connection_limits import ConnectionLimits
-from broker.listening.tls_certificates import CertificateUnusable, TlsCertificates, certificate_name
+from broker.listening.tls_certificates import CertificateUnusable, TlsCertificates, client_certificate
 from broker.listening.tls_listener import TlsListener
 from tests.support.certificates import Authority, KeyPair
 from tests.support.waiting import until, wait_until
@@ -33,6 +34,7 @@ from tests.unit.doors.daphne_thread import DaphneThread
 from tests.unit.doors.fake_broker import FakeBroker
 from vela import errors
 from vela.aio import Client
+from vela.errors import VelaError
 from vela.options import InitialPosition
 from vela.wire.binary import commands
 
@@ -200,7 +202,8 @@ def served_name(url: str, authority: Authority) -> str:
         socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=5) as plain,
         context.wrap_socket(plain, server_hostname="localhost") as peer,
     ):
-        return certificate_name(peer.getpeercert())
+        shown = client_certificate(peer.getpeercert())
+        return "" if shown is None else shown.name
 
 
 async def test_the_files_are_looked_at_by_themselves(
@@ -394,7 +397,10 @@ def test_an_https_request_names_its_client_in_the_scope(
     daphne: DaphneThread, environment: dict[str, str], client_pair: KeyPair
 ) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await respond(scope, send, 200, certificate_name_of(scope).encode())
+        shown = certificate_of(scope)
+        if shown is not None:
+            assert 23 * 3600 < shown.expires_ms / 1000 - time.time() < 25 * 3600
+        await respond(scope, send, 200, b"" if shown is None else shown.name.encode())
 
     _, port = secure_daphne(daphne, environment, app=app)
     named = unchecked()
@@ -462,3 +468,16 @@ def test_an_http_connection_without_a_request_is_closed(
         unchecked().wrap_socket(plain) as peer,
     ):
         assert peer.recv(1) == b""
+
+
+async def test_velas_client_says_that_a_port_wants_its_certificate(
+    daphne: DaphneThread, environment: dict[str, str], authority: Authority
+) -> None:
+    strict = {**environment, "VELA_TLS_REQUIRE_CLIENT_CERTIFICATE": "1"}
+    _, port = await asyncio.to_thread(secure_daphne, daphne, strict)
+    trust: dict[str, Any] = {"tls_trust_certs_file_path": authority.file, "operation_timeout_seconds": 1}
+    async with serving(strict) as (_, url, _):
+        for each in (f"wss://localhost:{port}", url):
+            async with Client(each, **trust) as client:
+                with pytest.raises(VelaError, match="wants a certificate of this client"):
+                    await client.partitions("orders")

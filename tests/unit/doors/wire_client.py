@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from broker.core.access.credentials import ClientCertificate
 from broker.doors.binary.connection import BinaryConnection
 from tests.support.manual_timers import ManualTimers
 from tests.unit.doors.fake_broker import FakeBroker
@@ -50,7 +51,9 @@ class FakeLink:
 class WireClient:
     """Speaks to a BinaryConnection without a network."""
 
-    def __init__(self, broker: FakeBroker, *, connect: bool = True) -> None:
+    def __init__(
+        self, broker: FakeBroker, *, connect: bool = True, certificate: ClientCertificate | None = None
+    ) -> None:
         self.broker = broker
         self.link = FakeLink()
         self.timers = ManualTimers()
@@ -60,6 +63,7 @@ class WireClient:
             address="test:1",
             face="binary",
             share=broker.connections.loop_time.share(),
+            certificate=certificate,
             call_later=self.timers.call_later_in_loop,
         )
         self._decoder = FrameDecoder(64 * 1024 * 1024)

@@ -16,6 +16,7 @@ from typing import Final
 from vela.aio.connections.credentials import credentials_of
 from vela.aio.connections.requests import Request, Requests, failed
 from vela.aio.connections.sinks import ConsumerSink, ProducerSink
+from vela.aio.connections.tls import why_tls_failed
 from vela.aio.own_loop import require_loop
 from vela.aio.transports.byte_transport import HIGH_WATER_BYTES, ByteTransport
 from vela.authentication import Authentication
@@ -405,8 +406,11 @@ class Connection:
         reason = "the broker closed it" if error is None else str(error) or repr(error)
         kind: type[VelaError] = ReadError
         if not self._connected.done():
-            kind = HandshakeError if isinstance(error, ssl.SSLError) else ConnectError
-            reason += f"; it {self._first_words.progress}"
+            if isinstance(error, ssl.SSLError):
+                kind, reason = HandshakeError, why_tls_failed(error)
+            else:
+                kind = ConnectError
+                reason += f"; it {self._first_words.progress}"
         self._lose(kind(f"the connection to {self.name} is lost: {reason}"), abort=False)
 
     def _challenged(self, challenge: replies.AuthChallenge) -> None:

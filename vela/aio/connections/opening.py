@@ -7,6 +7,7 @@ import ssl
 from typing import TYPE_CHECKING, Final
 
 from vela.aio.connections.other_door import other_door
+from vela.aio.connections.tls import why_tls_failed
 from vela.aio.transports.tcp import open_tcp
 from vela.aio.transports.websocket import open_websocket
 from vela.errors import ConnectError, HandshakeError
@@ -21,10 +22,6 @@ __all__ = ["open_connection"]
 
 _PATIENCE_S: Final = 1.0
 """After this time without an answer, find out which other protocol the port speaks, while the attempt continues."""
-_NO_TLS: Final = frozenset(
-    {"WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"}
-)
-"""OpenSSL's error reasons if the server's first bytes are not TLS."""
 
 
 async def open_connection(
@@ -130,16 +127,7 @@ async def _open(
     except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
         raise ConnectError(f"no connection to {address.url}: {error}") from error
     except ssl.SSLError as error:
-        raise HandshakeError(f"{address.url}: the TLS handshake failed: {_why(error)}") from error
+        raise HandshakeError(f"{address.url}: the TLS handshake failed: {why_tls_failed(error)}") from error
     except OSError as error:
         reason = str(error) or "the server closed the connection during the TLS handshake; is the port right?"
         raise ConnectError(f"no connection to {address.url}: {reason}") from error
-
-
-def _why(error: ssl.SSLError) -> str:
-    if error.reason not in _NO_TLS:
-        return str(error)
-    return (
-        f"the server does not speak TLS ({error.reason}); the URL of a port without TLS begins with pulsar://, "
-        "or with ws:// if it is a broker's HTTP port"
-    )

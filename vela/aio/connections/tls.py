@@ -5,10 +5,17 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from vela.errors import InvalidConfiguration
 
-__all__ = ["TlsOptions"]
+__all__ = ["TlsOptions", "why_tls_failed"]
+
+_NO_TLS: Final = frozenset(
+    {"WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"}
+)
+"""OpenSSL's error reasons if the server's first bytes are not TLS."""
+_WANTS_CERTIFICATE: Final = "TLSV13_ALERT_CERTIFICATE_REQUIRED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,3 +58,18 @@ def _load(names: str, load: Callable[[], None]) -> None:
         load()
     except (OSError, ssl.SSLError) as error:
         raise InvalidConfiguration(f"{names}: {error}") from error
+
+
+def why_tls_failed(error: ssl.SSLError) -> str:
+    """Return why a TLS handshake failed, with advice where the reason has one."""
+    if error.reason == _WANTS_CERTIFICATE:
+        return (
+            "the server wants a certificate of this client, which has none: give tls_certificate_file_path and"
+            " tls_private_key_file_path (vela: --tls-certificate-file and --tls-key-file)"
+        )
+    if error.reason not in _NO_TLS:
+        return str(error)
+    return (
+        f"the server does not speak TLS ({error.reason}); the URL of a port without TLS begins with pulsar://, "
+        "or with ws:// if it is a broker's HTTP port"
+    )

@@ -123,12 +123,17 @@ class WebSocketTransport(asyncio.Protocol):
         """See asyncio.BaseProtocol."""
         if self._closing is not None:
             self._closing.cancel()
-        self._fail(
-            ConnectError(
-                f"{self._address.url} closed the connection instead of upgrading it: is this the HTTP port?"
-            )
-        )
+        self._fail(exc if isinstance(exc, ssl.SSLError) else ConnectError(self._hung_up()))
         self._receiver.on_lost(exc or self._broken or self._reason())
+
+    def _hung_up(self) -> str:
+        """Return what may be wrong when the server closes before it answers the handshake."""
+        text = f"{self._address.url} closed the connection instead of upgrading it: is this the HTTP port?"
+        if self._address.tls and not self._is_heard:
+            # A server that refuses a client's certificate says so after the client's part of the handshake, and
+            # closing can overtake what it says.
+            text += " Or it wants a certificate of this client"
+        return text
 
     def _reason(self) -> Exception | None:
         wrong, close = self._engine.parser_exc, self._engine.close_rcvd

@@ -107,6 +107,9 @@ def _connect(command: pb.BaseCommand) -> events.Connect:
         if body.HasField("proxy_to_broker_url")
         else None,
         supports_auth_refresh=body.feature_flags.supports_auth_refresh,
+        original_role=text_of(body.original_principal),
+        original_method=text_of(body.original_auth_method) if body.HasField("original_auth_method") else None,
+        original_data=text_of(body.original_auth_data).encode(),
     )
 
 

@@ -99,6 +99,9 @@ class Connect:
     auth_data: bytes | None
     proxy_to_broker_url: str | None  # the host:port that the client wants behind a proxy; a broker ignores it
     supports_auth_refresh: bool
+    original_role: str = ""  # of the client for which a proxy connects; "" = the client itself
+    original_method: str | None = None
+    original_data: bytes = b""  # that client's own credentials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

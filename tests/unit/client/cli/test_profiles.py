@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,71 @@ def test_a_token_and_a_file_with_one_are_too_much(vela: Vela) -> None:
     done = vela("--token a --token-file b --url ws://127.0.0.1:1 read orders")
     assert done.exit_code == 2
     assert "give one of them" in done.stderr
+
+
+def test_the_profile_in_use_counts_unless_something_else_is_said(
+    vela: Vela, folder: Path, asked: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(folder, '[shop]\nurl = "wss://shop:1"\ntoken_file = "/t"\n[zoo]\nurl = "wss://zoo:1"\n')
+    assert "commands use the profile shop now" in vela("profile use shop").stdout
+    vela("read orders")
+    vela("--profile zoo read orders")
+    monkeypatch.setenv("VELA_URL", "ws://environment:1")
+    monkeypatch.setenv("VELA_TOKEN", "of-the-environment")
+    vela("read orders")
+    vela("profile use")
+    monkeypatch.delenv("VELA_URL")
+    vela("read orders")
+    assert [(each.url, each.token, each.token_file) for each in asked] == [
+        ("wss://shop:1", "", "/t"),
+        ("wss://zoo:1", "", ""),
+        ("ws://environment:1", "of-the-environment", ""),
+        ("ws://127.0.0.1:8080", "of-the-environment", ""),
+    ]
+    assert "no profile 'none'" in vela("profile use none").stderr
+
+
+def test_profiles_are_added_listed_and_removed_and_the_rest_of_the_file_stays(
+    vela: Vela, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    mine = '# mine\n[bank]\nurl = "wss://bank:1"  # ours\n'
+    write(folder, mine)
+    typed = "--url wss://shop:1 --token-file shop.token --oauth2-scope read"
+    assert vela(f"{typed} profile add shop").exit_code == 0
+    vela("profile use shop")
+    listed = vela("profile list").stdout.splitlines()
+    assert listed == ["  bank  wss://bank:1", "* shop  wss://shop:1"]
+    assert vela("profile list --json").stdout.splitlines()[1] == json.dumps(
+        {
+            "name": "shop",
+            "is_used": True,
+            "url": "wss://shop:1",
+            "token_file": f"{folder}/shop.token",
+            "oauth2_scope": "read",
+        }
+    )
+    assert (folder / "profiles.toml").stat().st_mode & 0o777 == 0o600
+    assert vela("profile remove shop").exit_code == 0
+    assert (folder / "profiles.toml").read_text(encoding="utf-8").rstrip() == mine.rstrip()
+    assert vela("profile list").stdout.splitlines() == ["  bank  wss://bank:1"]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("--url ws://x:1 profile add shop", "has a profile 'shop'"),
+        ("--url ws://x:1 profile add sh.op", "cannot be a profile"),
+        ("--token secret profile add new", "names files with secrets only"),
+        ("profile add new", "give the profile's options before"),
+        ("profile remove new", "has no profile 'new'"),
+    ],
+)
+def test_what_cannot_be_a_profile_is_refused_and_changes_nothing(
+    vela: Vela, folder: Path, line: str, says: str
+) -> None:
+    write(folder, '[shop]\nurl = "wss://shop:1"\n')
+    done = vela(line)
+    assert done.exit_code != 0
+    assert says in done.stderr
+    assert (folder / "profiles.toml").read_text(encoding="utf-8") == '[shop]\nurl = "wss://shop:1"\n'

@@ -1,0 +1,141 @@
+"""Who a client is: every method that the settings allow, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from broker.access.issuers import Issuers
+from broker.access.passwords import BASIC_METHOD, Passwords
+from broker.access.token_keys import TokenKeys
+from broker.core.access.principal import ANONYMOUS, Principal
+from broker.core.access.tokens import TOKEN_METHOD, verify
+from broker.core.errors import AuthenticationFailed
+from broker.environment import SettingInvalid
+
+if TYPE_CHECKING:
+    from broker.access_settings import AccessSettings
+    from broker.core.access.credentials import ClientCertificate, Credentials
+
+__all__ = ["TLS_METHOD", "Authentication"]
+
+TLS_METHOD: Final = "tls"
+VERIFIED_TOKENS: Final = 1024  # remembered, so that a pull need not check a signature again
+
+
+class Authentication:
+    """Checks credentials. `now` answers from memory; `check` waits for a thread if it must. Neither blocks the loop."""
+
+    def __init__(self, settings: AccessSettings) -> None:
+        """Read keys and passwords. Raises SettingInvalid if one cannot be used, or no client could prove anything."""
+        methods = settings.authentication
+        # Other processes with the same VELA_AUTHENTICATION have no ports with TLS, and need not have the file.
+        if TLS_METHOD in methods and settings.tls_trust_file is None:
+            raise SettingInvalid(
+                "VELA_AUTHENTICATION is tls, which needs certificates of clients: set VELA_TLS_TRUST_FILE to the"
+                " authorities that sign them"
+            )
+        self._settings = settings
+        self._keys = TokenKeys(settings)
+        self._takes_tokens = TOKEN_METHOD in methods or settings.takes_openid_tokens
+        self._passwords = (
+            Passwords(settings.basic_file) if BASIC_METHOD in methods and settings.basic_file else None
+        )
+        self.issuers = Issuers(settings)
+        self._verified: dict[bytes, Principal] = {}  # by token: each pull brings it
+
+    def now(self, credentials: Credentials, now_ms: int) -> Principal | None:
+        """Return the client that these credentials prove; None if only `check` can tell.
+
+        Raises AuthenticationFailed.
+        """
+        method, data = credentials.method, credentials.data
+        if data and method in (None, TOKEN_METHOD) and self._takes_tokens:
+            return self._token(data, now_ms)
+        if data and method in (None, BASIC_METHOD) and self._passwords is not None:
+            return self._passwords.known(data)
+        certificate = credentials.certificate if TLS_METHOD in self._settings.authentication else None
+        if certificate is not None and method in (None, TLS_METHOD):
+            return _of_certificate(certificate, now_ms)
+        if self._settings.anonymous_role and not data:
+            return replace(ANONYMOUS, role=self._settings.anonymous_role)
+        raise AuthenticationFailed(
+            "this broker asks for credentials, and the client sent none that it takes:"
+            f" {' or '.join(self._settings.authentication)}"
+        )
+
+    async def check(self, credentials: Credentials, now_ms: int) -> Principal:
+        """Do the same, and wait for a thread that checks a password or fetches an issuer's keys."""
+        found = self.now(credentials, now_ms)
+        if found is not None:
+            return found
+        data = credentials.data
+        token = data.decode("latin-1").strip()
+        origin = self.issuers.origin(token) if credentials.method != BASIC_METHOD else None
+        if origin is not None:
+            found = await self.issuers.verify(token, origin, now_ms)
+            self._remember(data, found)
+            return found
+        assert self._passwords is not None
+        return await self._passwords.check(data, credentials.host)
+
+    def check_password(self, principal: Principal) -> None:
+        """Raises AuthenticationFailed if the password with which a client came has been changed or removed since."""
+        if (
+            principal.password_id
+            and self._passwords is not None
+            and not self._passwords.is_current(principal.password_id)
+        ):
+            raise AuthenticationFailed("the password was changed or the user removed: connect again")
+
+    def refresh(self) -> bool:
+        """Read the files that have changed and begin to fetch keys that are due: called once a second.
+
+        Return whether passwords have changed, so that open connections must be checked again.
+        """
+        has_new_keys = self._keys.refresh()
+        if self.issuers.turn() or has_new_keys:
+            self._verified.clear()
+        return self._passwords is not None and self._passwords.refresh()
+
+    def stop(self) -> None:
+        """Wait for no thread any more."""
+        self.issuers.stop()
+        if self._passwords is not None:
+            self._passwords.stop()
+
+    def _token(self, data: bytes, now_ms: int) -> Principal | None:
+        principal = self._verified.get(data)
+        if principal is not None and not principal.has_expired(now_ms):
+            return principal
+        token = data.decode("latin-1").strip()
+        origin = self.issuers.origin(token)
+        if origin is not None:
+            principal = self.issuers.verify_now(token, origin, now_ms)
+            if principal is None:
+                return None
+        elif TOKEN_METHOD in self._settings.authentication:
+            principal = verify(
+                token,
+                self._keys.current(),
+                now_ms=now_ms,
+                role_claim=self._settings.token_role_claim,
+                audience=self._settings.token_audience,
+            )
+        else:
+            raise AuthenticationFailed("the token names none of the issuers in VELA_OPENID_ISSUERS")
+        self._remember(data, principal)
+        return principal
+
+    def _remember(self, data: bytes, principal: Principal) -> None:
+        if len(self._verified) >= VERIFIED_TOKENS:
+            self._verified.clear()
+        self._verified[data] = principal
+
+
+def _of_certificate(certificate: ClientCertificate, now_ms: int) -> Principal:
+    if certificate.expires_ms <= now_ms:
+        raise AuthenticationFailed("the client's certificate has expired: connect again with a new one")
+    return Principal(
+        role=certificate.name, method=TLS_METHOD, expires_ms=certificate.expires_ms, token_id=None
+    )

@@ -1,0 +1,126 @@
+"""Checks passwords against a file, in a thread of its own: a hash that is slow for guessers is slow for the broker."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from broker.access.watched_file import WatchedFile
+from broker.core.access.passwords import StoredPassword, fits, read_passwords
+from broker.core.access.principal import Principal
+from broker.core.errors import AuthenticationFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+__all__ = ["BASIC_METHOD", "Passwords"]
+
+BASIC_METHOD: Final = "basic"
+MAX_WAITING: Final = 64  # checks of all clients: seconds, with one thread
+MAX_WAITING_OF_HOST: Final = 16  # so that one guesser does not fill the queue
+REMEMBERED: Final = 1024
+
+
+class Passwords:
+    """The users of one file. Bound to one event loop, except for the constructor."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the file. Raises SettingInvalid."""
+        self._file = WatchedFile("VELA_BASIC_FILE", path, _read)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="passwords")
+        self._key = secrets.token_bytes(32)  # the digests below are of no use outside this process
+        self._known: dict[bytes, Principal] = {}  # by digest of user:password
+        self._wrong: set[bytes] = set()  # digests of what fits no user, so that a client may repeat it
+        self._checks: dict[bytes, asyncio.Future[bool]] = {}
+        self._hosts: Counter[str] = Counter()
+
+    def refresh(self) -> bool:
+        """Read the file if it has changed, and return whether it has other users or passwords."""
+        if not self._file.refresh():
+            return False
+        self._known.clear()
+        self._wrong.clear()
+        return True
+
+    def stop(self) -> None:
+        """Check nothing more. Clients that wait get no answer."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def is_current(self, password_id: str) -> bool:
+        """Return whether the file still has the line that a password fitted."""
+        return any(each.id == password_id for each in self._file.value.values())
+
+    def known(self, data: bytes) -> Principal | None:
+        """Return who these credentials, user:password, belong to; None if only `check` can tell.
+
+        Raises AuthenticationFailed if they are known to be wrong.
+        """
+        digest = self._digest(data)
+        if digest in self._wrong:
+            raise _wrong()
+        return self._known.get(digest)
+
+    async def check(self, data: bytes, host: str) -> Principal:
+        """Return who these credentials belong to. Clients that send the same at once share one check.
+
+        Raises AuthenticationFailed if they are wrong, or if too many others wait for a check.
+        """
+        digest = self._digest(data)
+        check = self._checks.get(digest)
+        if check is None:
+            check = self._begin(digest, data, host)
+        await asyncio.shield(check)
+        found = self._known.get(digest)
+        if found is None:
+            raise _wrong()
+        return found
+
+    def _begin(self, digest: bytes, data: bytes, host: str) -> asyncio.Future[bool]:
+        if len(self._checks) >= MAX_WAITING or self._hosts[host] >= MAX_WAITING_OF_HOST:
+            raise AuthenticationFailed("too many passwords are being checked: try again in a few seconds")
+        name, _, password = data.partition(b":")
+        users = self._file.value
+        user = name.decode("utf-8", "replace")
+        stored = users.get(user)
+        # An unknown user takes as long as a known one, so that nobody can find out which names exist.
+        compared = stored or next(iter(users.values()))
+        check = asyncio.get_running_loop().run_in_executor(self._thread, fits, password, compared)
+        self._checks[digest] = check
+        self._hosts[host] += 1
+
+        def done(check: asyncio.Future[bool]) -> None:
+            del self._checks[digest]
+            self._hosts[host] -= 1
+            if not self._hosts[host]:
+                del self._hosts[host]
+            if check.cancelled() or check.exception() is not None or users is not self._file.value:
+                return  # the client tries again, with the file as it is now
+            if stored is not None and check.result():
+                self._known[digest] = _principal(user, stored)
+                return
+            if len(self._wrong) >= REMEMBERED:
+                self._wrong.clear()
+            self._wrong.add(digest)
+
+        check.add_done_callback(done)
+        return check
+
+    def _digest(self, data: bytes) -> bytes:
+        return hashlib.blake2b(data, key=self._key, digest_size=16).digest()
+
+
+def _read(content: bytes) -> Mapping[str, StoredPassword]:
+    return read_passwords(content.decode("utf-8"))
+
+
+def _principal(user: str, stored: StoredPassword) -> Principal:
+    return Principal(role=user, method=BASIC_METHOD, expires_ms=None, token_id=None, password_id=stored.id)
+
+
+def _wrong() -> AuthenticationFailed:
+    return AuthenticationFailed("the user or the password is wrong")

@@ -1,0 +1,71 @@
+"""A file with secrets that takes effect when it changes, without a restart."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from broker.environment import SettingInvalid
+
+__all__ = ["WatchedFile"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_Stamp = tuple[int, int, int]  # of a file: inode, size in bytes, time of the last change in nanoseconds
+
+
+class WatchedFile(Generic[T]):
+    """One file. `value` is what it contained when it could last be used."""
+
+    def __init__(self, variable: str, path: Path, read: Callable[[bytes], T]) -> None:
+        """Read the file. `read` raises ValueError for content that cannot be used.
+
+        Raises SettingInvalid, which names the variable.
+        """
+        self._path = path
+        self._read = read
+        try:
+            self._stamp: _Stamp | None = _stamp(path)
+            self.value = read(path.read_bytes())
+        except OSError as error:
+            raise SettingInvalid(f"{variable}: {path} cannot be read ({error.strerror})") from None
+        except ValueError as error:
+            raise SettingInvalid(f"{variable}: {path} cannot be used: {error}") from None
+
+    def refresh(self) -> bool:
+        """Read the file if it has changed, and return whether its value is new.
+
+        A file that is gone or cannot be used leaves the old value in use, which is logged once for each change.
+        """
+        try:
+            stamp = _stamp(self._path)
+        except OSError as error:
+            if self._stamp is not None:
+                logger.error(
+                    "%s is gone, so what it contained stays in use until the broker stops; put it back (%s)",
+                    self._path,
+                    error.strerror,
+                )
+                self._stamp = None
+            return False
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        try:
+            self.value = self._read(self._path.read_bytes())
+        except (OSError, ValueError) as error:
+            logger.error(
+                "%s has changed and cannot be used, so what it contained stays in use: %s", self._path, error
+            )
+            return False
+        logger.info("%s has changed: what it contains is in use", self._path)
+        return True
+
+
+def _stamp(path: Path) -> _Stamp:
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns

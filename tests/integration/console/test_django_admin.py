@@ -1,0 +1,77 @@
+"""`/django-admin/`: it must not take the last admin away. And sessions that have expired go when somebody logs in."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.test import Client
+from django.utils import timezone
+
+pytestmark = pytest.mark.django_db
+USERS = "/django-admin/auth/user/"
+
+
+@pytest.fixture
+def admin(nobody: Client) -> Client:
+    User.objects.create_superuser("root", password="tested-7")
+    nobody.force_login(User.objects.get(username="root"))
+    return nobody
+
+
+def fields(user: User, **changed: str) -> dict[str, str]:
+    """The form of a user, as a browser sends it."""
+    given = {
+        "username": user.username,
+        "is_active": "on",
+        "is_staff": "on",
+        "is_superuser": "on",
+        "date_joined_0": "2026-01-01",
+        "date_joined_1": "00:00:00",
+    }
+    return {name: text for name, text in {**given, **changed}.items() if text}
+
+
+@pytest.mark.parametrize("lost", ["is_superuser", "is_active"])
+def test_the_last_admin_stays_one(admin: Client, lost: str) -> None:
+    root = User.objects.get(username="root")
+    answer = admin.post(f"{USERS}{root.pk}/change/", fields(root, **{lost: ""}), follow=True)
+    page = answer.content.decode()
+    assert "oot is the last admin of" in page  # Django writes the first letter large
+    assert "was changed successfully" not in page
+    root.refresh_from_db()
+    assert root.is_superuser
+    assert root.is_active
+
+
+def test_the_last_admin_is_not_deleted_and_another_one_may_go(admin: Client) -> None:
+    root = User.objects.get(username="root")
+    other = User.objects.create_superuser("other", password="tested-7")
+    delete = {"action": "delete_selected", "post": "yes"}
+    both = {**delete, "_selected_action": [str(root.pk), str(other.pk)]}
+    assert "is the last admin of" in admin.post(USERS, both, follow=True).content.decode()
+    assert User.objects.filter(pk__in=[root.pk, other.pk]).count() == 2
+    admin.post(f"{USERS}{other.pk}/delete/", {"post": "yes"})
+    assert not User.objects.filter(pk=other.pk).exists()
+    admin.post(f"{USERS}{root.pk}/delete/", {"post": "yes"})
+    assert User.objects.filter(pk=root.pk).exists()
+
+
+def test_a_change_that_leaves_an_admin_is_made(admin: Client) -> None:
+    other = User.objects.create_superuser("other", password="tested-7")
+    answer = admin.post(f"{USERS}{other.pk}/change/", fields(other, is_superuser=""), follow=True)
+    assert "was changed successfully" in answer.content.decode()
+    other.refresh_from_db()
+    assert not other.is_superuser
+
+
+def test_a_login_deletes_sessions_that_have_expired_and_no_other(nobody: Client) -> None:
+    now = timezone.now()
+    for key, days in (("old", -1), ("open", 1)):
+        Session.objects.create(session_key=key, session_data="", expire_date=now + timedelta(days=days))
+    User.objects.create_user("ada", password="tested-7")
+    nobody.force_login(User.objects.get(username="ada"))
+    assert not Session.objects.filter(session_key="old").exists()
+    assert Session.objects.filter(session_key="open").exists()

@@ -1,0 +1,165 @@
+"""Tokens that a program gets for itself from an OAuth 2.0 server: the client credentials grant."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from vela.aio.connections.tls import TlsOptions
+from vela.authentication import Authentication
+from vela.errors import ErrorGettingAuthenticationData, InvalidConfiguration
+
+__all__ = ["AuthenticationOauth2"]
+
+_GRANT: Final = "client_credentials"
+_TIMEOUT_S: Final = 10.0
+_DISCOVERY: Final = "/.well-known/openid-configuration"
+_DEFAULT_LIFETIME_S: Final = 300.0  # of a token whose server does not say
+_LONGEST_MARGIN_S: Final = 60.0  # how long before its end a token is not used any more
+_TAKES: Final = "issuer_url, and private_key or client_id and client_secret"
+
+
+class AuthenticationOauth2(Authentication):
+    """A token from an OAuth 2.0 server, by client id and secret.
+
+        vela.AuthenticationOauth2(json.dumps({
+            "issuer_url": "https://login.example.org",
+            "private_key": "/etc/shop/vela.json",
+            "audience": "vela",
+        }))
+
+    The argument is Apache's: JSON with `issuer_url`, and `private_key`, the path or `file:` or `data:` URL of a JSON
+    file with `client_id` and `client_secret`; or these two themselves; and `audience` and `scope`, if the server needs
+    them. The client gets a new token before the old one ends, and when the broker asks for one.
+    """
+
+    method = "token"
+
+    def __init__(
+        self,
+        auth_params_string: str,
+        *,
+        tls_trust_certs_file_path: str | None = None,
+    ) -> None:
+        """`tls_trust_certs_file_path` names the only authorities that the server's certificate may have.
+
+        Raises InvalidConfiguration.
+        """
+        fields = _fields(auth_params_string, "auth_params_string")
+        if fields.get("type", _GRANT) != _GRANT:
+            raise InvalidConfiguration(f"OAuth 2.0: type is {fields['type']!r}; it takes {_GRANT}")
+        self._issuer = str(fields.get("issuer_url") or "").rstrip("/")
+        self._key_file = str(fields.get("private_key") or "")
+        self._fields = fields
+        if urlsplit(self._issuer).scheme not in ("http", "https"):
+            raise InvalidConfiguration(f"OAuth 2.0 needs {_TAKES}: issuer_url is {self._issuer!r}")
+        self._client()  # a wrong file is found now, and not when the broker asks
+        self._tls = TlsOptions(
+            trust_certs_file_path=tls_trust_certs_file_path, validate_hostname=True
+        ).context()
+        self._now_s = time.monotonic
+        self._token = b""
+        self._renew_s = 0.0
+        self._endpoint = ""
+
+    async def data(self) -> bytes:
+        """Return a token that lasts for a while yet. Raises ErrorGettingAuthenticationData."""
+        if not self._token or self._now_s() >= self._renew_s:
+            self._token, lifetime_s = await self._new_token()
+            self._renew_s = self._now_s() + lifetime_s - min(_LONGEST_MARGIN_S, lifetime_s / 10)
+        return self._token
+
+    async def _new_token(self) -> tuple[bytes, float]:
+        """Return a token and its lifetime in seconds. The key file is read anew, so a new secret takes effect."""
+        import httpx  # a client without OAuth 2.0 does not load it
+
+        client_id, client_secret = self._client()
+        form = {"grant_type": _GRANT, "client_id": client_id, "client_secret": client_secret}
+        form |= {name: str(self._fields[name]) for name in ("audience", "scope") if self._fields.get(name)}
+        try:
+            async with httpx.AsyncClient(timeout=_TIMEOUT_S, verify=self._tls) as client:
+                if not self._endpoint:
+                    found = _document(await client.get(f"{self._issuer}{_DISCOVERY}"))
+                    self._endpoint = _endpoint(self._issuer, found)
+                answer = _document(await client.post(self._endpoint, data=form))
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise ErrorGettingAuthenticationData(
+                f"the OAuth 2.0 server {self._issuer} does not answer: {type(error).__name__} {error}"
+            ) from error
+        token, lifetime_s = answer.get("access_token"), answer.get("expires_in", _DEFAULT_LIFETIME_S)
+        if not isinstance(token, str) or not token:
+            raise ErrorGettingAuthenticationData(f"{self._endpoint} sent no access_token")
+        try:
+            return token.encode(), float(lifetime_s)
+        except (TypeError, ValueError):
+            return token.encode(), _DEFAULT_LIFETIME_S
+
+    def _client(self) -> tuple[str, str]:
+        """Return the client id and its secret. Raises InvalidConfiguration."""
+        fields = self._fields
+        if self._key_file:
+            fields = _fields(_content(self._key_file), self._key_file[:100])
+        client_id, secret = fields.get("client_id"), fields.get("client_secret")
+        if not (isinstance(client_id, str) and isinstance(secret, str) and client_id and secret):
+            where = self._key_file[:100] or "auth_params_string"
+            raise InvalidConfiguration(
+                f"OAuth 2.0 needs {_TAKES}: {where} has no client_id and client_secret"
+            )
+        return client_id, secret
+
+
+def _content(place: str) -> str:
+    """Return what a path, a file: URL or a data: URL has."""
+    if place.startswith("data:"):
+        kind, _, data = place.partition(",")
+        try:
+            return base64.b64decode(data).decode() if kind.endswith(";base64") else unquote(data)
+        except (binascii.Error, UnicodeDecodeError):
+            raise InvalidConfiguration("OAuth 2.0: private_key is no data: URL in base64") from None
+    path = Path(unquote(urlsplit(place).path)) if place.startswith("file:") else Path(place).expanduser()
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidConfiguration(f"OAuth 2.0: private_key cannot be read: {error}") from None
+
+
+def _fields(text: str, where: str) -> Mapping[str, Any]:
+    try:
+        fields = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
+        raise InvalidConfiguration(f"OAuth 2.0 needs {_TAKES}: {where[:100]} is no JSON object")
+    return fields
+
+
+def _document(answer: Any) -> Mapping[str, Any]:
+    """Return the JSON object of an answer. Raises ErrorGettingAuthenticationData, which says what the server said."""
+    try:
+        found = answer.json()
+    except (ValueError, RecursionError):
+        found = None
+    fields = found if isinstance(found, dict) else {}
+    if answer.status_code != 200 or not fields:
+        said = ": ".join(str(fields[each]) for each in ("error", "error_description") if each in fields)
+        raise ErrorGettingAuthenticationData(
+            f"{answer.url} answers {answer.status_code}: {said[:300] or 'no JSON object'}"
+        )
+    return fields
+
+
+def _endpoint(issuer: str, document: Mapping[str, Any]) -> str:
+    """Return where tokens are given. The secret goes to no worse scheme than the issuer's."""
+    url = document.get("token_endpoint")
+    schemes = ("https",) if issuer.startswith("https:") else ("https", "http")
+    if not isinstance(url, str) or urlsplit(url).scheme not in schemes:
+        raise ErrorGettingAuthenticationData(
+            f"{issuer}{_DISCOVERY} has no token_endpoint with {' or '.join(schemes)}"
+        )
+    return url
