@@ -21,13 +21,19 @@ INSERT INTO vela_tenant (name, created_at) VALUES (%s, now()) ON CONFLICT (name)
 INSERT INTO vela_namespace (tenant_id, name, policies, created_at)
 SELECT id, %s, %s, now() FROM vela_tenant WHERE name = %s ON CONFLICT DO NOTHING
 
--- name: create_topic
-INSERT INTO vela_topic (namespace_id, name, partitions, parent_id, partition, properties, policies, created_at)
-SELECT n.id, %(name)s, %(partitions)s, (SELECT id FROM vela_topic WHERE name = %(parent)s), %(partition)s,
-       %(properties)s, '{}', now()
-FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id
-WHERE t.name = %(tenant)s AND n.name = %(namespace)s
-ON CONFLICT (name) DO NOTHING
+-- name: create_topics
+-- One topic, or partitions of one. The broker tells those who watch the namespace's list.
+WITH made AS (
+    INSERT INTO vela_topic (namespace_id, name, partitions, parent_id, partition, properties, policies, created_at)
+    SELECT n.id, a.name, %(partitions)s, (SELECT id FROM vela_topic WHERE name = %(parent)s), a.partition,
+           %(properties)s, '{}', now()
+    FROM unnest(%(names)s::text[], %(indexes)s::int[]) AS a(name, partition)
+    CROSS JOIN vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id
+    WHERE t.name = %(tenant)s AND n.name = %(namespace)s
+    ON CONFLICT (name) DO NOTHING
+    RETURNING name
+)
+SELECT pg_notify('vela_topics', %(tenant)s::text || '/' || %(namespace)s::text) WHERE EXISTS (SELECT FROM made)
 
 -- name: take
 -- Takes a topic. Its earlier owner is fenced from now on. Waits for that owner's last append to end (see entries.sql).

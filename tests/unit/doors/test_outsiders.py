@@ -19,6 +19,7 @@ from broker.core.errors import AuthenticationFailed, NotAuthorized
 from broker.core.schemas.schema import SchemaDefinition, SchemaType
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
+from broker.core.topic_pattern import TopicPattern
 from broker.doors.admin.api import API
 from broker.doors.admin.application import AdminPages
 from broker.doors.admin.operations import described
@@ -35,6 +36,7 @@ from broker.producers.requests import ProducerRequest, ProducerSink
 from broker.pulls.values import PullAsk
 from broker.storage.access import StoredAccess
 from broker.subscription.requests import SubscribeRequest
+from tests.support.raw_pulsar import watch_topic_list, watch_topic_list_close
 from tests.support.tokens import ENVIRONMENT, token
 from tests.unit.doors.fake_broker import FakeBroker
 from tests.unit.doors.socket_peer import Peer
@@ -53,6 +55,7 @@ REQUESTS: dict[str, tuple[Any, ...]] = {
     "partition_count": (TOPIC,),
     "service_urls": (TOPIC,),
     "topics_of_namespace": ("shop/eu",),
+    "watch_topics": ("shop/eu", TopicPattern("shop/eu/.*"), lambda added, removed: None),
     "open_producer": (ProducerRequest(topic=TOPIC, name=None), None, None),
     "subscribe": (
         SubscribeRequest(topic=TOPIC, subscription="s", type=SubscriptionType.SHARED, consumer_name="c"),
@@ -153,6 +156,8 @@ COMMANDS: dict[type[Any], bytes] = {
     events.PartitionMetadata: commands.partition_metadata(NAME, request_id=1),
     events.Lookup: commands.lookup(NAME, request_id=1),
     events.GetTopicsOfNamespace: commands.get_topics_of_namespace("shop/eu", request_id=1),
+    events.WatchTopicList: watch_topic_list("shop/eu", "shop/eu/.*", watcher_id=1, request_id=1),
+    events.CloseTopicWatcher: watch_topic_list_close(1, request_id=1),
     events.OpenProducer: commands.producer(NAME, producer_id=1, request_id=1),
     events.Subscribe: commands.subscribe(NAME, "s", type=SubType.SHARED, consumer_id=1, request_id=1),
     events.GetSchema: commands.get_schema(NAME, request_id=1),

@@ -265,6 +265,24 @@ def _get_or_create_schema(command: pb.BaseCommand) -> events.GetOrCreateSchema:
     )
 
 
+def _watch_topic_list(command: pb.BaseCommand) -> events.WatchTopicList:
+    body = command.watchTopicList
+    complete(body, command)
+    return events.WatchTopicList(
+        request_id=body.request_id,
+        watcher_id=body.watcher_id,
+        namespace=text_of(body.namespace),
+        pattern=text_of(body.topics_pattern),
+        topics_hash=text_of(body.topics_hash) if body.HasField("topics_hash") else None,
+    )
+
+
+def _close_topic_watcher(command: pb.BaseCommand) -> events.CloseTopicWatcher:
+    body = command.watchTopicListClose
+    complete(body, command)
+    return events.CloseTopicWatcher(request_id=body.request_id, watcher_id=body.watcher_id)
+
+
 _DECODERS: Final[dict[int, Callable[[pb.BaseCommand], events.Event]]] = {
     pb.BaseCommand.CONNECT: _connect,
     pb.BaseCommand.SUBSCRIBE: _subscribe,
@@ -286,6 +304,8 @@ _DECODERS: Final[dict[int, Callable[[pb.BaseCommand], events.Event]]] = {
     pb.BaseCommand.AUTH_RESPONSE: _auth_response,
     pb.BaseCommand.GET_SCHEMA: _get_schema,
     pb.BaseCommand.GET_OR_CREATE_SCHEMA: _get_or_create_schema,
+    pb.BaseCommand.WATCH_TOPIC_LIST: _watch_topic_list,
+    pb.BaseCommand.WATCH_TOPIC_LIST_CLOSE: _close_topic_watcher,
 }
 
 _UNBUILT: Final = frozenset(
@@ -297,8 +317,6 @@ _UNBUILT: Final = frozenset(
         pb.BaseCommand.END_TXN_ON_PARTITION,
         pb.BaseCommand.END_TXN_ON_SUBSCRIPTION,
         pb.BaseCommand.TC_CLIENT_CONNECT_REQUEST,
-        pb.BaseCommand.WATCH_TOPIC_LIST,
-        pb.BaseCommand.WATCH_TOPIC_LIST_CLOSE,
         pb.BaseCommand.SCALABLE_TOPIC_LOOKUP,
         pb.BaseCommand.SCALABLE_TOPIC_CLOSE,
         pb.BaseCommand.SCALABLE_TOPIC_SUBSCRIBE,
