@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -34,7 +34,7 @@ __all__ = [
     "roll_ledgers",
     "segment_size_bytes",
     "set_producer_epoch",
-    "take_topic",
+    "take_topics",
     "topic_of_ledger",
 ]
 
@@ -179,13 +179,13 @@ async def names_in_namespace(connection: Connection, tenant: str, namespace: str
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def take_topic(connection: Connection, topic_id: int, *, token: int) -> int:
-    """Take ownership of a topic and return its new epoch. Waits until the earlier owner's last append has ended."""
-    cursor = await connection.execute(query("topics", "take"), (topic_id, token))
-    row = await cursor.fetchone()
-    if row is None:
-        raise psycopg.InternalError("INSERT … RETURNING returned nothing")
-    return int(row[0])
+async def take_topics(connection: Connection, topic_ids: Collection[int], *, token: int) -> dict[int, int]:
+    """Take ownership of topics. Return topic → new epoch; a missing topic was deleted meanwhile.
+
+    Waits until the earlier owner's last appends have ended.
+    """
+    cursor = await connection.execute(query("topics", "take"), {"topic_ids": list(topic_ids), "token": token})
+    return {row[0]: row[1] for row in await cursor.fetchall()}
 
 
 async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, token: int) -> dict[int, int]:

@@ -307,7 +307,7 @@ async def ask(
     application: Any = HttpPages(broker)
     if path.startswith("/pull/"):
         application = PullPages(broker, PullAnswers(broker))
-    elif path.startswith(("/admin/", "/lookup/")):
+    elif path.startswith(("/admin/", "/lookup/", "/topics/")):
         application = AdminPages(cast(AdminPort, broker))
     await application(scope, receive, send)
     return sent[0]["status"], b"".join(each.get("body", b"") for each in sent[1:])

@@ -94,10 +94,8 @@ def test_transactional_commands_say_so() -> None:
 UNBUILT = [
     pb.BaseCommand(type=pb.BaseCommand.NEW_TXN, newTxn=pb.CommandNewTxn(request_id=5)),
     pb.BaseCommand(
-        type=pb.BaseCommand.WATCH_TOPIC_LIST,
-        watchTopicList=pb.CommandWatchTopicList(
-            request_id=5, watcher_id=1, namespace="a/b", topics_pattern=".*"
-        ),
+        type=pb.BaseCommand.END_TXN,
+        endTxn=pb.CommandEndTxn(request_id=5),
     ),
 ]
 
