@@ -9,8 +9,9 @@ from django.urls import re_path
 from broker.doors.asgi import refuse
 from broker.doors.handshake_errors import HandshakeRefused, InvalidQuery
 from broker.doors.websocket.binary_socket import BinarySocket
-from broker.doors.websocket.consumer.consumer_socket import ConsumerSocket, MultiTopicConsumerSocket
+from broker.doors.websocket.consumer.consumer_socket import ConsumerSocket
 from broker.doors.websocket.consumer.fragment_cache import FragmentCache
+from broker.doors.websocket.consumer.multi_topic_socket import MultiTopicConsumerSocket
 from broker.doors.websocket.consumer.reader_socket import ReaderSocket
 from broker.doors.websocket.middleware import UNKNOWN_ENDPOINT
 from broker.doors.websocket.producer.producer_socket import ProducerSocket

@@ -227,6 +227,7 @@ TARGETS = {
     "ws/v2/consumer": "/ws/v2/consumer/persistent/shop/eu/orders/s",
     "ws/v3/consumer": "/ws/v3/consumer/s?topics=persistent://shop/eu/orders",
 }
+BY_PATTERN = "/ws/v3/consumer/s?topicsPattern=persistent://shop/eu/.*"
 WITHOUT_TOPICS = {
     "ws/binary",
     "ws/(?:v2/)?pingpong",
@@ -243,7 +244,7 @@ async def test_every_socket_has_a_case_here(broker: SealedBroker) -> None:
     assert sockets == TARGETS.keys() | WITHOUT_TOPICS
 
 
-@pytest.mark.parametrize("target", TARGETS.values())
+@pytest.mark.parametrize("target", [*TARGETS.values(), BY_PATTERN])
 async def test_no_socket_opens_for_an_outsider(broker: SealedBroker, target: str) -> None:
     application = websocket_application(broker)
     assert (await Peer(application, target, headers=[]).refused())[0] == 401
