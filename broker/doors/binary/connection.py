@@ -268,7 +268,7 @@ class BinaryConnection:
         return
 
     def _on_unsupported(self, event: events.Unsupported) -> None:
-        why = f"{event.name} is not available"
+        why = f"{event.name} is not available: {event.reason}"
         self._requests.count_refusal(event, why)
         self._engine.send_unsupported(event, why)
 

@@ -292,6 +292,7 @@ class Unsupported:
     """A command of the protocol that Vela does not serve. Answer with `send_unsupported`."""
 
     name: str  # the command's name, for example "NEW_TXN"
+    reason: str
     request_id: int | None  # None = the client waits for no answer
 
 
