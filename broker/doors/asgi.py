@@ -33,7 +33,7 @@ JSON: Final = b"application/json"
 CERTIFICATE_NAME: Final = "vela.certificate_name"  # in a scope's extensions
 
 
-def certificate_name_of(scope: Scope) -> str:
+def certificate_name_of(scope: Mapping[str, Any]) -> str:
     """Return the common name of the client's checked certificate; "" if it showed none."""
     name: str = scope.get("extensions", {}).get(CERTIFICATE_NAME, "")
     return name

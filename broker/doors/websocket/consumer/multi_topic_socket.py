@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.access.permissions import Action
 from broker.core.errors import BrokerError, NotAuthorized
+from broker.core.subscription.departure import DepartureCause
 from broker.core.topic_name import TopicName
 from broker.doors.handshake_errors import InvalidQuery
 from broker.doors.websocket.consumer.consumer_socket import ConsumerSocket
@@ -101,7 +102,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
                 return
             if self.is_letting_go:
                 for source in self.sources[before:]:
-                    source.detach()
+                    source.detach(DepartureCause.LOST)
                 return
             if self._has_started:
                 self.credit_share(self.sources[before:], self.prefetched)
