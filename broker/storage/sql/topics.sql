@@ -37,11 +37,9 @@ SELECT pg_notify('vela_topics', %(tenant)s::text || '/' || %(namespace)s::text) 
 
 -- name: take
 -- Takes topics. Their earlier owner is fenced from now on. Waits for that owner's last appends to end (see entries.sql).
--- A topic that was deleted meanwhile is missing from the answer; the lock keeps the others until the statement has ended.
-WITH there AS MATERIALIZED (
-    SELECT id FROM vela_topic WHERE id = ANY(%(topic_ids)s::bigint[]) ORDER BY id FOR KEY SHARE
-)
-INSERT INTO vela_topic_owner (topic_id, owner_epoch, owner_token) SELECT id, 1, %(token)s FROM there ORDER BY id
+-- A topic that was deleted meanwhile is missing from the answer. Topics are not locked: a delete locks their owners first.
+INSERT INTO vela_topic_owner (topic_id, owner_epoch, owner_token)
+SELECT id, 1, %(token)s FROM vela_topic WHERE id = ANY(%(topic_ids)s::bigint[]) ORDER BY id
 ON CONFLICT (topic_id) DO UPDATE SET owner_epoch = vela_topic_owner.owner_epoch + 1, owner_token = EXCLUDED.owner_token
 RETURNING topic_id, owner_epoch
 

@@ -39,6 +39,9 @@ __all__ = [
 ]
 
 
+_TAKE_ATTEMPTS = 5
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRow:
     """One stored topic."""
@@ -184,8 +187,16 @@ async def take_topics(connection: Connection, topic_ids: Collection[int], *, tok
 
     Waits until the earlier owner's last appends have ended.
     """
-    cursor = await connection.execute(query("topics", "take"), {"topic_ids": list(topic_ids), "token": token})
-    return {row[0]: row[1] for row in await cursor.fetchall()}
+    parameters = {"topic_ids": list(topic_ids), "token": token}
+    for attempt in range(_TAKE_ATTEMPTS):
+        try:
+            cursor = await connection.execute(query("topics", "take"), parameters)
+            return {row[0]: row[1] for row in await cursor.fetchall()}
+        except psycopg.errors.ForeignKeyViolation:
+            # A topic was deleted while the statement ran. The next try no longer finds it.
+            if attempt == _TAKE_ATTEMPTS - 1:
+                raise
+    return {}
 
 
 async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, token: int) -> dict[int, int]:
