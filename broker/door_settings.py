@@ -139,6 +139,15 @@ class DoorSettings(LoginSettings):
             "consumers that one connection may open; 0: no limit",
         ),
     ] = 20_000
+    max_topic_watchers_per_connection: Annotated[
+        int,
+        Between(0),
+        Variable(
+            "VELA_MAX_TOPIC_WATCHERS_PER_CONNECTION",
+            "watchers",
+            "topic lists that one connection may watch; 0: no limit",
+        ),
+    ] = 1000
     max_lookups_per_connection: Annotated[
         int,
         Between(0),

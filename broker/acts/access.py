@@ -181,7 +181,7 @@ def set_permissions(
     with transaction.atomic():
         _notify(
             "set_permissions",
-            {**subject_columns(subject), "role": role, "permissions": sorted(permissions)},
+            {**subject_columns(subject), "roles": [role], "permissions": sorted(permissions)},
         )
         _log(
             "set_permissions",

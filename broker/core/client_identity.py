@@ -16,6 +16,6 @@ class ClientIdentity:
 
     address: str  # "ip:port" of the peer
     client_version: str  # free text from the client, "" if it sent none
-    face: str  # "binary", "binary-websocket", "websocket", or INTERNAL_FACE
+    face: str  # "binary", "binary-websocket", "websocket", "rest", or INTERNAL_FACE
     certificate_name: str = ""  # the common name of the client's checked certificate; "" = it showed none
     protocol_version: int = 21  # of Pulsar's binary protocol, as CONNECT said

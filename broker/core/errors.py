@@ -172,6 +172,10 @@ class TooManyConsumers(NotAllowed):
     """The connection has its highest number of consumers."""
 
 
+class TooManyTopicWatchers(NotAllowed):
+    """The connection watches its highest number of topic lists."""
+
+
 class AuthenticationFailed(BrokerError):
     code = "AuthenticationError"
     fatal = True

@@ -34,7 +34,7 @@ JSON: Final = b"application/json"
 CERTIFICATE: Final = "vela.certificate"  # in a scope's extensions
 
 
-def certificate_of(scope: Scope) -> ClientCertificate | None:
+def certificate_of(scope: Mapping[str, Any]) -> ClientCertificate | None:
     """Return the client's checked certificate; None if it showed none."""
     certificate: ClientCertificate | None = scope.get("extensions", {}).get(CERTIFICATE)
     return certificate

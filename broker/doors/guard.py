@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from broker.core.access.permissions import Action, Subject
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from broker.core.access.principal import Principal
     from broker.core.client_identity import ClientIdentity
     from broker.core.schemas.schema import SchemaDefinition
-    from broker.doors.ports import BrokerPort, ConsumerPort, ProducerPort
+    from broker.core.topic_pattern import TopicPattern
+    from broker.doors.ports import BrokerPort, ConsumerPort, ProducerPort, TopicListPort
     from broker.listening.connection_limits import ConnectionLimits
     from broker.producers.requests import ProducerRequest, ProducerSink
     from broker.pulls.values import ParkedPull, PullAnswer, PullAsk
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["GuardedBroker"]
 
-_Open: TypeAlias = "weakref.WeakKeyDictionary[ProducerPort | ConsumerPort, tuple[Action, Subject]]"
+_Open: TypeAlias = (
+    "weakref.WeakKeyDictionary[ProducerPort | ConsumerPort | TopicListPort, tuple[Action, Subject]]"
+)
 
 
 class GuardedBroker:
@@ -82,11 +86,10 @@ class GuardedBroker:
         self._broker.access.check(self.principal, action, subject)
 
     def _opened(
-        self, client: ProducerPort | ConsumerPort, action: Action, topic: TopicName, subscription: str = ""
+        self, client: ProducerPort | ConsumerPort | TopicListPort, action: Action, subject: Subject
     ) -> None:
         if not self.is_locked():
             return
-        subject = Subject.of_topic(topic, subscription)
         try:
             # Somebody may have taken the permission while the client was being opened.
             self._check(action, subject)
@@ -115,6 +118,20 @@ class GuardedBroker:
             self._check(Action.LOOK_UP, Subject.of_namespace(*parse_namespace(namespace)))
         return await self._broker.topics_of_namespace(namespace)
 
+    async def watch_topics(
+        self,
+        namespace: str,
+        pattern: TopicPattern,
+        on_change: Callable[[frozenset[str], frozenset[str]], None],
+    ) -> TopicListPort:
+        """See `LookupPort`. Raises NotAuthorized, InvalidTopicName."""
+        subject = Subject.of_namespace(*parse_namespace(namespace))
+        if self.is_locked():
+            self._check(Action.LOOK_UP, subject)
+        watch = await self._broker.watch_topics(namespace, pattern, on_change)
+        self._opened(watch, Action.LOOK_UP, subject)
+        return watch
+
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> ProducerPort:
@@ -123,7 +140,7 @@ class GuardedBroker:
         if request.initial_subscription is not None:
             self.check_topic(Action.CONSUME, request.topic, request.initial_subscription)
         producer = await self._broker.open_producer(request, identity, sink)
-        self._opened(producer, Action.PRODUCE, request.topic)
+        self._opened(producer, Action.PRODUCE, Subject.of_topic(request.topic))
         return producer
 
     async def subscribe(
@@ -132,7 +149,7 @@ class GuardedBroker:
         """See `SubscribePort`. Raises NotAuthorized."""
         self.check_topic(Action.CONSUME, request.topic, request.subscription)
         consumer = await self._broker.subscribe(request, identity, sink)
-        self._opened(consumer, Action.CONSUME, request.topic, request.subscription)
+        self._opened(consumer, Action.CONSUME, Subject.of_topic(request.topic, request.subscription))
         return consumer
 
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from broker.core.schemas.schema import SchemaDefinition
     from broker.core.subscription.types import SubscriptionType
     from broker.core.topic_name import TopicName
+    from broker.core.topic_pattern import TopicPattern
     from broker.listening.connection_limits import ConnectionLimits
     from broker.log.sends import SendRequest
     from broker.producers.requests import ProducerRequest, ProducerSink
@@ -58,6 +59,7 @@ __all__ = [
     "SchemasPort",
     "StatusPort",
     "SubscribePort",
+    "TopicListPort",
 ]
 
 
@@ -189,6 +191,21 @@ class ConsumerPort(Protocol):
         """Let go: the connection is lost, or the client closed the consumer. Safe to repeat."""
 
 
+class TopicListPort(Protocol):
+    """`broker.topics.lists.topic_lists.TopicListWatch`."""
+
+    @property
+    def is_open(self) -> bool:
+        """False once it has ended."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The full names of the topics that the pattern chooses now, with each partition by itself."""
+
+    def detach(self) -> None:
+        """End the watch. Safe to repeat."""
+
+
 class StatusPort(Protocol):
     """Whether, by which settings and within which limits the broker serves."""
 
@@ -226,6 +243,17 @@ class LookupPort(StatusPort, PartitionsPort, Protocol):
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         """Return full names, with each partition by itself."""
+
+    async def watch_topics(
+        self,
+        namespace: str,
+        pattern: TopicPattern,
+        on_change: Callable[[frozenset[str], frozenset[str]], None],
+    ) -> TopicListPort:
+        """Watch the persistent topics that a pattern chooses. `on_change` gets the names that came and that went.
+
+        Raises InvalidTopicName.
+        """
 
 
 class PublishPort(StatusPort, PartitionsPort, Protocol):

@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -44,7 +44,8 @@ from broker.producers.schemas import Schemas
 from broker.pulls.offsets import GroupOffsets
 from broker.pulls.parked import ParkedPulls
 from broker.pulls.pulls import Pulls
-from broker.storage.pool import ConnectionPool
+from broker.storage.pool import ConnectionPool, repeat_until_done
+from broker.storage.topics.topics import names_in_namespace
 from broker.subscription.collaborators import Storing, Surroundings
 from broker.subscription.flusher import Flusher
 from broker.subscription.interception import Interception
@@ -55,6 +56,7 @@ from broker.topics.auto_creation import TopicCreation
 from broker.topics.client_requests import ClientRequests
 from broker.topics.compaction.compactor import Compactor
 from broker.topics.ending import Endings
+from broker.topics.lists.topic_lists import TopicLists, TopicListWatch
 from broker.topics.loading import TopicLoader
 from broker.topics.non_persistent.topic import NonPersistentTopic
 from broker.topics.non_persistent.topics import NonPersistentTopics
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
     from broker.conf import BrokerSettings
     from broker.core.client_identity import ClientIdentity
     from broker.core.schemas.schema import SchemaDefinition
+    from broker.core.topic_pattern import TopicPattern
     from broker.producers.producer import Producer
     from broker.producers.requests import ProducerRequest, ProducerSink
     from broker.pulls.values import ParkedPull, PullAnswer, PullAsk
@@ -154,6 +157,12 @@ class Broker:
         )
         self.topics = self._build_topics()
         self.non_persistent = self._build_non_persistent()
+        self.topic_lists = TopicLists(
+            lambda tenant, namespace: repeat_until_done(
+                pool, lambda c: names_in_namespace(c, tenant, namespace), what="listing topics"
+            ),
+            self.tasks,
+        )
         self._requests = ClientRequests(
             self.topics, self.non_persistent, self.schemas, pool, self._require_ready
         )
@@ -405,6 +414,15 @@ class Broker:
         """See `ClientRequests.topics_of_namespace`."""
         return await self._requests.topics_of_namespace(namespace)
 
+    async def watch_topics(
+        self,
+        namespace: str,
+        pattern: TopicPattern,
+        on_change: Callable[[frozenset[str], frozenset[str]], None],
+    ) -> TopicListWatch:
+        """See `TopicLists.watch`."""
+        return await self.topic_lists.watch(namespace, pattern, on_change)
+
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
@@ -461,6 +479,8 @@ class Broker:
             self.lifetime.wake()
         elif channel == "vela_access":
             self.access.changed()
+        elif channel == "vela_topics":
+            self.topic_lists.changed(payload)
 
     def _resumed(self) -> None:
         """This process has the lock again: send the messages that had to wait, and report everything anew."""
@@ -469,7 +489,8 @@ class Broker:
             for subscription in list(topic.subscriptions.values()):
                 subscription.pump()
         self.acts.wake()
-        self.access.changed()  # a notification may have been lost
+        self.access.changed()  # notifications may have been lost
+        self.topic_lists.all_changed()
 
     def _report_anew(self) -> None:
         """Report every topic and subscription: a sweep may have deleted the rows about their clients meanwhile."""

@@ -30,7 +30,15 @@ __all__ = ["BrokerAlreadyRuns", "Ownership"]
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-CHANNELS = ("vela_act", "vela_tick", "vela_policies", "vela_lifetime", "vela_outbox", "vela_access")
+CHANNELS = (
+    "vela_act",
+    "vela_tick",
+    "vela_policies",
+    "vela_lifetime",
+    "vela_outbox",
+    "vela_access",
+    "vela_topics",
+)
 _RETRY_S = 0.2
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "ADMIN",
     "StoredAccess",
     "load",
+    "of_namespace",
     "set_permissions",
     "set_roles",
     "set_tenant_admins",
@@ -39,13 +40,24 @@ async def load(connection: Connection) -> StoredAccess:
     return StoredAccess(grants=_grants(permissions), revoked_tokens=frozenset(row[0] for row in revoked))
 
 
+async def of_namespace(connection: Connection, namespace: str) -> Grants:
+    """Read the permissions of a namespace (`tenant/namespace`) and of its topics and subscriptions."""
+    columns = subject_columns(Subject.of_namespace(*namespace.split("/")))
+    rows = await (await connection.execute(query("access", "permissions_of_namespace"), columns)).fetchall()
+    return _grants(rows)
+
+
 async def set_permissions(
-    connection: Connection, subject: Subject, role: str, permissions: Collection[Permission]
+    connection: Connection, subject: Subject, roles: Collection[str], permissions: Collection[Permission]
 ) -> None:
-    """Replace what a role may do to a namespace or a topic. None at all revokes. Safe to repeat."""
+    """Replace what these roles may do to a namespace, topic or subscription. None at all revokes. Safe to repeat."""
     await connection.execute(
         query("access", "set_permissions"),
-        {**subject_columns(subject), "role": role, "permissions": [str(each) for each in permissions]},
+        {
+            **subject_columns(subject),
+            "roles": list(roles),
+            "permissions": [str(each) for each in permissions],
+        },
     )
 
 

@@ -6,7 +6,6 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.core.counted import counted
@@ -142,6 +141,8 @@ class Endings:
             if not (force or with_subscriptions):
                 _require_no_subscriptions(name, figures)
             epochs = await self._own(found.members, topics)
+            if len(epochs) < len(found.members):
+                raise TopicNotFound(f"{name} was deleted meanwhile")
             for topic in topics:
                 topic.log.close()
             await self._flusher.flush_now()
@@ -213,11 +214,12 @@ class Endings:
     async def _own(self, members: Mapping[int, str], topics: Sequence[Topic]) -> dict[int, int]:
         """Return topic id → owner epoch. Topics that are not in memory are taken without being loaded."""
         epochs = {topic.topic_id: topic.owner_epoch for topic in topics}
-        for topic_id in members.keys() - epochs.keys():
-            epochs[topic_id] = await repeat_until_done(
+        others = members.keys() - epochs.keys()
+        if others:
+            epochs |= await repeat_until_done(
                 self._pool,
-                partial(topic_store.take_topic, topic_id=topic_id, token=self._token),
-                what="taking a topic",
+                lambda c: topic_store.take_topics(c, others, token=self._token),
+                what="taking topics",
             )
         return epochs
 

@@ -157,7 +157,9 @@ class _Stored:
 
 
 async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
-    owner_epoch = await store.take_topic(connection, topic_id, token=token)
+    owner_epoch = (await store.take_topics(connection, [topic_id], token=token)).get(topic_id)
+    if owner_epoch is None:
+        raise ServiceNotReady("the topic was deleted while it was being opened; try again")
     rows = await store.ledgers_of(connection, topic_id)
     # A roll whose answer was lost leaves a ledger open before the last one; treat that ledger as full.
     ledgers = [await _ledger_info(connection, each, is_last=each is rows[-1]) for each in rows]

@@ -51,6 +51,7 @@ KINDS = {
     "skip_entries": gettext_noop("Skip entries"),
     "set_subscription_properties": gettext_noop("Set subscription properties"),
     "delete_schema": gettext_noop("Delete schema"),
+    "trim": gettext_noop("Trim topic"),
     "set_tenant": gettext_noop("Set tenant"),
     "delete_tenant": gettext_noop("Delete tenant"),
     "create_topic": gettext_noop("Create topic"),

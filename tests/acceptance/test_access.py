@@ -96,7 +96,7 @@ def allow(vela: VelaProcess, role: str, *permissions: Permission, topic: TopicNa
     async def change() -> None:
         connection = await connect_database(vela.database_url, name="test")
         async with connection:
-            await store.set_permissions(connection, Subject.of_topic(topic), role, permissions)
+            await store.set_permissions(connection, Subject.of_topic(topic), [role], permissions)
 
     asyncio.run(change())
 

@@ -487,7 +487,7 @@ def test_permissions(admin: Admin, shared_vela: VelaProcess) -> None:
         shared_vela.database_url,
         "SELECT parameters ->> 'role', who, origin FROM vela_act"
         " WHERE kind = 'set_permissions' AND subscription_name = 'billing' ORDER BY id",
-    ) == [("bob", "anonymous", "admin"), ("eve", "anonymous", "admin"), ("eve", "anonymous", "admin")]
+    ) == [("bob, eve", "anonymous", "admin"), ("eve", "anonymous", "admin")]
 
 
 def test_metrics_are_where_pulsar_has_them(admin: Admin) -> None:

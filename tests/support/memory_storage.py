@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -138,7 +138,7 @@ class MemoryStorage:
         with ExitStack() as stack:
             for module, names in (
                 (log, ("append", "read", "read_some", "read_counts", "last_entry", "append_ms_at")),
-                (topics, ("find_topic", "create_topic", "take_topic", "ledgers_of", "roll_ledgers")),
+                (topics, ("find_topic", "create_topic", "take_topics", "ledgers_of", "roll_ledgers")),
                 (
                     cursors,
                     ("subscriptions_of", "create_subscription", "set_type", "delete_subscription", "flush"),
@@ -255,8 +255,8 @@ class MemoryStorage:
     async def _owned(self, _: object, epochs: Mapping[int, int]) -> set[int]:
         return set(epochs)
 
-    async def _take_topic(self, _: object, topic_id: int, *, token: int) -> int:
-        return self._next_id()
+    async def _take_topics(self, _: object, topic_ids: Collection[int], *, token: int) -> dict[int, int]:
+        return {each: self._next_id() for each in topic_ids}
 
     async def _ledgers_of(self, _: object, topic_id: int) -> list[topics.LedgerRow]:
         return [row for owner, row in self.ledgers.values() if owner == topic_id]

@@ -10,15 +10,36 @@ from urllib.parse import urlsplit
 from vela.wire.binary import commands
 from vela.wire.binary.enums import InitialPosition, SubType
 from vela.wire.binary.frames import FrameDecoder
+from vela.wire.pb import vela_pulsar_pb2 as pb
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
-__all__ = ["RawPulsar", "frame"]
+__all__ = ["RawPulsar", "frame", "watch_topic_list", "watch_topic_list_close"]
 
 
 def frame(command: BaseCommand) -> bytes:
     """The simple frame of a command."""
     body = command.SerializePartialToString()
     return (len(body) + 4).to_bytes(4, "big") + len(body).to_bytes(4, "big") + body
+
+
+def watch_topic_list(
+    namespace: str, pattern: str, *, watcher_id: int, request_id: int, known_hash: str | None = None
+) -> bytes:
+    """WATCH_TOPIC_LIST."""
+    body = pb.CommandWatchTopicList(
+        request_id=request_id,
+        watcher_id=watcher_id,
+        namespace=namespace,
+        topics_pattern=pattern,
+        topics_hash=known_hash,
+    )
+    return frame(BaseCommand(type=BaseCommand.WATCH_TOPIC_LIST, watchTopicList=body))
+
+
+def watch_topic_list_close(watcher_id: int, *, request_id: int) -> bytes:
+    """WATCH_TOPIC_LIST_CLOSE."""
+    body = pb.CommandWatchTopicListClose(request_id=request_id, watcher_id=watcher_id)
+    return frame(BaseCommand(type=BaseCommand.WATCH_TOPIC_LIST_CLOSE, watchTopicListClose=body))
 
 
 class RawPulsar:

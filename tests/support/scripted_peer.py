@@ -257,7 +257,9 @@ class ScriptedPeer:
             case events.GetLastMessageId():
                 engine.send_last_message_id(event.request_id, last=EARLIEST, mark_delete=EARLIEST)
             case events.GetTopicsOfNamespace():
-                engine.send_topics_of_namespace(event.request_id, [], known_hash=event.topics_hash)
+                engine.send_topics_of_namespace(
+                    event.request_id, [], is_filtered=False, known_hash=event.topics_hash
+                )
             case events.GetOrCreateSchema():
                 engine.send_schema_version(event.request_id, bytes(8))
             case (

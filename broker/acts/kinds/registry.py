@@ -32,6 +32,7 @@ from broker.acts.kinds.topics.publish import Publish
 from broker.acts.kinds.topics.schemas import DeleteSchema
 from broker.acts.kinds.topics.set_policies import SetNamespacePolicies, SetTopicPolicies
 from broker.acts.kinds.topics.topics import DeleteTopic, TerminateTopic, TruncateTopic, UnloadTopic
+from broker.acts.kinds.topics.trim import TrimTopic
 
 __all__ = ["KINDS", "find_kind"]
 
@@ -73,6 +74,7 @@ _ALL: Final[tuple[ActKind[Any], ...]] = (
     SkipEntries(),
     SetSubscriptionProperties(),
     DeleteSchema(),
+    TrimTopic(),
     SetTenant(),
     DeleteTenant(),
     *LOGGED,

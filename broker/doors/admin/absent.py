@@ -26,7 +26,6 @@ ABSENT: Final[dict[str, str]] = {
     "PUT /admin/v2/namespaces/{tenant}/{namespace}/{bundle}/split": _ONE_BROKER,
     "POST /admin/v2/namespaces/{tenant}/{namespace}/{bundle}/clearBacklog": _ONE_BROKER,
     "PUT, DELETE /admin/v2/{domain}/{tenant}/{namespace}/{topic}/properties": "they are set at creation",
-    "POST /admin/v2/{domain}/{tenant}/{namespace}/{topic}/trim": "ledgers are trimmed by themselves",
     "GET /admin/v2/{domain}/{tenant}/{namespace}/{topic}/internal-info": "read internalStats",
     "GET /admin/v2/{domain}/{tenant}/{namespace}/{topic}/backlog": "read stats: they are exact",
     "GET /admin/v2/resource-quotas/{rest}": _ONE_BROKER,
@@ -35,7 +34,6 @@ ABSENT: Final[dict[str, str]] = {
     "GET /admin/v2/proxy-stats/{rest}": "WebSockets are served by the broker: read /metrics",
     "GET /admin/v2/worker/{rest}": "Vela has no functions",
     "GET /admin/v3/{rest}": "Vela has no functions, connectors, packages and transactions",
-    "POST /topics/{rest}": "publish over a WebSocket, the binary protocol or `vela publish`",
 }
 
 

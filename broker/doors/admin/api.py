@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import psycopg
@@ -27,6 +28,7 @@ from broker.doors.admin import (
     topics,
 )
 from broker.doors.admin.messages import operations as messages
+from broker.doors.admin.messages import publish
 from broker.doors.admin.policies import document, permissions, refused
 from broker.doors.admin.policies import operations as policies
 from broker.doors.admin.refusals import Refused, status_of
@@ -68,6 +70,23 @@ class _Api(NinjaAPI):
         return "application/json"
 
 
+def _complaint(found: Mapping[str, Any]) -> str:
+    """Return what is wrong with a parameter or a body, without this code's own names."""
+    place, *names = found["loc"]
+    is_missing = found["type"] == "missing"
+    if place != "body":
+        name = ".".join(str(each) for each in names)
+        return f"the parameter {name} is missing" if is_missing else f"{name}: {found['msg']}"
+    member = ".".join(
+        str(each) for each in names[1:]
+    )  # the first is the name of the operation's own argument
+    if not member:
+        return (
+            "the request needs a body, in JSON" if is_missing else f"the body cannot be used: {found['msg']}"
+        )
+    return f"the body lacks {member}" if is_missing else f"{member} in the body: {found['msg']}"
+
+
 def _make_api() -> NinjaAPI:
     api = _Api(
         title="Vela admin REST",
@@ -90,9 +109,7 @@ def _make_api() -> NinjaAPI:
 
     @api.exception_handler(ValidationError)
     def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
-        first = error.errors[0]
-        name = ".".join(str(each) for each in first["loc"][1:]) or "the body"
-        return refusal(400, f"{name}: {first['msg']}")
+        return refusal(400, _complaint(error.errors[0]))
 
     @api.exception_handler(HttpError)
     def not_json(request: HttpRequest, error: HttpError) -> HttpResponse:
@@ -124,6 +141,7 @@ def _make_api() -> NinjaAPI:
         partitions,
         subscriptions,
         messages,
+        publish,
         statistics,
         schemas,
         lookup,

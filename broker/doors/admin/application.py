@@ -1,4 +1,4 @@
-"""`/admin/v2` and `/lookup/v2` as an ASGI application: Django's requests and URL patterns without its handler.
+"""`/admin/v2`, `/lookup/v2` and `/topics` as an ASGI application, with Django's requests and URLs but not its handler.
 
 Django's own handler sends signals whose receivers close ORM connections in a thread. Nothing here needs that, so these
 few lines call the view themselves: no middleware, no signal, no thread.
@@ -43,7 +43,7 @@ _OPENAPI: Final = json.dumps(API.get_openapi_schema(path_prefix=""), cls=NinjaJS
 
 
 class AdminPages:
-    """Serves /admin/ and /lookup/ to clients that prove who they are. The caller has checked host and origin."""
+    """Serves /admin/, /lookup/ and /topics/ to clients that prove who they are. Its caller checks host and origin."""
 
     def __init__(self, broker: AdminPort) -> None:
         self._broker = broker

@@ -47,8 +47,23 @@ class Catalogue:
             self._broker.pool, lambda c: namespaces.admin_roles(c, tenant), what="reading a tenant"
         )
         if roles is None:
-            raise Refused(404, "Tenant does not exist")
+            raise Refused(404, await self._no_tenant(tenant))
         return roles
+
+    async def granted_admins(self, tenant: str) -> list[str]:
+        """Return the roles that administer a tenant, which need not exist."""
+        return await repeat_until_done(
+            self._broker.pool, lambda c: namespaces.granted_admins(c, tenant), what="reading permissions"
+        )
+
+    async def _no_tenant(self, tenant: str) -> str:
+        granted = await self.granted_admins(tenant)
+        if not granted:
+            return "Tenant does not exist"
+        return (
+            f"Tenant does not exist: only permissions to administer it do, of {', '.join(granted)}."
+            f" PUT /admin/v2/tenants/{tenant} creates it and keeps them"
+        )
 
     async def has_tenant(self, tenant: str) -> bool:
         """Return whether there is a tenant of this name."""

@@ -12,7 +12,7 @@ from broker.core.topic_name import TopicName
 from broker.doors.admin.catalogue import Catalogue, named
 from broker.doors.admin.operations import operation
 from broker.doors.admin.refusals import Refused
-from broker.doors.admin.request import AdminRequest, PulsarObject
+from broker.doors.admin.request import AdminRequest, Number, PulsarObject
 from broker.doors.admin.topics import TOPIC, MessageIdData, make_topic, remove_topic
 from broker.topics.partitions import MOST_PARTITIONS
 
@@ -26,7 +26,7 @@ router = Router()
 class PartitionedMetadata(PulsarObject):
     """How many partitions a topic has, and its properties."""
 
-    partitions: int
+    partitions: Number
     deleted: bool = False
     properties: dict[str, str] | None = None
 
@@ -59,7 +59,7 @@ async def create_partitioned_topic(
     tenant: str,
     namespace: str,
     topic: str,
-    metadata: Body[int | PartitionedMetadata],
+    metadata: Body[Number | PartitionedMetadata],
 ) -> None:
     """Create a partitioned topic. The body is a number, or an object with partitions and properties."""
     name = named(domain, tenant, namespace, topic)
@@ -74,7 +74,7 @@ async def create_partitioned_topic(
 
 @operation(router, "POST", _PARTITIONS, Action.ADMINISTER)
 async def update_partitions(
-    request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, partitions: Body[int]
+    request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, partitions: Body[Number]
 ) -> None:
     """Add partitions. The body is the new number in all."""
     name = named(domain, tenant, namespace, topic)

@@ -14,6 +14,10 @@ from broker.core.errors import (
     MetadataInvalid,
     NotAllowed,
     NotAuthorized,
+    ProducerBusy,
+    ProducerFenced,
+    QuotaExceeded,
+    QuotaHold,
     SchemaNotFound,
     ServiceNotReady,
     SubscriptionBusy,
@@ -21,6 +25,7 @@ from broker.core.errors import (
     TooManyRequests,
     TopicFenced,
     TopicNotFound,
+    TopicTerminated,
 )
 from broker.core.policies import PolicyInvalid
 from broker.topics.ending import TopicBusy
@@ -42,6 +47,11 @@ _STATUSES: Final[tuple[tuple[type[BrokerError], int], ...]] = (
     (AlreadySo, 409),
     (PolicyConflict, 409),
     (IncompatibleSchema, 409),
+    (ProducerBusy, 409),
+    (ProducerFenced, 409),
+    (TopicTerminated, 412),
+    (QuotaExceeded, 503),
+    (QuotaHold, 503),
     (SubscriptionBusy, 412),
     (ActInvalid, 412),
     (InvalidTopicName, 412),

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from django.core.handlers.asgi import ASGIRequest
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, BeforeValidator, model_validator
 
 if TYPE_CHECKING:
     from broker.core.access.principal import Principal
     from broker.doors.ports import AdminPort
 
-__all__ = ["ORIGIN", "AdminRequest", "PulsarObject"]
+__all__ = ["ORIGIN", "AdminRequest", "Number", "PulsarObject"]
 
 ORIGIN: Final = "admin"  # in the act log
 _REASON_HEADER: Final = "X-Vela-Reason"
+
+
+def _no_boolean(given: Any) -> Any:
+    if isinstance(given, bool):
+        raise ValueError("it is a boolean, and a number is needed")
+    return given
+
+
+Number: TypeAlias = Annotated[int, BeforeValidator(_no_boolean)]
+"""A body that is a number. Pydantic alone takes true for 1."""
 
 
 class PulsarObject(BaseModel):

@@ -27,12 +27,23 @@ from broker.doors.admin.refusals import Refused
 from broker.doors.admin.request import AdminRequest, PulsarObject
 from broker.producers.schemas import check_schema
 
-__all__ = ["router"]
+__all__ = ["router", "type_named"]
 
 _SCHEMAS: Final = "/admin/v2/schemas/{segment:tenant}/{segment:namespace}/{segment:topic}"
 _NAMES: Final = {"BYTES": "NONE", "BOOLEAN": "BOOL", "FLOAT32": "FLOAT", "FLOAT64": "DOUBLE"}
 
 router = Router()
+
+
+def type_named(name: str) -> SchemaType:
+    """Return the type that a client names. Raises Refused(422)."""
+    upper = name.upper()
+    type_ = SchemaType.__members__.get(_NAMES.get(upper, upper))
+    if type_ is None:
+        raise Refused(
+            422, f"{name!r} is not a type of schemas: use one of {', '.join(SchemaType.__members__)}"
+        )
+    return type_
 
 
 class SchemaPayload(PulsarObject):
@@ -44,12 +55,7 @@ class SchemaPayload(PulsarObject):
 
     def definition(self) -> SchemaDefinition:
         """Return the schema. Raises Refused(422) if it is not one."""
-        name = self.type.upper()
-        type_ = SchemaType.__members__.get(_NAMES.get(name, name))
-        if type_ is None:
-            raise Refused(
-                422, f"{self.type!r} is not a type of schemas: use one of {', '.join(SchemaType.__members__)}"
-            )
+        type_ = type_named(self.type)
         if type_ is SchemaType.KEY_VALUE:
             raise Refused(422, "a KeyValue schema is stored by the producer that uses it, not over this API")
         found = SchemaDefinition(type=type_, data=self.text.encode(), properties=self.properties)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from ninja import Router
@@ -43,11 +44,12 @@ async def get_tenant(request: AdminRequest, tenant: str) -> TenantInfo:
 
 @operation(router, "PUT", _TENANT, Action.RULE)
 async def create_tenant(request: AdminRequest, tenant: str, info: TenantInfo) -> None:
-    """Create a tenant."""
+    """Create a tenant. Roles that may administer it already keep that."""
     require_name("Tenant", tenant)
-    if await Catalogue(request.broker).has_tenant(tenant):
+    catalogue = Catalogue(request.broker)
+    if await catalogue.has_tenant(tenant):
         raise Refused(409, "Tenant already exists")
-    await _set(request, tenant, info)
+    await _set(request, tenant, info, keep=await catalogue.granted_admins(tenant))
 
 
 @operation(router, "POST", _TENANT, Action.RULE)
@@ -67,7 +69,7 @@ async def delete_tenant(request: AdminRequest, tenant: str, force: bool = False)
     await request.act("delete_tenant", topic=f"{tenant}/*")
 
 
-async def _set(request: AdminRequest, tenant: str, info: TenantInfo) -> None:
+async def _set(request: AdminRequest, tenant: str, info: TenantInfo, *, keep: Sequence[str] = ()) -> None:
     clusters = info.allowedClusters or []
     if not clusters:
         raise Refused(412, "Clusters can not be empty")
@@ -76,5 +78,9 @@ async def _set(request: AdminRequest, tenant: str, info: TenantInfo) -> None:
     roles = info.adminRoles or []
     if any(not each.strip() or "," in each for each in roles):
         raise Refused(412, "a role in adminRoles is empty or has a comma")
-    await request.act("set_tenant", topic=f"{tenant}/*", parameters={"admin_roles": ",".join(roles)})
+    await request.act(
+        "set_tenant",
+        topic=f"{tenant}/*",
+        parameters={"admin_roles": ",".join(dict.fromkeys([*roles, *keep]))},
+    )
     await request.broker.access.load()

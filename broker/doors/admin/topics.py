@@ -188,3 +188,12 @@ async def truncate_topic(request: AdminRequest, domain: str, tenant: str, namesp
     require_persistent(name, "Truncation", 412)
     await Catalogue(request.broker).require(name)
     await request.act("truncate", topic=name.full)
+
+
+@operation(router, "POST", f"{TOPIC}/trim", Action.ADMINISTER)
+async def trim_topic(request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str) -> None:
+    """Free the acknowledged messages of a topic that retention no longer keeps."""
+    name = named(domain, tenant, namespace, topic)
+    require_persistent(name, "Trim")
+    await Catalogue(request.broker).require(name)
+    await request.act("trim", topic=name.full)

@@ -23,6 +23,7 @@ from broker.doors.binary.producers import ProducerTable
 from broker.doors.binary.request_rate import RequestRate
 from broker.doors.binary.request_runner import RequestRunner
 from broker.doors.binary.schema_answers import SchemaAnswers
+from broker.doors.binary.topic_watchers import TopicWatchers
 from broker.doors.binary.wire import events
 from broker.doors.binary.wire.engine import ServerEngine
 from broker.doors.guard import GuardedBroker
@@ -102,6 +103,7 @@ class BinaryConnection:
         self._is_out_of_turn = False  # `_continue` is called when its turn comes
         self._greeting: bytearray | None = bytearray()  # the first frame so far; None once complete
         lookups = LookupAnswers(guard, self._engine, self._requests)
+        self._topic_watchers = TopicWatchers(guard, self.peer, self._requests)
         schemas = SchemaAnswers(guard, self._engine, self._requests)
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             events.Send: self._producers.on_send,
@@ -120,6 +122,8 @@ class BinaryConnection:
                 (events.PartitionMetadata, lookups.on_partition_metadata),
                 (events.Lookup, lookups.on_lookup),
                 (events.GetTopicsOfNamespace, lookups.on_topics_of_namespace),
+                (events.WatchTopicList, self._topic_watchers.on_watch),
+                (events.CloseTopicWatcher, self._topic_watchers.on_close),
                 (events.OpenProducer, self._producers.on_open_producer),
                 (events.CloseProducer, self._producers.on_close_producer),
                 (events.Subscribe, self._consumers.on_subscribe),
@@ -242,6 +246,7 @@ class BinaryConnection:
         """Resume deliveries: the peer has taken most of the written bytes."""
         self.gate.output_stuck(stuck=False)
         self._consumers.writable_again()
+        self._topic_watchers.writable_again()
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -260,6 +265,7 @@ class BinaryConnection:
         self._events.clear()
         self._producers.lost()
         self._consumers.lost()
+        self._topic_watchers.lost()
 
     # -- commands of the connection itself -----------------------------------------------------------------------
 
@@ -284,7 +290,7 @@ class BinaryConnection:
         return
 
     def _on_unsupported(self, event: events.Unsupported) -> None:
-        why = f"{event.name} is not available"
+        why = f"{event.name} is not available: {event.reason}"
         self._requests.count_refusal(event, why)
         self._engine.send_unsupported(event, why)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.core.errors import (
     BrokerError,
@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from broker.doors.binary.request_runner import RequestRunner
     from broker.doors.ports import ConsumerPort, SubscribePort
 
-__all__ = ["ConsumerSlot", "ConsumerTable"]
+__all__ = ["NO_CONSUMER_STATS", "ConsumerSlot", "ConsumerTable"]
 
 logger = logging.getLogger(__name__)
+
+NO_CONSUMER_STATS: Final = "read a consumer's statistics in the console"
 
 
 class ConsumerTable:
@@ -222,7 +224,7 @@ class ConsumerTable:
     def on_consumer_stats(self, event: events.ConsumerStats) -> None:
         """Refuse: the console and the metrics show these figures."""
         if event.consumer_id in self._slots:
-            code, message = ServerError.NOT_ALLOWED_ERROR, "read a consumer's statistics in the console"
+            code, message = ServerError.NOT_ALLOWED_ERROR, NO_CONSUMER_STATS
         else:
             code, message = ServerError.CONSUMER_NOT_FOUND, f"consumer {event.consumer_id} is not open here"
         self._peer.engine.send_consumer_stats_failed(event.request_id, code, message)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from broker.core.errors import BrokerError, ServiceNotReady, TooManyLookups
+from broker.core.errors import BrokerError, NotAllowed, ServiceNotReady, TooManyLookups
 from broker.core.topic_name import TopicName
+from broker.core.topic_pattern import TopicPattern
 from broker.doors.server_errors import server_error
+from broker.topics.lists.topic_lists import matching
 from vela.wire.binary.enums import TopicsMode
 
 if TYPE_CHECKING:
@@ -99,4 +101,17 @@ class LookupAnswers:
         if event.mode is not TopicsMode.ALL:
             domain = "persistent" if event.mode is TopicsMode.PERSISTENT else "non-persistent"
             topics = [topic for topic in topics if topic.startswith(f"{domain}://")]
-        self._engine.send_topics_of_namespace(event.request_id, topics, known_hash=event.topics_hash)
+        pattern = _pattern(event)
+        if pattern is not None:
+            topics = await matching(pattern, topics)
+        self._engine.send_topics_of_namespace(
+            event.request_id, topics, is_filtered=pattern is not None, known_hash=event.topics_hash
+        )
+
+
+def _pattern(event: GetTopicsOfNamespace) -> TopicPattern | None:
+    """Return the client's pattern, or None if the client must apply it itself, which each can."""
+    try:
+        return TopicPattern(event.pattern) if event.pattern else None
+    except NotAllowed:
+        return None

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = ["application"]
 
-_ADMIN: Final = ("/admin/", "/lookup/")
+_ADMIN: Final = ("/admin/", "/lookup/", "/topics/")
 
 
 def application(broker: BrokerPort, pulls: PullAnswers, admin: Application | None = None) -> Application:
     """Check host and origin, then route by protocol. The sockets need `DaphneServer`, which brings their transport.
 
-    `admin` serves /admin/ and /lookup/. Without it those paths do not exist.
+    `admin` serves /admin/, /lookup/ and /topics/. Without it those paths do not exist.
     """
     pages, pull_pages = HttpPages(broker), PullPages(broker, pulls)
 

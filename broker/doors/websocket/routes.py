@@ -9,8 +9,9 @@ from django.urls import re_path
 from broker.doors.asgi import refuse
 from broker.doors.handshake_errors import HandshakeRefused, InvalidQuery
 from broker.doors.websocket.binary_socket import BinarySocket
-from broker.doors.websocket.consumer.consumer_socket import ConsumerSocket, MultiTopicConsumerSocket
+from broker.doors.websocket.consumer.consumer_socket import ConsumerSocket
 from broker.doors.websocket.consumer.fragment_cache import FragmentCache
+from broker.doors.websocket.consumer.multi_topic_socket import MultiTopicConsumerSocket
 from broker.doors.websocket.consumer.reader_socket import ReaderSocket
 from broker.doors.websocket.middleware import UNKNOWN_ENDPOINT
 from broker.doors.websocket.producer.producer_socket import ProducerSocket
@@ -23,8 +24,13 @@ if TYPE_CHECKING:
     from broker.doors.asgi import Application, Receive, Scope, Send
     from broker.doors.ports import BrokerPort
 
-__all__ = ["socket_routes"]
+__all__ = ["ABSENT", "socket_routes"]
 
+ABSENT: Final = dict.fromkeys(
+    (f"ws/{each}" for each in ("producer", "consumer", "reader")),
+    "topics have had no cluster in their names since Pulsar 2; use /ws/v2",
+)
+"""Paths that Pulsar has, or had, and Vela does not; and why."""
 FRAGMENT_CACHE_BYTES: Final = 8 * 1024 * 1024
 
 _NAMESPACE: Final = r"(?P<domain>[^/]*)/(?P<tenant>[^/]*)/(?P<namespace>[^/]*)"
@@ -65,6 +71,10 @@ def socket_routes(broker: BrokerPort, clock: Clock) -> list[URLPattern]:
         _route(r"ws/v2/reader(?:/.*)?$", _refusing(InvalidQuery(_TOPIC_PATH.format("reader")))),
         _route(r"ws/v2/consumer(?:/.*)?$", _refusing(InvalidQuery(_CONSUMER_PATH))),
         _route(r"ws/v3/consumer(?:/.*)?$", _refusing(InvalidQuery(_MULTI_TOPIC_PATH))),
+        *(
+            _route(rf"{path}(?:/.*)?$", _refusing(HandshakeRefused(404, f"there is no {path}: {why}")))
+            for path, why in ABSENT.items()
+        ),
         _route(r"", _refusing(HandshakeRefused(404, UNKNOWN_ENDPOINT))),
     ]
 

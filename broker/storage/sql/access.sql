@@ -4,19 +4,25 @@
 -- name: permissions
 SELECT tenant, namespace, topic, subscription, role, permission FROM vela_permission
 
+-- name: permissions_of_namespace
+-- With those of its topics and subscriptions.
+SELECT tenant, namespace, topic, subscription, role, permission FROM vela_permission
+WHERE tenant = %(tenant)s AND namespace = %(namespace)s
+
 -- name: revoked
 -- Expired tokens are refused anyway.
 SELECT id FROM vela_token WHERE revoked_at IS NOT NULL AND (expires_at IS NULL OR expires_at > now())
 
 -- name: set_permissions
--- Everything that the role may do to this one subject. Safe to repeat.
+-- Everything that these roles may do to this one subject. Safe to repeat.
 WITH gone AS (
     DELETE FROM vela_permission
     WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s AND subscription = %(subscription)s
-      AND role = %(role)s AND permission <> ALL(%(permissions)s::text[])
+      AND role = ANY(%(roles)s::text[]) AND permission <> ALL(%(permissions)s::text[])
 ), added AS (
     INSERT INTO vela_permission (tenant, namespace, topic, subscription, role, permission)
-    SELECT %(tenant)s, %(namespace)s, %(topic)s, %(subscription)s, %(role)s, p FROM unnest(%(permissions)s::text[]) AS p
+    SELECT %(tenant)s, %(namespace)s, %(topic)s, %(subscription)s, r, p
+    FROM unnest(%(roles)s::text[]) AS r CROSS JOIN unnest(%(permissions)s::text[]) AS p
     ON CONFLICT DO NOTHING
 )
 SELECT pg_notify('vela_access', '')

@@ -43,5 +43,9 @@ SELECT ARRAY(SELECT p.role FROM vela_permission p
              WHERE p.tenant = t.name AND p.namespace = '' AND p.permission = 'admin' ORDER BY p.role)
 FROM vela_tenant t WHERE t.name = %s
 
+-- name: granted_admins
+-- Also of a tenant that does not exist yet.
+SELECT role FROM vela_permission WHERE tenant = %s AND namespace = '' AND permission = 'admin' ORDER BY role
+
 -- name: of_tenant
 SELECT n.name FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id WHERE t.name = %s ORDER BY n.name

@@ -86,4 +86,5 @@ WITH held AS MATERIALIZED (
     DELETE FROM vela_permission p USING topics t WHERE p.topic = t.name
     RETURNING pg_notify('vela_access', '')
 )
-SELECT count(*) FROM topics
+SELECT count(*), (SELECT pg_notify('vela_topics', substring(t.name FROM '://([^/]+/[^/]+)/')) FROM topics t LIMIT 1)
+FROM topics

@@ -21,19 +21,27 @@ INSERT INTO vela_tenant (name, created_at) VALUES (%s, now()) ON CONFLICT (name)
 INSERT INTO vela_namespace (tenant_id, name, policies, created_at)
 SELECT id, %s, %s, now() FROM vela_tenant WHERE name = %s ON CONFLICT DO NOTHING
 
--- name: create_topic
-INSERT INTO vela_topic (namespace_id, name, partitions, parent_id, partition, properties, policies, created_at)
-SELECT n.id, %(name)s, %(partitions)s, (SELECT id FROM vela_topic WHERE name = %(parent)s), %(partition)s,
-       %(properties)s, '{}', now()
-FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id
-WHERE t.name = %(tenant)s AND n.name = %(namespace)s
-ON CONFLICT (name) DO NOTHING
+-- name: create_topics
+-- One topic, or partitions of one. The broker tells those who watch the namespace's list.
+WITH made AS (
+    INSERT INTO vela_topic (namespace_id, name, partitions, parent_id, partition, properties, policies, created_at)
+    SELECT n.id, a.name, %(partitions)s, (SELECT id FROM vela_topic WHERE name = %(parent)s), a.partition,
+           %(properties)s, '{}', now()
+    FROM unnest(%(names)s::text[], %(indexes)s::int[]) AS a(name, partition)
+    CROSS JOIN vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id
+    WHERE t.name = %(tenant)s AND n.name = %(namespace)s
+    ON CONFLICT (name) DO NOTHING
+    RETURNING name
+)
+SELECT pg_notify('vela_topics', %(tenant)s::text || '/' || %(namespace)s::text) WHERE EXISTS (SELECT FROM made)
 
 -- name: take
--- Takes a topic. Its earlier owner is fenced from now on. Waits for that owner's last append to end (see entries.sql).
-INSERT INTO vela_topic_owner (topic_id, owner_epoch, owner_token) VALUES (%s, 1, %s)
+-- Takes topics. Their earlier owner is fenced from now on. Waits for that owner's last appends to end (see entries.sql).
+-- A topic that was deleted meanwhile is missing from the answer. Topics are not locked: a delete locks their owners first.
+INSERT INTO vela_topic_owner (topic_id, owner_epoch, owner_token)
+SELECT id, 1, %(token)s FROM vela_topic WHERE id = ANY(%(topic_ids)s::bigint[]) ORDER BY id
 ON CONFLICT (topic_id) DO UPDATE SET owner_epoch = vela_topic_owner.owner_epoch + 1, owner_token = EXCLUDED.owner_token
-RETURNING owner_epoch
+RETURNING topic_id, owner_epoch
 
 -- name: advance_epochs
 -- Compare-and-set in topic order. Topics missing from the answer have another owner now. A repeated advance recognises

@@ -78,6 +78,12 @@ async def admin_roles(connection: Connection, name: str) -> list[str] | None:
     return None if row is None else list(row[0])
 
 
+async def granted_admins(connection: Connection, name: str) -> list[str]:
+    """Return the roles that administer a tenant, which need not exist yet."""
+    cursor = await connection.execute(query("namespaces", "granted_admins"), (name,))
+    return [row[0] for row in await cursor.fetchall()]
+
+
 async def of_tenant(connection: Connection, name: str) -> list[str]:
     """Return the names of a tenant's namespaces without the tenant, sorted."""
     cursor = await connection.execute(query("namespaces", "of_tenant"), (name,))

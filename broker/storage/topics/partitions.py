@@ -9,7 +9,7 @@ from typing import Any
 from broker.core.topic_name import TopicName
 from broker.storage.connection import Connection
 from broker.storage.queries import query
-from broker.storage.topics.topics import insert_topics
+from broker.storage.topics.topics import insert_partitions
 
 __all__ = ["Growth", "grow", "statistics", "subscription_names", "subscription_statistics"]
 
@@ -37,14 +37,14 @@ async def grow(connection: Connection, name: TopicName, partitions: int) -> Grow
         parent_id, before = row
         if before == 0 or before >= partitions:
             return Growth(before=before, after=before)
-        added = [name.with_partition(index) for index in range(before, partitions)]
+        added = range(before, partitions)
         cursor = await connection.execute(
-            query("partitions", "taken_names"), ([each.full for each in added],)
+            query("partitions", "taken_names"), ([f"{name.full}-partition-{index}" for index in added],)
         )
         taken = tuple(each for (each,) in await cursor.fetchall())
         if taken:
             return Growth(before=before, after=before, taken=taken)
-        await insert_topics(connection, [(each, 0) for each in added], parent=name.full)
+        await insert_partitions(connection, name, added)
         cursor = await connection.execute(
             query("partitions", "copy_subscriptions"), {"parent_id": parent_id, "before": before}
         )

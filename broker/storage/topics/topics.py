@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -24,7 +24,7 @@ __all__ = [
     "close_segment",
     "create_topic",
     "find_topic",
-    "insert_topics",
+    "insert_partitions",
     "ledgers_of",
     "names_in_namespace",
     "newest_segment",
@@ -34,9 +34,12 @@ __all__ = [
     "roll_ledgers",
     "segment_size_bytes",
     "set_producer_epoch",
-    "take_topic",
+    "take_topics",
     "topic_of_ledger",
 ]
+
+
+_TAKE_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,36 +126,51 @@ async def create_topic(
     """
     async with connection.transaction():
         await create_namespace(connection, name.tenant, name.namespace, policies)
-        await insert_topics(connection, [(name, partitions)], parent=None, properties=properties)
-        await insert_topics(
-            connection, [(name.with_partition(index), 0) for index in range(partitions)], parent=name.full
+        await _insert_topics(
+            connection,
+            name,
+            [name.full],
+            [-1 if name.partition is None else name.partition],
+            parent=name.base,  # if it exists, this is one of its partitions
+            partitions=partitions,
+            properties=properties,
         )
+        await insert_partitions(connection, name, range(partitions))
 
 
-async def insert_topics(
-    connection: Connection,
-    topics: Sequence[tuple[TopicName, int]],
-    *,
-    parent: str | None,
-    properties: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    """Insert these topics with their numbers of partitions. Keeps what exists. The namespace must exist.
+async def insert_partitions(connection: Connection, name: TopicName, indexes: Sequence[int]) -> None:
+    """Insert these partitions of a topic. Keeps what exists. The topic must exist.
 
-    Without `parent`, a name that ends in -partition-N becomes the child of the topic before that, if it exists.
+    Raises InvalidTopicName if their names are too long.
     """
-    for name, partitions in topics:
-        await connection.execute(
-            query("topics", "create_topic"),
-            {
-                "name": name.full,
-                "partitions": partitions,
-                "parent": parent or name.base,
-                "partition": -1 if name.partition is None else name.partition,
-                "tenant": name.tenant,
-                "namespace": name.namespace,
-                "properties": json.dumps(dict(properties)),
-            },
-        )
+    if indexes:
+        name.with_partition(max(indexes))
+        names = [f"{name.full}-partition-{index}" for index in indexes]
+        await _insert_topics(connection, name, names, indexes, parent=name.full, partitions=0, properties={})
+
+
+async def _insert_topics(
+    connection: Connection,
+    name: TopicName,
+    names: Sequence[str],
+    indexes: Sequence[int],
+    *,
+    parent: str,
+    partitions: int,
+    properties: Mapping[str, str],
+) -> None:
+    await connection.execute(
+        query("topics", "create_topics"),
+        {
+            "names": list(names),
+            "indexes": list(indexes),
+            "partitions": partitions,
+            "parent": parent,
+            "tenant": name.tenant,
+            "namespace": name.namespace,
+            "properties": json.dumps(dict(properties)),
+        },
+    )
 
 
 async def names_in_namespace(connection: Connection, tenant: str, namespace: str) -> list[str]:
@@ -164,13 +182,21 @@ async def names_in_namespace(connection: Connection, tenant: str, namespace: str
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def take_topic(connection: Connection, topic_id: int, *, token: int) -> int:
-    """Take ownership of a topic and return its new epoch. Waits until the earlier owner's last append has ended."""
-    cursor = await connection.execute(query("topics", "take"), (topic_id, token))
-    row = await cursor.fetchone()
-    if row is None:
-        raise psycopg.InternalError("INSERT … RETURNING returned nothing")
-    return int(row[0])
+async def take_topics(connection: Connection, topic_ids: Collection[int], *, token: int) -> dict[int, int]:
+    """Take ownership of topics. Return topic → new epoch; a missing topic was deleted meanwhile.
+
+    Waits until the earlier owner's last appends have ended.
+    """
+    parameters = {"topic_ids": list(topic_ids), "token": token}
+    for attempt in range(_TAKE_ATTEMPTS):
+        try:
+            cursor = await connection.execute(query("topics", "take"), parameters)
+            return {row[0]: row[1] for row in await cursor.fetchall()}
+        except psycopg.errors.ForeignKeyViolation:
+            # A topic was deleted while the statement ran. The next try no longer finds it.
+            if attempt == _TAKE_ATTEMPTS - 1:
+                raise
+    return {}
 
 
 async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, token: int) -> dict[int, int]:

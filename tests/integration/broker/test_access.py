@@ -37,8 +37,8 @@ async def loaded(run: BrokerRun) -> Access:
 async def test_what_is_granted_is_stored_replaced_and_taken(run: BrokerRun) -> None:
     topic, billing = Subject.of_topic(TOPIC), Subject.of_topic(TOPIC, "billing")
     async with run.broker.pool.use() as connection:
-        await store.set_permissions(connection, NAMESPACE, "app", BOTH)
-        await store.set_permissions(connection, topic, "reader", [Permission.CONSUME])
+        await store.set_permissions(connection, NAMESPACE, ["app"], BOTH)
+        await store.set_permissions(connection, topic, ["reader"], [Permission.CONSUME])
         await store.set_tenant_admins(connection, "acme", ["manager"])
         of_subscription = Subject(tenant="acme", namespace="acme/orders", subscription="billing")
         await store.set_roles(connection, of_subscription, ["app"])
@@ -51,8 +51,8 @@ async def test_what_is_granted_is_stored_replaced_and_taken(run: BrokerRun) -> N
     assert access.allows(role("manager"), Action.ADMINISTER, NAMESPACE)
     assert access.allows(role("root"), Action.RULE, Subject())
     async with run.broker.pool.use() as connection:
-        await store.set_permissions(connection, NAMESPACE, "app", [Permission.CONSUME])
-        await store.set_permissions(connection, topic, "reader", [])
+        await store.set_permissions(connection, NAMESPACE, ["app"], [Permission.CONSUME])
+        await store.set_permissions(connection, topic, ["reader"], [])
         await store.set_tenant_admins(connection, "acme", ["other"])
         await store.set_roles(connection, of_subscription, [])
     assert rows(run.database_url, ALL) == [
@@ -69,7 +69,7 @@ async def test_the_broker_is_notified_of_a_change(run: BrokerRun) -> None:
     noticed = asyncio.Event()
     run.broker.access.changed = noticed.set  # type: ignore[method-assign]
     async with run.broker.pool.use() as connection:
-        await store.set_permissions(connection, NAMESPACE, "app", BOTH)
+        await store.set_permissions(connection, NAMESPACE, ["app"], BOTH)
     await asyncio.wait_for(noticed.wait(), 10)
 
 
@@ -78,7 +78,7 @@ async def test_a_namespace_and_a_topic_take_their_permissions_with_them(run: Bro
     await done("create_topic", "acme/orders", name=TOPIC.local_name)
     async with run.broker.pool.use() as connection:
         for subject in (NAMESPACE, Subject.of_topic(TOPIC), Subject.of_topic(TopicName.parse("a/b/c"))):
-            await store.set_permissions(connection, subject, "app", [Permission.CONSUME])
+            await store.set_permissions(connection, subject, ["app"], [Permission.CONSUME])
         await store.set_tenant_admins(connection, "acme", ["manager"])
     await done("delete_topic", TOPIC.full)
     assert TOPIC.full not in {row[2] for row in rows(run.database_url, ALL)}

@@ -11,6 +11,7 @@ from broker.core.errors import NotAllowed, TopicFenced, TopicNotFound
 from broker.core.topic_name import TopicName
 from broker.storage import queries
 from broker.storage.connection import connect
+from broker.storage.topics import life
 from broker.storage.topics import topics as topic_store
 from broker.topics.ending import TopicBusy
 from tests.support.broker_harness import BrokerRun, eventually, one_row, payload_of, rows, running
@@ -237,3 +238,23 @@ async def test_a_client_that_comes_during_a_delete_gets_the_new_topic(broker_url
         await deleting
         await (await coming).publish(1)
         assert one_row(broker_url, "SELECT count(*) FROM vela_entry") == (1,)
+
+
+async def test_a_topic_that_another_act_deleted_meanwhile_is_not_found(run: BrokerRun) -> None:
+    name = TopicName.parse("persistent://public/default/twice")
+    await run.broker.creation.make(name, 3)
+    first, second = await asyncio.gather(
+        run.broker.endings.delete(name, force=False),
+        run.broker.endings.delete(name, force=False),
+        return_exceptions=True,
+    )
+    assert sorted(type(each).__name__ for each in (first, second)) == ["DeleteFigures", "TopicNotFound"]
+
+
+async def test_topics_are_taken_without_those_that_are_gone(run: BrokerRun) -> None:
+    name = TopicName.parse("persistent://public/default/taken")
+    await run.broker.creation.make(name, 2)
+    async with run.broker.pool.use() as connection:
+        members = await life.members(connection, name.full)
+        taken = await topic_store.take_topics(connection, [*members, -7], token=5)
+    assert taken == dict.fromkeys(members, 1)

@@ -24,6 +24,7 @@ _SECTIONS: Final = {
     "/admin/v2/{domain}": "Topics",
     "/admin/v2/schemas": "Schemas",
     "/lookup/v2": "Lookup",
+    "/topics/": "Publish",
 }
 
 

@@ -30,6 +30,7 @@ from broker.core.subscription.delivery_deadlines import Due
 from broker.core.subscription.departure import DepartureCause
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
+from broker.core.topic_pattern import TopicPattern
 from broker.listening.connection_limits import ConnectionLimits
 from broker.listening.loop_time import LoopTime
 from broker.log.sends import Receipt, SendRequest
@@ -45,6 +46,8 @@ from broker.subscription.requests import (
     LastMessage,
     SubscribeRequest,
 )
+from broker.tasks import BackgroundTasks
+from broker.topics.lists.topic_lists import TopicLists, TopicListWatch
 from tests.support.broker_harness import ManualClock
 
 
@@ -384,6 +387,7 @@ class FakeBroker:
         self.ready = (True, "")
         self.identities: list[ClientIdentity] = []
         self.deliveries_per_write = 100
+        self.topic_lists = TopicLists(self._names, BackgroundTasks())
         self.opening = asyncio.Event()  # cleared: opening producers and consumers takes until it is set
         self.opening.set()
 
@@ -412,6 +416,17 @@ class FakeBroker:
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         return [name for name, topic in self.topics.items() if topic.name.namespace_name == namespace]
+
+    async def _names(self, tenant: str, namespace: str) -> list[str]:
+        return await self.topics_of_namespace(f"{tenant}/{namespace}")
+
+    async def watch_topics(
+        self,
+        namespace: str,
+        pattern: TopicPattern,
+        on_change: Callable[[frozenset[str], frozenset[str]], None],
+    ) -> TopicListWatch:
+        return await self.topic_lists.watch(namespace, pattern, on_change)
 
     async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
         raise TopicNotFound(f"topic {ask.topic} cannot be pulled here")

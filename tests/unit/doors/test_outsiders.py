@@ -20,6 +20,7 @@ from broker.core.errors import AuthenticationFailed, NotAuthorized
 from broker.core.schemas.schema import SchemaDefinition, SchemaType
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
+from broker.core.topic_pattern import TopicPattern
 from broker.doors.admin.api import API
 from broker.doors.admin.application import AdminPages
 from broker.doors.admin.operations import described
@@ -31,11 +32,12 @@ from broker.doors.ports import AdminPort, ClientPort
 from broker.doors.pull.answers import PullAnswers
 from broker.doors.pull.pages import PullPages
 from broker.doors.websocket.application import websocket_application
-from broker.doors.websocket.routes import socket_routes
+from broker.doors.websocket.routes import ABSENT, socket_routes
 from broker.producers.requests import ProducerRequest, ProducerSink
 from broker.pulls.values import PullAsk
 from broker.storage.access import StoredAccess
 from broker.subscription.requests import SubscribeRequest
+from tests.support.raw_pulsar import watch_topic_list, watch_topic_list_close
 from tests.support.tokens import ENVIRONMENT, token
 from tests.unit.doors.fake_broker import FakeBroker
 from tests.unit.doors.socket_peer import Peer
@@ -56,6 +58,7 @@ REQUESTS: dict[str, tuple[Any, ...]] = {
     "partition_count": (TOPIC,),
     "service_urls": (TOPIC,),
     "topics_of_namespace": ("shop/eu",),
+    "watch_topics": ("shop/eu", TopicPattern("shop/eu/.*"), lambda added, removed: None),
     "open_producer": (ProducerRequest(topic=TOPIC, name=None), None, None),
     "subscribe": (
         SubscribeRequest(topic=TOPIC, subscription="s", type=SubscriptionType.SHARED, consumer_name="c"),
@@ -156,6 +159,8 @@ COMMANDS: dict[type[Any], bytes] = {
     events.PartitionMetadata: commands.partition_metadata(NAME, request_id=1),
     events.Lookup: commands.lookup(NAME, request_id=1),
     events.GetTopicsOfNamespace: commands.get_topics_of_namespace("shop/eu", request_id=1),
+    events.WatchTopicList: watch_topic_list("shop/eu", "shop/eu/.*", watcher_id=1, request_id=1),
+    events.CloseTopicWatcher: watch_topic_list_close(1, request_id=1),
     events.OpenProducer: commands.producer(NAME, producer_id=1, request_id=1),
     events.Subscribe: commands.subscribe(NAME, "s", type=SubType.SHARED, consumer_id=1, request_id=1),
     events.GetSchema: commands.get_schema(NAME, request_id=1),
@@ -225,6 +230,7 @@ TARGETS = {
     "ws/v2/consumer": "/ws/v2/consumer/persistent/shop/eu/orders/s",
     "ws/v3/consumer": "/ws/v3/consumer/s?topics=persistent://shop/eu/orders",
 }
+BY_PATTERN = "/ws/v3/consumer/s?topicsPattern=persistent://shop/eu/.*"
 WITHOUT_TOPICS = {
     "ws/binary",
     "ws/(?:v2/)?pingpong",
@@ -238,10 +244,11 @@ async def test_every_socket_has_a_case_here(broker: SealedBroker) -> None:
         for pattern in routes
         if not pattern.startswith("(")
     } - {""}
+    sockets -= ABSENT.keys()
     assert sockets == TARGETS.keys() | WITHOUT_TOPICS
 
 
-@pytest.mark.parametrize("target", TARGETS.values())
+@pytest.mark.parametrize("target", [*TARGETS.values(), BY_PATTERN])
 async def test_no_socket_opens_for_an_outsider(broker: SealedBroker, target: str) -> None:
     application = websocket_application(broker)
     assert (await Peer(application, target, headers=[]).refused())[0] == 401
@@ -309,7 +316,7 @@ async def ask(
     application: Any = HttpPages(broker)
     if path.startswith("/pull/"):
         application = PullPages(broker, PullAnswers(broker))
-    elif path.startswith(("/admin/", "/lookup/")):
+    elif path.startswith(("/admin/", "/lookup/", "/topics/")):
         application = AdminPages(cast(AdminPort, broker))
     await application(scope, receive, send)
     return sent[0]["status"], b"".join(each.get("body", b"") for each in sent[1:])

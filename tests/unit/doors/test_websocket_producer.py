@@ -215,7 +215,6 @@ async def test_a_producer_the_broker_lets_go_closes_the_socket(broker: FakeBroke
         ("/ws/v2/producer/persistent/public/default/orders?compressionType=RAR", 400),
         ("/ws/v2/producer/persistent/public/default/orders?encryptionKeys=k", 500),
         ("/ws/v2/nothing/persistent/public/default/orders", 404),
-        ("/ws/v3/consumer/sub?topicsPattern=persistent://public/default/a.*", 400),
     ],
 )
 async def test_refused_handshakes(broker: FakeBroker, target: str, status: int) -> None:

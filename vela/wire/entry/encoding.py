@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from vela.wire.compression import Compression
-from vela.wire.entry.sealing import compress_payload, seal
+from vela.wire.entry.sealing import Encrypt, compress_payload, seal
 from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata, SingleMessageMetadata
 
 __all__ = ["OutgoingMessage", "encode_batch", "encode_single"]
@@ -45,8 +45,12 @@ def encode_single(
     ordering_key: bytes | None = None,
     key_b64: bool = False,
     schema_version: bytes = b"",
+    encrypt: Encrypt | None = None,
 ) -> bytes:
-    """Encode one message as one entry. `key_b64`: `key` is the base64 text of a binary key."""
+    """Encode one message as one entry. `key_b64`: `key` is the base64 text of a binary key.
+
+    `encrypt` gets the compressed payload. Raises what it raises.
+    """
     metadata = MessageMetadata(
         producer_name=producer_name, sequence_id=sequence_id, publish_time=publish_time_ms
     )
@@ -64,7 +68,7 @@ def encode_single(
         metadata.ordering_key = ordering_key
     if schema_version:
         metadata.schema_version = schema_version
-    return seal(metadata, compress_payload(metadata, payload, compression))
+    return seal(metadata, compress_payload(metadata, payload, compression), encrypt)
 
 
 def encode_batch(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from broker.acts.kinds.base import ActConflict, ActContext, Scope
 from broker.acts.kinds.direct import DirectKind, Effect
@@ -24,11 +25,22 @@ if TYPE_CHECKING:
 
 __all__ = ["Delete", "DeleteTopic", "TerminateTopic", "TruncateTopic", "UnloadTopic"]
 
+_OPEN_AT_ONCE: Final = 8
+
 
 async def _durable(context: ActContext, figures: DeleteFigures) -> list[tuple[Topic, Subscription]]:
     """Return the durable subscriptions in memory, because their stored cursors may be out of date."""
-    stored = [each for each in figures.topics if TopicName.parse(each).domain == "persistent"]
-    topics = [await context.topics.open_named(each) for each in stored]
+    at_once = asyncio.Semaphore(_OPEN_AT_ONCE)
+
+    async def opened(full_name: str) -> Topic:
+        async with at_once:
+            return await context.topics.open_named(full_name)
+
+    # Topics without any are not loaded: a topic may have thousands of partitions.
+    names = dict.fromkeys(topic for topic, _ in figures.subscriptions)
+    topics = await asyncio.gather(
+        *(opened(each) for each in names if TopicName.parse(each).domain == "persistent")
+    )
     return [(topic, each) for topic in topics for each in topic.subscriptions.values() if each.is_durable]
 
 

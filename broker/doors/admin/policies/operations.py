@@ -17,9 +17,11 @@ from broker.doors.admin.refusals import Refused
 from broker.doors.admin.request import AdminRequest
 from broker.doors.admin.tenants import CLUSTER
 from broker.doors.admin.topics import TOPIC
+from broker.topics.policies import Holder
 
 __all__ = ["quota_map", "router"]
 
+_DEFAULT_QUOTA_POLICY: Final = "producer_request_hold"
 _QUOTA_NAMES: Final = {
     "destination_storage": "backlog_quota_bytes",
     "message_age": "backlog_quota_ms",
@@ -112,7 +114,7 @@ for each in POLICIES:
 
 def quota_map(found: Values) -> dict[str, BacklogQuota]:
     """Return the backlog quotas by type. Empty if none is set."""
-    policy = found.get("backlog_quota_policy", "producer_request_hold")
+    policy = found.get("backlog_quota_policy", _DEFAULT_QUOTA_POLICY)
     quotas: dict[str, BacklogQuota] = {}
     if found.get("backlog_quota_bytes", -1) >= 0:
         size = found["backlog_quota_bytes"]
@@ -121,6 +123,20 @@ def quota_map(found: Values) -> dict[str, BacklogQuota]:
         time_s = found["backlog_quota_ms"] // 1000
         quotas["message_age"] = BacklogQuota(limit=-1, limitSize=-1, limitTime=time_s, policy=policy)
     return quotas
+
+
+async def _set_quota(request: AdminRequest, holder: Holder, given: BacklogQuota, kind: str) -> None:
+    """Set one quota. Raises Refused if that would change what the other one does: Vela has one policy for both."""
+    found = await values(request, holder, applied=False)
+    others = [name for name, vela in _QUOTA_NAMES.items() if name != kind and found.get(vela, -1) >= 0]
+    now = found.get("backlog_quota_policy", _DEFAULT_QUOTA_POLICY)
+    if others and given.policy not in (None, now):
+        raise Refused(
+            412,
+            f"the quota {others[0]} has the policy {now}, and Vela has one policy for both: send {now},"
+            f" or remove {others[0]} first",
+        )
+    await change(request, holder, to_set=_quota(given, kind))
 
 
 def _quota(given: BacklogQuota, kind: str) -> dict[str, object]:
@@ -155,9 +171,7 @@ async def set_namespace_backlog_quota(
     backlogQuotaType: _QuotaType = "destination_storage",  # noqa: N803 - Pulsar's name, here and below
 ) -> None:
     """Set a backlog quota on a namespace."""
-    await change(
-        request, await of_namespace(request, tenant, namespace), to_set=_quota(quota, backlogQuotaType)
-    )
+    await _set_quota(request, await of_namespace(request, tenant, namespace), quota, backlogQuotaType)
 
 
 @operation(router, "DELETE", f"{NAMESPACE}/backlogQuota", Action.ADMINISTER)
@@ -193,7 +207,7 @@ async def set_topic_backlog_quota(
 ) -> None:
     """Set a backlog quota on a topic."""
     holder = await of_topic(request, named(domain, tenant, namespace, topic))
-    await change(request, holder, to_set=_quota(quota, backlogQuotaType))
+    await _set_quota(request, holder, quota, backlogQuotaType)
 
 
 @operation(router, "DELETE", f"{TOPIC}/backlogQuota", Action.ADMINISTER)

@@ -38,14 +38,14 @@ router = Router()
 async def get_namespace_permissions(request: AdminRequest, tenant: str, namespace: str) -> _Roles:
     """Return what each role may do in a namespace."""
     subject = await _namespace(request, tenant, namespace)
-    return _shown((await _granted(request)).namespaces.get(subject.namespace, {}))
+    return _shown((await _granted(request, f"{tenant}/{namespace}")).namespaces.get(subject.namespace, {}))
 
 
 @operation(router, "GET", f"{_OF_NAMESPACE}/subscription", Action.ADMINISTER)
 async def get_subscription_permissions(request: AdminRequest, tenant: str, namespace: str) -> _Roles:
     """Return the roles that may use each subscription of a namespace that is not open to all its consumers."""
     subject = await _namespace(request, tenant, namespace)
-    return _of_subscriptions(await _granted(request), subject)
+    return _of_subscriptions(await _granted(request, f"{tenant}/{namespace}"), subject)
 
 
 @operation(router, "POST", _OF_SUBSCRIPTION, Action.ADMINISTER)
@@ -54,8 +54,9 @@ async def grant_subscription_permission(
 ) -> None:
     """Let roles use a subscription. From then on no other role may use it."""
     subject = await _namespace(request, tenant, namespace)
-    for role in roles:
-        await _set(request, replace(subject, subscription=subscription), role, [Permission.CONSUME])
+    if not roles:
+        raise Refused(412, "name a role: without any, the subscription stays as it is")
+    await _set(request, replace(subject, subscription=subscription), roles, [Permission.CONSUME])
 
 
 @operation(router, "DELETE", f"{_OF_NAMESPACE}/{{segment:subscription}}/{{segment:role}}", Action.ADMINISTER)
@@ -64,7 +65,7 @@ async def revoke_subscription_permission(
 ) -> None:
     """Take a subscription from a role. Without any role left, it is open to all consumers of its topic."""
     subject = await _namespace(request, tenant, namespace)
-    await _set(request, replace(subject, subscription=subscription), role, [])
+    await _set(request, replace(subject, subscription=subscription), [role], [])
 
 
 @operation(router, "POST", f"{_OF_NAMESPACE}/{{segment:role}}", Action.ADMINISTER)
@@ -72,13 +73,13 @@ async def grant_namespace_permission(
     request: AdminRequest, tenant: str, namespace: str, role: str, actions: Body[list[Permission]]
 ) -> None:
     """Replace what a role may do in a namespace."""
-    await _set(request, await _namespace(request, tenant, namespace), role, actions)
+    await _set(request, await _namespace(request, tenant, namespace), [role], actions)
 
 
 @operation(router, "DELETE", f"{_OF_NAMESPACE}/{{segment:role}}", Action.ADMINISTER)
 async def revoke_namespace_permission(request: AdminRequest, tenant: str, namespace: str, role: str) -> None:
     """Take from a role what it may do in a namespace."""
-    await _set(request, await _namespace(request, tenant, namespace), role, [])
+    await _set(request, await _namespace(request, tenant, namespace), [role], [])
 
 
 @operation(router, "GET", _OF_TOPIC, Action.ADMINISTER)
@@ -87,7 +88,7 @@ async def get_topic_permissions(
 ) -> _Roles:
     """Return what each role may do with a topic, by permissions of the topic and of its namespace."""
     subject = await _topic(request, domain, tenant, namespace, topic)
-    granted = await _granted(request)
+    granted = await _granted(request, f"{tenant}/{namespace}")
     of_namespace = granted.namespaces.get(subject.namespace, {})
     of_topic = granted.topics.get(subject.topic, {})
     nothing: frozenset[Permission] = frozenset()
@@ -106,7 +107,7 @@ async def grant_topic_permission(
     actions: Body[list[Permission]],
 ) -> None:
     """Replace what a role may do with a topic, which need not exist."""
-    await _set(request, await _topic(request, domain, tenant, namespace, topic), role, actions)
+    await _set(request, await _topic(request, domain, tenant, namespace, topic), [role], actions)
 
 
 @operation(router, "DELETE", f"{_OF_TOPIC}/{{segment:role}}", Action.ADMINISTER)
@@ -115,14 +116,14 @@ async def revoke_topic_permission(
 ) -> None:
     """Take from a role what it may do with a topic. What its namespace grants stays."""
     subject = await _topic(request, domain, tenant, namespace, topic)
-    if role not in (await _granted(request)).topics.get(subject.topic, {}):
+    if role not in (await _granted(request, f"{tenant}/{namespace}")).topics.get(subject.topic, {}):
         raise Refused(412, "Permissions are not set at the topic level")
-    await _set(request, subject, role, [])
+    await _set(request, subject, [role], [])
 
 
 async def auth_policies(request: AdminRequest, tenant: str, namespace: str) -> dict[str, object]:
     """Return all permissions of a namespace in the shape that Pulsar's object of policies has."""
-    granted = await _granted(request)
+    granted = await _granted(request, f"{tenant}/{namespace}")
     subject = Subject.of_namespace(tenant, namespace)
     return {
         "namespaceAuthentication": _shown(granted.namespaces.get(subject.namespace, {})),
@@ -146,25 +147,29 @@ async def _topic(request: AdminRequest, domain: str, tenant: str, namespace: str
     return Subject.of_topic(name)
 
 
-async def _granted(request: AdminRequest) -> Grants:
-    """Return what is stored: without VELA_AUTHENTICATION the broker has no permissions in memory."""
-    stored = await repeat_until_done(request.broker.pool, access.load, what="reading permissions")
-    return stored.grants
+async def _granted(request: AdminRequest, namespace: str) -> Grants:
+    """Return what is stored of a namespace: without VELA_AUTHENTICATION the broker has no permissions in memory."""
+    return await repeat_until_done(
+        request.broker.pool, lambda c: access.of_namespace(c, namespace), what="reading permissions"
+    )
 
 
-async def _set(request: AdminRequest, subject: Subject, role: str, permissions: Sequence[Permission]) -> None:
-    if not role.strip():
+async def _set(
+    request: AdminRequest, subject: Subject, roles: Sequence[str], permissions: Sequence[Permission]
+) -> None:
+    """Replace what these roles may do, in one transaction and as one act."""
+    if not all(role.strip() for role in roles):
         raise Refused(412, "a role has a name")
 
     async def store(connection: Connection) -> None:
         async with connection.transaction():
-            await access.set_permissions(connection, subject, role, permissions)
+            await access.set_permissions(connection, subject, roles, permissions)
             await acts.record_change(
                 connection,
                 kind="set_permissions",
                 topic=subject.topic or subject.namespace,
                 subscription=subject.subscription,
-                parameters={"role": role, "permissions": sorted(permissions)},
+                parameters={"role": ", ".join(sorted(set(roles))), "permissions": sorted(permissions)},
                 who=request.principal.role,
                 origin=ORIGIN,
                 reason=request.reason,

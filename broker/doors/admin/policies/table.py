@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from broker.core.policies import SchemaCompatibility
+from broker.core.subscription.delivery_deadlines import BUCKET_MS
 from broker.doors.admin.policies.shapes import (
     AutoSubscriptionCreation,
     AutoTopicCreation,
@@ -17,6 +18,7 @@ from broker.doors.admin.policies.shapes import (
     Retention,
 )
 from broker.doors.admin.refusals import Refused
+from broker.doors.admin.request import Number
 
 __all__ = ["POLICIES", "AdminPolicy", "Values"]
 
@@ -58,7 +60,7 @@ def _number(
 
     return AdminPolicy(
         names=(name,),
-        body=int,
+        body=Number,
         read=lambda values: values[name] // unit if values[name] > 0 else values[name],
         write=write,
         namespace=namespace,
@@ -156,6 +158,15 @@ def _read_auto_topic_creation(values: Values) -> AutoTopicCreation:
     )
 
 
+def _write_delayed_delivery(given: DelayedDelivery) -> dict[str, object]:
+    if given.tickTime < BUCKET_MS:
+        raise Refused(
+            412,
+            f"tickTime is {given.tickTime}: Vela keeps delivery times to {BUCKET_MS} ms, so it takes at least that",
+        )
+    return {"delayed_delivery": given.active, "max_delay_ms": given.maxDeliveryDelayInMillis}
+
+
 def _write_strategy(value: str) -> dict[str, object]:
     if value not in list(SchemaCompatibility):
         raise Refused(412, f"{value!r} is not a strategy: use one of {', '.join(SchemaCompatibility)}")
@@ -229,10 +240,7 @@ POLICIES: Final[tuple[AdminPolicy, ...]] = (
             active=values.get("delayed_delivery", True),
             maxDeliveryDelayInMillis=values.get("max_delay_ms", 0),
         ),
-        write=lambda given: {
-            "delayed_delivery": given.active,
-            "max_delay_ms": given.maxDeliveryDelayInMillis,
-        },
+        write=_write_delayed_delivery,
         namespace="delayedDelivery",
         topic="delayedDelivery",
         member="delayed_delivery_policies",

@@ -235,10 +235,27 @@ class ServerEngine:
         self._write(answers.lookup_failed(request_id, code, message))
 
     def send_topics_of_namespace(
-        self, request_id: int, topics: Sequence[str], *, known_hash: str | None = None
+        self, request_id: int, topics: Sequence[str], *, is_filtered: bool, known_hash: str | None = None
     ) -> None:
-        """Send GET_TOPICS_OF_NAMESPACE_RESPONSE. `known_hash` is the hash of the list that the client has."""
-        self._write(answers.topics_of_namespace(request_id, topics, known_hash=known_hash))
+        """Send GET_TOPICS_OF_NAMESPACE_RESPONSE.
+
+        `is_filtered`: the client's pattern was applied. `known_hash` is the hash of the list that the client has.
+        """
+        self._write(
+            answers.topics_of_namespace(request_id, topics, is_filtered=is_filtered, known_hash=known_hash)
+        )
+
+    def send_watch_success(
+        self, request_id: int, watcher_id: int, names: frozenset[str], *, known_hash: str | None
+    ) -> None:
+        """Send WATCH_TOPIC_LIST_SUCCESS. `known_hash` is the hash of the list that the client has."""
+        self._write(answers.watch_success(request_id, watcher_id, names, known_hash=known_hash))
+
+    def send_watch_update(
+        self, watcher_id: int, *, added: frozenset[str], removed: frozenset[str], names: frozenset[str]
+    ) -> None:
+        """Send WATCH_TOPIC_UPDATE. `names` is the whole list after the change."""
+        self._write(answers.watch_update(watcher_id, added=added, removed=removed, topics=names))
 
     def send_producer_success(
         self,

@@ -21,6 +21,7 @@ __all__ = [
     "AuthResponse",
     "CloseConsumer",
     "CloseProducer",
+    "CloseTopicWatcher",
     "Connect",
     "ConsumerStats",
     "Event",
@@ -40,6 +41,7 @@ __all__ = [
     "Subscribe",
     "Unsubscribe",
     "Unsupported",
+    "WatchTopicList",
 ]
 
 
@@ -270,10 +272,30 @@ class GetOrCreateSchema:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WatchTopicList:
+    """WATCH_TOPIC_LIST: which topics does the pattern choose, now and later?"""
+
+    request_id: int
+    watcher_id: int
+    namespace: str  # "tenant/namespace"
+    pattern: str
+    topics_hash: str | None  # the hash of the list that the client has
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseTopicWatcher:
+    """WATCH_TOPIC_LIST_CLOSE."""
+
+    request_id: int
+    watcher_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unsupported:
     """A command of the protocol that Vela does not serve. Answer with `send_unsupported`."""
 
     name: str  # the command's name, for example "NEW_TXN"
+    reason: str
     request_id: int | None  # None = the client waits for no answer
 
 
@@ -299,5 +321,7 @@ Event = (
     | ConsumerStats
     | GetSchema
     | GetOrCreateSchema
+    | WatchTopicList
+    | CloseTopicWatcher
     | Unsupported
 )

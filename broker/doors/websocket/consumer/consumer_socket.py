@@ -1,4 +1,4 @@
-"""Consumers of the WebSocket API: `/ws/v2/consumer/…` for one topic, `/ws/v3/consumer/…?topics=` for several."""
+"""Consumers of the WebSocket API: `/ws/v2/consumer/…` for one topic. `multi_topic_socket` has those for several."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from broker.doors.websocket.json.consumer import (
 )
 from broker.doors.websocket.json.errors import InvalidCommand
 from broker.doors.websocket.json.options import InitialPosition, SubscriptionMode, consumer_options
-from broker.doors.websocket.json.paths import full_topic, requested_topics, subscription_name
+from broker.doors.websocket.json.paths import full_topic, subscription_name
 from broker.doors.websocket.json.window import DeliveryWindow
 from broker.doors.websocket.socket import only_text
 from broker.subscription.requests import SubscribeRequest
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from broker.doors.websocket.consumer.fragment_cache import FragmentCache
     from vela.wire.message_id import MessageId
 
-__all__ = ["ConsumerSocket", "MultiTopicConsumerSocket"]
+__all__ = ["ConsumerSocket"]
 
 
 class ConsumerSocket(PushSocket):
@@ -49,34 +49,39 @@ class ConsumerSocket(PushSocket):
 
     def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:
         super().__init__(broker=broker, clock=clock, fragments=fragments)
-        self._letters: Letters | None = None
+        self.letters: Letters | None = None
 
     async def connect(self) -> None:
         """Subscribe to every topic and partition, accept, and begin to deliver."""
-        topics = self._read_address()
-        options = self._options = consumer_options(self.query)
+        topics = self.read_address()
+        options = self.options = consumer_options(self.query)
         self._name = options.consumer_name or secrets.token_hex(5)
         self._warnings = tuple(option_warnings(options))
         self.window = DeliveryWindow.pull() if options.pull_mode else DeliveryWindow.push(options.window)
         async with self.opening():
-            await self._attach(topics)
+            await self.attach(topics)
         await self.accept(headers=_warning_headers(self._warnings))
-        # Pull mode waits for permits, but several sources prefetch for them.
-        self.start(options.window if not options.pull_mode or len(self.sources) > 1 else 0)
+        self.start(self.prefetched)
 
-    def _read_address(self) -> Sequence[str]:
+    @property
+    def prefetched(self) -> int:
+        """The permits to begin with. Pull mode waits for the peer's, but several sources prefetch for them."""
+        return 0 if self.options.pull_mode and self.has_one_source else self.options.window
+
+    def read_address(self) -> Sequence[str]:
         """Set the subscription and return the full topic names. Raises InvalidQuery."""
         topic = full_topic(self.path_arguments)
-        self._subscription = subscription_name(self.path_arguments["subscription"])
+        self.subscription = subscription_name(self.path_arguments["subscription"])
         return (topic,)
 
-    async def _attach(self, asked: Sequence[str]) -> None:
-        options, topics = self._options, list(asked)
+    async def attach(self, asked: Sequence[str]) -> None:
+        """Attach to these topics. They deliver when they get permits. Raises BrokerError."""
+        options, topics = self.options, list(asked)
         if options.dead_letter is not None:
-            letters = self._letters = Letters(
+            letters = self.letters = self.letters or Letters(
                 self.broker,
                 self.clock,
-                subscription=self._subscription,
+                subscription=self.subscription,
                 consumer_name=self._name,
                 dead_letter=options.dead_letter,
                 retry=options.retry,
@@ -88,27 +93,28 @@ class ConsumerSocket(PushSocket):
                 topics.append(letters.retry_topic.full)
             topics = list(dict.fromkeys(topics))
         for name in topics:  # all before the first: a refused handshake must leave no subscription behind
-            self.guard.check_topic(Action.CONSUME, TopicName.parse(name), self._subscription)
+            self.guard.check_topic(Action.CONSUME, TopicName.parse(name), self.subscription)
+        first_new = len(self.sources)
         await self.subscribe(topics, self._request)
         batch_index_acks = options.batch_index_acks and self.broker.settings.batch_index_acks
-        for source in self.sources:
+        for source in self.sources[first_new:]:
             source.acks = BatchAcks(batch_index_acks=batch_index_acks)
             source.crypto_failure_action = options.crypto_failure_action
-            if self._letters is not None:
-                self._letters.attend(source)
+            if self.letters is not None:
+                self.letters.attend(source)
             if source.consumer is not None and self._is_retry_topic(source.consumer.topic_name):
                 source.is_ended = (
                     True  # nobody terminates it, and it must not hide that the others have ended
                 )
 
     def _request(self, topic: TopicName, partitions: int) -> SubscribeRequest:
-        options = self._options
+        options = self.options
         earliest = options.initial_position is InitialPosition.EARLIEST
         durable = options.subscription_mode is SubscriptionMode.DURABLE
         backoff = options.ack_timeout_backoff
         return SubscribeRequest(
             topic=topic,
-            subscription=self._subscription,
+            subscription=self.subscription,
             type=SubscriptionType(options.subscription_type.value),
             consumer_name=self._name,
             durable=durable,
@@ -120,11 +126,11 @@ class ConsumerSocket(PushSocket):
             ack_timeout_backoff=backoff.delay_ms if backoff is not None else None,
             warnings=() if self._is_retry_topic(topic) else self._warnings,
             receiver_queue=options.receiver_queue_size,
-            dead_letter_topic=None if self._letters is None else self._letters.dead_letter_topic(topic),
+            dead_letter_topic=None if self.letters is None else self.letters.dead_letter_topic(topic),
         )
 
     def _is_retry_topic(self, topic: TopicName) -> bool:
-        retry_topic = None if self._letters is None else self._letters.retry_topic
+        retry_topic = None if self.letters is None else self.letters.retry_topic
         return retry_topic is not None and retry_topic.full == topic.base
 
     def refusal(self, status: int, reason: str) -> HandshakeRefused:
@@ -162,7 +168,7 @@ class ConsumerSocket(PushSocket):
                 await self._reconsume_later(message_id, delay_ms, properties)
             case Permit(messages=messages):
                 credit = self.window.permit(messages)
-                if len(self.sources) == 1:
+                if self.has_one_source:
                     self.sources[0].credit(credit)
                 else:
                     self.drain_soon()
@@ -172,7 +178,7 @@ class ConsumerSocket(PushSocket):
                 self.transport.write_frames((end_of_topic_frame(self.is_end_of_topic),), binary=False)
 
     def _nack(self, source: DeliverySource, message_id: MessageId) -> None:
-        options, position = self._options, Position(message_id.ledger_id, message_id.entry_id)
+        options, position = self.options, Position(message_id.ledger_id, message_id.entry_id)
         delay_ms = options.negative_ack_redelivery_delay_ms
         if options.negative_ack_backoff is not None and source.consumer is not None:
             delay_ms = options.negative_ack_backoff.delay_ms(source.consumer.redelivery_count(position))
@@ -182,18 +188,18 @@ class ConsumerSocket(PushSocket):
     async def _reconsume_later(
         self, message_id: MessageId, delay_ms: int, properties: dict[str, str]
     ) -> None:
-        if self._letters is None or self._letters.retry_topic is None:
+        if self.letters is None or self.letters.retry_topic is None:
             raise InvalidCommand("reconsumeLater needs retryEnable=true in the address")
         source = self.source_of(message_id)
-        self._letters.reconsume_later(source, message_id, delay_ms, properties)
+        self.letters.reconsume_later(source, message_id, delay_ms, properties)
         self.settled(source, 1)
-        await self.transport.share.away(self._letters.has_room())
+        await self.transport.share.away(self.letters.has_room())
 
     def release(self) -> None:
         """Apply the acks that came, finish letters under way, and leave the rest to other consumers."""
         super().release()
-        if self._letters is not None:
-            self._letters.lost()
+        if self.letters is not None:
+            self.letters.lost()
 
     async def _unsubscribe(self) -> None:
         self.is_letting_go = True
@@ -204,14 +210,6 @@ class ConsumerSocket(PushSocket):
                 await self.transport.share.away(source.consumer.unsubscribe(force=False))
             except BrokerError as error:
                 raise InvalidCommand(f"unsubscribe: {error}") from None
-
-
-class MultiTopicConsumerSocket(ConsumerSocket):
-    """`/ws/v3/consumer/{subscription}?topics=`: one socket for several topics."""
-
-    def _read_address(self) -> Sequence[str]:
-        self._subscription = subscription_name(self.path_arguments["subscription"])
-        return requested_topics(self.query)
 
 
 def _warning_headers(warnings: Sequence[str]) -> list[tuple[bytes, bytes]]:

@@ -11,7 +11,7 @@ from broker.core.subscription.departure import DepartureCause
 from broker.core.topic_name import TopicName
 from broker.doors.websocket.consumer.delivery_source import DeliverySource, Outgoing
 from broker.doors.websocket.json.consumer import push_frame
-from broker.doors.websocket.json.errors import CloseCode, close_reason
+from broker.doors.websocket.json.errors import CloseCode, InvalidCommand, close_reason
 from broker.doors.websocket.socket import NO_CLOSE_FRAME, PROBE_TIMEOUT_MS, BrokerSocket
 from broker.subscription.requests import SubscribeRequest
 from vela.wire.message_id import MessageId
@@ -60,6 +60,7 @@ class PushSocket(BrokerSocket):
         self._ready_bytes = 0
         self._is_draining = False
         self._departure = DepartureCause.LOST
+        self.is_growing = False  # topics may come while the socket is open
         self.is_letting_go = False  # the peer asked for the end, so it gets no close frame
 
     async def subscribe(
@@ -83,9 +84,18 @@ class PushSocket(BrokerSocket):
     def start(self, permits: int) -> None:
         """Begin to deliver. One source gets all permits, each of several a share of them."""
         self.transport.on_writable(self._writable_again)
-        share = permits if len(self.sources) == 1 else max(1, permits // len(self.sources))
-        for source in self.sources:
+        self.credit_share(self.sources, permits)
+
+    def credit_share(self, sources: Sequence[DeliverySource], permits: int) -> None:
+        """Let these sources begin to deliver, each with its share of the window's permits."""
+        share = permits if self.has_one_source else max(1, permits // max(1, len(self.sources)))
+        for source in sources:
             source.credit(share)
+
+    @property
+    def has_one_source(self) -> bool:
+        """Whether the broker's permits can be the window: there is one source, and there will be no other."""
+        return len(self.sources) == 1 and not self.is_growing
 
     # -- out -----------------------------------------------------------------------------------------------------
 
@@ -93,7 +103,7 @@ class PushSocket(BrokerSocket):
         """See `SourceOwner`."""
         ledger_id, entry_id, fragments, redelivery_count = entry
         self._by_ledger[ledger_id] = source
-        if len(self.sources) == 1:
+        if self.has_one_source:
             for fragment in fragments:
                 self._frame(source, ledger_id, entry_id, redelivery_count, fragment)
             self.window.pushed(len(fragments))
@@ -157,25 +167,30 @@ class PushSocket(BrokerSocket):
     def settled(self, source: DeliverySource, frames: int) -> None:
         """Make room in the window for this many acks or nacks."""
         credit = self.window.settled(frames)
-        if len(self.sources) == 1:
+        if self.has_one_source:
             source.credit(credit)
         else:
             self.drain_soon()
 
     def source_of(self, message_id: MessageId) -> DeliverySource:
-        """Return the source that delivered an id, or the partition that it names if this socket was not sent it."""
+        """Return the source that delivered an id, or the partition that it names if this socket was not sent it.
+
+        Raises InvalidCommand while no topic matches the socket's pattern.
+        """
         source = self._by_ledger.get(message_id.ledger_id)
         if source is not None:
             return source
         for source in self.sources:
             if source.partition == message_id.partition:
                 return source
+        if not self.sources:
+            raise InvalidCommand("no topic matches topicsPattern yet, so there is no message with this id")
         return self.sources[0]
 
     @property
     def is_end_of_topic(self) -> bool:
-        """Whether every topic and partition is terminated and all of it is acked."""
-        return all(source.is_ended for source in self.sources)
+        """Whether every topic and partition is terminated and all of it is acked. Without any there is no end."""
+        return bool(self.sources) and all(source.is_ended for source in self.sources)
 
     # -- the end -------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from broker.doors.handshake_errors import HandshakeRefused, InvalidQuery
 from broker.doors.query import Query
+from broker.doors.websocket.json.encryption import EncryptionKey, encryption_keys
 from vela.wire.errors import InvalidMessageId
 from vela.wire.letters import DEFAULT_MAX_REDELIVERIES, DeadLetterPolicy, DeadLetterRule, RetryPolicy
 from vela.wire.message_id import EARLIEST, LATEST, MessageId
@@ -114,6 +115,7 @@ class ProducerOptions:
     batching_max_publish_delay_ms: int = 1
     max_pending_messages: int = 0  # sends without a receipt, 0 = unbounded
     compression: CompressionType = CompressionType.NONE
+    encryption_keys: tuple[EncryptionKey, ...] = ()  # the client encrypts with them; () = it does not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,17 +161,15 @@ class ReaderOptions:
 
 
 def producer_options(query: Query) -> ProducerOptions:
-    """Read the options of a producer. Raises InvalidQuery (400), and HandshakeRefused (500) for `encryptionKeys`.
+    """Read the options of a producer. Raises InvalidQuery (400), and HandshakeRefused (500) for names of keys.
 
-    Pulsar refuses encryption too if no key reader is configured: a client that believes its messages are
-    encrypted must not publish them in plain text.
+    A client that encrypts its messages sends the keys; batching and compression do not apply then. Pulsar too refuses
+    names of keys if no key reader is configured: a client that believes that the broker encrypts its messages must
+    not publish them in plain text.
     """
-    if query.get("encryptionKeys"):
-        raise HandshakeRefused(
-            500, "Failed to create producer: no key reader is configured; remove encryptionKeys"
-        )
+    keys = encryption_keys(query)
     defaults = ProducerOptions()
-    batching = _flag(query, "batchingEnabled")
+    batching = _flag(query, "batchingEnabled") and not keys
     numbers = query if batching else {}
     return ProducerOptions(
         producer_name=query.get("producerName") or None,
@@ -185,7 +185,8 @@ def producer_options(query: Query) -> ProducerOptions:
             numbers, "batchingMaxPublishDelay", defaults.batching_max_publish_delay_ms, minimum=1
         ),
         max_pending_messages=_number(numbers, "maxPendingMessages", defaults.max_pending_messages),
-        compression=_choice(query, "compressionType", defaults.compression),
+        compression=defaults.compression if keys else _choice(query, "compressionType", defaults.compression),
+        encryption_keys=keys,
     )
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from broker.core.errors import InvalidTopicName, NotAllowed
+from broker.core.topic_pattern import TopicPattern, split_pattern
 from broker.doors.handshake_errors import InvalidQuery
 from broker.doors.query import Query, form_decode
 from vela.wire.topic_name import DOMAINS
 
-__all__ = ["full_topic", "requested_topics", "subscription_name"]
+__all__ = ["RequestedPattern", "full_topic", "requested_topics", "subscription_name"]
 
 
 def full_topic(pieces: Mapping[str, str]) -> str:
@@ -41,35 +42,38 @@ def subscription_name(piece: str) -> str:
     return name
 
 
-def requested_topics(query: Query) -> tuple[str, ...]:
-    """Return the full names of `topics=a,b`, in order and without repetition.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedPattern:
+    """The topics of one namespace that a pattern chooses, now and later."""
 
-    Raises InvalidQuery unless exactly one of `topics` and `topicsPattern` is given, and for every pattern: a correct
-    one is not available yet.
+    namespace: str  # tenant/namespace
+    pattern: TopicPattern
+
+
+def requested_topics(query: Query) -> tuple[str, ...] | RequestedPattern:
+    """Return the full names of `topics=a,b`, in order and without repetition, or the pattern.
+
+    Raises InvalidQuery unless exactly one of `topics` and `topicsPattern` is given, and for a pattern that is none.
     """
     topics, pattern = query.get("topics"), query.get("topicsPattern")
     if topics is None and pattern is None:
-        raise InvalidQuery("neither topics nor topicsPattern is given; give topics")
+        raise InvalidQuery("neither topics nor topicsPattern is given; give one of them")
     if topics is not None and pattern is not None:
-        raise InvalidQuery(f"both topics={topics} and topicsPattern={pattern} are given; give topics alone")
+        raise InvalidQuery(f"both topics={topics} and topicsPattern={pattern} are given; give one of them")
     if pattern is not None:
-        _check_pattern(pattern)
-        raise InvalidQuery("topicsPattern is not available yet; name the topics in topics")
+        return _requested_pattern(pattern)
     names = tuple(dict.fromkeys((topics or "").split(",")))
     if not all(name.strip() for name in names):
         raise InvalidQuery("topics is a comma separated list of full topic names, none of them empty")
     return names
 
 
-def _check_pattern(text: str) -> None:
-    domain, separator, rest = text.partition("://")
-    tenant, _, rest = rest.partition("/")
-    namespace, _, regex = rest.partition("/")
-    if not separator or domain not in DOMAINS or not tenant or not namespace or not regex:
-        raise InvalidQuery("topicsPattern is persistent://{tenant}/{namespace}/{regular expression}")
+def _requested_pattern(text: str) -> RequestedPattern:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about what a client wrote; there is nobody here to read it
-            re.compile(regex)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise InvalidQuery(f"topicsPattern is not a regular expression: {error}") from None
+        domain, namespace = split_pattern(text)
+        pattern = TopicPattern(text)
+    except (InvalidTopicName, NotAllowed) as error:
+        raise InvalidQuery(f"topicsPattern: {error}") from None
+    if domain != "persistent":
+        raise InvalidQuery("topicsPattern chooses persistent topics; name non-persistent ones in topics")
+    return RequestedPattern(namespace=namespace, pattern=pattern)

@@ -13,6 +13,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from broker.doors.websocket.json.encryption import MessageEncryption, message_encryption
 from broker.doors.websocket.json.errors import InvalidJson, WebSocketError
 from broker.doors.websocket.json.frames import DECODE_ERRORS, Frame, array_items
 from broker.doors.websocket.json.times import parse_time
@@ -32,6 +33,7 @@ class ProducerMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     event_time_ms: int  # 0 = none
     deliver_at_ms: int | None  # None = at once
     context: str | None  # echoed in the ack; None = not sent
+    encryption: MessageEncryption | None = None  # None = the socket has no encryptionKeys
 
 
 class SendError(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -65,6 +67,9 @@ class _Fields(msgspec.Struct, gc=False):
     eventTime: str | None = None  # noqa: N815
     deliverAt: _Int64 | None = None  # noqa: N815
     deliverAfterMs: _Int64 | None = None  # noqa: N815
+    encryptionParam: str | None = None  # noqa: N815
+    compressionType: str | None = None  # noqa: N815
+    uncompressedMessageSize: _Int64 | None = None  # noqa: N815
 
 
 class _FieldsBadPayload(_Fields, gc=False):
@@ -87,25 +92,28 @@ _decode_bad_payload = msgspec.json.Decoder(_FieldsBadPayload).decode
 _decode_raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-def decode_frame(frame: Frame, now_ms: int) -> DecodedMessage | list[DecodedMessage]:
+def decode_frame(
+    frame: Frame, now_ms: int, *, is_encrypted: bool = False
+) -> DecodedMessage | list[DecodedMessage]:
     """Return the message of a text frame, or a list of them if the frame is an array. Never raises.
 
-    `now_ms` is the broker's clock, for `deliverAfterMs`. Errors are values: 3 if the frame is not JSON or a
-    field has the wrong type, 7 for the payload (missing, null, not base64) and for times out of range.
+    `now_ms` is the broker's clock, for `deliverAfterMs`. `is_encrypted`: the socket has encryptionKeys. Errors
+    are values: 3 if the frame is not JSON or a field has the wrong type, 7 for the payload (missing, null, not base64),
+    for times out of range and for what an encrypted message lacks.
     """
     try:
         fields = _decode(frame)
     except DECODE_ERRORS as error:
-        return _refused(frame, now_ms, error)
+        return _refused(frame, now_ms, error, is_encrypted)
     if type(fields) is _Fields:
-        return _message(fields, now_ms)
+        return _message(fields, now_ms, is_encrypted)
     try:
-        return [_message(item, now_ms) for item in array_items(fields)]
+        return [_message(item, now_ms, is_encrypted) for item in array_items(fields)]
     except InvalidJson as error:
         return _not_json(error)
 
 
-def _message(fields: _Fields, now_ms: int) -> DecodedMessage:
+def _message(fields: _Fields, now_ms: int, is_encrypted: bool) -> DecodedMessage:
     payload = fields.payload
     if payload is None:
         return _bad_field("payload is missing; send standard base64, or an empty text", fields)
@@ -121,6 +129,14 @@ def _message(fields: _Fields, now_ms: int) -> DecodedMessage:
             return _bad_field("deliverAfterMs reaches past the last time a message can carry", fields)
     elif fields.deliverAt is not None and fields.deliverAt > 0:
         deliver_at_ms = fields.deliverAt
+    encryption = None
+    if is_encrypted:
+        try:
+            encryption = message_encryption(
+                fields.encryptionParam, fields.compressionType, fields.uncompressedMessageSize
+            )
+        except ValueError as error:
+            return _bad_field(str(error), fields)
     return ProducerMessage(
         payload=payload,
         properties=fields.properties or {},
@@ -128,10 +144,13 @@ def _message(fields: _Fields, now_ms: int) -> DecodedMessage:
         event_time_ms=event_time_ms,
         deliver_at_ms=deliver_at_ms,
         context=fields.context,
+        encryption=encryption,
     )
 
 
-def _refused(frame: Frame, now_ms: int, error: Exception) -> DecodedMessage | list[DecodedMessage]:
+def _refused(
+    frame: Frame, now_ms: int, error: Exception, is_encrypted: bool
+) -> DecodedMessage | list[DecodedMessage]:
     """Find the wrong objects of a refused frame, so that the others are published and contexts are echoed."""
     try:
         items = array_items(_decode_raw_items(frame))
@@ -139,12 +158,12 @@ def _refused(frame: Frame, now_ms: int, error: Exception) -> DecodedMessage | li
         return _refused_one(frame, error)
     except InvalidJson as limit:
         return _not_json(limit)
-    return [_decode_item(item, now_ms) for item in items]
+    return [_decode_item(item, now_ms, is_encrypted) for item in items]
 
 
-def _decode_item(item: msgspec.Raw, now_ms: int) -> DecodedMessage:
+def _decode_item(item: msgspec.Raw, now_ms: int, is_encrypted: bool) -> DecodedMessage:
     try:
-        return _message(_decode_one(item), now_ms)
+        return _message(_decode_one(item), now_ms, is_encrypted)
     except DECODE_ERRORS as error:
         return _refused_one(bytes(item), error)
 

@@ -44,6 +44,7 @@ class ProducerSocket(BrokerSocket):
         """Open a producer on the topic, or on each of its partitions under one name; then accept."""
         topic = full_topic(self.path_arguments)
         options = producer_options(self.query)
+        self._is_encrypted = bool(options.encryption_keys)
         async with self.opening():
             await self._open_lanes(TopicName.parse(topic), options)
         self._choice = PartitionChoice(
@@ -81,7 +82,7 @@ class ProducerSocket(BrokerSocket):
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Publish one message or an array of them. Waits while too much has no receipt."""
-        decoded = decode_frame(only_text(text_data), self.clock.now_ms())
+        decoded = decode_frame(only_text(text_data), self.clock.now_ms(), is_encrypted=self._is_encrypted)
         self.taken = 1
         if type(decoded) is list:
             self.taken = len(decoded)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from broker.core.entry import FLAG_BATCH
@@ -145,6 +146,9 @@ class PublishLane:
             event_time_ms=message.event_time_ms,
             deliver_at_ms=message.deliver_at_ms,
             compression=self._compression,
+            encrypt=None
+            if message.encryption is None
+            else partial(message.encryption.noted, self._options.encryption_keys),
         )
         slot = None if message.key is None else slot_of_key(message.key.encode())
         request = SendRequest(sequence_id, 0, 1, 0, message.deliver_at_ms or 0, slot, data)

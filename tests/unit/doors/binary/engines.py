@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker.doors.binary.wire import events
 from broker.doors.binary.wire.engine import ServerEngine
+from tests.support.raw_pulsar import watch_topic_list, watch_topic_list_close
 from vela.wire.binary import commands
 from vela.wire.binary.enums import AccessMode, InitialPosition, SubType, TopicsMode
 from vela.wire.binary.frames import simple_frame
@@ -45,6 +46,16 @@ EVERY_EVENT: list[tuple[bytes, events.Event]] = [
         events.GetTopicsOfNamespace(
             request_id=3, namespace="a/b", mode=TopicsMode.ALL, pattern=None, topics_hash=None
         ),
+    ),
+    (
+        watch_topic_list("a/b", "a/b/.*", watcher_id=2, request_id=3, known_hash="ab"),
+        events.WatchTopicList(
+            request_id=3, watcher_id=2, namespace="a/b", pattern="a/b/.*", topics_hash="ab"
+        ),
+    ),
+    (
+        watch_topic_list_close(2, request_id=3),
+        events.CloseTopicWatcher(request_id=3, watcher_id=2),
     ),
     (
         commands.producer(

@@ -113,14 +113,16 @@ def test_an_empty_topic_has_the_last_id_minus_one_minus_one() -> None:
 
 def test_an_unchanged_topic_list_is_not_sent_again() -> None:
     topics = ["persistent://a/b/two", "persistent://a/b/one"]
-    known = answers.topics_hash(reversed(topics))
-    first = only_command(answers.topics_of_namespace(1, topics)).getTopicsOfNamespaceResponse
+    known = answers.topics_hash(frozenset(topics))
+    first = only_command(
+        answers.topics_of_namespace(1, topics, is_filtered=False)
+    ).getTopicsOfNamespaceResponse
     again = only_command(
-        answers.topics_of_namespace(1, topics, known_hash=known)
+        answers.topics_of_namespace(1, topics, is_filtered=False, known_hash=known)
     ).getTopicsOfNamespaceResponse
     assert (list(first.topics), first.changed, first.topics_hash) == (topics, True, known)
     assert (list(again.topics), again.changed, again.topics_hash) == ([], False, known)
 
 
 def test_the_topic_hash_is_the_checksum_in_little_endian_hex() -> None:
-    assert answers.topics_hash(["123456789"]) == "839206e3"
+    assert answers.topics_hash(frozenset(["123456789"])) == "839206e3"

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.doors.binary.wire import events
+from broker.doors.binary.wire.decoding import UNBUILT as REASONS
 from tests.unit.doors.binary.engines import (
     EVERY_EVENT,
     connected_engine,
@@ -94,10 +95,8 @@ def test_transactional_commands_say_so() -> None:
 UNBUILT = [
     pb.BaseCommand(type=pb.BaseCommand.NEW_TXN, newTxn=pb.CommandNewTxn(request_id=5)),
     pb.BaseCommand(
-        type=pb.BaseCommand.WATCH_TOPIC_LIST,
-        watchTopicList=pb.CommandWatchTopicList(
-            request_id=5, watcher_id=1, namespace="a/b", topics_pattern=".*"
-        ),
+        type=pb.BaseCommand.END_TXN,
+        endTxn=pb.CommandEndTxn(request_id=5),
     ),
 ]
 
@@ -106,7 +105,9 @@ UNBUILT = [
 def test_an_unsupported_command_is_an_event_with_its_own_refusal(command: pb.BaseCommand) -> None:
     engine = connected_engine()
     (event,) = engine.receive(frame(command))
-    assert event == events.Unsupported(name=pb.BaseCommand.Type.Name(command.type), request_id=5)
+    assert event == events.Unsupported(
+        name=pb.BaseCommand.Type.Name(command.type), reason="there are no transactions", request_id=5
+    )
     assert isinstance(event, events.Unsupported)
     engine.send_unsupported(event, "not served here")
     answer = only_command(engine.data_to_send())
@@ -141,7 +142,9 @@ def test_schemas_are_asked_for_and_answered() -> None:
 def test_a_command_without_a_body_known_here_is_refused_silently() -> None:
     engine = connected_engine()
     (event,) = engine.receive(frame(pb.BaseCommand(type=pb.BaseCommand.SCALABLE_TOPIC_CLOSE)))
-    assert event == events.Unsupported(name="SCALABLE_TOPIC_CLOSE", request_id=None)
+    assert event == events.Unsupported(
+        name="SCALABLE_TOPIC_CLOSE", reason=REASONS[pb.BaseCommand.SCALABLE_TOPIC_CLOSE], request_id=None
+    )
     assert isinstance(event, events.Unsupported)
     engine.send_unsupported(event, "not served here")
     assert engine.data_to_send() == []

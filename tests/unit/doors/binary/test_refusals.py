@@ -150,7 +150,7 @@ def test_the_remaining_answers() -> None:
     engine.send_partition_metadata_failed(2, ServerError.TOPIC_NOT_FOUND, "none")
     engine.send_lookup(4, url="pulsar://h:6650")
     engine.send_lookup_failed(4, ServerError.SERVICE_NOT_READY, "later")
-    engine.send_topics_of_namespace(5, ["t"])
+    engine.send_topics_of_namespace(5, ["t"], is_filtered=False)
     engine.send_producer_success(6, name="p", last_sequence_id=9, topic_epoch=1, ready=False)
     engine.send_send_error(7, 8, ServerError.CHECKSUM_ERROR, "crc")
     engine.send_close_producer(7)

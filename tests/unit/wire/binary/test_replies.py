@@ -71,11 +71,11 @@ EVERY_REPLY: list[tuple[bytes, replies.Reply]] = [
         replies.Refusal(4, ServerError.SERVICE_NOT_READY, "wait"),
     ),
     (
-        answers.topics_of_namespace(5, ["a", "b"]),
+        answers.topics_of_namespace(5, ["a", "b"], is_filtered=False),
         replies.TopicsOfNamespace(
             request_id=5,
             topics=["a", "b"],
-            topics_hash=answers.topics_hash(["a", "b"]),
+            topics_hash=answers.topics_hash(frozenset(["a", "b"])),
             changed=True,
             filtered=False,
         ),

@@ -22,6 +22,8 @@ from broker.doors.binary.wire.answers.lookup import (
     partition_metadata_response,
     topics_hash,
     topics_of_namespace,
+    watch_success,
+    watch_update,
 )
 from broker.doors.binary.wire.answers.producer import producer_success, send_error, send_receipt
 from broker.doors.binary.wire.answers.schema import schema_refused, schema_response, schema_version
@@ -50,4 +52,6 @@ __all__ = [
     "success",
     "topics_hash",
     "topics_of_namespace",
+    "watch_success",
+    "watch_update",
 ]

@@ -17,7 +17,10 @@ def connected(*, server_version: str, protocol_version: int, max_message_bytes: 
         protocol_version=protocol_version,
         max_message_size=max_message_bytes,
         feature_flags=pb.FeatureFlags(
-            supports_auth_refresh=True, supports_get_partitioned_metadata_without_auto_creation=True
+            supports_auth_refresh=True,
+            supports_topic_watchers=True,
+            supports_get_partitioned_metadata_without_auto_creation=True,
+            supports_topic_watcher_reconcile=True,
         ),
     )
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.CONNECTED, connected=body))

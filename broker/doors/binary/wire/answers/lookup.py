@@ -1,4 +1,4 @@
-"""Builders for answers about topics: partition metadata, lookup, topics of a namespace.
+"""Builders for answers about topics: partition metadata, lookup, topics of a namespace and their changes.
 
 The field `response` is always written, because clients take its absence for a failure.
 """
@@ -6,6 +6,7 @@ The field `response` is always written, because clients take its absence for a f
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from vela.wire.binary.commands.connection import error_value, frame_of
 from vela.wire.binary.enums import ServerError
@@ -19,6 +20,8 @@ __all__ = [
     "partition_metadata_response",
     "topics_hash",
     "topics_of_namespace",
+    "watch_success",
+    "watch_update",
 ]
 
 
@@ -80,21 +83,54 @@ def lookup_failed(request_id: int, code: ServerError, message: str) -> bytes:
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.LOOKUP_RESPONSE, lookupTopicResponse=body))
 
 
-def topics_of_namespace(request_id: int, topics: Sequence[str], *, known_hash: str | None = None) -> bytes:
-    """Build GET_TOPICS_OF_NAMESPACE_RESPONSE, without the list if `known_hash` is the hash of `topics`."""
-    current = topics_hash(topics)
+def topics_of_namespace(
+    request_id: int, topics: Sequence[str], *, is_filtered: bool, known_hash: str | None = None
+) -> bytes:
+    """Build GET_TOPICS_OF_NAMESPACE_RESPONSE, without the list if `known_hash` is the hash of `topics`.
+
+    `is_filtered` says that the client's pattern was applied.
+    """
+    current = topics_hash(frozenset(topics))
     changed = current != known_hash
     body = pb.CommandGetTopicsOfNamespaceResponse(
         request_id=request_id,
         topics=topics if changed else (),
         topics_hash=current,
-        filtered=False,
+        filtered=is_filtered,
         changed=changed,
     )
     kind = pb.BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE
     return frame_of(pb.BaseCommand(type=kind, getTopicsOfNamespaceResponse=body))
 
 
-def topics_hash(topics: Iterable[str]) -> str:
+def watch_success(
+    request_id: int, watcher_id: int, topics: frozenset[str], *, known_hash: str | None
+) -> bytes:
+    """Build WATCH_TOPIC_LIST_SUCCESS, without the list if `known_hash` is the hash of `topics`."""
+    current = topics_hash(topics)
+    body = pb.CommandWatchTopicListSuccess(
+        request_id=request_id,
+        watcher_id=watcher_id,
+        topic=() if current == known_hash else sorted(topics),
+        topics_hash=current,
+    )
+    return frame_of(pb.BaseCommand(type=pb.BaseCommand.WATCH_TOPIC_LIST_SUCCESS, watchTopicListSuccess=body))
+
+
+def watch_update(
+    watcher_id: int, *, added: Iterable[str], removed: Iterable[str], topics: frozenset[str]
+) -> bytes:
+    """Build WATCH_TOPIC_UPDATE. `topics` is the whole list after the change."""
+    body = pb.CommandWatchTopicUpdate(
+        watcher_id=watcher_id,
+        new_topics=sorted(added),
+        deleted_topics=sorted(removed),
+        topics_hash=topics_hash(topics),
+    )
+    return frame_of(pb.BaseCommand(type=pb.BaseCommand.WATCH_TOPIC_UPDATE, watchTopicUpdate=body))
+
+
+@lru_cache(maxsize=16)  # many watchers share a list
+def topics_hash(topics: frozenset[str]) -> str:
     """Return the CRC32C of the sorted names joined by commas, as hex in little-endian byte order."""
     return crc32c(",".join(sorted(topics)).encode()).to_bytes(4, "little").hex()

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from broker.doors.handshake_errors import InvalidQuery
 from broker.doors.query import parse_query
-from broker.doors.websocket.json.paths import full_topic, requested_topics, subscription_name
+from broker.doors.websocket.json.paths import (
+    RequestedPattern,
+    full_topic,
+    requested_topics,
+    subscription_name,
+)
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zs"]), min_size=1).filter(str.strip)
 
@@ -76,9 +81,20 @@ def test_a_list_of_topics_keeps_its_order_and_drops_repetition() -> None:
 
 
 @given(st.text(min_size=1))
-def test_any_pattern_is_400(regex: str) -> None:
-    with pytest.raises(InvalidQuery):
-        requested_topics({"topicsPattern": f"persistent://t/n/{regex}"})
+def test_any_pattern_is_one_or_400(regex: str) -> None:
+    try:
+        found = requested_topics({"topicsPattern": f"persistent://t/n/{regex}"})
+    except InvalidQuery:
+        return
+    assert isinstance(found, RequestedPattern)
+    assert found.namespace == "t/n"
+    found.pattern.matches("persistent://t/n/orders")
+
+
+def test_a_pattern_names_its_namespace() -> None:
+    found = requested_topics(parse_query("topicsPattern=persistent%3A%2F%2Ft%2Fn%2Ford.*"))
+    assert isinstance(found, RequestedPattern)
+    assert (found.namespace, found.pattern.matches("persistent://t/n/orders")) == ("t/n", True)
 
 
 @pytest.mark.parametrize(
@@ -96,8 +112,9 @@ def test_any_pattern_is_400(regex: str) -> None:
         ({"topicsPattern": "persistent://t/.*"}, "persistent://{tenant}"),
         ({"topicsPattern": "queue://t/n/.*"}, "persistent://{tenant}"),
         ({"topicsPattern": "persistent://t/n/("}, "not a regular expression"),
-        ({"topicsPattern": "persistent://t/n/[[a]"}, "not available yet"),
-        ({"topicsPattern": "persistent://t/n/a/.*"}, "not available yet"),
+        ({"topicsPattern": "persistent://t/n/(?=a)"}, "not a regular expression"),
+        ({"topicsPattern": f"persistent://t/n/{'a' * 256}"}, "at most 256"),
+        ({"topicsPattern": "non-persistent://t/n/.*"}, "persistent topics"),
     ],
 )
 def test_wrong_parameters_of_a_multi_topic_consumer_are_400(query: dict[str, str], words: str) -> None:

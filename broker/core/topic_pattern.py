@@ -1,0 +1,85 @@
+"""Patterns that choose topics of a namespace by name, as Pulsar's pattern consumers write them.
+
+RE2 matches them, as in Pulsar's brokers: its time grows with the length of the name only, so that no client can stop
+the broker with a pattern. RE2 has no look-around and no back references.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import re2
+
+from broker.core.errors import InvalidTopicName, NotAllowed
+from broker.core.topic_name import TopicName, parse_namespace
+from vela.wire.topic_name import DOMAINS
+
+__all__ = ["TopicPattern", "split_pattern"]
+
+MAX_PATTERN_CHARACTERS: Final = 256
+_PROGRAM_BYTES: Final = (
+    64 * 1024
+)  # the slowest pattern of this size takes 4 ms for a name of 1,000 characters
+_SEPARATOR: Final = "://"
+
+
+class TopicPattern:
+    """A regular expression that must match a whole `tenant/namespace/topic`, without domain and partition."""
+
+    def __init__(self, text: str) -> None:
+        """Compile a pattern, whose domain is ignored.
+
+        Raises NotAllowed if it is too long, is not a regular expression, or is one that RE2 does not have.
+        """
+        self.text = text
+        if len(text) > MAX_PATTERN_CHARACTERS:
+            raise NotAllowed(
+                f"the pattern has {len(text)} characters: it may have at most {MAX_PATTERN_CHARACTERS}"
+            )
+        options = re2.Options()
+        options.max_mem = _PROGRAM_BYTES
+        options.log_errors = False
+        try:
+            self._compiled = re2.compile(_without_domain(text), options)
+        except (re2.error, UnicodeError) as error:
+            raise NotAllowed(
+                f"the pattern is not a regular expression that RE2 takes: {_reason(error)}"
+            ) from None
+
+    def matches(self, topic: str) -> bool:
+        """Return whether the pattern chooses a topic, or the topic of which it is a partition.
+
+        `topic` is a full name. Takes at most 4 ms, and usually 5 us.
+        """
+        return self._compiled.fullmatch(TopicName.parse(topic).base.partition(_SEPARATOR)[2]) is not None
+
+
+def split_pattern(text: str) -> tuple[str, str]:
+    """Split `domain://tenant/namespace/regular expression` into its domain and `tenant/namespace`.
+
+    Raises InvalidTopicName for anything else.
+    """
+    domain, separator, rest = text.partition(_SEPARATOR)
+    parts = rest.split("/", 2)
+    if not separator or domain not in DOMAINS or len(parts) < 3 or not parts[2]:
+        raise InvalidTopicName(
+            "a pattern is persistent://{tenant}/{namespace}/{regular expression}, or begins with non-persistent://"
+        )
+    parse_namespace(f"{parts[0]}/{parts[1]}")
+    return domain, f"{parts[0]}/{parts[1]}"
+
+
+def _without_domain(text: str) -> str:
+    """Remove `persistent://` or `non-persistent://`, but keep what stands before it, such as ^."""
+    before, separator, rest = text.partition(_SEPARATOR)
+    if not separator:
+        return text
+    for domain in sorted(DOMAINS, key=len, reverse=True):
+        if before.endswith(domain):
+            return before.removesuffix(domain) + rest
+    return text
+
+
+def _reason(error: Exception) -> str:
+    first = error.args[0] if error.args else ""
+    return first.decode(errors="replace") if isinstance(first, bytes) else str(error)

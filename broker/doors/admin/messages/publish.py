@@ -1,0 +1,226 @@
+"""Pulsar's REST produce: `POST /topics/…` stores the messages of one request."""
+# ruff: noqa: N815 - the names of members are Pulsar's
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+from ninja import Router
+from pydantic import BaseModel, Field
+
+from broker.core.access.permissions import Action
+from broker.core.client_identity import ClientIdentity
+from broker.core.errors import BrokerError, IncompatibleSchema
+from broker.core.schemas.schema import version_number
+from broker.core.topic_name import TopicName
+from broker.doors.admin.catalogue import named
+from broker.doors.admin.messages.rest_schema import RestSchema, schema_of
+from broker.doors.admin.messages.rest_sends import RestSends
+from broker.doors.admin.operations import operation
+from broker.doors.admin.refusals import Refused
+from broker.doors.admin.request import AdminRequest, Number, PulsarObject
+from broker.doors.asgi import certificate_of
+from broker.doors.websocket.json.times import parse_time
+from broker.log.sends import Receipt
+from broker.producers.requests import ProducerRequest
+from vela.wire.entry import OutgoingMessage
+from vela.wire.key_hash import java_string_hash
+
+__all__ = ["router"]
+
+_TOPIC: Final = "/topics/{domain:domain}/{segment:tenant}/{segment:namespace}/{segment:topic}"
+MAX_MESSAGES: Final = 1000
+_AGAIN, _REFUSED = 1, 2  # Pulsar's error codes of a message: try the same request again; do not
+_MAX_INT64: Final = 2**63 - 1
+
+_Time = Annotated[Number, Field(ge=0, le=_MAX_INT64)]
+
+router = Router()
+
+
+class RestMessage(PulsarObject):
+    """One message. `payload` is text, which the schema decides how to store."""
+
+    payload: str
+    key: str | None = None
+    properties: dict[str, str] = Field(default_factory=dict)
+    eventTime: str | None = None  # ms since 1970, or ISO 8601
+    sequenceId: Annotated[Number, Field(ge=0, le=_MAX_INT64)] | None = None
+    deliverAt: _Time = 0  # ms since 1970
+    deliverAfterMs: _Time = 0
+
+
+class RestMessages(PulsarObject):
+    """The messages of one request, and the producer and schema that they get."""
+
+    messages: Annotated[list[RestMessage], Field(min_length=1, max_length=MAX_MESSAGES)]
+    producerName: str | None = None
+    schemaVersion: Number = -1  # -1: not given
+    keySchema: str | None = None
+    valueSchema: str | None = None  # a SchemaInfo in JSON, as it is or in base64
+
+
+class RestResult(BaseModel):
+    """What became of one message."""
+
+    messageId: str | None = None  # ledger:entry:partition
+    errorCode: int = 0
+    errorMsg: str | None = None
+    schemaVersion: int = 0
+
+
+class RestResults(BaseModel):
+    """What became of each message, in the order of the request."""
+
+    messagePublishResults: list[RestResult]
+    schemaVersion: int = 0
+
+
+@operation(router, "POST", _TOPIC, Action.PRODUCE)
+async def publish_messages(
+    request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, given: RestMessages
+) -> RestResults:
+    """Publish messages. On a partitioned topic the key chooses the partition; those without a key share one."""
+    name = named(domain, tenant, namespace, topic)
+    count = await request.broker.partition_count(name, create=True)
+    return await _published(request, name, _by_key(name, count, given.messages), given)
+
+
+@operation(router, "POST", f"{_TOPIC}/partitions/{{number:partition}}", Action.PRODUCE)
+async def publish_messages_to_partition(
+    request: AdminRequest,
+    domain: str,
+    tenant: str,
+    namespace: str,
+    topic: str,
+    partition: int,
+    given: RestMessages,
+) -> RestResults:
+    """Publish messages to one partition."""
+    name = named(domain, tenant, namespace, topic)
+    if name.partition is not None:
+        raise Refused(400, f"{name} is a partition already: leave out /partitions/{partition}")
+    count = await request.broker.partition_count(name, create=True)
+    if not 0 <= partition < count:
+        raise Refused(404, f"there is no partition {partition}: {name} has {count}")
+    return await _published(request, name, [name.with_partition(partition)] * len(given.messages), given)
+
+
+_turns = itertools.count()
+
+
+def _by_key(name: TopicName, count: int, messages: Sequence[RestMessage]) -> list[TopicName]:
+    """Return the topic or partition that each message goes to, as Pulsar's clients choose."""
+    if not count:
+        return [name] * len(messages)
+    turn = next(_turns) % count
+    return [
+        name.with_partition(turn if each.key is None else java_string_hash(each.key) % count)
+        for each in messages
+    ]
+
+
+async def _published(
+    request: AdminRequest, name: TopicName, targets: Sequence[TopicName], given: RestMessages
+) -> RestResults:
+    _check_sequence_ids(given.messages)
+    schema = await schema_of(
+        request.broker.schemas,
+        name,
+        version=given.schemaVersion,
+        key_schema=given.keySchema,
+        value_schema=given.valueSchema,
+    )
+    now_ms = request.broker.clock.now_ms()
+    outgoing = [_outgoing(each, schema) for each in given.messages]
+    lanes = {
+        each: RestSends(
+            request.broker,
+            ProducerRequest(
+                topic=each,
+                name=given.producerName or None,
+                user_provided_name=bool(given.producerName),
+                schema=schema.new,
+            ),
+        )
+        for each in dict.fromkeys(targets)
+    }
+    try:
+        versions = {each: await lane.open(_identity(request)) for each, lane in lanes.items()}
+        results = await asyncio.gather(
+            *(
+                lanes[target].publish(
+                    message,
+                    sequence_id=each.sequenceId,
+                    publish_time_ms=now_ms,
+                    deliver_at_ms=now_ms + each.deliverAfterMs if each.deliverAfterMs else each.deliverAt,
+                    schema_version=schema.version or versions[target],
+                )
+                for target, message, each in zip(targets, outgoing, given.messages, strict=True)
+            ),
+            return_exceptions=True,
+        )
+    finally:
+        for lane in lanes.values():
+            lane.close()
+    version = schema.version or versions[targets[0]]
+    number = version_number(version) if version else 0
+    return RestResults(
+        messagePublishResults=[
+            _result(target, found, number) for target, found in zip(targets, results, strict=True)
+        ],
+        schemaVersion=number,
+    )
+
+
+def _result(target: TopicName, found: object, schema_version: int) -> RestResult:
+    partition = -1 if target.partition is None else target.partition
+    if isinstance(found, BrokerError):
+        code = _AGAIN if found.retriable else _REFUSED
+        return RestResult(errorCode=code, errorMsg=str(found), schemaVersion=schema_version)
+    if isinstance(found, BaseException):
+        raise found
+    receipt: Receipt = found  # type: ignore[assignment]  # gather returns what publish returned
+    where = f"{receipt.ledger_id}:{receipt.entry_id}:{partition}"
+    return RestResult(messageId=where, schemaVersion=schema_version)
+
+
+def _outgoing(given: RestMessage, schema: RestSchema) -> OutgoingMessage:
+    event_time_ms = 0
+    if given.eventTime:
+        try:
+            is_number = given.eventTime.isdecimal()
+            event_time_ms = int(given.eventTime) if is_number else parse_time(given.eventTime)
+        except ValueError as error:
+            raise Refused(400, f"eventTime: {error}") from None
+        if event_time_ms > _MAX_INT64:
+            raise Refused(400, "eventTime is past the last time that a message can carry")
+    if given.deliverAt > _MAX_INT64 - given.deliverAfterMs:
+        raise Refused(400, "deliverAfterMs reaches past the last time that a message can carry")
+    try:
+        payload = schema.encoded(given.payload)
+    except IncompatibleSchema as error:
+        raise Refused(422, f"a payload does not fit the schema: {error}") from None
+    return OutgoingMessage(
+        payload=payload, properties=given.properties, key=given.key, event_time_ms=event_time_ms
+    )
+
+
+def _check_sequence_ids(messages: Sequence[RestMessage]) -> None:
+    ids = [each.sequenceId for each in messages if each.sequenceId is not None]
+    if ids and (len(ids) < len(messages) or any(b <= a for a, b in itertools.pairwise(ids))):
+        raise Refused(400, "give every message a sequenceId, each above the one before, or none")
+
+
+def _identity(request: AdminRequest) -> ClientIdentity:
+    host, port = (request.scope.get("client") or ("", 0))[:2]
+    certificate = certificate_of(request.scope)
+    return ClientIdentity(
+        address=f"{host}:{port}",
+        client_version=request.headers.get("User-Agent", ""),
+        face="rest",
+        certificate_name=certificate.name if certificate is not None else "",
+    )

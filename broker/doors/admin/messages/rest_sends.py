@@ -1,0 +1,128 @@
+"""The messages of one REST request on their way into topics: a producer for each topic or partition that gets some."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from broker.core.errors import BrokerError, MessageTooLarge, SendOutcomeUnknown
+from broker.core.hash_slots import slot_of_key
+from broker.log.sends import Receipt, SendRequest
+from vela.wire.entry import OutgoingMessage, encode_single
+
+if TYPE_CHECKING:
+    from broker.core.client_identity import ClientIdentity
+    from broker.doors.ports import ProducerPort, PublishPort
+    from broker.producers.requests import ProducerRequest
+
+__all__ = ["RestSends"]
+
+RECEIPT_TIMEOUT_S: Final = 30.0
+
+
+class RestSends:
+    """One producer of a request. It is the producer's `ProducerSink`. `open` it, publish, and `close` it."""
+
+    def __init__(self, broker: PublishPort, producer_request: ProducerRequest) -> None:
+        self._broker = broker
+        self._request = producer_request
+        self._producer: ProducerPort | None = None
+        self._next_sequence_id = 0
+        self._waiting: dict[int, asyncio.Future[Receipt]] = {}
+
+    async def open(self, identity: ClientIdentity) -> bytes:
+        """Open the producer, and return the version of its schema, b"" = none. Raises BrokerError."""
+        self._producer = await self._broker.open_producer(self._request, identity, self)
+        self._next_sequence_id = self._producer.last_sequence_id + 1
+        return self._producer.schema_version
+
+    async def publish(
+        self,
+        message: OutgoingMessage,
+        *,
+        sequence_id: int | None,
+        publish_time_ms: int,
+        deliver_at_ms: int,
+        schema_version: bytes,
+    ) -> Receipt:
+        """Store one message and wait for its receipt.
+
+        Messages are stored in the order of the calls. Without `sequence_id` the broker counts. Raises
+        SendOutcomeUnknown if there is no receipt, and any other BrokerError if the message is not stored.
+        """
+        producer = self._producer
+        if producer is None:
+            raise SendOutcomeUnknown(
+                f"the broker closed {self._request.topic} before it answered: send again"
+            )
+        setting_bytes = self._broker.settings.max_message_bytes
+        limit_bytes = min(setting_bytes, producer.max_message_bytes or setting_bytes)
+        if len(message.payload) > limit_bytes:
+            refused = MessageTooLarge(
+                f"the payload has {len(message.payload)} bytes, the limit is {limit_bytes}"
+            )
+            producer.refused(refused)
+            raise refused
+        sequence_id = self._next_sequence_id if sequence_id is None else sequence_id
+        self._next_sequence_id = sequence_id + 1
+        answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        self._waiting[sequence_id] = answer
+        data = encode_single(
+            producer_name=producer.name,
+            sequence_id=sequence_id,
+            publish_time_ms=publish_time_ms,
+            payload=message.payload,
+            properties=message.properties,
+            key=message.key,
+            event_time_ms=message.event_time_ms,
+            deliver_at_ms=deliver_at_ms or None,
+            schema_version=schema_version,
+        )
+        slot = None if message.key is None else slot_of_key(message.key.encode())
+        producer.send(SendRequest(sequence_id, 0, 1, 0, deliver_at_ms, slot, data))
+        try:
+            async with asyncio.timeout(RECEIPT_TIMEOUT_S):
+                return await answer
+        except TimeoutError:
+            raise SendOutcomeUnknown(
+                f"no receipt within {RECEIPT_TIMEOUT_S:g} s: the message may still be stored"
+            ) from None
+
+    def close(self) -> None:
+        """Let the producer go. What the broker was handed it still stores. Safe to repeat."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.detach()
+
+    # -- ProducerSink --------------------------------------------------------------------------------------------
+
+    def on_receipts(self, receipts: Sequence[Receipt]) -> None:
+        """Answer these sends, which are durable."""
+        for receipt in receipts:
+            answer = self._waiting.pop(receipt.sequence_id, None)
+            if answer is not None and not answer.done():
+                answer.set_result(receipt)
+
+    def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
+        """Refuse a send that is known not to be stored."""
+        answer = self._waiting.pop(request.sequence_id, None)
+        if answer is not None and not answer.done():
+            answer.set_exception(error)
+
+    def on_producer_closed(self, error: BrokerError | None) -> None:
+        """Give up the sends without a receipt: the topic goes away."""
+        self._producer = None
+        waiting, self._waiting = self._waiting, {}
+        why = "" if error is None else f": {error}"
+        for answer in waiting.values():
+            if not answer.done():
+                answer.set_exception(
+                    SendOutcomeUnknown(
+                        f"the broker closed {self._request.topic}, the message may be stored{why}"
+                    )
+                )
+
+    async def is_alive(self) -> bool:
+        """Answer another producer that wants the name: the request is under way."""
+        return self._producer is not None

@@ -1,0 +1,131 @@
+"""The topic lists that one binary connection watches, by the ids that the client chose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.core.errors import BrokerError, ServiceNotReady, TooManyTopicWatchers
+from broker.core.topic_pattern import TopicPattern
+from broker.doors.binary.wire import events
+from broker.doors.server_errors import server_error
+
+if TYPE_CHECKING:
+    from broker.doors.binary.peer import Peer
+    from broker.doors.binary.request_runner import RequestRunner
+    from broker.doors.ports import LookupPort, TopicListPort
+
+__all__ = ["TopicWatchers"]
+
+
+class TopicWatchers:
+    """Handles WATCH_TOPIC_LIST and WATCH_TOPIC_LIST_CLOSE, and sends the updates."""
+
+    def __init__(self, broker: LookupPort, peer: Peer, requests: RequestRunner) -> None:
+        self._broker = broker
+        self._peer = peer
+        self._requests = requests
+        self._watchers: dict[int, _Watcher] = {}
+
+    def on_watch(self, event: events.WatchTopicList) -> None:
+        """Watch a list. A watcher with this id, which the client opens again to compare lists, is replaced."""
+        known = self._watchers.pop(event.watcher_id, None)
+        if known is not None:
+            known.close()
+        most = self._broker.settings.max_topic_watchers_per_connection
+        if most and len(self._watchers) >= most:
+            self._refuse_another(event, most)
+            return
+        watcher = self._watchers[event.watcher_id] = _Watcher(self._peer, event.watcher_id)
+        self._requests.run(
+            event, self._watch(watcher, event), lambda error: self._refused(watcher, event, error)
+        )
+
+    async def _watch(self, watcher: _Watcher, event: events.WatchTopicList) -> None:
+        found = await self._broker.watch_topics(
+            event.namespace, TopicPattern(event.pattern), watcher.list_changed
+        )
+        if not watcher.begin(found, event):
+            raise ServiceNotReady(f"watcher {event.watcher_id} was closed while it was being opened")
+
+    def _refuse_another(self, event: events.WatchTopicList, most: int) -> None:
+        setting = "VELA_MAX_TOPIC_WATCHERS_PER_CONNECTION"
+        self._broker.connections.reached(setting, "refused another topic watcher", str(self._peer))
+        error = TooManyTopicWatchers(
+            f"the connection watches {most} topic lists, the most that {setting} allows: close some, or use more"
+            " connections"
+        )
+        self._requests.count_refusal(event, str(error))
+        self._peer.engine.send_error(event.request_id, server_error(error), str(error))
+
+    def _refused(self, watcher: _Watcher, event: events.WatchTopicList, error: BrokerError) -> None:
+        if self._watchers.get(event.watcher_id) is watcher:
+            del self._watchers[event.watcher_id]
+        watcher.close()
+        self._peer.engine.send_error(event.request_id, server_error(error), str(error))
+
+    def on_close(self, event: events.CloseTopicWatcher) -> None:
+        """End a watcher. An unknown id is answered in the same way."""
+        watcher = self._watchers.pop(event.watcher_id, None)
+        if watcher is not None:
+            watcher.close()
+        self._peer.engine.send_success(event.request_id)
+
+    def writable_again(self) -> None:
+        """Send the updates that waited: the peer takes bytes again."""
+        for watcher in list(self._watchers.values()):
+            watcher.tell()
+
+    def lost(self) -> None:
+        """End every watcher: the connection is gone."""
+        watchers, self._watchers = self._watchers, {}
+        for watcher in watchers.values():
+            watcher.close()
+
+
+class _Watcher:
+    """One watched list. A peer that does not read gets one update later, in place of many."""
+
+    def __init__(self, peer: Peer, watcher_id: int) -> None:
+        self._peer = peer
+        self._watcher_id = watcher_id
+        self._list: TopicListPort | None = None
+        self._is_closed = False
+        self._added: frozenset[str] = frozenset()  # not sent yet
+        self._removed: frozenset[str] = frozenset()
+
+    def begin(self, found: TopicListPort, event: events.WatchTopicList) -> bool:
+        """Answer with the list as it is now. Return False, and send nothing, if the watcher is closed."""
+        if self._is_closed:
+            found.detach()
+            return False
+        self._list = found
+        self._added = self._removed = frozenset()  # the answer includes them
+        self._peer.engine.send_watch_success(
+            event.request_id, self._watcher_id, found.names, known_hash=event.topics_hash
+        )
+        return True
+
+    def list_changed(self, added: frozenset[str], removed: frozenset[str]) -> None:
+        """Send what came and went, or keep it until the peer reads."""
+        self._added, self._removed = (
+            (self._added - removed) | (added - self._removed),
+            (self._removed - added) | (removed - self._added),
+        )
+        self.tell()
+
+    def tell(self) -> None:
+        """Send the update that waits, if there is one and the peer takes it."""
+        if self._list is None or not (self._added or self._removed) or not self._peer.is_writable():
+            return
+        self._peer.engine.send_watch_update(
+            self._watcher_id, added=self._added, removed=self._removed, names=self._list.names
+        )
+        self._added = self._removed = frozenset()
+        self._peer.written()
+
+    def close(self) -> None:
+        """End the watch. Safe to repeat."""
+        self._is_closed = True
+        if self._list is not None:
+            self._list.detach()
+            self._list = None

@@ -1,0 +1,119 @@
+"""`/ws/v3/consumer/…`: one socket for several topics, named by `topics` or chosen by `topicsPattern`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from broker.core.access.permissions import Action
+from broker.core.errors import BrokerError, NotAuthorized
+from broker.core.subscription.departure import DepartureCause
+from broker.core.topic_name import TopicName
+from broker.doors.handshake_errors import InvalidQuery
+from broker.doors.websocket.consumer.consumer_socket import ConsumerSocket
+from broker.doors.websocket.json.paths import RequestedPattern, requested_topics, subscription_name
+
+if TYPE_CHECKING:
+    from broker.clock import Clock
+    from broker.doors.ports import BrokerPort, TopicListPort
+    from broker.doors.websocket.consumer.fragment_cache import FragmentCache
+
+__all__ = ["MultiTopicConsumerSocket"]
+
+logger = logging.getLogger(__name__)
+
+
+class MultiTopicConsumerSocket(ConsumerSocket):
+    """One consumer of several topics. With a pattern it also consumes matching topics that come later, at once.
+
+    A client gets only the topics that its role may consume. A topic that goes, as one that is unloaded, closes the
+    socket with 1012, and the client connects again.
+    """
+
+    def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:
+        super().__init__(broker=broker, clock=clock, fragments=fragments)
+        self._requested: RequestedPattern | None = None
+        self._list: TopicListPort | None = None
+        self._joining = asyncio.Lock()  # while topics are attached
+        self._has_started = False
+        self._joins: set[asyncio.Task[None]] = set()
+
+    def read_address(self) -> Sequence[str]:
+        """Set the subscription, and return the topics that are named: none if there is a pattern."""
+        self.subscription = subscription_name(self.path_arguments["subscription"])
+        found = requested_topics(self.query)
+        if not isinstance(found, RequestedPattern):
+            return found
+        self._requested, self.is_growing = found, True
+        return ()
+
+    async def attach(self, asked: Sequence[str]) -> None:
+        """Attach to the topics that are named, or to those that the pattern chooses now."""
+        if self._requested is None:
+            await super().attach(asked)
+            return
+        if self.options.retry is not None:
+            raise InvalidQuery(
+                "retryEnable takes topics: retry letters have one topic, that of the first named"
+            )
+        async with self._joining:
+            self._list = await self.broker.watch_topics(
+                self._requested.namespace, self._requested.pattern, self._list_changed
+            )
+            await super().attach(self._permitted(self._list.names))
+
+    def _permitted(self, names: frozenset[str]) -> list[str]:
+        """Return the topics that the client may consume, without those of this socket's own letters."""
+        left_out = {each.full for each in self.letters.topics} if self.letters is not None else set()
+        consumed = {each.consumer.topic_name.full for each in self.sources if each.consumer is not None}
+        permitted = []
+        for name in sorted(names - consumed):
+            topic = TopicName.parse(name)
+            if topic.base in left_out:
+                continue
+            try:
+                self.guard.check_topic(Action.CONSUME, topic, self.subscription)
+            except NotAuthorized as error:
+                logger.info("%s: a topic of its pattern is left out: %s", self.address, error)
+            else:
+                permitted.append(name)
+        return permitted
+
+    def _list_changed(self, added: frozenset[str], removed: frozenset[str]) -> None:
+        if added and not self.is_letting_go:
+            join = asyncio.create_task(self._join(added), name=f"new topics of {self.address}")
+            self._joins.add(join)
+            join.add_done_callback(self._joins.discard)
+
+    async def _join(self, added: frozenset[str]) -> None:
+        """Consume topics that came. If one cannot be consumed the socket closes, since it must not miss messages."""
+        async with self._joining:
+            before = len(self.sources)
+            try:
+                await super().attach(self._permitted(added))
+            except BrokerError as error:
+                self.source_closed(f"a new topic cannot be consumed: {error}")
+                return
+            except Exception:
+                logger.exception("%s: consuming a new topic failed", self.address)
+                self.source_closed("a new topic cannot be consumed; see the broker's log")
+                return
+            if self.is_letting_go:
+                for source in self.sources[before:]:
+                    source.detach(DepartureCause.LOST)
+                return
+            if self._has_started:
+                self.credit_share(self.sources[before:], self.prefetched)
+
+    def start(self, permits: int) -> None:
+        """Begin to deliver, also from topics that came while the socket was being opened."""
+        super().start(permits)
+        self._has_started = True
+
+    def release(self) -> None:
+        """Stop watching too."""
+        super().release()
+        if self._list is not None:
+            self._list.detach()

@@ -1,0 +1,171 @@
+"""The lists of topics that clients watch, one for each namespace.
+
+PostgreSQL notifies the broker of each namespace in which topics were created or deleted, whichever process did it. The
+list of a watched namespace is then read again and compared, so that a lost or repeated notification does no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from broker.core.topic_name import parse_namespace
+
+if TYPE_CHECKING:
+    from broker.core.topic_pattern import TopicPattern
+    from broker.tasks import BackgroundTasks
+
+__all__ = ["TopicListWatch", "TopicLists", "matching"]
+
+_PAUSE_S: Final = 0.1  # between two reads of a list: a burst of new topics costs few of them
+_SLICE_S: Final = 0.001  # patterns are matched for this long before the loop does something else
+
+OnChange: TypeAlias = Callable[[frozenset[str], frozenset[str]], None]
+"""Gets the names that came and the names that went."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Matched:
+    """The topics that one pattern chooses. All watches with this pattern share them."""
+
+    pattern: TopicPattern
+    names: frozenset[str]
+    watches: set[TopicListWatch] = field(default_factory=set)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Namespace:
+    """A namespace that somebody watches."""
+
+    name: str
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # while the list is read and compared
+    names: frozenset[str] | None = None  # None: not read yet
+    matched: dict[str, _Matched] = field(default_factory=dict)  # by the pattern's text
+    opening: int = 0  # watches that are not open yet
+    is_stale: bool = False
+    is_refreshing: bool = False
+
+
+class TopicListWatch:
+    """What one client watches. `detach` ends it."""
+
+    def __init__(self, matched: _Matched, on_change: OnChange, on_end: Callable[[], None]) -> None:
+        self._matched = matched
+        self._on_change = on_change
+        self._on_end = on_end
+        self.is_open = True
+        matched.watches.add(self)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The full names of the topics that the pattern chooses now."""
+        return self._matched.names
+
+    def detach(self) -> None:
+        """End the watch. Safe to repeat."""
+        if self.is_open:
+            self.is_open = False
+            self._matched.watches.discard(self)
+            self._on_end()
+
+    def changed(self, added: frozenset[str], removed: frozenset[str]) -> None:
+        """Pass a change on, unless the watch has ended."""
+        if self.is_open:
+            self._on_change(added, removed)
+
+
+class TopicLists:
+    """The watched namespaces of this process. `read` returns the persistent topics of one, without parents."""
+
+    def __init__(
+        self, read: Callable[[str, str], Awaitable[Collection[str]]], tasks: BackgroundTasks
+    ) -> None:
+        self._read = read
+        self._tasks = tasks
+        self._namespaces: dict[str, _Namespace] = {}
+
+    async def watch(self, namespace: str, pattern: TopicPattern, on_change: OnChange) -> TopicListWatch:
+        """Watch the topics of a namespace, which need not exist, that a pattern chooses.
+
+        `on_change` is called once for each change after this one's answer. Raises InvalidTopicName for something that
+        is not `tenant/namespace`.
+        """
+        parse_namespace(namespace)
+        place = self._namespaces.setdefault(namespace, _Namespace(name=namespace))
+        place.opening += 1
+        try:
+            async with place.lock:
+                if place.names is None:
+                    place.names = await self._names(place)
+                matched = place.matched.get(pattern.text)
+                if matched is None:
+                    chosen = frozenset(await matching(pattern, place.names))
+                    matched = place.matched[pattern.text] = _Matched(pattern=pattern, names=chosen)
+                return TopicListWatch(matched, on_change, lambda: self._ended(place, matched))
+        finally:
+            place.opening -= 1
+            self._forget_unused(place)
+
+    def changed(self, namespace: str) -> None:
+        """Read the list again, if somebody watches it. Returns at once."""
+        place = self._namespaces.get(namespace)
+        if place is None:
+            return
+        place.is_stale = True
+        if not place.is_refreshing:
+            place.is_refreshing = True
+            self._tasks.keep(asyncio.create_task(self._refresh(place), name=f"topics of {namespace}"))
+
+    def all_changed(self) -> None:
+        """Read every watched list again: notifications may have been lost."""
+        for namespace in list(self._namespaces):
+            self.changed(namespace)
+
+    async def _refresh(self, place: _Namespace) -> None:
+        try:
+            while place.is_stale and self._namespaces.get(place.name) is place:
+                place.is_stale = False
+                async with place.lock:
+                    await self._compare(place)
+                await asyncio.sleep(_PAUSE_S)
+        finally:
+            place.is_refreshing = False
+
+    async def _compare(self, place: _Namespace) -> None:
+        now, before = await self._names(place), place.names or frozenset()
+        came, went = now - before, before - now
+        for matched in list(place.matched.values()):
+            names = (matched.names - went).union(await matching(matched.pattern, came))
+            added, removed = names - matched.names, matched.names - names
+            matched.names = names
+            if added or removed:
+                for watch in list(matched.watches):
+                    watch.changed(added, removed)
+        place.names = now
+
+    async def _names(self, place: _Namespace) -> frozenset[str]:
+        return frozenset(await self._read(*parse_namespace(place.name)))
+
+    def _ended(self, place: _Namespace, matched: _Matched) -> None:
+        if not matched.watches and place.matched.get(matched.pattern.text) is matched:
+            del place.matched[matched.pattern.text]
+            self._forget_unused(place)
+
+    def _forget_unused(self, place: _Namespace) -> None:
+        if not place.matched and not place.opening:
+            self._namespaces.pop(place.name, None)
+
+
+async def matching(pattern: TopicPattern, names: Iterable[str]) -> list[str]:
+    """Return the names that a pattern chooses, and let the event loop work in between."""
+    loop, chosen = asyncio.get_running_loop(), []
+    until_s = loop.time() + _SLICE_S
+    for name in names:
+        if pattern.matches(name):
+            chosen.append(name)
+        if loop.time() > until_s:
+            await asyncio.sleep(0)
+            until_s = loop.time() + _SLICE_S
+    return chosen
