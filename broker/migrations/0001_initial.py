@@ -617,6 +617,7 @@ class Migration(migrations.Migration):
                 ("blocked", models.BooleanField()),
                 ("rate_limited", models.BooleanField()),
                 ("gap", models.TextField()),
+                ("read_fault", models.TextField()),
                 ("active_consumer", models.BigIntegerField()),
                 ("first_redeliveries", models.IntegerField()),
                 ("key_slot", models.IntegerField()),

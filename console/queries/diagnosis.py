@@ -73,6 +73,7 @@ class _Around:
     blocked: bool | None  # None: the broker has not reported, here and below
     rate_limited: bool | None
     gap: str | None
+    read_fault: str | None
     active_consumer: int | None
     first_redeliveries: int | None
     key_slot: int | None
@@ -179,6 +180,7 @@ def snapshot_of(head: SubscriptionHead, parts: Parts, *, now_ms: int) -> Snapsho
             is_blocked=around.blocked,
             is_rate_limited=around.rate_limited,
             gap=around.gap,
+            read_fault=around.read_fault,
             active_consumer=around.active_consumer,
             key_block=_key_block(around, parts.consumers),
             departure=_departure(around),

@@ -69,6 +69,7 @@ def run(request: JobRequest, reporter: Reporter, _session: Callable[[], Any]) ->
             "VELA_OFFLOAD_URL is not set: set it for the broker, the console and the worker"
         )
     storage = _storage(request.offload_url)
+    storage.prepare()
     before_ms, keep_bytes = _limits(request)
     names: list[str] = []
     total_bytes = file_bytes = 0

@@ -35,6 +35,12 @@ class FileStorage:
                 self._filesystem, root = fs.FileSystem.from_uri(url)
                 self._root = root.rstrip("/")
 
+    def prepare(self) -> None:
+        """Make the folder if it does not exist yet. A bucket must exist."""
+        with self._errors("use", ""):
+            if self._is_local:
+                os.makedirs(self._root, exist_ok=True)
+
     @contextmanager
     def writing(self, name: str) -> Iterator[Any]:
         """Open a new file for writing. It is durable after the block; a block that fails may leave a part of it."""
@@ -67,6 +73,14 @@ class FileStorage:
         except LedgerFileMissing:
             return
 
+    def _has_root(self) -> bool:
+        """Return whether the folder or bucket exists, as far as the storage says."""
+        root = self._root if self._is_local else self._root.partition("/")[0]
+        try:
+            return bool(self._filesystem.get_file_info(root).type != fs.FileType.NotFound)
+        except (OSError, pa.ArrowException):
+            return False
+
     def _path(self, name: str) -> str:
         if ".." in name.split("/") or name.startswith("/"):
             raise LedgerFileDamaged(f"{name!r} is not the name of a ledger file")
@@ -78,6 +92,11 @@ class FileStorage:
         try:
             yield
         except FileNotFoundError:
+            # A volume that is not mounted must not look like a file that was deleted.
+            if not self._has_root():
+                raise OffloadUnavailable(
+                    f"cannot {what} {where}: its {'folder' if self._is_local else 'bucket'} does not exist"
+                ) from None
             raise LedgerFileMissing(f"cannot {what} {where}: there is no such file") from None
         except (OSError, pa.ArrowException) as error:
             # Arrow's errors about content have no errno, but neither have those about an object storage's network.
