@@ -525,6 +525,7 @@ class Migration(migrations.Migration):
                     "created_at",
                     models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
                 ),
+                ("attached_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
                 "db_table": "vela_ledger_file",
@@ -533,7 +534,8 @@ class Migration(migrations.Migration):
                         condition=models.Q(("state", "attached"), _negated=True),
                         fields=["created_at"],
                         name="vela_ledger_file_moving",
-                    )
+                    ),
+                    models.Index(fields=["topic_id"], name="vela_ledger_file_topic"),
                 ],
             },
         ),
@@ -763,6 +765,8 @@ class Migration(migrations.Migration):
                 ("started_at", models.DateTimeField()),
                 ("succeeded_at", models.DateTimeField(blank=True, null=True)),
                 ("failed_at", models.DateTimeField(blank=True, null=True)),
+                ("failures", models.IntegerField(default=0)),
+                ("retry_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
                 "db_table": "vela_compaction",

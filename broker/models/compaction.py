@@ -34,6 +34,8 @@ class Compaction(models.Model):
     started_at = models.DateTimeField()
     succeeded_at = models.DateTimeField(null=True, blank=True)
     failed_at = models.DateTimeField(null=True, blank=True)
+    failures = models.IntegerField(default=0)  # in a row
+    retry_at = models.DateTimeField(null=True, blank=True)  # before this, the policy starts no run
 
     class Meta:
         db_table = "vela_compaction"

@@ -289,7 +289,7 @@ class Broker:
         self.policy_rounds = PolicyRounds(
             topics,
             disuse,
-            CompactionDuty(self.compactor, self.tasks),
+            CompactionDuty(self.compactor, clock, self.tasks),
             clock,
             self.tasks,
             is_ready=self._serves,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import psycopg
 
+from broker.core.compaction.retry import retry_pause_ms
 from broker.core.errors import BrokerError, NotAllowed, TopicFenced
 from broker.core.position import Position
 from broker.storage.log import compaction as store
@@ -185,6 +186,7 @@ class Compactor:
         topic.compacted.stored = StoredCompaction(
             horizon=horizon, generation=attempt, attempt=attempt, kept=kept
         )
+        topic.compacted.counters.succeed(result, read_bytes=pace.read_bytes)
         logger.info(
             "%s is compacted up to %s: %s messages stay, %s were removed",
             topic.name,
@@ -195,9 +197,19 @@ class Compactor:
         return result
 
     async def _failed(self, topic: Topic, attempt: int, error: str) -> None:
-        logger.warning("%s was not compacted: %s", topic.name, error)
+        view = topic.compacted
+        view.counters.failed += 1
+        failures = 1 if view.stored is None else view.stored.failures + 1
+        pause_ms = retry_pause_ms(failures)
+        retry_ms = self._clock.now_ms() + pause_ms
+        if view.stored is not None:
+            view.stored = replace(view.stored, failures=failures, retry_ms=retry_ms)
+        logger.warning(
+            "%s was not compacted; its policy starts no run for %d s: %s", topic.name, pause_ms / 1000, error
+        )
+        fail = partial(store.fail, attempt=attempt, error=error, failures=failures, retry_ms=retry_ms)
         try:
-            await _write(topic, partial(store.fail, attempt=attempt, error=error), what="ending a compaction")
+            await _write(topic, fail, what="ending a compaction")
         except (BrokerError, psycopg.Error) as fault:  # the next load of the topic ends it
             logger.warning("%s: the end of its compaction is not stored: %s", topic.name, first_line(fault))
 

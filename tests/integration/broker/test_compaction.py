@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
@@ -394,6 +395,42 @@ async def test_a_topic_is_compacted_when_its_threshold_is_reached(broker_url: st
         await run.broker.policy_rounds.run()
         await eventually(lambda: topic.compacted.horizon, "the compaction")
         assert run.broker.compactor.backlog_bytes(topic) == 0
+
+
+async def test_after_a_failure_the_policy_waits_longer_each_time_and_says_until_when(broker_url: str) -> None:
+    clock = ManualClock()
+    retry = "SELECT failures, (extract(epoch FROM retry_at) * 1000)::bigint FROM vela_compaction"
+
+    async def round_after(advance_ms: int) -> None:
+        clock.advance(advance_ms)
+        await run.broker.policy_rounds.run()
+        await eventually(lambda: not run.topic().compacted.is_running, "the end of the run")
+
+    async with running(broker_url, clock=clock, wheel_enabled=False, compaction_max_keys=2) as run:
+        await run.policies(compaction_threshold_bytes=1)
+        await put(await run.producer(), "a=1", "b=1", "c=1")
+        began_ms = clock.now_ms()
+        await round_after(0)
+        await eventually(lambda: one_row(broker_url, retry)[0] == 1, "the failure")
+        assert one_row(broker_url, retry) == (1, began_ms + 120_000)
+        await round_after(60_000)
+        assert one_row(broker_url, retry)[0] == 1
+        await round_after(60_000)
+        assert one_row(broker_url, retry) == (2, began_ms + 360_000)
+        assert "pulsar_compaction_failed_count" in run.metrics_text()
+    async with running(
+        broker_url, clock=clock, wheel_enabled=False
+    ) as run:  # a restart does not shorten the pause
+        await run.producer()
+        await round_after(60_000)
+        assert one_row(broker_url, retry)[0] == 2
+        await compact(run)  # an operator's run does not wait
+        assert one_row(broker_url, retry) == (0, None)
+        text = run.metrics_text()
+        for name, value in (("succeed_count", 1), ("removed_event_count", 0), ("compacted_entries_count", 3)):
+            assert re.search(
+                rf'^pulsar_compaction_{name}{{[^}}]*topic="[^"]*/t"[^}}]*}} {value}$', text, re.MULTILINE
+            )
 
 
 # -- the act -----------------------------------------------------------------------------------------------------
