@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -14,6 +14,8 @@ from pyarrow import fs
 from pipeline.errors import LedgerFileDamaged, LedgerFileMissing, OffloadUnavailable
 
 __all__ = ["FileStorage"]
+
+_RETRY_S: Final = 10
 
 
 class FileStorage:
@@ -32,7 +34,7 @@ class FileStorage:
                 self._filesystem: Any = fs.LocalFileSystem()
                 self._root = unquote(parts.path).rstrip("/")
             else:
-                self._filesystem, root = fs.FileSystem.from_uri(url)
+                self._filesystem, root = fs.FileSystem.from_uri(_with_limit(url))
                 self._root = root.rstrip("/")
 
     def prepare(self) -> None:
@@ -103,6 +105,14 @@ class FileStorage:
             is_content = isinstance(error, pa.ArrowException) or (self._is_local and error.errno is None)
             kind = LedgerFileDamaged if is_content and what == "read" else OffloadUnavailable
             raise kind(f"cannot {what} {where}: {_line(error)}") from error
+
+
+def _with_limit(url: str) -> str:
+    """Return the URL with a limit for retries, where the library's own is a quarter of an hour: a reader would wait."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("gs", "gcs") or "retry_limit_seconds" in parts.query:
+        return url
+    return f"{url}{'&' if parts.query else '?'}retry_limit_seconds={_RETRY_S}"
 
 
 def _line(error: BaseException) -> str:

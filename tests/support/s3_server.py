@@ -43,7 +43,9 @@ class S3Server:
         self._port = 0
 
     def start(self) -> None:
-        """Serve. What was stored before a `stop` is there."""
+        """Serve. What was stored before a `stop` is there. Safe to repeat."""
+        if self._thread is not None:
+            return
         self._server = serving.make_server("127.0.0.1", self._port, self._answer, threaded=True)
         self._port = self._server.server_port
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)

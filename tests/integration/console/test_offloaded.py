@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from django.db import connection
@@ -138,3 +139,29 @@ def test_files_that_do_not_answer_are_an_error_that_names_them(
     assert response.status_code == 503
     assert "VELA_OFFLOAD_URL is not set" in text_of(response)
     assert operator.get(f"{PAGE}/m/{mixed.spot(19)}").status_code == 200
+
+
+def test_the_page_of_a_subscription_says_that_files_do_not_answer(
+    operator: Client, shop: Shop, files_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offload(shop.sealed, files_url)
+    broken = LedgerFiles("", cache_bytes=0)
+    monkeypatch.setattr(stores, "_files", lambda: broken)
+    response = operator.get("/t/persistent/public/default/orders/s/billing")
+    assert response.status_code == 200
+    assert "These messages cannot be read now: a ledger is offloaded" in text_of(response)
+    found = operator.get("/api/v1/topics/persistent/public/default/orders/subscriptions/billing/diagnosis")
+    assert found.status_code == 200
+
+
+def test_an_export_has_the_messages_in_files(operator: Client, mixed: Written, files_url: str) -> None:
+    def exported() -> bytes:
+        response = operator.get(f"{PAGE}/messages/export?start=oldest")
+        assert response.status_code == 200
+        return b"".join(cast(Any, response).streaming_content)
+
+    before = exported()
+    assert before.count(b"\n") == 24  # the last line says why it ends
+    for ledger in mixed.ledgers[:-1]:
+        offload(ledger, files_url)
+    assert exported() == before
