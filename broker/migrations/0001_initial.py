@@ -342,6 +342,66 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="CompactionSurvey",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("topic_id", models.BigIntegerField()),
+                ("write_id", models.TextField()),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("reading", "Reading"),
+                            ("ready", "Ready"),
+                            ("done", "Done"),
+                            ("refused", "Refused"),
+                        ],
+                        max_length=16,
+                    ),
+                ),
+                ("generation", models.BigIntegerField()),
+                ("begin_ledger", models.BigIntegerField()),
+                ("begin_entry", models.BigIntegerField()),
+                ("horizon_ledger", models.BigIntegerField()),
+                ("horizon_entry", models.BigIntegerField()),
+                ("error", models.TextField(default="")),
+                ("kept_messages", models.BigIntegerField(default=0)),
+                ("removed_messages", models.BigIntegerField(default=0)),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+            ],
+            options={
+                "db_table": "vela_compaction_survey",
+            },
+        ),
+        migrations.CreateModel(
+            name="CompactionKey",
+            fields=[
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "survey_id", "key", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("survey_id", models.BigIntegerField()),
+                ("key", models.BinaryField()),
+                ("ledger_id", models.BigIntegerField()),
+                ("entry_id", models.BigIntegerField()),
+                ("batch_index", models.IntegerField()),
+                ("is_deleted", models.BooleanField()),
+            ],
+            options={
+                "db_table": "vela_compaction_key",
+            },
+        ),
+        migrations.CreateModel(
             name="CompactedEntry",
             fields=[
                 (

@@ -52,6 +52,7 @@ def stored(vela_data: Path, server: S3Server) -> Iterator[VelaProcess]:
         "VELA_LEDGER_MIN_AGE_S": "0",
         "VELA_TAIL_CACHE_BYTES": "0",
         "VELA_OFFLOAD_CACHE_BYTES": "0",
+        "VELA_LIFETIME_CHECK_S": "1",
     }
     with started_vela(settings, data=vela_data) as process:
         yield process
