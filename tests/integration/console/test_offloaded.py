@@ -15,6 +15,7 @@ from pytest_django import Settings
 from broker.models import Ledger, LedgerFile
 from console.queries import stores
 from console.queries.numbers import oldest_unacked_ms
+from pipeline.errors import OffloadUnavailable
 from pipeline.ledger_files.reader import LedgerFiles
 from pipeline.ledger_files.rows import EntryRow
 from pipeline.ledger_files.storage import FileStorage
@@ -152,6 +153,33 @@ def test_the_page_of_a_subscription_says_that_files_do_not_answer(
     assert "These messages cannot be read now: a ledger is offloaded" in text_of(response)
     found = operator.get("/api/v1/topics/persistent/public/default/orders/subscriptions/billing/diagnosis")
     assert found.status_code == 200
+
+
+def test_a_storage_that_is_away_is_not_asked_again_and_again(
+    operator: Client, mixed: Written, files_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each read takes seconds then, and pages that refresh themselves would use up all threads."""
+    offload(mixed.ledgers[0], files_url)
+    asked: list[str] = []
+
+    class Away(LedgerFiles):
+        def entry(self, name: str, entry_id: int) -> EntryRow | None:
+            asked.append(name)
+            raise OffloadUnavailable("no answer")
+
+        read_some = entry  # type: ignore[assignment]
+
+    away = Away(files_url, cache_bytes=0)
+    monkeypatch.setattr(stores, "_files", lambda: away)
+    operator.raise_request_exception = False
+    for _ in range(3):
+        assert "no answer" in text_of(operator.get(f"{PAGE}/m/{mixed.spot(0)}"))
+    assert len(asked) == 1
+    monkeypatch.setattr(stores, "_PAUSE_S", 0.0)
+    stores._away.clear()
+    operator.get(f"{PAGE}/m/{mixed.spot(0)}")
+    operator.get(f"{PAGE}/m/{mixed.spot(0)}")
+    assert len(asked) == 3
 
 
 def test_an_export_has_the_messages_in_files(operator: Client, mixed: Written, files_url: str) -> None:
