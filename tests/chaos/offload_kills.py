@@ -8,6 +8,7 @@ import secrets
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -21,12 +22,11 @@ __all__ = ["LEDGER_ENTRIES", "run_offload_soak"]
 
 TOPIC = "persistent://public/default/cold"
 LEDGER_ENTRIES = 500
-LEDGERS = 8  # published for each kill
+LEDGERS = 12  # published for each kill
 VALUE_BYTES = 2_000
 BROKER_SHARE = 0.3  # of the kills; the others end the job's process
 RUN_S = 120.0
 _RUN = "SELECT state FROM vela_pipeline_run ORDER BY id DESC LIMIT 1"
-_TOOK = "SELECT extract(epoch FROM ended_at - started_at) FROM vela_pipeline_run ORDER BY id DESC LIMIT 1"
 _FILES = "SELECT name, state FROM vela_ledger_file"
 _LEDGERS = "SELECT l.file_name FROM vela_ledger l WHERE l.file_name IS NOT NULL"
 
@@ -39,16 +39,17 @@ def run_offload_soak(vela: VelaProcess, *, kills: int, seed: int) -> dict[str, i
     rng = random.Random(seed)
     hit = {"job": 0, "broker": 0}
     sent = _published(vela, rng)
-    whole_s = _run(vela)
+    works_s = _run(vela)
     for _ in range(kills):
         sent += _published(vela, rng)
         target = "broker" if rng.random() < BROKER_SHARE else "job"
         _request(vela)
-        wait_until(lambda: _state(vela) != "waiting", "a worker", timeout_s=RUN_S)
-        moment_s = time.monotonic() + rng.uniform(0, whole_s)
+        wait_until(lambda: _jobs(vela), "the job's process", timeout_s=RUN_S)
+        moment_s = time.monotonic() + rng.uniform(0, works_s)
         wait_until(lambda moment_s=moment_s: time.monotonic() >= moment_s, "a random moment", timeout_s=RUN_S)  # type: ignore[misc]
-        if _state(vela) == "running":
-            hit[target] += _kill(vela, target)
+        if jobs := _jobs(vela):
+            hit[target] += 1
+            _kill(vela, target, jobs)
         _wait_for_end(vela)
     _run(vela)
     _run(vela)  # has nothing to move, and gives up what killed runs left
@@ -73,13 +74,14 @@ def _request(vela: VelaProcess) -> None:
 
 
 def _run(vela: VelaProcess) -> float:
-    """Run the job to its end; how long the worker had it."""
+    """Run the job to its end; how long its process lived."""
     _request(vela)
+    wait_until(lambda: _jobs(vela), "the job's process", timeout_s=RUN_S)
+    began_s = time.monotonic()
+    wait_until(lambda: not _jobs(vela), "the end of the job's process", timeout_s=RUN_S)
+    works_s = time.monotonic() - began_s
     assert _wait_for_end(vela) == "done"
-    with psycopg.connect(vela.database_url) as connection:
-        row = connection.execute(_TOOK).fetchone()
-    assert row is not None
-    return float(row[0])
+    return works_s
 
 
 def _state(vela: VelaProcess) -> str:
@@ -95,16 +97,20 @@ def _wait_for_end(vela: VelaProcess) -> str:
     return _state(vela)
 
 
-def _kill(vela: VelaProcess, target: str) -> bool:
-    """Kill the broker, or the job's whole process group. Return whether there was one."""
+def _jobs(vela: VelaProcess) -> list[int]:
+    """The processes of jobs; each leads a group."""
+    return [
+        int(line.split()[0]) for line in processes_about(vela.data_dir) if "pipeline --supervised" in line
+    ]
+
+
+def _kill(vela: VelaProcess, target: str, jobs: list[int]) -> None:
     if target == "broker":
         vela.kill("broker")
-        return True
-    about = processes_about(vela.data_dir)
-    jobs = [int(line.split()[0]) for line in about if "pipeline --supervised" in line]
+        return
     for pid in jobs:
-        os.killpg(pid, signal.SIGKILL)
-    return bool(jobs)
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
 
 
 def _only_known_files(vela: VelaProcess) -> int:
