@@ -41,6 +41,7 @@ soak: development ## run the random tests for longer: SEEDS=100 crashing brokers
 pipeline-soak: development ## copy MESSAGES=1000000 with Spark while its driver and workers are killed KILLS=6 times; SEED=…
 	$(RUN) -m tests.chaos.pipeline --messages $(or $(MESSAGES),1000000) --kills $(or $(KILLS),6) $(if $(SEED),--seed $(SEED))
 	$(RUN) -m tests.chaos.jobs --messages $(or $(MESSAGES),200000) --kills $(or $(KILLS),6) $(if $(SEED),--seed $(SEED))
+	$(RUN) -m tests.chaos.jobs offload --kills $(or $(KILLS),20) $(if $(SEED),--seed $(SEED))
 
 matrix: development ## show the rows of behaviour.md with their tests and results; RESULTS=junit.xml reads earlier results
 	$(RUN) -m tests.matrix $(RESULTS)

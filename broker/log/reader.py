@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from broker.core.errors import PersistenceFailed
 from broker.core.position import Position
 from broker.log.entry_check import verified
-from broker.log.places.file import FilePlace
+from broker.log.places.file import FilePlace, OffloadedUnreadable
 from broker.log.places.place import PlaceGone
 from broker.log.places.segment import SegmentPlace
 
@@ -49,6 +49,7 @@ class TopicReader:
         self._pool = pool
         self._files = files
         self._log = topic_log
+        self.failed_file_reads = 0  # since the topic was loaded
 
     async def read_ahead(self, position: Position) -> list[StoredEntry]:
         """Read `position` and the entries after it in its ledger, and cache them. Empty if it is not stored yet.
@@ -199,8 +200,12 @@ class TopicReader:
                 answer = await call(place)
             except PlaceGone:
                 if self._place(ledger_id) == place:
+                    self.failed_file_reads += isinstance(place, FilePlace)
                     raise  # lost, and not moved
                 continue
+            except OffloadedUnreadable:
+                self.failed_file_reads += 1
+                raise
             if is_whole(answer) or self._place(ledger_id) == place:
                 return answer
         return None

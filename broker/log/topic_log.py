@@ -288,6 +288,12 @@ class TopicLog:
         if self.segments.pop(ledger_id, None) is not None:
             self.files[ledger_id] = name
 
+    @property
+    def offloaded_bytes(self) -> int:
+        """Bytes of the entries of the ledgers that are read from files."""
+        ledgers = [self.ledgers.get(each) for each in self.files]
+        return sum(each.size_bytes for each in ledgers if each is not None)
+
     def add_ledger(self, info: LedgerInfo, segment_id: int) -> None:
         """Add a new open ledger. The one before must be sealed."""
         self.segments[info.ledger_id] = segment_id

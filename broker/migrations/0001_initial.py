@@ -342,6 +342,66 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="CompactionSurvey",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("topic_id", models.BigIntegerField()),
+                ("write_id", models.TextField()),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("reading", "Reading"),
+                            ("ready", "Ready"),
+                            ("done", "Done"),
+                            ("refused", "Refused"),
+                        ],
+                        max_length=16,
+                    ),
+                ),
+                ("generation", models.BigIntegerField()),
+                ("begin_ledger", models.BigIntegerField()),
+                ("begin_entry", models.BigIntegerField()),
+                ("horizon_ledger", models.BigIntegerField()),
+                ("horizon_entry", models.BigIntegerField()),
+                ("error", models.TextField(default="")),
+                ("kept_messages", models.BigIntegerField(default=0)),
+                ("removed_messages", models.BigIntegerField(default=0)),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+            ],
+            options={
+                "db_table": "vela_compaction_survey",
+            },
+        ),
+        migrations.CreateModel(
+            name="CompactionKey",
+            fields=[
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "survey_id", "key", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("survey_id", models.BigIntegerField()),
+                ("key", models.BinaryField()),
+                ("ledger_id", models.BigIntegerField()),
+                ("entry_id", models.BigIntegerField()),
+                ("batch_index", models.IntegerField()),
+                ("is_deleted", models.BooleanField()),
+            ],
+            options={
+                "db_table": "vela_compaction_key",
+            },
+        ),
+        migrations.CreateModel(
             name="CompactedEntry",
             fields=[
                 (
@@ -525,6 +585,7 @@ class Migration(migrations.Migration):
                     "created_at",
                     models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
                 ),
+                ("attached_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
                 "db_table": "vela_ledger_file",
@@ -533,7 +594,8 @@ class Migration(migrations.Migration):
                         condition=models.Q(("state", "attached"), _negated=True),
                         fields=["created_at"],
                         name="vela_ledger_file_moving",
-                    )
+                    ),
+                    models.Index(fields=["topic_id"], name="vela_ledger_file_topic"),
                 ],
             },
         ),
@@ -617,6 +679,7 @@ class Migration(migrations.Migration):
                 ("blocked", models.BooleanField()),
                 ("rate_limited", models.BooleanField()),
                 ("gap", models.TextField()),
+                ("read_fault", models.TextField()),
                 ("active_consumer", models.BigIntegerField()),
                 ("first_redeliveries", models.IntegerField()),
                 ("key_slot", models.IntegerField()),
@@ -762,6 +825,8 @@ class Migration(migrations.Migration):
                 ("started_at", models.DateTimeField()),
                 ("succeeded_at", models.DateTimeField(blank=True, null=True)),
                 ("failed_at", models.DateTimeField(blank=True, null=True)),
+                ("failures", models.IntegerField(default=0)),
+                ("retry_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
                 "db_table": "vela_compaction",

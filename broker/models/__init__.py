@@ -10,7 +10,7 @@ from __future__ import annotations
 from broker.models.access import AccessToken, GrantedPermission
 from broker.models.acts import Act, Bookmark
 from broker.models.alerts import AlertFiring, AlertNotification, AlertRule, Measure, Severity
-from broker.models.compaction import CompactedEntry, Compaction
+from broker.models.compaction import CompactedEntry, Compaction, CompactionKey, CompactionSurvey
 from broker.models.deduplication import DeduplicatedProducer, Deduplication
 from broker.models.history import (
     DeliveryStory,
@@ -47,6 +47,8 @@ __all__ = [
     "BrokerProcess",
     "CompactedEntry",
     "Compaction",
+    "CompactionKey",
+    "CompactionSurvey",
     "ConsumerDeparture",
     "ConsumerSession",
     "Cursor",

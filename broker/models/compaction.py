@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models.functions import Now
 
 from broker.models.topics import Topic
 
-__all__ = ["CompactedEntry", "Compaction"]
+__all__ = ["CompactedEntry", "Compaction", "CompactionKey", "CompactionSurvey"]
 
 
 class Compaction(models.Model):
@@ -34,6 +35,8 @@ class Compaction(models.Model):
     started_at = models.DateTimeField()
     succeeded_at = models.DateTimeField(null=True, blank=True)
     failed_at = models.DateTimeField(null=True, blank=True)
+    failures = models.IntegerField(default=0)  # in a row
+    retry_at = models.DateTimeField(null=True, blank=True)  # before this, the policy starts no run
 
     class Meta:
         db_table = "vela_compaction"
@@ -64,3 +67,50 @@ class CompactedEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.ledger_id}:{self.entry_id} of {self.topic_id}"
+
+
+class CompactionSurvey(models.Model):
+    """The first pass of a compaction, done by Spark: the latest message of each key, in rows of CompactionKey."""
+
+    class State(models.TextChoices):
+        READING = "reading"
+        READY = "ready"  # the topic's owner has to do the second pass
+        DONE = "done"
+        REFUSED = "refused"
+
+    topic_id = models.BigIntegerField()  # no foreign key: the keys outlive the topic by a moment
+    write_id = models.TextField()  # of the run that reads
+    state = models.CharField(max_length=16, choices=State)
+    generation = models.BigIntegerField()  # of the compaction that it continues
+    begin_ledger = models.BigIntegerField()  # the last entry that it did not read
+    begin_entry = models.BigIntegerField()
+    horizon_ledger = models.BigIntegerField()  # the last entry that it read
+    horizon_entry = models.BigIntegerField()
+    error = models.TextField(default="")
+    kept_messages = models.BigIntegerField(default=0)
+    removed_messages = models.BigIntegerField(default=0)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "vela_compaction_survey"
+
+    def __str__(self) -> str:
+        return f"{self.topic_id} up to {self.horizon_ledger}:{self.horizon_entry} ({self.state})"
+
+
+class CompactionKey(models.Model):
+    """The latest message of one key. Deleted when its survey has ended."""
+
+    pk = models.CompositePrimaryKey("survey_id", "key")
+    survey_id = models.BigIntegerField()
+    key = models.BinaryField()  # MD5 of the key
+    ledger_id = models.BigIntegerField()
+    entry_id = models.BigIntegerField()
+    batch_index = models.IntegerField()
+    is_deleted = models.BooleanField()  # the message is empty
+
+    class Meta:
+        db_table = "vela_compaction_key"
+
+    def __str__(self) -> str:
+        return f"{self.ledger_id}:{self.entry_id} of survey {self.survey_id}"

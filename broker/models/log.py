@@ -57,6 +57,7 @@ class LedgerFile(models.Model):
     checksum = models.TextField(default="")
     write_id = models.TextField()  # of the run that wrote it
     created_at = models.DateTimeField(db_default=Now())
+    attached_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         db_table = "vela_ledger_file"
@@ -67,6 +68,7 @@ class LedgerFile(models.Model):
                 name="vela_ledger_file_moving",
                 condition=~models.Q(state="attached"),
             ),
+            models.Index(fields=["topic_id"], name="vela_ledger_file_topic"),
         ]
 
     def __str__(self) -> str:

@@ -132,6 +132,7 @@ class SubscriptionObstacles(models.Model):
     blocked = models.BooleanField()  # too many unacked messages over all its consumers
     rate_limited = models.BooleanField()  # a dispatch rate made it wait
     gap = models.TextField()  # what is missing from the log; "" = nothing
+    read_fault = models.TextField()  # why the latest read of the log failed; "" = it did not
     active_consumer = models.BigIntegerField()  # key of the one that gets everything; 0 = none does
     first_redeliveries = models.IntegerField()  # redelivery count of the first entry that is not acked
     key_slot = models.IntegerField()  # the hash slot with the most waiting entries; -1 = none wait

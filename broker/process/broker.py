@@ -169,7 +169,7 @@ class Broker:
         offsets = GroupOffsets(self.parked_pulls, pool, self.flusher, self.reporter.subscription_changed)
         self._pulls = Pulls(self.topics, self.parked_pulls, offsets, is_ready=self._serves)
         self.trimmer = Trimmer(pool, clock)
-        self.compactor = Compactor(clock, settings)
+        self.compactor = Compactor(self.pool, clock, settings)
         self.endings = Endings(
             self.topics,
             pool=pool,
@@ -299,7 +299,7 @@ class Broker:
         self.policy_rounds = PolicyRounds(
             topics,
             disuse,
-            CompactionDuty(self.compactor, self.tasks),
+            CompactionDuty(self.compactor, topics, pool, clock, self.tasks),
             clock,
             self.tasks,
             is_ready=self._serves,

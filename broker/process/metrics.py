@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from prometheus_client import generate_latest
 
+from broker.process.history_families import HISTORY
 from broker.process.metric_families import (
     ANY_SUBSCRIPTION,
     ANY_TOPIC,
@@ -60,7 +61,7 @@ class Metrics:
         self._topics = topics
         self._non_persistent = non_persistent
         self._registry = registry
-        self._stored_topic = [*STORED_TOPIC, *topic_rates(rates)]
+        self._stored_topic = [*STORED_TOPIC, *HISTORY, *topic_rates(rates)]
         self._stored_subscription = [
             *STORED_SUBSCRIPTION,
             *subscription_rates(rates),

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
+from broker.core.errors import PersistenceFailed
 from broker.log.reader import GapInLog
 from broker.storage.supervised import pause_after_faults_s
 
@@ -19,7 +20,10 @@ logger = logging.getLogger(__name__)
 
 
 class Reads:
-    """Calls `ended` after every read with the entries found, none after a fault, and `gap_found` before that."""
+    """Calls `ended` after every read with the entries found, none after a fault, and `gap_found` before that.
+
+    `fault_changed` is called when `fault` has changed.
+    """
 
     def __init__(
         self,
@@ -27,11 +31,14 @@ class Reads:
         *,
         ended: Callable[[Sequence[StoredEntry]], None],
         gap_found: Callable[[str], None],
+        fault_changed: Callable[[], None],
     ) -> None:
         self._name = name  # of topic and subscription
         self._ended = ended
         self._gap_found = gap_found
+        self._fault_changed = fault_changed
         self._faults = 0  # in a row
+        self.fault = ""  # why the latest read failed; "" = it did not
         self.task: asyncio.Task[None] | None = None  # the read under way
 
     def start(self, read: Callable[[], Awaitable[Sequence[StoredEntry]]]) -> None:
@@ -50,13 +57,24 @@ class Reads:
         except GapInLog as error:
             self._gap_found(str(error))
             logger.critical("%s: %s", self._name, error)
-        except Exception:
+        except Exception as error:
             self._faults += 1
             pause_s = pause_after_faults_s(self._faults)
-            logger.exception("%s: a read failed; next try in %.1f s", self._name, pause_s)
+            if isinstance(error, PersistenceFailed):  # it says what is wrong, and a traceback would not help
+                logger.error("%s: a read failed; next try in %.1f s: %s", self._name, pause_s, error)
+                self._note(str(error))
+            else:
+                logger.exception("%s: a read failed; next try in %.1f s", self._name, pause_s)
+                self._note(f"{type(error).__name__}; the broker's log says more")
             await asyncio.sleep(pause_s)
         else:
             self._faults = 0
+            self._note("")
         finally:
             self.task = None
         self._ended(entries)
+
+    def _note(self, fault: str) -> None:
+        if fault != self.fault:
+            self.fault = fault
+            self._fault_changed()

@@ -102,7 +102,10 @@ class SubscriptionRunner:
         self._is_pumping = False
         self._turn_scheduled = False
         self._reads = Reads(
-            f"{log.name}, subscription {self.name}", ended=self._entries_read, gap_found=self._gap_found
+            f"{log.name}, subscription {self.name}",
+            ended=self._entries_read,
+            gap_found=self._gap_found,
+            fault_changed=report,
         )
         self._late_acks = AcksWithoutCounts(
             machine.acks, reader, carry_out=self.carry_out, failed=self._late_ack_failed
@@ -248,6 +251,11 @@ class SubscriptionRunner:
     def is_reading(self) -> bool:
         """Whether a read is under way."""
         return self._reads.task is not None and not self._reads.task.done()
+
+    @property
+    def read_fault(self) -> str:
+        """Why the latest read of the log failed; "" = it did not. It is repeated until it succeeds."""
+        return self._reads.fault
 
     # -- requests of consumers -----------------------------------------------------------------------------------
 

@@ -92,6 +92,7 @@ class PolicyRounds:
         is_compacting = now_ms - self._last_compaction_ms >= _COMPACTION_EVERY_MS
         if is_compacting:
             self._last_compaction_ms = now_ms
+        await self._guarded(self._compaction.take_surveys(), "compactions with Spark")
         for topic in self._topics.all():
             policies = topic.policies
             if topic.quota.is_set or topic.quota.breach is not None:
@@ -108,9 +109,12 @@ class PolicyRounds:
 
     async def _duty(self, duty: Coroutine[Any, Any, object], topic: Topic) -> None:
         """Run one topic's duty and log its fault, so that the other topics get theirs."""
+        await self._guarded(duty, topic.name.full)
+
+    async def _guarded(self, duty: Coroutine[Any, Any, object], what: str) -> None:
         try:
             await duty
         except (BrokerError, psycopg.Error) as error:
-            logger.warning("%s: %s", topic.name, first_line(error))
+            logger.warning("%s: %s", what, first_line(error))
         except Exception:
-            logger.exception("%s: policies", topic.name)
+            logger.exception("%s: policies", what)

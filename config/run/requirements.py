@@ -9,7 +9,7 @@ from pathlib import Path
 from config.environment import PROJECT_DIR
 
 LISTS = {
-    "server": ["--extra", "server"],
+    "server": ["--extra", "server", "--extra", "offload"],  # broker and console read offloaded ledgers
     "demo": ["--group", "demo"],
     "pipeline": ["--extra", "pipeline"],
     "dev": ["--all-extras", "--group", "dev"],

@@ -168,6 +168,9 @@ class CompactionFacts(_Answer):
     started_at: datetime | None
     succeeded_at: datetime | None
     failed_at: datetime | None
+    retry_at: datetime | None = Field(
+        description="before this, the policy starts no run. Null: the latest run did not fail"
+    )
 
 
 class Compactions(_Answer):

@@ -51,6 +51,7 @@ from console.diagnosis.rules.system import (
     no_broker,
     stalled,
     timers_silent,
+    unreadable_log,
 )
 from console.diagnosis.snapshot import Snapshot
 
@@ -63,6 +64,7 @@ CAUSES: Final[tuple[Rule, ...]] = (
     incompatible_client.RULE,
     no_consumer.RULE,
     log_gap.RULE,
+    unreadable_log.RULE,
     only_delayed.RULE,
     zero_queue_batch.RULE,
     consumer_limit.RULE,

@@ -97,6 +97,7 @@ class Subscription:
     is_blocked: bool | None  # too many unacked messages over all its consumers
     is_rate_limited: bool | None  # a dispatch rate held it back when the broker last looked
     gap: str | None  # what is missing from the log; "" = nothing
+    read_fault: str | None  # why the latest read of the log failed; "" = it did not
     active_consumer: int | None  # key of the one that gets everything; 0 = the type has none
     key_block: KeyBlock | None
     departure: Departure | None

@@ -39,6 +39,7 @@ from console.queries.database import fetch, fetch_one
 from console.queries.subscription import PendingRow, SubscriptionHead, pending
 from console.queries.topics.log import EntryAt, Log, Place, entries_at, log_of
 from console.words.subscriptions import state_word
+from pipeline.errors import OffloadUnavailable
 
 __all__ = ["PENDING_READ", "Parts", "read_parts", "snapshot_of"]
 
@@ -73,6 +74,7 @@ class _Around:
     blocked: bool | None  # None: the broker has not reported, here and below
     rate_limited: bool | None
     gap: str | None
+    read_fault: str | None
     active_consumer: int | None
     first_redeliveries: int | None
     key_slot: int | None
@@ -137,8 +139,16 @@ def read_parts(head: SubscriptionHead) -> Parts:
         acked=acked,
         pending=pending(head.id, PENDING_READ),
         consumers=consumers_of([head.id]),
-        first=None if place is None else entries_at(log, [place]).get(place),
+        first=None if place is None else _readable(log, place),
     )
+
+
+def _readable(log: Log, place: Place) -> EntryAt | None:
+    """Return an entry; None if the storage of offloaded ledgers does not answer, which a rule then says."""
+    try:
+        return entries_at(log, [place]).get(place)
+    except OffloadUnavailable:
+        return None
 
 
 def first_place(log: Log, mark_delete: int, acked: AckedBeyond) -> Place | None:
@@ -179,6 +189,7 @@ def snapshot_of(head: SubscriptionHead, parts: Parts, *, now_ms: int) -> Snapsho
             is_blocked=around.blocked,
             is_rate_limited=around.rate_limited,
             gap=around.gap,
+            read_fault=around.read_fault,
             active_consumer=around.active_consumer,
             key_block=_key_block(around, parts.consumers),
             departure=_departure(around),

@@ -5,22 +5,27 @@ The file answers the queries of log.sql that read entries: here are the same que
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from broker.conf import broker_settings
-from pipeline.errors import LedgerFileMissing
+from pipeline.errors import LedgerFileDamaged, LedgerFileMissing, OffloadUnavailable
 from pipeline.ledger_files.reader import LedgerFiles
 from pipeline.ledger_files.rows import EntryRow
 
 __all__ = ["FileStore", "Store", "rows_in_file", "store_of"]
 
+_PAUSE_S: Final = 5.0
 _CACHE_BYTES: Final = 16 * 1024 * 1024
 _MAY_HAVE_OTHER_KEYS: Final = 33  # a batch, or an ordering key; see the query `piece`
 
 Row = dict[str, Any]
+# Storages that did not answer: until when they are not asked, and why.
+_away: WeakKeyDictionary[LedgerFiles, tuple[float, str]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +47,22 @@ def store_of(*, ledger_id: int, segment_id: int | None, file_name: str | None) -
 def rows_in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> list[Row]:
     """Answer the query `name` of log.sql for one ledger. Empty if retention has deleted the file.
 
-    Raises pipeline.errors.OffloadUnavailable if the file cannot be read.
+    Raises pipeline.errors.OffloadUnavailable if the file cannot be read. After that it raises at once for some seconds:
+    a read of a storage that is away takes seconds, and pages that read again and again would use up all threads.
     """
+    files = _files()
+    until_s, trouble = _away.get(files, (0.0, ""))
+    if time.monotonic() < until_s:
+        raise OffloadUnavailable(trouble)
     try:
-        return [{"ledger_id": store.ledger_id, **row} for row in _QUERIES[name](_files(), store, parameters)]
+        return [{"ledger_id": store.ledger_id, **row} for row in _QUERIES[name](files, store, parameters)]
     except LedgerFileMissing:
         return []
+    except LedgerFileDamaged:
+        raise  # the storage answers
+    except OffloadUnavailable as error:
+        _away[files] = (time.monotonic() + _PAUSE_S, str(error))
+        raise
 
 
 @cache

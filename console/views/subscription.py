@@ -18,7 +18,7 @@ from console.diagnosis.diagnose import diagnose
 from console.diagnosis.outliers import outliers
 from console.diagnosis.words import spoken_finding
 from console.history.series import Level
-from console.messages.peek import PEEK_MESSAGES, peek
+from console.messages.peek import PEEK_MESSAGES, PeekedMessage, peek
 from console.queries import subscription as queries
 from console.queries.acts import acts_of
 from console.queries.clients import ConsumerRow, consumers_of
@@ -29,6 +29,7 @@ from console.queries.topics.log import EntryAt, Log, Place, entries_at, log_of
 from console.views.history import history_sources
 from console.views.partitioned_subscription import partitioned_subscription
 from console.words.subscriptions import standing
+from pipeline.errors import OffloadUnavailable
 
 __all__ = ["subscription"]
 
@@ -100,6 +101,7 @@ class _Reading:
         self.head = head
         self.pending_shown = pending_shown
         self.consumer_key = consumer_key
+        self._trouble = ""  # why offloaded messages cannot be read
 
     @cached_property
     def log(self) -> Log:
@@ -135,7 +137,11 @@ class _Reading:
         places = [(head.mark_delete_ledger, head.mark_delete_entry), *self.next_places[:1]]
         if head.read_ledger is not None and head.read_entry is not None:
             places.append((head.read_ledger, head.read_entry))
-        return entries_at(self.log, places)
+        try:
+            return entries_at(self.log, places)
+        except OffloadUnavailable as error:  # the page must say why its consumers wait
+            self._trouble = str(error)
+            return {}
 
     @cached_property
     def connected(self) -> list[ConsumerRow]:
@@ -242,17 +248,23 @@ class _Reading:
 
     def next_messages(self) -> dict[str, Any]:
         log, unacked = self.log, self.acked.ack_sets
-        messages = peek(
-            log,
-            self.next_places,
-            unacked={
-                place: unacked[index]
-                for place in self.next_places
-                if (index := log.index_of(*place)) in unacked
-            },
-        )
+        messages: list[PeekedMessage] = []
+        if self.known or not self._trouble:  # otherwise each further read waits for the storage again
+            try:
+                messages = peek(
+                    log,
+                    self.next_places,
+                    unacked={
+                        place: unacked[index]
+                        for place in self.next_places
+                        if (index := log.index_of(*place)) in unacked
+                    },
+                )
+            except OffloadUnavailable as error:
+                self._trouble = str(error)
         return {
             "head": self.head,
+            "trouble": self._trouble,
             "rows": [(message, self._holder(message.ledger_id, message.entry_id)) for message in messages],
         }
 

@@ -239,6 +239,12 @@ _ALL: Final = (
         ),
     ),
     Job(
+        name="compact",
+        summary="Compact a topic that has too many keys for the broker's memory.",
+        module="compact",
+        options=(),
+    ),
+    Job(
         name="offload",
         summary="Move old messages of a topic out of PostgreSQL, into files that the broker reads.",
         module="offload",

@@ -69,6 +69,7 @@ def run(request: JobRequest, reporter: Reporter, _session: Callable[[], Any]) ->
             "VELA_OFFLOAD_URL is not set: set it for the broker, the console and the worker"
         )
     storage = _storage(request.offload_url)
+    storage.prepare()
     before_ms, keep_bytes = _limits(request)
     names: list[str] = []
     total_bytes = file_bytes = 0
@@ -167,6 +168,7 @@ def _write(
         size_bytes = storage.size_bytes(name)
         parameters = {**asdict(manifest), "name": name, "file_bytes": size_bytes}
         if connection.execute(query("written", "offload"), parameters).fetchone() is None:
+            storage.delete(name)  # the row may be gone, and then nobody else would
             raise OffloadUnavailable(f"the file {name} was given up by another run: run the job again")
     except EntriesMissing:
         connection.execute(query("give_up", "offload"), (name,))

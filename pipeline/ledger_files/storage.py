@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -14,6 +14,8 @@ from pyarrow import fs
 from pipeline.errors import LedgerFileDamaged, LedgerFileMissing, OffloadUnavailable
 
 __all__ = ["FileStorage"]
+
+_RETRY_S: Final = 10
 
 
 class FileStorage:
@@ -32,8 +34,14 @@ class FileStorage:
                 self._filesystem: Any = fs.LocalFileSystem()
                 self._root = unquote(parts.path).rstrip("/")
             else:
-                self._filesystem, root = fs.FileSystem.from_uri(url)
+                self._filesystem, root = fs.FileSystem.from_uri(_with_limit(url))
                 self._root = root.rstrip("/")
+
+    def prepare(self) -> None:
+        """Make the folder if it does not exist yet. A bucket must exist."""
+        with self._errors("use", ""):
+            if self._is_local:
+                os.makedirs(self._root, exist_ok=True)
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Any]:
@@ -67,6 +75,14 @@ class FileStorage:
         except LedgerFileMissing:
             return
 
+    def _has_root(self) -> bool:
+        """Return whether the folder or bucket exists, as far as the storage says."""
+        root = self._root if self._is_local else self._root.partition("/")[0]
+        try:
+            return bool(self._filesystem.get_file_info(root).type != fs.FileType.NotFound)
+        except (OSError, pa.ArrowException):
+            return False
+
     def _path(self, name: str) -> str:
         if ".." in name.split("/") or name.startswith("/"):
             raise LedgerFileDamaged(f"{name!r} is not the name of a ledger file")
@@ -78,12 +94,25 @@ class FileStorage:
         try:
             yield
         except FileNotFoundError:
+            # A volume that is not mounted must not look like a file that was deleted.
+            if not self._has_root():
+                raise OffloadUnavailable(
+                    f"cannot {what} {where}: its {'folder' if self._is_local else 'bucket'} does not exist"
+                ) from None
             raise LedgerFileMissing(f"cannot {what} {where}: there is no such file") from None
         except (OSError, pa.ArrowException) as error:
             # Arrow's errors about content have no errno, but neither have those about an object storage's network.
             is_content = isinstance(error, pa.ArrowException) or (self._is_local and error.errno is None)
             kind = LedgerFileDamaged if is_content and what == "read" else OffloadUnavailable
             raise kind(f"cannot {what} {where}: {_line(error)}") from error
+
+
+def _with_limit(url: str) -> str:
+    """Return the URL with a limit for retries, where the library's own is a quarter of an hour: a reader would wait."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("gs", "gcs") or "retry_limit_seconds" in parts.query:
+        return url
+    return f"{url}{'&' if parts.query else '?'}retry_limit_seconds={_RETRY_S}"
 
 
 def _line(error: BaseException) -> str:

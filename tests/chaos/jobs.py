@@ -1,6 +1,7 @@
-"""Kill exports and imports at random moments, then prove that no file is half done and no message comes twice.
+"""Kill jobs at random moments, then prove that no file is half done and every message is there once.
 
-`make pipeline-soak` runs it: `python -m tests.chaos.jobs --messages 200000 --kills 6 [--seed N]`.
+`make pipeline-soak` runs it: `python -m tests.chaos.jobs --messages 200000 --kills 6 [--seed N]` kills exports and
+imports, and `python -m tests.chaos.jobs offload --kills 20` the run of an offload, and the broker beside it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from config.environment import PROJECT_DIR
 from pipeline.checksum import Checksum, checksum_of_frame, message_digest
 from pipeline.jobs.files import MANIFEST
 from pipeline.session import local_session
+from tests.chaos.offload_kills import LEDGER_ENTRIES, run_offload_soak
 from tests.support.vela import VelaProcess, started_vela
 
 __all__ = ["run_job_soak"]
@@ -128,11 +130,19 @@ def _compare(vela: VelaProcess, published: Checksum) -> None:
 def main() -> int:
     """Run the command line. Return 0 if every message is there once."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("target", nargs="?", choices=("files", "offload"), default="files")
     parser.add_argument("--messages", type=int, default=200_000)
     parser.add_argument("--kills", type=int, default=6)
     parser.add_argument("--seed", type=int, default=None)
     given = parser.parse_args()
     seed = secrets.randbelow(1 << 32) if given.seed is None else given.seed
+    if given.target == "offload":
+        sys.stderr.write(f"offload: {given.kills} kills, seed {seed}\n")
+        settings = {"VELA_LEDGER_MAX_ENTRIES": str(LEDGER_ENTRIES), "VELA_LEDGER_MIN_AGE_S": "0"}
+        with started_vela(settings) as vela:
+            found = run_offload_soak(vela, kills=given.kills, seed=seed)
+        sys.stderr.write(f"offload: {found}\n")
+        return 0
     sys.stderr.write(f"jobs: {given.messages:,} messages, {given.kills} kills of each, seed {seed}\n")
     with started_vela() as vela:
         hit = run_job_soak(vela, messages=given.messages, kills=given.kills, seed=seed)

@@ -49,6 +49,10 @@ class LatestByKey:
             else:
                 latest[message.key] = _place(entry.position, index)
 
+    def know(self, key: Key, position: Position, index: int) -> None:
+        """Take the latest message of a key from a caller that has looked for it elsewhere."""
+        self._latest[key] = _place(position, index)
+
     def _see_chunk(self, entry: CompactionEntry, uuid: str) -> None:
         if not entry.is_last_chunk:
             self._unfinished.add(uuid)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.position import Position
+from broker.log.compaction.counters import CompactionCounters
 from broker.log.compaction.entries import last_kept_index
 from broker.log.entry_check import verified
 from broker.storage.log import compaction as store
@@ -43,6 +44,7 @@ class CompactedView:
         self._pool = pool
         self._max_message_bytes = max_message_bytes
         self.stored = stored
+        self.counters = CompactionCounters()
         self.is_running = False  # the compactor works on it, or it waits for the compactor
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.core.dispatchers.key_shared import KeySharedDispatcher
 from broker.core.subscription.types import SubscriptionType
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["departure_of", "obstacles_of"]
 
+_LONGEST_FAULT: Final = 1000  # it has the address of a file
+
 
 def obstacles_of(subscription: Subscription, now_ms: int) -> ObstaclesRow:
     """Return the row of a durable subscription as it is now."""
@@ -26,6 +28,7 @@ def obstacles_of(subscription: Subscription, now_ms: int) -> ObstaclesRow:
         blocked=dispatcher.blocked,
         rate_limited=limit is not None and limit.is_waiting(now_ms),
         gap=storable(subscription.gap),
+        read_fault=storable(subscription.read_fault, _LONGEST_FAULT),
         active_consumer=0 if active is None else active.key,
         first_redeliveries=dispatcher.redelivery_count(subscription.cursor.read_from()),
         key_slot=-1 if waiting is None else waiting.slot,

@@ -9,6 +9,6 @@ __all__ = ["storable"]
 _LONGEST: Final = 200  # characters
 
 
-def storable(text: str) -> str:
-    """Return the text in a form that PostgreSQL can store, cut to a length that a page can show."""
-    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")[:_LONGEST]
+def storable(text: str, most: int = _LONGEST) -> str:
+    """Return the text in a form that PostgreSQL can store, cut to `most` characters, which a page can show."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")[:most]

@@ -18,6 +18,7 @@ class ObstaclesRow(NamedTuple):
     blocked: bool
     rate_limited: bool
     gap: str
+    read_fault: str
     active_consumer: int
     first_redeliveries: int
     key_slot: int

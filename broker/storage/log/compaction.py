@@ -63,6 +63,8 @@ class StoredCompaction:
     generation: int  # of the entries that stayed; 0 = the first run has not ended yet
     attempt: int
     kept: Kept
+    failures: int = 0  # runs in a row that failed
+    retry_ms: int = 0  # Unix time before which the policy starts no run; 0 = at any time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,8 @@ async def load(connection: Connection, topic_id: int) -> StoredCompaction | None
         generation=row[4],
         attempt=row[5],
         kept=Kept(entries=row[6], messages=row[7], size_bytes=row[8]),
+        failures=row[9],
+        retry_ms=row[10] or 0,
     )
 
 
@@ -161,12 +165,25 @@ async def publish(
 
 
 async def fail(
-    connection: Connection, *, topic_id: int, owner_epoch: int, attempt: int, error: str
+    connection: Connection,
+    *,
+    topic_id: int,
+    owner_epoch: int,
+    attempt: int,
+    error: str,
+    failures: int,
+    retry_ms: int,
 ) -> bool | None:
-    """Store why a run ended. None if the topic is fenced. Safe to repeat."""
+    """Store why a run ended, and when the policy may start the next one. None if the topic is fenced."""
     cursor = await connection.execute(
         query("compaction", "fail"),
-        {**_guard(topic_id, owner_epoch), "attempt": attempt, "error": error},
+        {
+            **_guard(topic_id, owner_epoch),
+            "attempt": attempt,
+            "error": error,
+            "failures": failures,
+            "retry_ms": retry_ms,
+        },
     )
     return await cursor.fetchone() is not None or None
 

@@ -48,14 +48,14 @@ class Report:
 
     stages: Sequence[Mapping[str, Any]]
     pinned: Mapping[str, Any]
-    log: str
+    log: str | None  # None = as it was last stored
 
-    def to_sql(self) -> dict[str, str]:
+    def to_sql(self) -> dict[str, str | None]:
         """Return the report as a statement's parameters. PostgreSQL stores no NUL."""
         return {
             "stages": _json([dict(stage) for stage in self.stages]),
             "pinned": _json(dict(self.pinned)),
-            "log": self.log.replace("\0", "\ufffd"),
+            "log": None if self.log is None else self.log.replace("\0", "\ufffd"),
         }
 
 

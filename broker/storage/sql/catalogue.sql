@@ -27,6 +27,16 @@ WHERE p.name = %s AND s.name = %s ORDER BY s.properties = '{}', t.partition LIMI
 UPDATE vela_subscription s SET properties = %(properties)s FROM vela_topic t
 WHERE t.id = s.topic_id AND t.name = %(topic)s AND s.name = %(subscription)s
 
+-- name: offload
+-- When a file of the topic last took the place of rows, and when the job offload last failed for it, or for the
+-- partitioned topic that it belongs to.
+SELECT (extract(epoch FROM max(f.attached_at)) * 1000)::bigint, (
+    SELECT (extract(epoch FROM max(r.ended_at)) * 1000)::bigint
+    FROM vela_topic t LEFT JOIN vela_topic p ON p.id = t.parent_id
+    JOIN vela_pipeline_run r ON r.job = 'offload' AND r.subject = coalesce(p.name, t.name) AND r.state = 'failed'
+    WHERE t.id = %(topic_id)s)
+FROM vela_ledger_file f WHERE f.topic_id = %(topic_id)s
+
 -- name: compaction
 SELECT state, last_error, removed_messages, duration_ms, (extract(epoch FROM succeeded_at) * 1000)::bigint,
        (extract(epoch FROM failed_at) * 1000)::bigint

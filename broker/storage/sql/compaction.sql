@@ -9,7 +9,7 @@ WITH stopped AS (
     WHERE topic_id = %(topic_id)s AND state = 'RUNNING'
 )
 SELECT horizon_ledger, horizon_entry, horizon_messages, horizon_bytes, generation, attempt, kept_entries, kept_messages,
-       kept_bytes
+       kept_bytes, failures, (extract(epoch FROM retry_at) * 1000)::bigint
 FROM vela_compaction WHERE topic_id = %(topic_id)s
 
 -- name: begin
@@ -19,8 +19,8 @@ WITH o AS MATERIALIZED (
 )
 INSERT INTO vela_compaction (topic_id, horizon_ledger, horizon_entry, horizon_messages, horizon_bytes, generation, attempt,
                              state, last_error, kept_entries, kept_messages, kept_bytes, removed_messages, duration_ms,
-                             started_at)
-SELECT topic_id, %(ledger_id)s, %(entry_id)s, %(messages)s, %(size_bytes)s, 0, 1, 'RUNNING', '', 0, 0, 0, 0, 0, now()
+                             failures, started_at)
+SELECT topic_id, %(ledger_id)s, %(entry_id)s, %(messages)s, %(size_bytes)s, 0, 1, 'RUNNING', '', 0, 0, 0, 0, 0, 0, now()
 FROM o
 ON CONFLICT (topic_id) DO UPDATE SET state = 'RUNNING', started_at = now(), last_error = '',
     attempt = vela_compaction.attempt + 1
@@ -50,6 +50,7 @@ WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), published AS (
     UPDATE vela_compaction c SET state = 'SUCCESS', generation = c.attempt, succeeded_at = now(), last_error = '',
+           failures = 0, retry_at = NULL,
            horizon_ledger = %(ledger_id)s, horizon_entry = %(entry_id)s, horizon_messages = %(messages)s,
            horizon_bytes = %(size_bytes)s, kept_entries = %(kept_entries)s, kept_messages = %(kept_messages)s,
            kept_bytes = %(kept_bytes)s, removed_messages = %(removed_messages)s, duration_ms = %(duration_ms)s
@@ -59,10 +60,12 @@ WITH o AS MATERIALIZED (
 SELECT EXISTS (SELECT FROM published) FROM o
 
 -- name: fail
+-- Safe to repeat: the second time the run does not go on any more.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), failed AS (
-    UPDATE vela_compaction c SET state = 'ERROR', failed_at = now(), last_error = %(error)s
+    UPDATE vela_compaction c SET state = 'ERROR', failed_at = now(), last_error = %(error)s, failures = %(failures)s,
+           retry_at = to_timestamp(%(retry_ms)s / 1000.0)
     FROM o WHERE c.topic_id = o.topic_id AND c.attempt = %(attempt)s AND c.state = 'RUNNING'
 )
 SELECT topic_id FROM o

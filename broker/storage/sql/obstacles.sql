@@ -1,14 +1,14 @@
 -- Obstacles to deliveries, and which consumer of each subscription left last. Written behind, only what changed.
 
 -- name: upsert_obstacles
-INSERT INTO vela_subscription_obstacles (subscription_id, blocked, rate_limited, gap, active_consumer, first_redeliveries,
-    key_slot, key_consumer, key_waiting_entries, key_is_draining)
-SELECT u.* FROM unnest(%b::bigint[], %b::boolean[], %b::boolean[], %b::text[], %b::bigint[], %b::integer[], %b::integer[],
-    %b::bigint[], %b::bigint[], %b::boolean[])
-    AS u(subscription_id, a, b, c, d, e, f, g, h, i) JOIN vela_subscription s ON s.id = u.subscription_id
+INSERT INTO vela_subscription_obstacles (subscription_id, blocked, rate_limited, gap, read_fault, active_consumer,
+    first_redeliveries, key_slot, key_consumer, key_waiting_entries, key_is_draining)
+SELECT u.* FROM unnest(%b::bigint[], %b::boolean[], %b::boolean[], %b::text[], %b::text[], %b::bigint[], %b::integer[],
+    %b::integer[], %b::bigint[], %b::bigint[], %b::boolean[])
+    AS u(subscription_id, a, b, c, d, e, f, g, h, i, j) JOIN vela_subscription s ON s.id = u.subscription_id
 ON CONFLICT (subscription_id) DO UPDATE SET blocked = EXCLUDED.blocked, rate_limited = EXCLUDED.rate_limited,
-    gap = EXCLUDED.gap, active_consumer = EXCLUDED.active_consumer, first_redeliveries = EXCLUDED.first_redeliveries,
-    key_slot = EXCLUDED.key_slot, key_consumer = EXCLUDED.key_consumer,
+    gap = EXCLUDED.gap, read_fault = EXCLUDED.read_fault, active_consumer = EXCLUDED.active_consumer,
+    first_redeliveries = EXCLUDED.first_redeliveries, key_slot = EXCLUDED.key_slot, key_consumer = EXCLUDED.key_consumer,
     key_waiting_entries = EXCLUDED.key_waiting_entries, key_is_draining = EXCLUDED.key_is_draining
 
 -- name: upsert_departures

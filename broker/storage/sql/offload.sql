@@ -12,7 +12,7 @@ WHERE f.state = 'written' ORDER BY f.created_at, f.name LIMIT %(limit)s
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), f AS (
-    UPDATE vela_ledger_file f SET state = 'attached'
+    UPDATE vela_ledger_file f SET state = 'attached', attached_at = coalesce(f.attached_at, now())
     FROM o WHERE f.name = %(name)s AND f.topic_id = o.topic_id AND f.state IN ('written', 'attached')
     RETURNING f.name, f.ledger_id, f.entries
 ), moved AS (

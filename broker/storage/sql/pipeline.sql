@@ -112,14 +112,16 @@ WHERE r.id = (SELECT min(id) FROM vela_pipeline_run WHERE state = 'waiting')
 RETURNING id, job, topic_name, options, write_id, pinned
 
 -- name: beat
--- No row if the run was ended meanwhile: its worker was silent for too long.
-UPDATE vela_pipeline_run SET heartbeat_at = now(), stages = %(stages)s, pinned = %(pinned)s, log = %(log)s
+-- No row if the run was ended meanwhile: its worker was silent for too long. A log that is NULL has not changed: the row
+-- keeps it, and PostgreSQL does not write it again.
+UPDATE vela_pipeline_run SET heartbeat_at = now(), stages = %(stages)s, pinned = %(pinned)s,
+       log = coalesce(%(log)s::text, log)
 WHERE id = %(id)s AND state = 'running' AND worker = %(worker)s
 RETURNING cancelled_by
 
 -- name: end
 UPDATE vela_pipeline_run SET state = %(state)s, result = %(result)s, error = %(error)s, stages = %(stages)s,
-       pinned = %(pinned)s, log = %(log)s, ended_at = now()
+       pinned = %(pinned)s, log = coalesce(%(log)s::text, log), ended_at = now()
 WHERE id = %(id)s AND state = 'running' AND worker = %(worker)s
 
 -- name: end_silent

@@ -11,9 +11,11 @@ from broker.storage.queries import query
 
 __all__ = [
     "LastCompaction",
+    "LastOffload",
     "TopicDetails",
     "details",
     "last_compaction",
+    "last_offload",
     "properties_of",
     "set_subscription_properties",
     "subscription_properties",
@@ -41,6 +43,14 @@ class LastCompaction:
     duration_ms: int
     succeeded_ms: int  # Unix time, 0 = never
     failed_ms: int  # Unix time, 0 = never
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastOffload:
+    """When ledgers of a topic were last moved to files. Unix times, 0 = never."""
+
+    succeeded_ms: int
+    failed_ms: int
 
 
 async def topics_of(
@@ -87,6 +97,13 @@ async def last_compaction(connection: Connection, topic_id: int) -> LastCompacti
         succeeded_ms=row[4] or 0,
         failed_ms=row[5] or 0,
     )
+
+
+async def last_offload(connection: Connection, topic_id: int) -> LastOffload:
+    """Return when ledgers of a topic were last offloaded, and when the job last failed."""
+    cursor = await connection.execute(query("catalogue", "offload"), {"topic_id": topic_id})
+    row = await cursor.fetchone() or (None, None)
+    return LastOffload(succeeded_ms=row[0] or 0, failed_ms=row[1] or 0)
 
 
 async def properties_of(connection: Connection, topic: str, subscription: str) -> Mapping[str, str]:

@@ -14,10 +14,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 
 import psycopg
 
+from broker.core.compaction.retry import retry_pause_ms
 from broker.core.errors import BrokerError, NotAllowed, TopicFenced
 from broker.core.position import Position
 from broker.storage.log import compaction as store
@@ -25,11 +26,14 @@ from broker.storage.log.compaction import CompactionResult, Horizon, Kept, Store
 from broker.storage.pool import first_line
 from broker.topics.compaction.pace import Pace
 from broker.topics.compaction.passes import Passes, pieces
+from broker.topics.compaction.surveyed import SurveyedPass
 
 if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.conf import BrokerSettings
     from broker.storage.connection import Connection
+    from broker.storage.log.compaction_surveys import Survey
+    from broker.storage.pool import ConnectionPool
     from broker.topics.compaction.pace import Report
     from broker.topics.topic import Topic
 
@@ -65,10 +69,16 @@ async def _no_report(percent: int) -> None:
     """Report to nobody."""
 
 
+class _Rules(TypedDict):
+    retain_keyless: bool
+    max_message_bytes: int
+
+
 class Compactor:
     """Compacts any topic of this process, one at a time."""
 
-    def __init__(self, clock: Clock, settings: BrokerSettings) -> None:
+    def __init__(self, pool: ConnectionPool, clock: Clock, settings: BrokerSettings) -> None:
+        self._pool = pool
         self._clock = clock
         self._settings = settings
         self._one = asyncio.Lock()
@@ -108,40 +118,58 @@ class Compactor:
             is_complete=is_complete,
         )
 
-    async def compact(self, topic: Topic, *, report: Report = _no_report) -> CompactionResult:
-        """Compact a topic up to its last entry, after the run of another topic that is under way.
+    async def compact(
+        self, topic: Topic, *, report: Report = _no_report, survey: Survey | None = None
+    ) -> CompactionResult:
+        """Compact a topic up to its last entry, or to a survey's end, after the run of another topic that is under way.
 
-        Raises CompactionBusy if this topic is being compacted, NotAllowed if it has too many keys, TopicFenced,
-        psycopg.Error. Cancelling it leaves everything as it was.
+        Raises CompactionBusy if this topic is being compacted, NotAllowed if it has too many keys or the survey does
+        not fit, TopicFenced, psycopg.Error. Cancelling it leaves everything as it was.
         """
         if topic.compacted.is_running:
             raise CompactionBusy(f"{topic.name} is being compacted already")
         topic.compacted.is_running = True
         try:
             async with self._one:
-                return await self._compact(topic, report)
+                return await self._compact(topic, report, survey)
         finally:
             topic.compacted.is_running = False
 
-    async def _compact(self, topic: Topic, report: Report) -> CompactionResult:
+    async def _compact(self, topic: Topic, report: Report, survey: Survey | None) -> CompactionResult:
         ledgers, stored = topic.log.ledgers, topic.compacted.stored
-        if stored is not None and stored.generation and stored.horizon.messages == ledgers.total_messages:
+        if survey is not None:
+            horizon = await self._surveyed(topic, survey)
+        elif stored is not None and stored.generation and stored.horizon.messages == ledgers.total_messages:
             await self._sweep_quietly(topic)  # of a run that published and then stopped
             return CompactionResult(kept=stored.kept, removed_messages=0, duration_ms=0)
-        horizon = Horizon(
-            position=ledgers.last_position(),
-            messages=ledgers.total_messages,
-            size_bytes=ledgers.total_bytes,
-        )
+        else:
+            horizon = Horizon(
+                position=ledgers.last_position(),
+                messages=ledgers.total_messages,
+                size_bytes=ledgers.total_bytes,
+            )
         attempt = await self._begin(topic)
         try:
-            result = await self._run(topic, attempt, horizon, report)
+            result = await self._run(topic, attempt, horizon, report, survey)
         except Exception as error:
             is_known = isinstance(error, (BrokerError, psycopg.Error))
             await self._failed(topic, attempt, first_line(error) if is_known else repr(error))
             raise
         await self._sweep_quietly(topic)
         return result
+
+    async def _surveyed(self, topic: Topic, survey: Survey) -> Horizon:
+        """Return the end of a survey that continues what is stored now. Raises NotAllowed if it does not."""
+        stored = topic.compacted.stored
+        if stored is None or not stored.generation:  # it has read everything that is stored
+            is_next = not survey.generation
+        else:
+            is_next = (survey.generation, survey.begin) == (stored.generation, stored.horizon.position)
+        if not is_next or not topic.log.ledgers.contains(survey.horizon):
+            raise NotAllowed(
+                f"{topic.name} was compacted, trimmed or emptied since Spark read it: run the job again"
+            )
+        return await _totals(topic, survey.horizon)
 
     async def _begin(self, topic: Topic) -> int:
         """Store that a run begins. From the first run on nothing is trimmed that is not compacted."""
@@ -158,20 +186,26 @@ class Compactor:
         view.stored = replace(view.stored, attempt=attempt)
         return attempt
 
-    async def _run(self, topic: Topic, attempt: int, horizon: Horizon, report: Report) -> CompactionResult:
+    async def _run(
+        self, topic: Topic, attempt: int, horizon: Horizon, report: Report, survey: Survey | None
+    ) -> CompactionResult:
         began_ms = self._clock.now_ms()
         await self._sweep(topic)
         stored = topic.compacted.stored
         once_bytes = self.backlog_bytes(topic) + (0 if stored is None else stored.kept.size_bytes)
-        pace = Pace(self._settings.compaction_rate_bytes, 2 * once_bytes, report)
-        passes = self._passes()
-        async for piece in pieces(topic, horizon.position):
-            await passes.see(piece)
-            self._require_room(topic, passes.keys)
-            await pace.read(piece)
+        pace = Pace(self._settings.compaction_rate_bytes, once_bytes * (2 if survey is None else 1), report)
+        second: Passes | SurveyedPass
+        if survey is None:
+            second = passes = self._passes()
+            async for piece in pieces(topic, horizon.position):
+                await passes.see(piece)
+                self._require_room(topic, passes.keys)
+                await pace.read(piece)
+        else:
+            second = SurveyedPass(survey, self._pool, **self._rules())
         kept, removed = Kept(), 0
         async for piece in pieces(topic, horizon.position):
-            stayed = await passes.stays(piece)
+            stayed = await second.stays(piece)
             kept, removed = kept + stayed.kept, removed + stayed.removed_messages
             if stayed.entries:
                 add = partial(store.add, attempt=attempt, entries=stayed.entries)
@@ -185,6 +219,7 @@ class Compactor:
         topic.compacted.stored = StoredCompaction(
             horizon=horizon, generation=attempt, attempt=attempt, kept=kept
         )
+        topic.compacted.counters.succeed(result, read_bytes=pace.read_bytes)
         logger.info(
             "%s is compacted up to %s: %s messages stay, %s were removed",
             topic.name,
@@ -195,9 +230,19 @@ class Compactor:
         return result
 
     async def _failed(self, topic: Topic, attempt: int, error: str) -> None:
-        logger.warning("%s was not compacted: %s", topic.name, error)
+        view = topic.compacted
+        view.counters.failed += 1
+        failures = 1 if view.stored is None else view.stored.failures + 1
+        pause_ms = retry_pause_ms(failures)
+        retry_ms = self._clock.now_ms() + pause_ms
+        if view.stored is not None:
+            view.stored = replace(view.stored, failures=failures, retry_ms=retry_ms)
+        logger.warning(
+            "%s was not compacted; its policy starts no run for %d s: %s", topic.name, pause_ms / 1000, error
+        )
+        fail = partial(store.fail, attempt=attempt, error=error, failures=failures, retry_ms=retry_ms)
         try:
-            await _write(topic, partial(store.fail, attempt=attempt, error=error), what="ending a compaction")
+            await _write(topic, fail, what="ending a compaction")
         except (BrokerError, psycopg.Error) as fault:  # the next load of the topic ends it
             logger.warning("%s: the end of its compaction is not stored: %s", topic.name, first_line(fault))
 
@@ -206,12 +251,9 @@ class Compactor:
         stored = topic.compacted.stored
         if stored is None:
             return
-        index = topic.log.index
-        while (totals := index.through(through)) is None:
-            await topic.reader.load_index(index.unknown(through))
         horizon = stored.horizon
         if through > horizon.position:
-            horizon = Horizon(position=through, messages=totals[0], size_bytes=totals[1])
+            horizon = await _totals(topic, through)
         attempt = stored.attempt + 1
         await _write(
             topic, partial(store.empty, attempt=attempt, horizon=horizon), what="emptying a compacted topic"
@@ -244,7 +286,10 @@ class Compactor:
             pass
 
     def _passes(self) -> Passes:
-        return Passes(
+        return Passes(**self._rules())
+
+    def _rules(self) -> _Rules:
+        return _Rules(
             retain_keyless=self._settings.compaction_retain_keyless,
             max_message_bytes=self._settings.max_uncompressed_bytes,
         )
@@ -253,8 +298,17 @@ class Compactor:
         most = self._settings.compaction_max_keys
         if keys > most:
             raise NotAllowed(
-                f"{topic.name} has more than {most} keys (VELA_COMPACTION_MAX_KEYS), too many to compact"
+                f"{topic.name} has more than {most} keys (VELA_COMPACTION_MAX_KEYS), too many for the broker's memory:"
+                f" compact it with Spark, `vela pipeline run compact {topic.name}`, or raise the setting"
             )
+
+
+async def _totals(topic: Topic, through: Position) -> Horizon:
+    """Return a position with the topic's totals up to it."""
+    index = topic.log.index
+    while (totals := index.through(through)) is None:
+        await topic.reader.load_index(index.unknown(through))
+    return Horizon(position=through, messages=totals[0], size_bytes=totals[1])
 
 
 def _before_log(topic: Topic) -> Horizon:

@@ -24,15 +24,15 @@ class Pace:
         self._bytes_per_s = bytes_per_s
         self._total_bytes = max(1, total_bytes)
         self._report = report
-        self._read_bytes = 0
+        self.read_bytes = 0
         self._loop = asyncio.get_running_loop()
         self._began_s = self._reported_s = self._loop.time()
 
     async def read(self, piece: Sequence[StoredEntry]) -> None:
         """Wait after this piece until more may be read."""
-        self._read_bytes += sum(len(entry.data) for entry in piece)
-        ahead_s = self._read_bytes / self._bytes_per_s - (self._loop.time() - self._began_s)
+        self.read_bytes += sum(len(entry.data) for entry in piece)
+        ahead_s = self.read_bytes / self._bytes_per_s - (self._loop.time() - self._began_s)
         await asyncio.sleep(max(0.0, ahead_s))
         if self._loop.time() - self._reported_s >= _REPORT_S:
             self._reported_s = self._loop.time()
-            await self._report(min(100, 100 * self._read_bytes // self._total_bytes))
+            await self._report(min(100, 100 * self.read_bytes // self._total_bytes))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from broker.core.entry import StoredEntry
     from broker.topics.topic import Topic
 
-__all__ = ["Passes", "Stayed", "pieces"]
+__all__ = ["Passes", "Stayed", "pieces", "stayed"]
 
 _PIECE_ENTRIES: Final = 500
 _PIECE_BYTES: Final = 512 * 1024
@@ -56,26 +56,37 @@ class Passes:
             self._latest.see(self._decoded(entry))
 
     def _stays(self, piece: Sequence[StoredEntry]) -> Stayed:
-        entries: list[StoredEntry] = []
-        messages = removed = 0
-        for entry in piece:
-            decoded = self._decoded(entry)
-            kept = self._latest.kept(decoded)
-            present = sum(1 for message in decoded.messages if message is not None)
-            if kept is WHOLE:
-                entries.append(entry)
-                messages += present or entry.messages
-                continue
-            removed += present - len(kept)
-            messages += len(kept)
-            if kept:
-                data = without_messages(entry.data, kept, max_message_bytes=self._max_message_bytes)
-                entries.append(entry._replace(data=data))
-        size_bytes = sum(len(entry.data) for entry in entries)
-        return Stayed(entries, Kept(entries=len(entries), messages=messages, size_bytes=size_bytes), removed)
+        decoded = [self._decoded(entry) for entry in piece]
+        return stayed(piece, decoded, self._latest, max_message_bytes=self._max_message_bytes)
 
     def _decoded(self, entry: StoredEntry) -> CompactionEntry:
         return compaction_entry(entry, max_message_bytes=self._max_message_bytes)
+
+
+def stayed(
+    piece: Sequence[StoredEntry],
+    decoded: Sequence[CompactionEntry],
+    latest: LatestByKey,
+    *,
+    max_message_bytes: int,
+) -> Stayed:
+    """Return what stays of a piece. `decoded` has what compaction needs to know of each entry."""
+    entries: list[StoredEntry] = []
+    messages = removed = 0
+    for entry, facts in zip(piece, decoded, strict=True):
+        kept = latest.kept(facts)
+        present = sum(1 for message in facts.messages if message is not None)
+        if kept is WHOLE:
+            entries.append(entry)
+            messages += present or entry.messages
+            continue
+        removed += present - len(kept)
+        messages += len(kept)
+        if kept:
+            data = without_messages(entry.data, kept, max_message_bytes=max_message_bytes)
+            entries.append(entry._replace(data=data))
+    size_bytes = sum(len(entry.data) for entry in entries)
+    return Stayed(entries, Kept(entries=len(entries), messages=messages, size_bytes=size_bytes), removed)
 
 
 async def pieces(topic: Topic, through: Position) -> AsyncIterator[list[StoredEntry]]:

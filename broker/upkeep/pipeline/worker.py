@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -25,6 +24,7 @@ from broker.storage.pipeline import runs
 from broker.storage.pipeline.runs import ClaimedRun, Report
 from broker.storage.pool import first_line
 from broker.upkeep.pipeline.process import JobProcess
+from broker.upkeep.pipeline.scratch import scratch_folder
 
 __all__ = ["SILENT_S", "folder_of", "run_waiting", "stop_running"]
 
@@ -57,8 +57,8 @@ def run_waiting() -> int | None:
         return None
     logger.info("pipeline run %s begins: %s of %s", run.id, run.job, run.topic_name)
     # Java removes nothing when it is killed, and the files that Spark spills contain messages.
-    with TemporaryDirectory(prefix="vela-pipeline-", ignore_cleanup_errors=True) as scratch:
-        environment = {**os.environ, "TMPDIR": scratch, "SPARK_LOCAL_DIRS": scratch}
+    with scratch_folder() as scratch:
+        environment = {**os.environ, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
         try:
             process = JobProcess(_request(run, settings), environment)
         except OSError as error:
@@ -72,7 +72,7 @@ def run_waiting() -> int | None:
     return run.id
 
 
-_NOTHING: Final = Report(stages=(), pinned={}, log="")
+_NOTHING: Final = Report(stages=(), pinned={}, log=None)
 
 
 def _request(run: ClaimedRun, settings: BrokerSettings) -> dict[str, Any]:
@@ -114,6 +114,7 @@ class _Watch:
         self._result: Mapping[str, Any] | None = None
         self._error = ""
         self._heard_s = time.monotonic()  # when PostgreSQL last answered
+        self._stored_log = ""
 
     def until_it_ends(self) -> None:
         while not self._process.has_ended:
@@ -158,14 +159,17 @@ class _Watch:
 
     def _beat(self) -> str | None:
         """Report, and return who cancelled the run. A job does not end at once when PostgreSQL is away."""
+        report = self._report()
         try:
-            cancelled_by = runs.beat(self._run.id, self._worker, self._report())
+            cancelled_by = runs.beat(self._run.id, self._worker, report)
         except psycopg.Error as error:
             if time.monotonic() - self._heard_s > _GIVE_UP_S:
                 return None
             logger.warning("pipeline run %s cannot report: %s", self._run.id, first_line(error))
             return ""
         self._heard_s = time.monotonic()
+        if report.log is not None:
+            self._stored_log = report.log
         if self._has_new_pin:
             self._process.confirm()
             self._has_new_pin = False
@@ -193,7 +197,8 @@ class _Watch:
         logger.info("pipeline run %s is %s%s", self._run.id, state, f": {error}" if error else "")
 
     def _report(self) -> Report:
-        return Report(stages=self._stages, pinned=self._pinned, log=self._process.log)
+        log = self._process.log
+        return Report(stages=self._stages, pinned=self._pinned, log=None if log == self._stored_log else log)
 
 
 def _how_it_ended(exit_code: int | None) -> str:

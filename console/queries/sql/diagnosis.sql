@@ -5,7 +5,7 @@
 -- and the slowest cursor is found among the subscriptions of one topic.
 SELECT n.policies AS namespace_policies, coalesce(p.policies, t.policies) AS topic_policies,
        y.last_append_ms, y.producers,
-       h.blocked, h.rate_limited, h.gap, h.active_consumer, h.first_redeliveries, h.key_slot, h.key_consumer,
+       h.blocked, h.rate_limited, h.gap, h.read_fault, h.active_consumer, h.first_redeliveries, h.key_slot, h.key_consumer,
        h.key_waiting_entries, h.key_is_draining,
        d.name AS left_name, d.address AS left_address, d.client_version AS left_version, d.cause AS left_cause,
        d.detail AS left_detail, d.left_ms,

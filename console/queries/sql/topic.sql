@@ -60,6 +60,7 @@ ORDER BY name LIMIT %(limit)s
 SELECT t.name AS topic, t.partition, coalesce(c.state, 'NOT_RUN') AS state, coalesce(c.last_error, '') AS last_error,
        CASE WHEN c.generation > 0 THEN c.horizon_ledger || ':' || c.horizon_entry END AS horizon,
        c.kept_messages, c.kept_bytes, c.removed_messages, c.duration_ms, c.started_at, c.succeeded_at, c.failed_at,
+       CASE WHEN c.state = 'ERROR' THEN c.retry_at END AS retry_at,
        CASE WHEN c.topic_id IS NOT NULL THEN greatest(e.messages - c.horizon_messages, 0) END AS backlog_messages,
        CASE WHEN c.topic_id IS NOT NULL THEN greatest(e.bytes - c.horizon_bytes, 0) END AS backlog_bytes
 FROM vela_topic t

@@ -29,6 +29,9 @@ class CompactionRow:
     started_at: datetime | None
     succeeded_at: datetime | None
     failed_at: datetime | None
+    retry_at: (
+        datetime | None
+    )  # when the policy starts the next run at the earliest; None = the latest did not fail
 
 
 def compactions(topic_id: int, ends: Ends) -> list[CompactionRow]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import re
+from collections.abc import Sequence
 
 import pytest
 
@@ -394,6 +397,116 @@ async def test_a_topic_is_compacted_when_its_threshold_is_reached(broker_url: st
         await run.broker.policy_rounds.run()
         await eventually(lambda: topic.compacted.horizon, "the compaction")
         assert run.broker.compactor.backlog_bytes(topic) == 0
+
+
+async def test_after_a_failure_the_policy_waits_longer_each_time_and_says_until_when(broker_url: str) -> None:
+    clock = ManualClock()
+    retry = "SELECT failures, (extract(epoch FROM retry_at) * 1000)::bigint FROM vela_compaction"
+
+    async def round_after(advance_ms: int) -> None:
+        clock.advance(advance_ms)
+        await run.broker.policy_rounds.run()
+        await eventually(lambda: not run.topic().compacted.is_running, "the end of the run")
+
+    async with running(broker_url, clock=clock, wheel_enabled=False, compaction_max_keys=2) as run:
+        await run.policies(compaction_threshold_bytes=1)
+        await put(await run.producer(), "a=1", "b=1", "c=1")
+        began_ms = clock.now_ms()
+        await round_after(0)
+        await eventually(lambda: one_row(broker_url, retry)[0] == 1, "the failure")
+        assert one_row(broker_url, retry) == (1, began_ms + 120_000)
+        await round_after(60_000)
+        assert one_row(broker_url, retry)[0] == 1
+        await round_after(60_000)
+        assert one_row(broker_url, retry) == (2, began_ms + 360_000)
+        assert "pulsar_compaction_failed_count" in run.metrics_text()
+    async with running(
+        broker_url, clock=clock, wheel_enabled=False
+    ) as run:  # a restart does not shorten the pause
+        await run.producer()
+        await round_after(60_000)
+        assert one_row(broker_url, retry)[0] == 2
+        await compact(run)  # an operator's run does not wait
+        assert one_row(broker_url, retry) == (0, None)
+        text = run.metrics_text()
+        for name, value in (("succeed_count", 1), ("removed_event_count", 0), ("compacted_entries_count", 3)):
+            assert re.search(
+                rf'^pulsar_compaction_{name}{{[^}}]*topic="[^"]*/t"[^}}]*}} {value}$', text, re.MULTILINE
+            )
+
+
+# -- with a first pass by Spark ----------------------------------------------------------------------------------
+
+
+def surveyed(run: BrokerRun, pairs: Sequence[str], positions: Sequence[Position], *, begin: Position) -> int:
+    """Store what the job compact finds in these messages; the survey's number."""
+    compaction = run.topic().compacted.stored
+    (number,) = one_row(
+        run.database_url,
+        "INSERT INTO vela_compaction_survey (topic_id, write_id, state, generation, begin_ledger, begin_entry,"
+        " horizon_ledger, horizon_entry, error, kept_messages, removed_messages)"
+        " VALUES (%s, 'test', 'ready', %s, %s, %s, %s, %s, '', 0, 0) RETURNING id",
+        run.topic().topic_id,
+        0 if compaction is None else compaction.generation,
+        *begin,
+        *positions[-1],
+    )
+    latest = {pair.partition("=")[0]: (pair, at) for pair, at in zip(pairs, positions, strict=True)}
+    latest.pop("", None)
+    for key, (pair, at) in latest.items():
+        rows(
+            run.database_url,
+            "INSERT INTO vela_compaction_key VALUES (%s, %s, %s, %s, 0, %s)",
+            number,
+            hashlib.md5(key.encode(), usedforsecurity=False).digest(),
+            *at,
+            pair.endswith("="),
+        )
+    return int(number)
+
+
+async def ended(run: BrokerRun, number: int) -> tuple[str, str, int, int]:
+    """How the survey ended."""
+    how = "SELECT state, error, kept_messages, removed_messages FROM vela_compaction_survey WHERE id = %s"
+    await run.broker.policy_rounds.run()
+    await eventually(lambda: one_row(run.database_url, how, number)[0] != "ready", "the end of the survey")
+    state, error, kept_messages, removed_messages = one_row(run.database_url, how, number)
+    return state, error, kept_messages, removed_messages
+
+
+async def test_a_survey_compacts_as_the_broker_does_and_the_next_one_goes_on(broker_url: str) -> None:
+    async with running(broker_url, compaction_max_keys=1, wheel_enabled=False) as run:
+        producer = await run.producer()
+        first = ["a=1", "b=1", "=x", "a=2", "c=1", "b=", "c=2", "a=3"]
+        positions = await put(producer, *first)
+        number = surveyed(run, first, positions, begin=Position(-1, -1))
+        assert await ended(run, number) == ("done", "", 2, 6)
+        horizon = positions[-1]
+        second = ["d=1", "c=", "e=1", "d=2"]
+        positions = await put(producer, *second)
+        number = surveyed(run, second, positions, begin=horizon)
+        assert await ended(run, number) == ("done", "", 3, 3)
+        reader = await compacted_reader(run)
+        await reader.has(3)
+        assert values(reader) == ["a=3", "e=1", "d=2"]
+        await run.broker.policy_rounds.run()
+        assert one_row(broker_url, "SELECT count(*) FROM vela_compaction_key") == (0,)
+
+
+async def test_a_survey_that_does_not_fit_changes_nothing(broker_url: str) -> None:
+    async with running(broker_url, wheel_enabled=False) as run:
+        pairs = ["a=1", "b=1", "a=2"]
+        positions = await put(await run.producer(), *pairs)
+        number = surveyed(run, pairs[:1] * 3, positions, begin=Position(-1, -1))  # it has not seen the key b
+        state, error, _, _ = await ended(run, number)
+        assert (state, "Spark has not seen the key" in error) == ("refused", True)
+        late = surveyed(run, pairs, positions, begin=Position(-1, -1))
+        await compact(run)
+        state, error, _, _ = await ended(run, late)
+        assert (state, "run the job again" in error) == ("refused", True)
+        reader = await compacted_reader(run)
+        await reader.has(2)
+        assert values(reader) == ["b=1", "a=2"]
 
 
 # -- the act -----------------------------------------------------------------------------------------------------

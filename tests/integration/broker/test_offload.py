@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
 
 from broker.core.position import EARLIEST
+from broker.doors.admin.statistics.internal import internal_stats
+from broker.doors.admin.statistics.topic import Asked, topic_stats
 from pipeline import queries
 from pipeline.jobs import offload
 from pipeline.ledger_files.storage import FileStorage
@@ -118,7 +121,7 @@ async def test_a_read_under_way_while_its_ledger_is_offloaded_finds_the_file(
         trap.release()
         await consumer.has(len(positions))
         assert consumer.positions == positions
-        assert run.subscription().gap == ""
+        assert (run.subscription().gap, run.subscription().read_fault) == ("", "")
 
 
 async def test_retention_trims_offloaded_ledgers_and_deletes_their_files(
@@ -338,10 +341,37 @@ async def test_while_the_storage_is_away_a_consumer_waits_and_new_messages_go_on
         await other.has(3)
         assert other.positions == fresh
         assert waiting.positions == []
+        fault = run.subscription().read_fault
+        assert files_url in fault
+        assert "its folder does not exist" in fault
+        await run.broker.reporter._report()
+        assert (fault,) in rows(broker_url, "SELECT read_fault FROM vela_subscription_obstacles")
+        assert re.search(
+            r"^brk_ledgeroffloader_read_offload_error{.*} [1-9]", run.metrics_text(), re.MULTILINE
+        )
         (tmp_path / "away").rename(tmp_path / "files")
         await waiting.has(len(positions))
         assert waiting.positions == positions
         assert run.subscription().gap == ""
+
+
+async def test_statistics_name_what_is_offloaded(broker_url: str, files_url: str) -> None:
+    async with keeping(broker_url, time_ms=-1, size_bytes=-1, offload_url=files_url) as run:
+        await publish_ledgers(await run.producer(), 3)
+        await offloaded(broker_url, files_url)
+        topic = run.topic()
+        assert [each.offloaded for each in internal_stats(topic).ledgers] == [True, True, False]
+        found = await topic_stats(run.broker, topic, Asked(), created_ms=0)
+        moved = [each for each in topic.log.ledgers if each.ledger_id in topic.log.files]
+        assert found.offloadedStorageSize == sum(each.size_bytes for each in moved) < found.storageSize
+        assert found.lastOffloadLedgerId == moved[-1].ledger_id
+        assert found.lastOffloadSuccessTimeStamp >= moved[-1].last_append_ms
+        assert found.lastOffloadFailureTimeStamp == 0
+        assert re.search(
+            rf"^pulsar_storage_offloaded_size{{.*}} {found.offloadedStorageSize}$",
+            run.metrics_text(),
+            re.MULTILINE,
+        )
 
 
 async def test_age_and_size_choose_the_oldest_ledgers(broker_url: str, files_url: str) -> None:

@@ -167,6 +167,7 @@ def test_an_obstacle_that_the_broker_reported(operator: Client, shop: Shop) -> N
         blocked=True,
         rate_limited=False,
         gap="",
+        read_fault="",
         active_consumer=0,
         first_redeliveries=0,
         key_slot=-1,
@@ -179,6 +180,11 @@ def test_an_obstacle_that_the_broker_reported(operator: Client, shop: Shop) -> N
     row.gap = "entry 3:4 is missing"
     row.save()
     assert leads(operator) == "log_gap"
+    row.gap, row.read_fault = "", "cannot read s3://history/7/12-a.parquet: no answer"
+    row.save()
+    found = findings(operator)[0]
+    assert found["rule"] == "unreadable_log"
+    assert {"label": "the latest try", "value": row.read_fault, "unit": "text"} in found["evidence"]
 
 
 def test_the_cursor_in_entries(shop: Shop) -> None:
@@ -198,6 +204,7 @@ def test_the_redelivery_count_of_an_entry_that_waits_comes_from_the_broker(shop:
         blocked=False,
         rate_limited=True,
         gap="",
+        read_fault="",
         active_consumer=0,
         first_redeliveries=7,
         key_slot=12,

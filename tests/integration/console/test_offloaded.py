@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from django.db import connection
@@ -14,6 +15,7 @@ from pytest_django import Settings
 from broker.models import Ledger, LedgerFile
 from console.queries import stores
 from console.queries.numbers import oldest_unacked_ms
+from pipeline.errors import OffloadUnavailable
 from pipeline.ledger_files.reader import LedgerFiles
 from pipeline.ledger_files.rows import EntryRow
 from pipeline.ledger_files.storage import FileStorage
@@ -138,3 +140,56 @@ def test_files_that_do_not_answer_are_an_error_that_names_them(
     assert response.status_code == 503
     assert "VELA_OFFLOAD_URL is not set" in text_of(response)
     assert operator.get(f"{PAGE}/m/{mixed.spot(19)}").status_code == 200
+
+
+def test_the_page_of_a_subscription_says_that_files_do_not_answer(
+    operator: Client, shop: Shop, files_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offload(shop.sealed, files_url)
+    broken = LedgerFiles("", cache_bytes=0)
+    monkeypatch.setattr(stores, "_files", lambda: broken)
+    response = operator.get("/t/persistent/public/default/orders/s/billing")
+    assert response.status_code == 200
+    assert "These messages cannot be read now: a ledger is offloaded" in text_of(response)
+    found = operator.get("/api/v1/topics/persistent/public/default/orders/subscriptions/billing/diagnosis")
+    assert found.status_code == 200
+
+
+def test_a_storage_that_is_away_is_not_asked_again_and_again(
+    operator: Client, mixed: Written, files_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each read takes seconds then, and pages that refresh themselves would use up all threads."""
+    offload(mixed.ledgers[0], files_url)
+    asked: list[str] = []
+
+    class Away(LedgerFiles):
+        def entry(self, name: str, entry_id: int) -> EntryRow | None:
+            asked.append(name)
+            raise OffloadUnavailable("no answer")
+
+        read_some = entry  # type: ignore[assignment]
+
+    away = Away(files_url, cache_bytes=0)
+    monkeypatch.setattr(stores, "_files", lambda: away)
+    operator.raise_request_exception = False
+    for _ in range(3):
+        assert "no answer" in text_of(operator.get(f"{PAGE}/m/{mixed.spot(0)}"))
+    assert len(asked) == 1
+    monkeypatch.setattr(stores, "_PAUSE_S", 0.0)
+    stores._away.clear()
+    operator.get(f"{PAGE}/m/{mixed.spot(0)}")
+    operator.get(f"{PAGE}/m/{mixed.spot(0)}")
+    assert len(asked) == 3
+
+
+def test_an_export_has_the_messages_in_files(operator: Client, mixed: Written, files_url: str) -> None:
+    def exported() -> bytes:
+        response = operator.get(f"{PAGE}/messages/export?start=oldest")
+        assert response.status_code == 200
+        return b"".join(cast(Any, response).streaming_content)
+
+    before = exported()
+    assert before.count(b"\n") == 24  # the last line says why it ends
+    for ledger in mixed.ledgers[:-1]:
+        offload(ledger, files_url)
+    assert exported() == before

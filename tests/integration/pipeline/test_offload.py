@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -14,7 +15,8 @@ from broker.storage.pipeline import runs
 from pipeline.checksum import checksum_of_frame
 from pipeline.database import reading
 from pipeline.errors import EntriesMissing, InvalidOption, OffloadUnavailable, TopicNotFound
-from pipeline.jobs import offload
+from pipeline.jobs import export, offload
+from pipeline.jobs.catalogue import find_job
 from pipeline.source.entries import read_entries
 from pipeline.source.options import ReadOptions
 from pipeline.source.plan import plan_read
@@ -112,6 +114,23 @@ def test_spark_reads_offloaded_messages(spark: SparkSession, log_url: str, files
         .load()
     )
     assert checksum_of_frame(frame) == topic.checksum
+
+
+def test_an_export_has_offloaded_messages(
+    spark: SparkSession, log_url: str, files_url: str, tmp_path: Path
+) -> None:
+    topic = fill(create_topic(log_url, "offload-export"))
+    run(topic, files_url, older_than_minutes="1")
+    assert attach(topic) == 3
+    options = find_job("export").checked({"to": "copy", "format": "ndjson"})
+    request = replace(
+        job_request(log_url, files_url, topic.name),
+        job="export",
+        options=options,
+        folder=tmp_path / "exports",
+    )
+    found = export.run(request, Silent(), lambda: spark)
+    assert (found["messages"], found["checksum"]) == (121, str(topic.checksum))
 
 
 def test_every_partition_moves_and_young_ledgers_stay(log_url: str, files_url: str) -> None:

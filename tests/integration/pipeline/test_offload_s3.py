@@ -2,57 +2,34 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from moto.moto_server import werkzeug_app as moto_app
-from pyarrow import fs
-from werkzeug import serving, wrappers
 
 from pipeline.errors import LedgerFileMissing, OffloadUnavailable
 from pipeline.ledger_files.reader import LedgerFiles
 from pipeline.ledger_files.storage import FileStorage
 from pipeline.ledger_files.writer import verify, write_ledger
+from tests.support.s3_server import CREDENTIALS, S3Server, s3_server
 from tests.unit.pipeline.test_ledger_files import ledger
 
 NAME = "7/12-a.parquet"
 
 
-def s3_server() -> Any:
-    """moto behind a server, with the name that S3 gives to the end of an upload: Arrow takes no other."""
-    moto = moto_app.DomainDispatcherApplication(moto_app.create_backend_app)
-
-    def as_s3(environ: Any, start_response: Any) -> Any:
-        answer = wrappers.Response.from_app(moto, environ, buffered=True)
-        if environ["REQUEST_METHOD"] == "POST":
-            data = answer.get_data()
-            answer.set_data(
-                data.replace(b"CompleteMultipartUploadResponse", b"CompleteMultipartUploadResult")
-            )
-        return answer(environ, start_response)
-
-    return serving.make_server("127.0.0.1", 0, as_s3, threaded=True)
-
-
 @pytest.fixture(scope="module")
-def s3_url() -> Iterator[str]:
-    """A bucket, with the options that name its server."""
-    server = s3_server()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
+def server() -> Iterator[S3Server]:
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            patch.setenv(name, "testing")
-        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        where = f"127.0.0.1:{server.server_port}"
-        fs.S3FileSystem(
-            endpoint_override=where, scheme="http", region="eu-central-1", allow_bucket_creation=True
-        ).create_dir("history")
-        yield f"s3://history/vela?region=eu-central-1&scheme=http&endpoint_override={where}"
-    server.shutdown()
-    thread.join()
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        with s3_server() as server:
+            yield server
+
+
+@pytest.fixture
+def s3_url(server: S3Server) -> Iterator[str]:
+    """A bucket, with the options that name its server."""
+    yield server.url
+    server.fault = ""
 
 
 def test_a_ledger_is_written_read_and_deleted(s3_url: str) -> None:
@@ -74,3 +51,27 @@ def test_a_bucket_that_does_not_exist_is_named(s3_url: str) -> None:
     storage = FileStorage(s3_url.replace("//history", "//nowhere"))
     with pytest.raises(OffloadUnavailable, match=r"s3://nowhere/vela/7/12-a\.parquet"):
         write_ledger(storage, NAME, ledger(3), topic_id=7, ledger_id=12)
+    with pytest.raises(OffloadUnavailable, match="its bucket does not exist") as error:
+        storage.delete(NAME)  # or the row would go, and the file would stay for ever if the bucket comes back
+    assert not isinstance(error.value, LedgerFileMissing)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("wrong keys", "ACCESS_DENIED|403"),
+        ("bucket gone", "bucket does not exist"),
+    ],
+)
+def test_a_storage_in_trouble_is_unavailable_and_not_missing(
+    s3_url: str, server: S3Server, fault: str, words: str
+) -> None:
+    storage, files = FileStorage(s3_url), LedgerFiles(s3_url, cache_bytes=0)
+    rows = ledger(300, size_bytes=500)
+    write_ledger(storage, NAME, rows, topic_id=7, ledger_id=12)
+    server.fault = fault
+    with pytest.raises(OffloadUnavailable, match=words) as error:
+        files.read(NAME, 0, 200, more_bytes=100_000)
+    assert type(error.value) is OffloadUnavailable
+    server.fault = ""
+    assert files.read(NAME, 0, 10, more_bytes=100_000) == rows[:11]

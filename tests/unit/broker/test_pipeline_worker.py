@@ -62,3 +62,28 @@ def test_it_gives_up_in_the_end(error: psycopg.Error, monkeypatch: pytest.Monkey
     monkeypatch.setattr(worker, "SILENT_S", 0)
     with pytest.raises(type(error)):
         watch().until_it_ends()
+
+
+def test_a_log_that_has_not_changed_is_not_stored_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored: list[str | None] = []
+    away = [psycopg.OperationalError("the connection is lost")]
+
+    def beat(_run_id: int, _worker: str, report: runs.Report) -> str:
+        if len(stored) == 2 and away:
+            raise away.pop()
+        stored.append(report.log)
+        return ""
+
+    monkeypatch.setattr(runs, "beat", beat)
+    process = _Done()
+    following = worker._Watch(RUN, "host process 1", cast(Any, process))
+    for log in (
+        "",
+        "one\n",
+        "one\ntwo\n",
+        "one\ntwo\n",
+        "one\ntwo\n",
+    ):  # the third one meets the lost connection
+        process.log = log
+        following._beat()
+    assert stored == [None, "one\n", "one\ntwo\n", None]

@@ -56,6 +56,15 @@ def test_nothing_starts_before_the_schema_is_there(name: str) -> None:
     assert SERVICES[name]["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}
 
 
+@pytest.mark.parametrize("name", ["broker", "console", "worker", "pipeline-worker", "spark-worker"])
+def test_processes_that_use_offloaded_ledgers_see_the_same_files(name: str) -> None:
+    service = SERVICES[name]
+    assert "offload:/offload" in service["volumes"]
+    assert {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} <= service["environment"].keys()
+    if name != "spark-worker":  # it gets the address with its job
+        assert service["environment"]["VELA_OFFLOAD_URL"].endswith(":-file:///offload}")
+
+
 def test_a_second_beat_is_refused_by_its_fixed_name() -> None:
     assert "container_name" in SERVICES["beat"]
 

@@ -76,6 +76,7 @@ def test_a_schedule_of_exports_needs_a_name_that_changes() -> None:
 
 def test_an_unknown_job_names_the_others() -> None:
     with pytest.raises(
-        InvalidOption, match="there is no job 'x': the jobs are export, import, replay, insights, offload"
+        InvalidOption,
+        match="there is no job 'x': the jobs are export, import, replay, insights, compact, offload",
     ):
         find_job("x")

@@ -88,7 +88,7 @@ def internal_stats(topic: Topic) -> InternalStats:
         pendingAddEntriesCount=len(topic.log.queue),
         lastConfirmedEntry=str(topic.log.ledgers.last_position()),
         state=_state(topic),
-        ledgers=[_ledger(each, is_open=each == current) for each in infos],
+        ledgers=[_ledger(each, topic, is_open=each == current) for each in infos],
         cursors=cursors,
         compactedLedger=LedgerStats(
             ledgerId=-1 if kept is None else kept.horizon.position.ledger_id,
@@ -104,11 +104,16 @@ def _state(topic: Topic) -> str:
     return "LedgerOpened" if topic.log.ledgers.open_ledger() is not None else "ClosedLedger"
 
 
-def _ledger(info: LedgerInfo, *, is_open: bool) -> LedgerStats:
+def _ledger(info: LedgerInfo, topic: Topic, *, is_open: bool) -> LedgerStats:
     """Return one ledger. As in Pulsar the open one shows no totals: they are in currentLedger…."""
     if is_open:
         return LedgerStats(ledgerId=info.ledger_id, entries=0, size=0)
-    return LedgerStats(ledgerId=info.ledger_id, entries=info.entries, size=info.size_bytes)
+    return LedgerStats(
+        ledgerId=info.ledger_id,
+        entries=info.entries,
+        size=info.size_bytes,
+        offloaded=info.ledger_id in topic.log.files,
+    )
 
 
 def _cursor(each: Subscription) -> CursorStats:

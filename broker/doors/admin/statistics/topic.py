@@ -40,12 +40,15 @@ class Asked:
 
 
 async def topic_stats(broker: AdminPort, topic: Topic, asked: Asked, *, created_ms: int) -> TopicStats:
-    """Return the statistics of a topic in memory. PostgreSQL has the properties, the compaction and the times."""
+    """Return the statistics of a topic in memory. PostgreSQL has properties, times, compaction and offloads."""
     pool, topic_id = broker.pool, topic.topic_id
     properties = await repeat_until_done(
         pool, lambda c: store.subscription_properties(c, topic_id), what="reading properties"
     )
     compaction = await Catalogue(broker).last_compaction(topic_id)
+    offload = await repeat_until_done(
+        pool, lambda c: store.last_offload(c, topic_id), what="reading offloads"
+    )
     subscriptions = {
         each.name: _subscription_stats(each, broker.rates, asked, properties.get(each.name, {}))
         for each in list(topic.subscriptions.values())
@@ -85,6 +88,10 @@ async def topic_stats(broker: AdminPort, topic: Topic, asked: Asked, *, created_
         oldestBacklogMessageSubscriptionName=slowest or None,
         earliestMsgPublishTimeInBacklogs=earliest_ms,
         publishRateLimitedTimes=0 if topic.publish_limit is None else topic.publish_limit.times,
+        offloadedStorageSize=topic.log.offloaded_bytes,
+        lastOffloadLedgerId=max(topic.log.files, default=0),
+        lastOffloadSuccessTimeStamp=offload.succeeded_ms,
+        lastOffloadFailureTimeStamp=offload.failed_ms,
         publishers=(
             [publisher_stats(each, broker.rates) for each in topic.producers.values()]
             if asked.publishers

@@ -60,6 +60,7 @@ def _is_held_back(snapshot: Snapshot) -> bool:
     return (
         subscription.pause is not None
         or bool(subscription.gap)
+        or bool(subscription.read_fault)
         or bool(subscription.is_blocked)
         or bool(subscription.is_rate_limited)
         or subscription.key_block is not None

@@ -13,6 +13,7 @@ ROW: dict[str, Any] = {
     "topic": "persistent://public/default/orders", "partition": -1, "state": "SUCCESS", "last_error": "",
     "horizon": "3:7", "kept_messages": 1200, "kept_bytes": 34_000, "removed_messages": 5, "duration_ms": 12,
     "backlog_messages": 3, "backlog_bytes": 99, "started_at": None, "succeeded_at": None, "failed_at": None,
+    "retry_at": None,
 }  # fmt: skip
 
 

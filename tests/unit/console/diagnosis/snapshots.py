@@ -129,6 +129,7 @@ HEALTHY: Final = Snapshot(
         is_blocked=False,
         is_rate_limited=False,
         gap="",
+        read_fault="",
         active_consumer=0,
         key_block=None,
         departure=None,

@@ -97,6 +97,11 @@ CASES: list[tuple[str, Changes, Changes]] = [
     ("no_consumer", {"subscription__consumers": 0, "consumers": ()}, {"subscription__backlog_messages": 0}),
     ("no_consumer", {"subscription__consumers": 0, "consumers": ()}, {"subscription__consumers": None}),
     ("log_gap", {"subscription__gap": "entry 7:12 is missing"}, {"subscription__gap": ""}),
+    (
+        "unreadable_log",
+        {"subscription__read_fault": "cannot read s3://history/7/12-a.parquet: no answer"},
+        {"subscription__read_fault": ""},
+    ),
     ("only_delayed", DELAYED, {"cursor__unacked_entries": 111}),
     ("only_delayed", DELAYED, {"cursor__in_flight_entries": 1}),
     ("only_delayed", DELAYED, {"subscription__type": "Exclusive"}),

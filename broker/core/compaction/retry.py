@@ -1,0 +1,17 @@
+"""How long the policy waits after compactions of a topic that failed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["retry_pause_ms"]
+
+_FIRST_MS: Final = 2 * 60_000  # a round looks once a minute
+_MOST_MS: Final = (
+    6 * 3_600_000
+)  # what makes a run fail again and again, such as too many keys, rarely goes by itself
+
+
+def retry_pause_ms(failures: int) -> int:
+    """Return the pause after the n-th failure in a row. It doubles up to six hours."""
+    return min(_MOST_MS, _FIRST_MS << min(failures - 1, 16))

@@ -1,0 +1,71 @@
+"""The temporary folder of a job, and the removal of those that killed workers left."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+__all__ = ["scratch_folder", "sweep"]
+
+logger = logging.getLogger(__name__)
+
+_PREFIX: Final = "vela-pipeline-"
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Make a folder for one job, and remove it at the end. Removes first what killed workers of this user left.
+
+    The worker has the folder locked for as long as it lives, so that no other worker removes it.
+    """
+    sweep(Path(tempfile.gettempdir()))
+    folder, handle = _locked()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(handle)
+
+
+def _locked() -> tuple[Path, int]:
+    """Make a folder and lock it. Another worker's sweep may remove it in between: then make another one."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        try:
+            handle = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return folder, handle
+        os.close(handle)
+
+
+def sweep(parent: Path) -> int:
+    """Remove the folders whose worker is gone, and return how many. Safe to run while other workers work."""
+    removed = 0
+    for folder in parent.glob(f"{_PREFIX}*"):
+        try:
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            continue  # removed a moment ago, or of another user
+        try:
+            if os.fstat(handle).st_uid != os.geteuid():
+                continue
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+            removed += 1
+        except OSError:
+            continue  # its worker lives
+        finally:
+            os.close(handle)
+    if removed:
+        logger.info("removed %s temporary folders of jobs whose workers were killed", removed)
+    return removed

@@ -1,0 +1,178 @@
+"""Compact a topic that has too many keys for the broker's memory.
+
+Spark finds the latest message of each key, which is the part that needs the memory, and stores where it is. The topic's
+owner then copies the messages that stay, as it does for its own compactions: this job changes nothing that readers see.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pipeline.database import storing
+from pipeline.errors import BrokerUnavailable, PipelineError, TopicNotFound
+from pipeline.jobs.export import pin
+from pipeline.jobs.failures import SPARK_ERRORS, failed
+from pipeline.jobs.reporting import counted_tasks
+from pipeline.queries import query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+    from pipeline.database import Connection
+    from pipeline.jobs.request import JobRequest, Reporter
+
+__all__ = ["run"]
+
+T = TypeVar("T")
+
+_ROWS: Final = 10_000  # stored by one statement
+_POLL_S: Final = 0.2
+_PICK_UP_S: Final = 60.0  # for the broker to take all surveys
+
+_PLACE: Final = (
+    "struct(__ledgerId AS ledger_id, __entryId AS entry_id, greatest(__batchIndex, 0) AS batch_index,"
+    " coalesce(octet_length(value), 0) = 0 AS is_deleted) AS place"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Log:
+    """A topic or partition, and the compaction that this one continues."""
+
+    topic_id: int
+    name: str
+    generation: int
+    begin: tuple[int, int]  # the last entry that is not read
+
+
+def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSession]) -> dict[str, Any]:
+    """Find the latest message of each key, then wait until the broker has compacted the topic. Raises PipelineError.
+
+    Safe to repeat and to kill: readers get what they got before, until the broker has stored everything that stays.
+    """
+    with storing(request, f"compacting {request.topic}") as connection:
+        logs = [
+            _Log(topic_id=row[0], name=row[1], generation=row[2], begin=(row[3], row[4]))
+            for row in connection.execute(query("topics", "compact"), (request.topic,))
+        ]
+        if not logs:
+            raise TopicNotFound(f"topic {request.topic} does not exist in this database")
+        starts = {
+            each.name: f"{each.begin[0]}:{each.begin[1]}" if each.begin[0] >= 0 else "earliest"
+            for each in logs
+        }
+        pinned, messages = pin(request.source(startingOffsets=json.dumps(starts)))
+        ends = {name: _position(end) for name, end in json.loads(pinned["endingOffsets"]).items()}
+        logs = [each for each in logs if ends.get(each.name, each.begin) > each.begin]
+        if not messages or not logs:
+            return {"topic": request.topic, "words": "nothing was published since the last compaction"}
+        surveys = {each.name: _begin(connection, each, ends[each.name], request.write_id) for each in logs}
+        numbers = sorted(surveys.values())
+        try:
+            spark = session()
+            with counted_tasks(spark, reporter):
+                reporter.stage("find the latest message of each key")
+                _survey(spark.read.format("vela").options(**pinned).load(), request, surveys)
+        except BaseException:
+            connection.execute(query("give_up", "compact"), (numbers,))
+            raise
+        connection.execute(query("ready", "compact"), (numbers,))
+        reporter.stage("copy what stays", len(numbers))
+        kept, removed = _ended(connection, numbers, reporter)
+    return {
+        "topic": request.topic,
+        "messages": messages,
+        "kept_messages": kept,
+        "removed_messages": removed,
+        "words": f"{messages} messages read: {kept} stay and {removed} were removed",
+    }
+
+
+def _position(text: str) -> tuple[int, int]:
+    ledger_id, _, entry_id = text.partition(":")
+    return int(ledger_id), int(entry_id)
+
+
+def _begin(connection: Connection, log: _Log, end: tuple[int, int], write_id: str) -> int:
+    row = connection.execute(
+        query("begin", "compact"),
+        {
+            "topic_id": log.topic_id,
+            "write_id": write_id,
+            "generation": log.generation,
+            "begin_ledger": log.begin[0],
+            "begin_entry": log.begin[1],
+            "horizon_ledger": end[0],
+            "horizon_entry": end[1],
+        },
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _survey(frame: DataFrame, request: JobRequest, surveys: dict[str, int]) -> None:
+    """Store the latest message of each key of each topic."""
+
+    def store(rows: Iterable[Row]) -> None:
+        with storing(request, f"storing keys of {request.topic}") as connection:
+            for part in _parts(iter(rows), _ROWS):
+                places = [row["place"] for row in part]
+                connection.execute(
+                    query("add", "compact"),
+                    (
+                        [surveys[row["__topic"]] for row in part],
+                        [bytes.fromhex(row["key_md5"]) for row in part],
+                        [place["ledger_id"] for place in places],
+                        [place["entry_id"] for place in places],
+                        [place["batch_index"] for place in places],
+                        [place["is_deleted"] for place in places],
+                    ),
+                )
+
+    try:
+        found = frame.where("__key IS NOT NULL").selectExpr("__topic", "md5(__key) AS key_md5", _PLACE)
+        found.groupBy("__topic", "key_md5").agg({"place": "max"}).withColumnRenamed(
+            "max(place)", "place"
+        ).foreachPartition(store)
+    except SPARK_ERRORS as error:
+        raise failed(error) or error from error
+
+
+def _parts(rows: Iterator[T], most: int) -> Iterator[Sequence[T]]:
+    while part := list(islice(rows, most)):
+        yield part
+
+
+def _ended(connection: Connection, numbers: Sequence[int], reporter: Reporter) -> tuple[int, int]:
+    """Wait until the broker has compacted every topic. Return how many messages stay and were removed."""
+    until_s = time.monotonic() + _PICK_UP_S
+    done = 0
+    while True:
+        connection.execute(query("ask", "compact"))
+        rows = connection.execute(query("ends", "compact"), (list(numbers),)).fetchall()
+        ended = [row for row in rows if row[0] in ("done", "refused")]
+        if len(ended) > done:
+            done = len(ended)
+            reporter.progress(done)
+        if done == len(numbers):
+            break
+        if time.monotonic() > until_s and not _is_served(connection):
+            raise BrokerUnavailable(
+                "no broker runs: start it, and it compacts the topic with what this job has found"
+            )
+        time.sleep(_POLL_S)
+    refused = [row[1] for row in rows if row[0] == "refused"]
+    if refused:
+        raise PipelineError(f"the broker has not compacted the topic: {refused[0]}")
+    return sum(row[2] for row in rows), sum(row[3] for row in rows)
+
+
+def _is_served(connection: Connection) -> bool:
+    """Return whether a broker has given a sign of life lately. It works for as long as the topic needs."""
+    row = connection.execute(query("is_served", "compact")).fetchone()
+    return row is not None and bool(row[0])

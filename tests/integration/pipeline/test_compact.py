@@ -1,0 +1,93 @@
+"""The job compact, over a started Vela: readers get what the broker's own compaction would give them."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+
+import vela
+from pipeline.errors import TopicNotFound
+from pipeline.jobs import compact
+from tests.integration.pipeline.running import Broker
+from tests.support.offloading import Silent, job_request
+from tests.support.waiting import wait_until
+
+READ_MS = 10_000
+
+
+@pytest.fixture
+def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
+    return broker.topic(f"compact-{zlib.crc32(request.node.name.encode())}")
+
+
+def run(broker: Broker, topic: str) -> dict[str, Any]:
+    request = replace(job_request(broker.process.database_url, "", topic), job="compact", options={})
+    return compact.run(request, Silent(), lambda: broker.spark)
+
+
+def send(broker: Broker, topic: str, *pairs: str, batching: bool = False) -> None:
+    producer = broker.client.create_producer(topic, batching_enabled=batching, batching_max_messages=3)
+    for pair in pairs:
+        key, _, value = pair.partition("=")
+        producer.send_async(value.encode(), None, partition_key=key or None)
+    producer.flush()
+    producer.close()
+
+
+def read(broker: Broker, topic: str) -> list[str]:
+    reader = broker.client.create_reader(topic, vela.MessageId.earliest, is_read_compacted=True)
+    found = []
+    while reader.has_message_available():
+        message = reader.read_next(READ_MS)
+        found.append(f"{message.partition_key() or ''}={message.data().decode()}")
+    reader.close()
+    return found
+
+
+@pytest.mark.parametrize("batching", [False, True])
+def test_readers_get_the_latest_message_of_each_key(broker: Broker, topic: str, batching: bool) -> None:
+    send(broker, topic, "a=1", "b=1", "=x", "a=2", "c=1", "b=", "c=2", "a=3", batching=batching)
+    first = run(broker, topic)
+    assert (first["kept_messages"], first["removed_messages"]) == (2, 6)
+    assert read(broker, topic) == ["c=2", "a=3"]
+    send(broker, topic, "d=1", "c=", "e=1", "d=2", batching=batching)
+    assert read(broker, topic) == ["c=2", "a=3", "d=1", "c=", "e=1", "d=2"]
+    second = run(broker, topic)  # goes on from the first one
+    assert (second["kept_messages"], second["removed_messages"]) == (3, 3)
+    assert read(broker, topic) == ["a=3", "e=1", "d=2"]
+    assert "nothing was published" in run(broker, topic)["words"]
+
+
+def test_a_survey_that_does_not_continue_what_is_stored_is_refused(broker: Broker, topic: str) -> None:
+    send(broker, topic, "a=1", "a=2")
+    with psycopg.connect(broker.process.database_url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO vela_compaction_survey (topic_id, write_id, state, generation, begin_ledger, begin_entry,"
+            " horizon_ledger, horizon_entry, error, kept_messages, removed_messages)"
+            " SELECT t.id, 'late', 'ready', 7, 1, 1, l.id, 1, '', 0, 0 FROM vela_topic t"
+            " JOIN vela_ledger l ON l.topic_id = t.id WHERE t.name LIKE '%%' || %s",
+            (topic.rpartition("/")[2],),
+        )
+    assert run(broker, topic)["kept_messages"] == 1
+    with psycopg.connect(broker.process.database_url, autocommit=True) as connection:
+        row = connection.execute(
+            "SELECT state, error FROM vela_compaction_survey WHERE write_id = 'late'"
+        ).fetchone()
+        assert row is not None
+        assert (row[0], "run the job again" in row[1]) == ("refused", True)
+
+        def is_swept() -> bool:
+            connection.execute("SELECT pg_notify('vela_policies', '')")
+            return connection.execute("SELECT count(*) FROM vela_compaction_key").fetchone() == (0,)
+
+        wait_until(is_swept, "the deletion of the keys", every_s=0.2)
+    assert read(broker, topic) == ["a=2"]
+
+
+def test_an_unknown_topic_is_named(broker: Broker) -> None:
+    with pytest.raises(TopicNotFound, match="nowhere"):
+        run(broker, "persistent://public/default/nowhere")

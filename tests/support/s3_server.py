@@ -1,0 +1,119 @@
+"""An S3 server of a test: moto, with faults that a test switches on, and a stop that loses nothing."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from moto.moto_server import werkzeug_app as moto_app
+from pyarrow import fs
+from werkzeug import serving, wrappers
+
+__all__ = ["CREDENTIALS", "S3Server", "s3_server"]
+
+CREDENTIALS: Final = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+_REGION: Final = "eu-central-1"
+_REFUSALS: Final = {
+    "wrong keys": (
+        403,
+        "InvalidAccessKeyId",
+        "The AWS Access Key Id you provided does not exist in our records.",
+    ),
+    "bucket gone": (404, "NoSuchBucket", "The specified bucket does not exist"),
+}
+
+
+class S3Server:
+    """A server with one bucket, on a port of its own that stays the same over `stop` and `start`."""
+
+    def __init__(self, bucket: str) -> None:
+        self.bucket = bucket
+        self.fault = ""  # "wrong keys", "bucket gone", or "cut": every answer with data ends in its middle
+        self.cuts = 0
+        self._moto = moto_app.DomainDispatcherApplication(moto_app.create_backend_app)
+        self._server: Any = None
+        self._thread: threading.Thread | None = None
+        self._port = 0
+
+    def start(self) -> None:
+        """Serve. What was stored before a `stop` is there. Safe to repeat."""
+        if self._thread is not None:
+            return
+        self._server = serving.make_server("127.0.0.1", self._port, self._answer, threaded=True)
+        self._port = self._server.server_port
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Refuse connections from now on. Safe to repeat."""
+        if self._thread is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join()
+            self._thread = None
+
+    @property
+    def url(self) -> str:
+        """A folder in the bucket, as VELA_OFFLOAD_URL takes it."""
+        return (
+            f"s3://{self.bucket}/vela?region={_REGION}&scheme=http&endpoint_override=127.0.0.1:{self._port}"
+        )
+
+    def files(self) -> list[str]:
+        """The names of all files in the folder."""
+        bucket = self._filesystem()
+        found = bucket.get_file_info(
+            fs.FileSelector(f"{self.bucket}/vela", recursive=True, allow_not_found=True)
+        )
+        return sorted(each.path.partition("/vela/")[2] for each in found if each.is_file)
+
+    def make_bucket(self) -> None:
+        """Make the bucket. The process must have `CREDENTIALS` in its environment."""
+        self._filesystem(allow_bucket_creation=True).create_dir(self.bucket)
+
+    def _filesystem(self, **more: Any) -> fs.S3FileSystem:
+        where = f"127.0.0.1:{self._port}"
+        return fs.S3FileSystem(endpoint_override=where, scheme="http", region=_REGION, **more)
+
+    def _answer(self, environ: Any, start_response: Any) -> Iterable[bytes]:
+        if self.fault in _REFUSALS:
+            status, code, text = _REFUSALS[self.fault]
+            body = f"<Error><Code>{code}</Code><Message>{text}</Message></Error>"
+            return wrappers.Response(body, status, mimetype="application/xml")(environ, start_response)
+        answer = wrappers.Response.from_app(self._moto, environ, buffered=True)
+        if (
+            environ["REQUEST_METHOD"] == "POST"
+        ):  # the name that S3 gives to the end of an upload: Arrow takes no other
+            data = answer.get_data()
+            answer.set_data(
+                data.replace(b"CompleteMultipartUploadResponse", b"CompleteMultipartUploadResult")
+            )
+        if self.fault == "cut" and environ["REQUEST_METHOD"] == "GET" and len(answer.get_data()) > 1:
+            self.cuts += 1
+            data = answer.get_data()
+            answer.response = _half(data, environ["werkzeug.socket"])
+        return answer(environ, start_response)
+
+
+def _half(data: bytes, connection: socket.socket) -> Iterator[bytes]:
+    yield data[: len(data) // 2]
+    connection.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def s3_server(bucket: str = "history") -> Iterator[S3Server]:
+    """A server that runs and has its bucket. The process must have `CREDENTIALS` in its environment."""
+    server = S3Server(bucket)
+    server.start()
+    try:
+        server.make_bucket()
+        yield server
+    finally:
+        server.stop()
