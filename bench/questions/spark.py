@@ -15,7 +15,7 @@ from bench.figures import Figure, ratio_percent
 from bench.load.messages import entries
 from bench.load.publishing.binary import publish_count
 from bench.setting import Setting
-from pipeline.session import local_session
+from pipeline.session import spark_session
 
 __all__ = ["ask"]
 
@@ -24,7 +24,7 @@ TASKS = 2
 
 def ask(setting: Setting) -> list[Figure]:
     """Read all columns, then the payload alone, then copy to a topic that deduplicates, with local[2]."""
-    spark = local_session("vela bench", cores=TASKS)
+    spark = spark_session("vela bench", cores=TASKS)
     spark.sparkContext.setLogLevel("ERROR")
     try:
         return [figure for payload_bytes in (1024, 100) for figure in _figures(setting, spark, payload_bytes)]
