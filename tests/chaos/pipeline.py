@@ -34,6 +34,7 @@ __all__ = ["run_pipeline_soak"]
 
 SOURCE = "persistent://public/soak/from"
 TARGET = "persistent://public/soak/to"
+BATCH_TARGET = "persistent://public/soak/to-in-a-batch"
 PROGRESS_S = 180.0  # until a driver that was started has copied something: it starts a Java first
 END_S = 1800.0
 
@@ -83,7 +84,7 @@ def _make_topics(vela: VelaProcess) -> None:
     client = client_of_vela.Client(vela.pulsar_url)
     client.create_producer("persistent://public/soak/first").close()
     vela.manage("setpolicy", "public/soak", "deduplication=true", "auto_create_partitions=3", "--yes")
-    for topic in (SOURCE, TARGET):
+    for topic in (SOURCE, TARGET, BATCH_TARGET):
         client.create_producer(topic).close()
     client.close()
 
@@ -153,12 +154,16 @@ def _stored(vela: VelaProcess, topic: str) -> int:
 
 
 def _compare(vela: VelaProcess, published: Checksum, messages: int) -> None:
+    """Compare the topic and its copy with what was published, and a copy that a batch makes, written twice."""
     spark = spark_session("vela soak", master="")
+    reader = spark.read.format("vela").option("url", vela.database_url)
     try:
-        for topic in (SOURCE, TARGET):
-            stored = checksum_of_frame(
-                spark.read.format("vela").options(topic=topic, url=vela.database_url).load()
-            )
+        for _ in range(2):
+            reader.load(topic=SOURCE).write.format("vela").mode("append").options(
+                serviceUrl=vela.pulsar_url, topic=BATCH_TARGET, writeId="soak"
+            ).save()
+        for topic in (SOURCE, TARGET, BATCH_TARGET):
+            stored = checksum_of_frame(reader.load(topic=topic))
             assert published.messages == messages
             assert stored == published, (
                 f"{topic} has {stored.messages} messages, {stored}; expected {published}"

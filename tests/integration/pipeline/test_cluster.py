@@ -31,6 +31,7 @@ def test_an_export_runs_on_the_cluster_that_a_setting_names(
     topic.open_ledger(1)
     topic.publish_batch([OutgoingMessage(payload=b"%d" % number) for number in range(500)])
     (tmp_path / "conf").mkdir()
+    (tmp_path / "scratch").mkdir()
     (tmp_path / "conf" / "spark-defaults.conf").write_text(
         f"spark.eventLog.enabled true\nspark.eventLog.dir file:{tmp_path}\nspark.eventLog.compress false\n"
     )
@@ -55,6 +56,8 @@ def test_an_export_runs_on_the_cluster_that_a_setting_names(
             "PYTHONPATH": str(PROJECT_DIR),
             "DATABASE_URL": log_url,
             "SPARK_CONF_DIR": str(tmp_path / "conf"),
+            "TMPDIR": str(tmp_path / "scratch"),  # as a worker starts it
+            "SPARK_LOCAL_DIRS": str(tmp_path / "scratch"),
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
