@@ -120,9 +120,18 @@ def _run(request: JobRequest, reporter: Reporter) -> dict[str, Any]:
 
         require_java()  # fails before the first stage if Java is missing
         reporter.stage("start Spark")
-        spark = spark_session(
-            f"vela {request.job}", master=request.master, cores=request.cores, memory=request.memory
-        )
+        try:
+            spark = spark_session(
+                f"vela {request.job}", master=request.master, cores=request.cores, memory=request.memory
+            )
+        except Exception as error:
+            if not request.master:
+                raise
+            traceback.print_exc()
+            raise _Failed(
+                f"Spark cannot start on {request.master}: {_reason(error)}; check VELA_SPARK_MASTER, and that the"
+                " cluster runs the same version of Spark; the log has the rest"
+            ) from error
         started.append(spark)
         return spark
 
@@ -131,6 +140,8 @@ def _run(request: JobRequest, reporter: Reporter) -> dict[str, Any]:
             f"pipeline.jobs.{find_job(request.job).module}"
         ).run
         return run(request, reporter, session)
+    except _Failed:
+        raise
     except Exception as error:
         if any(has_ended(spark) for spark in started):
             raise _Failed(_JAVA_ENDED) from error
