@@ -63,7 +63,7 @@ def finished_folder(target: Path, run: str) -> Iterator[Path]:
 def require_shared(spark: SparkSession, folder: Path) -> None:
     """Raise InvalidOption if an executor does not see the folder. Its files would be left on its own disk."""
     context = spark.sparkContext
-    if context.master.startswith("local"):
+    if str(context.master).startswith("local"):
         return
     path, tasks = os.path.abspath(folder), 4 * context.defaultParallelism
     if not all(context.parallelize(range(tasks), tasks).map(lambda _: os.path.isdir(path)).collect()):

@@ -108,7 +108,8 @@ def _column(columns: dict[str, pa.Array], name: str, nothing: Sequence[Any]) -> 
         return nothing
     if isinstance(column, pa.MapArray) and column.offsets[0] == column.offsets[-1]:
         return nothing
-    return column.to_pylist()
+    values: Sequence[Any] = column.to_pylist()
+    return values
 
 
 def _key(key: object, number: int) -> str | None:

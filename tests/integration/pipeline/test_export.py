@@ -223,7 +223,7 @@ def test_each_message_is_in_one_of_the_exports_of_what_is_new(
 
     def export(number: int, **more: str) -> dict[str, Any]:
         """An export whose time is the number, so that no test waits a second for another name."""
-        done = job("export", "growing", to="growing/{time}-x", only_new="true", **more)
+        done = job("export", "growing", options=more, to="growing/{time}-x", only_new="true")
         if done["messages"]:
             made = Path(done["folder"])
             made.rename(made.with_name(f"2026-01-01T00-00-{number:02}Z-x"))
@@ -251,11 +251,11 @@ def test_what_was_trimmed_before_an_export_of_what_is_new_is_counted(job: JobRun
         topic.open_ledger(1)
         topic.publish_batch([OutgoingMessage(payload=b"x")] * 4)
     options = {"to": "trimmed/{time}", "only_new": "true"}
-    job("export", "trimmed-between", ending_time=str(PUBLISH_TIME_MS + 1), **options)
+    job("export", "trimmed-between", options=options, ending_time=str(PUBLISH_TIME_MS + 1))
     trim_first_ledger(topic)
     trim_first_ledger(topic)
 
     with pytest.raises(DataLost, match=r"retention trimmed 4 messages .* set option on_lost to skip"):
-        job("export", "trimmed-between", **options)
+        job("export", "trimmed-between", options=options)
     with pytest.raises(InvalidOption, match=r"put \{time\} in it, such as trimmed/\{time\}"):
         job("export", "trimmed-between", to="trimmed", only_new="true")
