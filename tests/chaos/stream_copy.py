@@ -19,7 +19,7 @@ def main() -> None:
     writer = (
         spark.readStream.format("vela")
         .options(topic=given.source, url=given.url, startingOffsets="earliest")
-        .options(maxRowsPerTrigger="20000", partitionBytes="65536")
+        .options(maxRowsPerTrigger="50000", partitionBytes="131072")
         .load()
         .writeStream.format("vela")
         .options(serviceUrl=given.service_url, topic=given.target, batchRows="200")
