@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import tempfile
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
-from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as sf
+from pyspark.sql import SparkSession
 
 from bench.ceilings.jdbc import JAR, jdbc_frame, store_rows
 from bench.ceilings.raw_read import read_all
-from bench.ceilings.tuple_source import TupleSource
 from bench.figures import Figure, Goal, ratio_percent
 from bench.load.end_to_end import binary_latency
 from bench.load.messages import entries
 from bench.load.open_loop import Latencies, run_exactly
 from bench.load.publishing.binary import publish_count
+from bench.load.spark import TASKS, copy, read, reading, started_spark, vela_frame, write
 from bench.setting import Setting
-from pipeline.session import spark_session
 
 __all__ = ["ask"]
 
-TASKS: Final = 2
 _KILOBYTE: Final = 1024
 _READ: Final = Goal(at_least=200_000.0)  # messages of 1 KB
 _OF_TUPLES: Final = Goal(at_least=300.0)
@@ -39,26 +29,11 @@ _P99: Final = Goal(at_most=200.0)
 
 def ask(setting: Setting) -> list[Figure]:
     """Read, copy and write with Spark on this machine, messages of 1 KB, then of 100 B; then publish while it reads."""
-    with _spark() as spark:
+    with started_spark() as spark:
         figures = [
             figure for size in (_KILOBYTE, 100) for figure in _figures(setting, spark, payload_bytes=size)
         ]
         return figures + _publishing_beside(setting, spark)
-
-
-@contextmanager
-def _spark() -> Iterator[SparkSession]:
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "spark-defaults.conf").write_text(f"spark.driver.extraClassPath {JAR}\n", "utf-8")
-        os.environ["SPARK_CONF_DIR"] = folder
-        spark = spark_session("vela bench", master="", cores=TASKS)
-        spark.sparkContext.setLogLevel("ERROR")
-        spark.dataSource.register(TupleSource)
-        try:
-            yield spark
-        finally:
-            spark.stop()
-            del os.environ["SPARK_CONF_DIR"]
 
 
 def _figures(setting: Setting, spark: SparkSession, *, payload_bytes: int) -> list[Figure]:
@@ -71,15 +46,15 @@ def _figures(setting: Setting, spark: SparkSession, *, payload_bytes: int) -> li
     runs: dict[str, list[float]] = {}
     for run in range(setting.repeats + 1):  # the first, which is not counted, starts Spark's Python workers
         measured = {
-            "read": _read(_vela(setting, spark, topic), messages),
-            "value": _read(_vela(setting, spark, topic, "value BINARY"), messages),
+            "read": read(vela_frame(setting, spark, topic), messages),
+            "value": read(vela_frame(setting, spark, topic, "value BINARY"), messages),
             "raw": read_all(url, topic, rows_a_statement=100),
-            "tuples": _read(_vela(setting, spark, few_topic, source="vela_tuples"), few),
-            "copy": _copy(setting, spark, topic, messages),
-            "write": _write(setting, spark, payload_bytes, messages),
+            "tuples": read(vela_frame(setting, spark, few_topic, source="vela_tuples"), few),
+            "copy": copy(setting, spark, topic, messages),
+            "write": write(setting, spark, payload_bytes, messages),
         }
         if JAR.is_file():
-            measured["jdbc"] = _read(jdbc_frame(spark, url, entries=batches, tasks=TASKS), messages)
+            measured["jdbc"] = read(jdbc_frame(spark, url, entries=batches, tasks=TASKS), messages)
         setting.say(
             f"spark, {payload_bytes} B: "
             + ", ".join(f"{name} {value:,.0f}" for name, value in measured.items())
@@ -88,18 +63,18 @@ def _figures(setting: Setting, spark: SparkSession, *, payload_bytes: int) -> li
             for name, value in measured.items():
                 runs.setdefault(name, []).append(value)
     is_large = payload_bytes == _KILOBYTE
-    read = tuple(runs["read"])
+    of_vela = tuple(runs["read"])
     found = [
         Figure(
             name=f"Spark reads, {payload_bytes} B",
             unit="msg/s",
-            runs=read,
+            runs=of_vela,
             goal=_READ if is_large else None,
             note=f"{messages:,} messages in batches of {batch}, all columns, {TASKS} tasks",
         ),
         Figure(name="  the payload alone", unit="msg/s", runs=tuple(runs["value"])),
         Figure(name="  raw read of the same rows, 1 connection", unit="msg/s", runs=tuple(runs["raw"])),
-        Figure(name="  of the raw read", unit="%", runs=ratio_percent(read, runs["raw"])),
+        Figure(name="  of the raw read", unit="%", runs=ratio_percent(of_vela, runs["raw"])),
         Figure(
             name="  a source that yields tuples",
             unit="msg/s",
@@ -109,7 +84,7 @@ def _figures(setting: Setting, spark: SparkSession, *, payload_bytes: int) -> li
         Figure(
             name="  of the source that yields tuples",
             unit="%",
-            runs=ratio_percent(read, runs["tuples"]),
+            runs=ratio_percent(of_vela, runs["tuples"]),
             goal=_OF_TUPLES,
         ),
     ]
@@ -122,7 +97,10 @@ def _figures(setting: Setting, spark: SparkSession, *, payload_bytes: int) -> li
                 note="all columns",
             ),
             Figure(
-                name="  of the JDBC source", unit="%", runs=ratio_percent(read, runs["jdbc"]), goal=_OF_JDBC
+                name="  of the JDBC source",
+                unit="%",
+                runs=ratio_percent(of_vela, runs["jdbc"]),
+                goal=_OF_JDBC,
             ),
         ]
     return [
@@ -152,80 +130,13 @@ def _published(setting: Setting, payload_bytes: int, messages: int) -> tuple[str
     return topic, count, count * entry.messages
 
 
-def _vela(
-    setting: Setting, spark: SparkSession, topic: str, schema: str | None = None, *, source: str = "vela"
-) -> DataFrame:
-    reader = spark.read.format(source).options(
-        topic=topic, url=setting.vela.database_url, partitions=str(TASKS)
-    )
-    return (reader if schema is None else reader.schema(schema)).load()
-
-
-def _read(frame: DataFrame, messages: int) -> float:
-    """Read all columns of all rows; messages per second."""
-    seen = Observation()
-    began = time.perf_counter()
-    frame.observe(seen, sf.count(sf.lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
-    seconds = time.perf_counter() - began
-    if seen.get["rows"] != messages:
-        raise AssertionError(f"Spark read {seen.get['rows']} of {messages} messages")
-    return messages / seconds
-
-
-def _copy(setting: Setting, spark: SparkSession, topic: str, messages: int) -> float:
-    target = _deduplicating(setting)
-    with tempfile.TemporaryDirectory() as folder:
-        began = time.perf_counter()
-        query = (
-            spark.readStream.format("vela")
-            .options(topic=topic, url=setting.vela.database_url, partitions=str(TASKS))
-            .option("startingOffsets", "earliest")
-            .load()
-            .writeStream.format("vela")
-            .options(serviceUrl=setting.vela.pulsar_url, topic=target)
-            .option("checkpointLocation", str(Path(folder, "checkpoint")))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-        seconds = time.perf_counter() - began
-    _require(setting, spark, target, messages)
-    return messages / seconds
-
-
-def _write(setting: Setting, spark: SparkSession, payload_bytes: int, messages: int) -> float:
-    target = _deduplicating(setting)
-    value = sf.rpad(sf.col("id").cast("string"), payload_bytes, "x")
-    rows = spark.range(0, messages, numPartitions=TASKS).select(value.alias("value"))
-    began = time.perf_counter()
-    rows.write.format("vela").mode("append").options(
-        serviceUrl=setting.vela.pulsar_url, topic=target, writeId=target
-    ).save()
-    seconds = time.perf_counter() - began
-    _require(setting, spark, target, messages)
-    return messages / seconds
-
-
-def _deduplicating(setting: Setting) -> str:
-    topic = setting.fresh_topic("spark-target")
-    setting.vela.manage("createtopic", topic)
-    setting.vela.manage("setpolicy", topic, "deduplication=true", "--yes")
-    return topic
-
-
-def _require(setting: Setting, spark: SparkSession, topic: str, messages: int) -> None:
-    stored = _vela(setting, spark, topic, "__entryId BIGINT").count()
-    if stored != messages:
-        raise AssertionError(f"Spark wrote {stored} of {messages} messages")
-
-
 def _publishing_beside(setting: Setting, spark: SparkSession) -> list[Figure]:
     topic, _, messages = _published(setting, _KILOBYTE, setting.sized(1_000_000, 200_000))
     alone: list[Latencies] = []
     beside: list[Latencies] = []
     for _ in range(setting.repeats):
         alone.append(_latency(setting))
-        with _reading(_vela(setting, spark, topic), messages):
+        with reading(vela_frame(setting, spark, topic), messages):
             beside.append(_latency(setting))
         setting.say(f"publish alone: {alone[-1]}; beside a full read: {beside[-1]}")
     p99 = [tuple(run.at(99) for run in runs) for runs in (alone, beside)]
@@ -252,20 +163,3 @@ def _latency(setting: Setting) -> Latencies:
             run_s=setting.run_s,
         )
     )
-
-
-@contextmanager
-def _reading(frame: DataFrame, messages: int) -> Iterator[None]:
-    over = threading.Event()
-
-    def read() -> None:
-        while not over.is_set():
-            _read(frame, messages)
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        yield
-    finally:
-        over.set()
-        reader.join()
