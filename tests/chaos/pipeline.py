@@ -62,7 +62,10 @@ def run_pipeline_soak(
             with _driver(vela, cluster, Path(folder)) as driver:
                 target = ""
                 while target != "driver" and sum(done.values()) < kills:
-                    _wait_for_copies(vela, driver, _stored(vela, TARGET))
+                    # Spread over the whole copy: all shares together are less than all messages.
+                    _wait_for_copies(
+                        vela, driver, _stored(vela, TARGET) + rng.randrange(messages // (kills + 2))
+                    )
                     target = rng.choice(list(done))
                     # The cluster starts an executor again, and its tasks. A driver is started again here.
                     if target == "executor":
@@ -136,10 +139,10 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _wait_for_copies(vela: VelaProcess, driver: subprocess.Popen[bytes], before: int) -> None:
+def _wait_for_copies(vela: VelaProcess, driver: subprocess.Popen[bytes], least: int) -> None:
     wait_until(
-        lambda: driver.poll() is not None or _stored(vela, TARGET) > before,
-        "the stream's first copies",
+        lambda: driver.poll() is not None or _stored(vela, TARGET) > least,
+        f"more than {least} copies",
         timeout_s=PROGRESS_S,
         every_s=0.1,
     )
