@@ -16,6 +16,8 @@ def test_the_cause_is_named_and_not_what_it_led_to() -> None:
     assert reason_of(Exception(JAVA)) == cause
     assert reason_of(Exception("\n  first \nsecond")) == "first"
     assert reason_of(Exception()) == "Exception"
+    called = "An error occurred while calling None.SparkSession.\n: java.lang.X: stopped\n\tat"
+    assert reason_of(Exception(called)) == "java.lang.X: stopped"
     assert len(reason_of(Exception("x" * 1000))) == 400
 
 
