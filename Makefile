@@ -38,7 +38,7 @@ soak: development ## run the random tests for longer: SEEDS=100 crashing brokers
 	VELA_SOAK_SEEDS=$(or $(SEEDS),100) $(RUN) -m pytest tests/concurrency/test_random_broker.py $(PYTEST)
 	VELA_SOAK_EXAMPLES=$(or $(EXAMPLES),2000) $(RUN) -m pytest tests/model tests/unit/core $(PYTEST)
 
-pipeline-soak: development ## copy MESSAGES=1000000 with Spark while its driver and workers are killed KILLS=6 times; SEED=…
+pipeline-soak: development ## copy MESSAGES=1000000 on a Spark cluster while its processes are killed KILLS=6 times; SEED=…
 	$(RUN) -m tests.chaos.pipeline --messages $(or $(MESSAGES),1000000) --kills $(or $(KILLS),6) $(if $(SEED),--seed $(SEED))
 	$(RUN) -m tests.chaos.jobs --messages $(or $(MESSAGES),200000) --kills $(or $(KILLS),6) $(if $(SEED),--seed $(SEED))
 	$(RUN) -m tests.chaos.jobs offload --kills $(or $(KILLS),20) $(if $(SEED),--seed $(SEED))

@@ -29,6 +29,7 @@ EXIT_SETTING_INVALID: Final = 78  # sysexits.h's EX_CONFIG: a supervisor need no
 
 MIB = 1024 * 1024
 _OFFLOAD_SCHEMES: Final = ("file", "s3", "gs", "abfs", "abfss", "hdfs")
+_SPARK_MASTERS: Final = ("spark://", "k8s://", "yarn")
 
 
 def _address(text: str) -> str:
@@ -76,6 +77,12 @@ def _offload_url(text: str) -> str:
         raise ValueError("it takes file:///folder, with three slashes")
     if parts.username or parts.password:
         raise ValueError("it takes no login: give credentials as the storage's own tools take them")
+    return text
+
+
+def _spark_master(text: str) -> str:
+    if text and not text.startswith(_SPARK_MASTERS):
+        raise ValueError("it takes spark://host:port, yarn or k8s://https://host:port")
     return text
 
 
@@ -442,13 +449,26 @@ class BrokerSettings(AccessSettings):
     pipeline_runs: Annotated[
         int, Between(1, 64), Variable("VELA_PIPELINE_RUNS", "runs", "jobs of the pipeline that run at a time")
     ] = 1
+    spark_master: Annotated[
+        str,
+        AfterValidator(_spark_master),
+        Variable("VELA_SPARK_MASTER", "URL", "the Spark cluster that runs jobs; unset: the worker's machine"),
+    ] = ""
+    spark_database_url: Annotated[
+        str,
+        Variable(
+            "VELA_SPARK_DATABASE_URL", "URL", "the database, as Spark's executors reach it", is_secret=True
+        ),
+    ] = field(default="", repr=False)
     pipeline_cores: Annotated[
         int,
         Between(1, 256),
-        Variable("VELA_PIPELINE_CORES", "threads", "threads of one job's Spark, each with a connection"),
+        Variable("VELA_PIPELINE_CORES", "tasks", "Spark tasks of one job at a time, each with a connection"),
     ] = 2
     pipeline_memory_mb: Annotated[
-        int, Between(256), Variable("VELA_PIPELINE_MEMORY_MB", "MiB", "heap of one job's Java")
+        int,
+        Between(256),
+        Variable("VELA_PIPELINE_MEMORY_MB", "MiB", "heap of one job's Java, and of each of its executors"),
     ] = 1024
     pipeline_read_bytes_per_s: Annotated[
         int,

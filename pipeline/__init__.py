@@ -11,11 +11,13 @@ __all__ = ["register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Register the format `vela` with this session. Safe to repeat.
+    """Register the format `vela` with this session, and send this process's code to the executors of a cluster.
 
-    Executors import `pipeline` and `vela` by name, so both must be importable there (docs/how-to/spark.md).
+    Executors need the packages that `vela[pipeline]` depends on (docs/how-to/spark-cluster.md). Safe to repeat.
     """
     # Imported here, so that `pipeline.java` can say what is missing even if PySpark is not installed.
+    from pipeline.code_archive import send_code
     from pipeline.data_source import VelaDataSource
 
+    send_code(spark)  # first: Spark notes with the data source which files its workers import from
     spark.dataSource.register(VelaDataSource)

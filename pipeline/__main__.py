@@ -67,6 +67,7 @@ def _in_a_terminal(arguments: Sequence[str]) -> int:
             service_url=given["service_url"],
             folder=Path(given["folder"]),
             write_id=given["write_id"] or uuid.uuid4().hex,
+            master=given["master"],
             cores=given["cores"],
             memory=given["memory"],
             read_bytes_per_s=given["read_bytes_per_s"],
@@ -115,11 +116,22 @@ def _run(request: JobRequest, reporter: Reporter) -> dict[str, Any]:
 
     def session() -> SparkSession:
         from pipeline.java import require_java
-        from pipeline.session import local_session
+        from pipeline.session import spark_session
 
         require_java()  # fails before the first stage if Java is missing
         reporter.stage("start Spark")
-        spark = local_session(f"vela {request.job}", cores=request.cores, memory=request.memory)
+        try:
+            spark = spark_session(
+                f"vela {request.job}", master=request.master, cores=request.cores, memory=request.memory
+            )
+        except Exception as error:
+            if not request.master:
+                raise
+            traceback.print_exc()
+            raise _Failed(
+                f"Spark cannot start on {request.master}: {_reason(error)}; check VELA_SPARK_MASTER, and that the"
+                " cluster runs the same version of Spark; the log has the rest"
+            ) from error
         started.append(spark)
         return spark
 
@@ -128,6 +140,8 @@ def _run(request: JobRequest, reporter: Reporter) -> dict[str, Any]:
             f"pipeline.jobs.{find_job(request.job).module}"
         ).run
         return run(request, reporter, session)
+    except _Failed:
+        raise
     except Exception as error:
         if any(has_ended(spark) for spark in started):
             raise _Failed(_JAVA_ENDED) from error
@@ -172,16 +186,29 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_options(parser: argparse.ArgumentParser, job: Job) -> None:
     parser.add_argument("--topic", required=True, help="persistent://tenant/namespace/name, or short")
-    parser.add_argument("--url", required=True, help="postgresql://user@host:5432/database of Vela")
+    parser.add_argument(
+        "--url",
+        required=not os.environ.get("DATABASE_URL"),
+        default=os.environ.get("DATABASE_URL"),
+        help="postgresql://user@host:5432/database of Vela. Other users of the machine see it in the list of processes:"
+        " a password belongs into the environment variable DATABASE_URL, or into ~/.pgpass",
+    )
     parser.add_argument(
         "--service-url", default="pulsar://127.0.0.1:6650", help="the broker, for jobs that publish"
     )
     parser.add_argument("--folder", default=".", help="the folder to which names of files are relative (.)")
     parser.add_argument("--write-id", default="", help="name of this write, to continue it after a failure")
     parser.add_argument(
-        "--cores", type=_whole(1), default=2, help="Spark's threads, each with a connection (2)"
+        "--master",
+        default=os.environ.get("VELA_SPARK_MASTER", ""),
+        help="Spark's cluster, such as spark://host:7077 (VELA_SPARK_MASTER, else this machine)",
     )
-    parser.add_argument("--memory", type=_heap, default="1g", help="memory of Java (1g)")
+    parser.add_argument(
+        "--cores", type=_whole(1), default=2, help="tasks at the same time, each with a connection (2)"
+    )
+    parser.add_argument(
+        "--memory", type=_heap, default="1g", help="memory of Java, and of each executor's Java (1g)"
+    )
     parser.add_argument(
         "--read-bytes-per-s",
         type=_whole(0),

@@ -1,8 +1,9 @@
-"""A Spark session on this machine, for jobs that need no cluster."""
+"""A Spark session with `vela` registered: on this machine, or on the cluster that VELA_SPARK_MASTER names."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -14,41 +15,65 @@ import pipeline
 import vela
 from pipeline.java import require_java
 
-__all__ = ["import_path", "local_session"]
+__all__ = ["names_in_spark_defaults", "spark_session"]
 
 _SHUFFLE_PARTITIONS_PER_CORE: Final = 4
+_PROPERTY: Final = re.compile(r"^[ \t]*([^#!\s=:][^\s=:]*)", re.MULTILINE)
 
 
-def local_session(app_name: str, *, cores: int = 2, memory: str = "1g") -> SparkSession:
-    """Start a session on `local[cores]` with `vela` registered. Its workers use this interpreter and these packages.
+def spark_session(
+    app_name: str, *, master: str | None = None, cores: int = 2, memory: str = "1g"
+) -> SparkSession:
+    """Start a session with `vela` registered.
 
-    `memory` is the heap of the Java process. Sets PYSPARK_PYTHON in this process's environment, because Spark looks
-    only there. Raises JavaMissing before it starts anything. Stop the session with `.stop()`.
+    `master` is the cluster's address, such as spark://host:7077; "" is this machine, and None is VELA_SPARK_MASTER.
+    `cores` are the tasks that run at the same time, `memory` is the heap of the driver and of each executor. What
+    spark-defaults.conf in SPARK_CONF_DIR sets goes before all of these, except for the master.
+
+    On this machine, workers use this interpreter and these packages. Executors of a cluster get this process's
+    `pipeline` and `vela`; they need the other packages, and the interpreter that PYSPARK_PYTHON names, or one at the
+    same path as this one. Sets PYSPARK_PYTHON in this process's environment, because Spark looks only there. Raises
+    JavaMissing before it starts anything. Stop the session with `.stop()`.
     """
     require_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
-        SparkSession.builder.master(f"local[{cores}]")
-        .appName(app_name)
-        .config("spark.driver.memory", memory)
-        .config("spark.driver.extraJavaOptions", f'"-Djava.io.tmpdir={tempfile.gettempdir()}"')
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        # Spark's default of 200 is for a cluster: here each of a shuffle's tasks would write 200 small files.
-        .config("spark.sql.shuffle.partitions", str(_SHUFFLE_PARTITIONS_PER_CORE * cores))
-        .config("spark.sql.session.timeZone", "UTC")
+    master = os.environ.get("VELA_SPARK_MASTER", "") if master is None else master
+    settings = {
+        "spark.driver.memory": memory,
+        "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={tempfile.gettempdir()}"',
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # Spark's default of 200 is for a large cluster: each task of a shuffle would write 200 small files.
+        "spark.sql.shuffle.partitions": str(_SHUFFLE_PARTITIONS_PER_CORE * cores),
+        "spark.sql.session.timeZone": "UTC",
         # Spark's default is INT96, which is deprecated in Parquet.
-        .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        .config("spark.executorEnv.PYTHONPATH", import_path())
-        .getOrCreate()
-    )
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    }
+    if master:
+        settings |= {"spark.executor.memory": memory, "spark.cores.max": str(cores)}
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    else:
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.executorEnv.PYTHONPATH": _import_path(),
+        }
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(master or f"local[{cores}]").appName(app_name)
+    for name in settings.keys() - names_in_spark_defaults():
+        builder = builder.config(name, settings[name])
+    spark = builder.getOrCreate()
     pipeline.register(spark)
     return spark
 
 
-def import_path() -> str:
+def names_in_spark_defaults() -> set[str]:
+    """Return the properties that Spark reads from its own file. What a session sets would go before them."""
+    folder = os.environ.get("SPARK_CONF_DIR")
+    file = Path(folder, "spark-defaults.conf") if folder else None
+    return set(_PROPERTY.findall(file.read_text("utf-8"))) if file is not None and file.is_file() else set()
+
+
+def _import_path() -> str:
     """Return a PYTHONPATH with which workers import the same `pipeline` and `vela` as this process."""
     folders = [
         str(Path(package.__file__).resolve().parents[1]) for package in (pipeline, vela) if package.__file__

@@ -156,8 +156,19 @@ _ALL: Final = (
             _FROM,
             _UNTIL,
             Option(
+                name="only_new",
+                doc="true: only messages that no earlier export with the same `to` has written; `to` needs {time}",
+                kind="switch",
+                default="false",
+            ),
+            Option(
                 name="on_corrupt",
                 doc="what to do about entries that cannot be decoded",
+                choices=("fail", "skip"),
+            ),
+            Option(
+                name="on_lost",
+                doc="with only_new, what to do if retention has trimmed messages that no export has written",
                 choices=("fail", "skip"),
             ),
         ),

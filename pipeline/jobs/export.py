@@ -2,49 +2,70 @@
 
 from __future__ import annotations
 
+import glob
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.checksum import Checksum, checksum_of_frame
 from pipeline.database import reading
-from pipeline.errors import EntriesMissing
+from pipeline.errors import DataLost, EntriesMissing, InvalidOption
 from pipeline.jobs.files import MANIFEST, data_files, read_files, write_files
-from pipeline.jobs.folders import finished_folder, place_in
+from pipeline.jobs.folders import finished_folder, place_in, require_shared
 from pipeline.jobs.reporting import counted_tasks
+from pipeline.source.offsets import Offsets, offsets_from_json, offsets_to_json
 from pipeline.source.options import ReadOptions
 from pipeline.source.plan import plan_read
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
     from pipeline.jobs.request import JobRequest, Reporter
 
 __all__ = ["pin", "run"]
 
+_TIME: Final = "%Y-%m-%dT%H-%M-%SZ"
+_ANY_TIME: Final = "????-??-??T??-??-??Z"
+
 
 def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSession]) -> dict[str, Any]:
     """Write the range that the options name, read the files back, then give the folder its name.
 
     If this raises PipelineError, there is no folder of that name. A wrong option, an unknown topic and a folder that
-    cannot be written are found before Spark starts.
+    cannot be written are found before Spark starts. With `only_new` and nothing new, it writes no folder.
     """
     options = request.options
     source = request.source(onCorrupt=options["on_corrupt"])
     for name, option in (("starting_time", "startingTime"), ("ending_time", "endingTime")):
         if options[name]:
             source[option] = options[name]
-    pinned, stored_messages = pin(source)
+    is_incremental = options["only_new"] == "true"
+    if is_incremental:
+        source |= _after_earlier_exports(request)
+        if "startingOffsets" in source:
+            source.pop("startingTime", None)  # it is where the first of these exports began
+    try:
+        pinned, stored_messages = pin(source)
+    except DataLost as error:
+        raise DataLost(f"{error}; in an export with only_new, set option on_lost to skip") from None
+    if is_incremental and not stored_messages:
+        return {
+            "messages": 0,
+            "words": f"{request.topic} has no messages that earlier exports have not written",
+        }
     # A scheduled export needs another folder each time.
-    time = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}"
+    time = f"{datetime.now(UTC):{_TIME}}"
     target = place_in(request.folder, options["to"].replace("{time}", time))
     with finished_folder(target, request.write_id) as folder:
         spark = session()
+        require_shared(spark, folder)
         with counted_tasks(spark, reporter):
             reporter.stage("write files")
             frame = spark.read.format("vela").options(**pinned).load()
-            write_files(frame, str(folder), options["format"])
+            write_files(frame, folder, options["format"])
             reporter.stage("read them back")
             written = _written(spark, folder, options["format"])
         for sums in folder.glob(".*.crc"):
@@ -78,15 +99,38 @@ def pin(source: dict[str, str], *, starts: bool = False) -> tuple[dict[str, str]
     options = ReadOptions.parse(source)
     with reading(options, f"planning the read of {options.label}") as connection:
         plan = plan_read(connection, options)
-    ends = {topic: str(offset) for topic, offset in plan.ends.items()}
     pinned = {name: value for name, value in source.items() if name != "endingTime"}
-    pinned["endingOffsets"] = json.dumps(ends)
+    pinned["endingOffsets"] = json.dumps(offsets_to_json(plan.ends))
     if starts:
         pinned.pop("startingTime", None)
         pinned["startingOffsets"] = json.dumps({topic: str(offset) for topic, offset in plan.starts.items()})
     return pinned, plan.messages
 
 
-def _written(spark: SparkSession, folder: Any, format_: str) -> Checksum:
-    files = [str(path) for path in data_files(folder, format_)]
+def _after_earlier_exports(request: JobRequest) -> dict[str, str]:
+    """Return the data source's options for what no export with this `to` has written.
+
+    The manifests of those exports say how far they went. A manifest appears together with its files, so an export that
+    failed or was killed leaves no gap, and its messages are in the next one.
+    """
+    to, found = request.options["to"], Offsets()
+    if "{time}" not in to:
+        raise InvalidOption(
+            f"option to is {to!r}: with only_new each run needs a new name, so put {{time}} in it, such as"
+            f" {to}/{{time}}"
+        )
+    names = _ANY_TIME.join(map(glob.escape, to.split("{time}")))
+    for file in request.folder.glob(f"{names}/{MANIFEST}"):
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+        if manifest["topic"] == request.topic:
+            for topic, end in offsets_from_json(manifest["until"]).items():
+                found[topic] = max(found.get(topic, end), end, key=lambda offset: offset.position)
+    options = {"failOnDataLoss": "false" if request.options["on_lost"] == "skip" else "true"}
+    if found:
+        options["startingOffsets"] = json.dumps(offsets_to_json(found))
+    return options
+
+
+def _written(spark: SparkSession, folder: Path, format_: str) -> Checksum:
+    files = data_files(folder, format_)
     return checksum_of_frame(read_files(spark, files, format_)) if files else Checksum()

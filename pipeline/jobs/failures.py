@@ -16,13 +16,22 @@ SPARK_ERRORS: Final = (PySparkException, Py4JError)  # py4j's own, where Spark d
 _CONDITION: Final = re.compile(
     r"\[[A-Z][A-Z0-9_.]+\] [^\n]+"
 )  # Spark's errors begin with the name of a condition
+_CALL: Final = "An error occurred while calling"  # py4j's first line; Java's own error is in the second
+_MISSING_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _MOST_CHARACTERS: Final = 400
 
 
 def reason_of(error: BaseException) -> str:
     """Return Spark's error in one line: the cause, not its consequences."""
+    if missing := _MISSING_MODULE.search(str(error)):
+        return (
+            f"Spark's Python has no module {missing[1]}: install vela[pipeline] where the tasks run, or let"
+            " PYSPARK_PYTHON name an interpreter that has it"
+        )
     found = _CONDITION.findall(str(error))
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith(_CALL):
+        lines = [lines[1].removeprefix(": ")]
     return (found[-1] if found else lines[0] if lines else type(error).__name__)[:_MOST_CHARACTERS]
 
 

@@ -6,6 +6,8 @@ is in the Base64 column, so no message changes on its way through a file.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from pipeline.errors import InvalidOption
@@ -38,21 +40,23 @@ _TIME: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
 _UNSAFE: Final = "^\\\\N$|[\\x00-\\x08\\x0B-\\x1F\\x7F\\uFEFF]"
 
 
-def write_files(frame: DataFrame, folder: str, format_: str) -> None:
+def write_files(frame: DataFrame, folder: Path, format_: str) -> None:
     """Write a DataFrame with the data source's columns. Raises PySparkException if Spark cannot write."""
+    place = _address(folder)
     match format_:
         case "parquet":
-            frame.write.mode("append").parquet(folder)
+            frame.write.mode("append").parquet(place)
         case "ndjson":
-            _as_text(frame, format_).write.mode("append").json(folder)
+            _as_text(frame, format_).write.mode("append").json(place)
         case _:
-            _as_text(frame, format_).write.mode("append").options(**_CSV).csv(folder)
+            _as_text(frame, format_).write.mode("append").options(**_CSV).csv(place)
 
 
-def read_files(spark: SparkSession, files: list[str], format_: str) -> DataFrame:
+def read_files(spark: SparkSession, paths: Sequence[Path], format_: str) -> DataFrame:
     """Return the columns that the sink writes: value, key, properties, event time. PySparkException if unreadable."""
     from pyspark.sql import functions as sf
 
+    files = [_address(path) for path in paths]
     reader = spark.read.option("__globPaths__", "false")  # a name such as orders[1] is not a pattern
     if format_ == "parquet":
         frame = reader.parquet(*files)
@@ -70,7 +74,7 @@ def read_files(spark: SparkSession, files: list[str], format_: str) -> DataFrame
     else:
         frame = reader.options(**_CSV, mode="FAILFAST").csv(files)
     if not {"value", "valueBase64"} & set(frame.columns):
-        raise InvalidOption(f"the header of {files[0]} has no column value")
+        raise InvalidOption(f"the header of {paths[0]} has no column value")
     texts = {
         name: sf.col(name) if name in frame.columns else sf.lit(None).cast("string") for name in _READ_COLUMNS
     }
@@ -84,6 +88,11 @@ def read_files(spark: SparkSession, files: list[str], format_: str) -> DataFrame
         sf.to_timestamp(texts["eventTime"]),
         of=frame,
     )
+
+
+def _address(path: Path) -> str:
+    """Return a path as Hadoop takes it. Without the scheme, a cluster may look for it in HDFS."""
+    return f"file:{os.path.abspath(path)}"
 
 
 def data_files(folder: Path, format_: str) -> list[Path]:

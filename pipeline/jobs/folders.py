@@ -8,10 +8,14 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipeline.errors import InvalidOption
 
-__all__ = ["finished_folder", "place_in"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["finished_folder", "place_in", "require_shared"]
 
 
 def place_in(folder: Path, name: str) -> Path:
@@ -54,6 +58,19 @@ def finished_folder(target: Path, run: str) -> Iterator[Path]:
     finally:
         os.close(lock)
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def require_shared(spark: SparkSession, folder: Path) -> None:
+    """Raise InvalidOption if an executor does not see the folder. Its files would be left on its own disk."""
+    context = spark.sparkContext
+    if str(context.master).startswith("local"):
+        return
+    path, tasks = os.path.abspath(folder), 4 * context.defaultParallelism
+    if not all(context.parallelize(range(tasks), tasks).map(lambda _: os.path.isdir(path)).collect()):
+        raise InvalidOption(
+            f"an executor of {context.master} has no {path}: use a folder that the driver and all executors share"
+            " (VELA_PIPELINE_DIR), such as a network file system"
+        )
 
 
 def _remove_leftovers(target: Path) -> None:

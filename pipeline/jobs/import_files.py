@@ -91,7 +91,7 @@ def _checked(spark: SparkSession, files: list[Path], format_: str, reporter: Rep
     found = Checksum()
     for number, file in enumerate(files):
         try:
-            found += checksum_of_frame(read_files(spark, [str(file)], format_))
+            found += checksum_of_frame(read_files(spark, [file], format_))
         except SPARK_ERRORS as error:
             raise PipelineError(
                 f"{file} cannot be read as {format_}, and nothing was published: {reason_of(error)}"
@@ -116,7 +116,7 @@ def _compare_with_manifest(place: Path, found: Checksum) -> None:
 def _publish(spark: SparkSession, request: JobRequest, file: Path, format_: str, write_id: str) -> None:
     rate = int(request.options["messages_per_s"])
     target = request.target(request.topic, write_id=write_id, messages_per_s=rate)
-    frame = read_files(spark, [str(file)], format_).coalesce(1)
+    frame = read_files(spark, [file], format_).coalesce(1)
     try:
         frame.write.format("vela").mode("append").options(**target).save()
     except SPARK_ERRORS as error:

@@ -27,6 +27,8 @@ class JobRequest:
     folder: Path  # names of files and folders are relative to it
     write_id: str  # names the producers of the run, and of those that continue it
     pinned: JsonObject = field(default_factory=dict)  # what an earlier run with this write_id pinned
+    master: str = ""  # Spark's cluster; "": this machine
+    executors_url: str = ""  # of PostgreSQL as Spark reads it; "": `url`
     cores: int = 2
     memory: str = "1g"
     read_bytes_per_s: int = 0  # 0: as fast as possible
@@ -46,7 +48,7 @@ class JobRequest:
         """Return the data source's options for reading the topic."""
         options = {
             "topic": self.topic,
-            "url": self.url,
+            "url": self.executors_url or self.url,
             "statementTimeoutMs": str(self.statement_timeout_ms),
             **more,
         }

@@ -16,6 +16,9 @@ _NAMES: Final = (
     "serviceUrl",
     "token",
     "tokenFile",
+    "tlsTrustFile",
+    "tlsCertificateFile",
+    "tlsKeyFile",
     "topic",
     "writeId",
     "exactlyOnce",
@@ -36,6 +39,9 @@ class WriteOptions:
     service_url: str  # of the broker, as clients take it
     token: str = field(repr=False)  # for the broker; "" = none
     token_file: str  # a file with the token, where the tasks run; "" = none
+    tls_trust_file: str  # PEM files where the tasks run; "" = the system's authorities, no certificate
+    tls_certificate_file: str
+    tls_key_file: str
     topic: str | None  # for every row; None = column __topic names it
     write_id: str | None  # of a batch write; repeating it with the same id writes nothing twice
     exactly_once: bool | None  # None = for streams, and for batch writes with a write_id
@@ -50,12 +56,21 @@ class WriteOptions:
         """Read Spark's options, whose names ignore case. Raises InvalidOption with the option's name."""
         values = OptionValues(options, _NAMES, ignored=_SPARKS)
         topic = values.text("topic")
+        certificate, key = (
+            values.text("tlsCertificateFile", os.environ.get("VELA_CLIENT_CERTIFICATE_FILE", "")),
+            values.text("tlsKeyFile", os.environ.get("VELA_CLIENT_KEY_FILE", "")),
+        )
+        if bool(certificate) != bool(key):
+            raise InvalidOption("options tlsCertificateFile and tlsKeyFile need each other: set both")
         return cls(
             service_url=values.required("serviceUrl", "pulsar://127.0.0.1:6650"),
             token=values.text("token")
             or ("" if values.has("tokenFile") else os.environ.get("VELA_TOKEN", "")),
             token_file=values.text("tokenFile")
             or ("" if values.has("token") else os.environ.get("VELA_TOKEN_FILE", "")),
+            tls_trust_file=values.text("tlsTrustFile", os.environ.get("VELA_CLIENT_TRUST_FILE", "")),
+            tls_certificate_file=certificate,
+            tls_key_file=key,
             topic=full_topic_name(topic) if topic else None,
             write_id=values.text("writeId") or None,
             exactly_once=values.boolean("exactlyOnce", default=True) if values.has("exactlyOnce") else None,

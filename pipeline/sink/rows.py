@@ -83,7 +83,8 @@ def rows_of(batch: pa.RecordBatch, first: int) -> Iterator[Row]:
     properties = _column(columns, "__messageProperties", nothing)
     times_us: Sequence[int | None] = nothing
     if "__eventTime" in columns:
-        times_us = columns["__eventTime"].cast(pa.int64()).to_pylist()
+        columns["__eventTime"] = columns["__eventTime"].cast(pa.int64())
+        times_us = _column(columns, "__eventTime", nothing)
     names: dict[str, str] = {}
     rows = zip(columns["value"].to_pylist(), keys, topics, times_us, properties, strict=True)
     for number, (value, key, topic, time_us, pairs) in enumerate(rows, first):
@@ -101,7 +102,14 @@ def rows_of(batch: pa.RecordBatch, first: int) -> Iterator[Row]:
 
 
 def _column(columns: dict[str, pa.Array], name: str, nothing: Sequence[Any]) -> Sequence[Any]:
-    return columns[name].to_pylist() if name in columns else nothing
+    """Return a column's values. A column of nulls or of empty maps costs no object for each row."""
+    column = columns.get(name)
+    if column is None or column.null_count == len(column):
+        return nothing
+    if isinstance(column, pa.MapArray) and column.offsets[0] == column.offsets[-1]:
+        return nothing
+    values: Sequence[Any] = column.to_pylist()
+    return values
 
 
 def _key(key: object, number: int) -> str | None:

@@ -111,6 +111,10 @@ def _write(
             authentication=token_authentication(options.token, options.token_file),
             operation_timeout_seconds=min(_OPERATION_TIMEOUT_S, options.send_timeout_ms / 1000),
             stats_interval_in_seconds=0,
+            tls_trust_certs_file_path=options.tls_trust_file or None,
+            tls_validate_hostname=True,
+            tls_certificate_file_path=options.tls_certificate_file or None,
+            tls_private_key_file_path=options.tls_key_file or None,
         ) as client:
             lanes = Lanes(
                 client,

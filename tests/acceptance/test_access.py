@@ -17,11 +17,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import bcrypt
 import httpx
 import pulsar
+import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
@@ -31,6 +34,9 @@ from broker.core.topic_name import TopicName
 from broker.storage import access as store
 from broker.storage.connection import connect as connect_database
 from config.environment import PROJECT_DIR
+from pipeline.errors import BrokerUnavailable
+from pipeline.sink.options import WriteOptions
+from pipeline.sink.writers import BatchWriter
 from tests.support.broker_harness import rows
 from tests.support.certificates import Authority, KeyPair
 from tests.support.login_server import LoginServer, running_login_server
@@ -314,6 +320,32 @@ def test_a_tenants_admin_rules_its_tenant_over_the_admin_api_and_no_other(vela: 
     assert get(vela, "/admin/v2/tenants", token("keeper")) == 403
     lookup = "/lookup/v2/topic/persistent/public/default/access-orders"
     assert [get(vela, lookup, made) for made in (None, token("keeper"), token("writer"))] == [401, 403, 200]
+
+
+def test_sparks_sink_publishes_over_tls_with_files_for_trust_and_token(
+    vela: VelaProcess, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TaskContext, "get", lambda: SimpleNamespace(partitionId=lambda: 0))
+    (tmp_path / "token").write_text(token("app"))
+    options = {
+        "serviceUrl": f"pulsar+ssl://localhost:{vela.environment['VELA_PULSAR_TLS_PORT']}",
+        "topic": ORDERS.full,
+        "tokenFile": str(tmp_path / "token"),
+        "sendTimeoutMs": "5000",
+    }
+    rows_of_a_task = pa.record_batch({"value": [b"from Spark"]})
+    client = client_of(vela, token("app"))
+    try:
+        consumer = client.subscribe(ORDERS.full, "spark")
+        with pytest.raises(BrokerUnavailable, match="not trusted"):
+            BatchWriter(WriteOptions.parse(options)).write(iter([rows_of_a_task]))
+        options["tlsTrustFile"] = authority.file
+
+        BatchWriter(WriteOptions.parse(options)).write(iter([rows_of_a_task]))
+
+        assert consumer.receive(RECEIVE_MS).data() == b"from Spark"
+    finally:
+        client.close()
 
 
 def test_a_client_gets_a_new_token_when_the_first_expires_and_keeps_its_connection(vela: VelaProcess) -> None:

@@ -21,7 +21,7 @@ import vela as client_of_vela
 from config.environment import PROJECT_DIR
 from pipeline.checksum import Checksum, checksum_of_frame, message_digest
 from pipeline.jobs.files import MANIFEST
-from pipeline.session import local_session
+from pipeline.session import spark_session
 from tests.chaos.offload_kills import LEDGER_ENTRIES, run_offload_soak
 from tests.support.vela import VelaProcess, started_vela
 
@@ -116,7 +116,7 @@ def _killed(vela: VelaProcess, folder: Path, after_s: float, *job: str) -> bool:
 
 
 def _compare(vela: VelaProcess, published: Checksum) -> None:
-    spark = local_session("soak", memory="1g")
+    spark = spark_session("soak", memory="1g")
     try:
         frame = spark.read.format("vela").options(topic=TARGET, url=vela.database_url).load()
         stored = checksum_of_frame(frame)

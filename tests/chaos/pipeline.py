@@ -1,4 +1,5 @@
-"""Kill Spark's driver and workers while a stream copies a topic, then prove that every row was copied exactly once.
+"""Kill Spark's driver, executors and Python workers while a stream copies a topic on a standalone cluster, then prove
+that every row was copied exactly once.
 
 `make pipeline-soak` runs it: `python -m tests.chaos.pipeline --messages 1000000 --kills 6 [--seed N]`.
 """
@@ -22,22 +23,26 @@ import vela as client_of_vela
 from config.environment import PROJECT_DIR
 from pipeline.checksum import Checksum, checksum_of_frame, message_digest
 from pipeline.database import reading
-from pipeline.session import local_session
+from pipeline.session import spark_session
 from pipeline.source.options import ReadOptions
 from pipeline.source.plan import plan_read
-from tests.support.vela import VelaProcess, children_of, started_vela
+from tests.support.spark_cluster import SparkCluster, descendants_of, started_cluster
+from tests.support.vela import VelaProcess, started_vela
 from tests.support.waiting import wait_until
 
 __all__ = ["run_pipeline_soak"]
 
 SOURCE = "persistent://public/soak/from"
 TARGET = "persistent://public/soak/to"
+BATCH_TARGET = "persistent://public/soak/to-in-a-batch"
 PROGRESS_S = 180.0  # until a driver that was started has copied something: it starts a Java first
 END_S = 1800.0
 
 
-def run_pipeline_soak(vela: VelaProcess, *, messages: int, kills: int, seed: int) -> dict[str, int]:
-    """Copy this many messages while the driver and its Python workers are killed; the kills by target.
+def run_pipeline_soak(
+    vela: VelaProcess, cluster: SparkCluster, *, messages: int, kills: int, seed: int
+) -> dict[str, int]:
+    """Copy this many messages while Spark's processes are killed; the kills by target.
 
     Fails if the copy differs from what was published.
     """
@@ -49,27 +54,30 @@ def run_pipeline_soak(vela: VelaProcess, *, messages: int, kills: int, seed: int
         threading.Thread(target=lambda part=part: published.append(_publish(vela, numbers[part::2])))
         for part in (0, 1)
     ]
-    done = {"driver": 0, "worker": 0}
+    done = {"driver": 0, "executor": 0, "python worker": 0}
     with tempfile.TemporaryDirectory() as folder:
         for producer in producers:
             producer.start()
         while sum(done.values()) < kills:
-            before = _stored(vela, TARGET)
-            with _driver(vela, Path(folder)) as driver:
-                _wait_for_copies(vela, driver, before)
-                if rng.random() < 0.5 and _kill_worker(driver, rng):
-                    done["worker"] += 1
-                    # With local[2] a task is not repeated, so its failure ends the query and the driver. A worker that
-                    # had no task fails nothing: then the driver is killed too.
-                    with suppress(subprocess.TimeoutExpired):
-                        driver.wait(PROGRESS_S)
-                else:
-                    done["driver"] += 1
-            sys.stderr.write(f"  kills {done}: {_stored(vela, TARGET):,} of {messages:,} copied\n")
+            with _driver(vela, cluster, Path(folder)) as driver:
+                target = ""
+                while target != "driver" and sum(done.values()) < kills:
+                    # Spread over the whole copy: all shares together are less than all messages.
+                    _wait_for_copies(
+                        vela, driver, _stored(vela, TARGET) + rng.randrange(messages // (kills + 2))
+                    )
+                    target = rng.choice(list(done))
+                    # The cluster starts an executor again, and its tasks. A driver is started again here.
+                    if target == "executor":
+                        _kill(rng.choice(cluster.executors()))
+                    elif target == "python worker":
+                        _kill(rng.choice(cluster.python_workers()))
+                    done[target] += 1
+                    sys.stderr.write(f"  kills {done}: {_stored(vela, TARGET):,} of {messages:,} copied\n")
         for producer in producers:
             producer.join()
         for _ in range(2):  # the second has nothing left to do
-            with _driver(vela, Path(folder), "--to-the-end") as driver:
+            with _driver(vela, cluster, Path(folder), "--to-the-end") as driver:
                 assert driver.wait(END_S) == 0
     _compare(vela, sum(published, Checksum()), messages)
     return done
@@ -79,7 +87,7 @@ def _make_topics(vela: VelaProcess) -> None:
     client = client_of_vela.Client(vela.pulsar_url)
     client.create_producer("persistent://public/soak/first").close()
     vela.manage("setpolicy", "public/soak", "deduplication=true", "auto_create_partitions=3", "--yes")
-    for topic in (SOURCE, TARGET):
+    for topic in (SOURCE, TARGET, BATCH_TARGET):
         client.create_producer(topic).close()
     client.close()
 
@@ -103,7 +111,9 @@ def _publish(vela: VelaProcess, numbers: range) -> Checksum:
 
 
 @contextmanager
-def _driver(vela: VelaProcess, folder: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+def _driver(
+    vela: VelaProcess, cluster: SparkCluster, folder: Path, *more: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """A streaming driver in a process group of its own, killed at the end."""
     driver = subprocess.Popen(
         [
@@ -112,48 +122,27 @@ def _driver(vela: VelaProcess, folder: Path, *more: str) -> Iterator[subprocess.
             *("--checkpoint", str(folder / "checkpoint"), *more),
         ],
         cwd=PROJECT_DIR,
+        env={**os.environ, **cluster.environment},
         start_new_session=True,
         stderr=(folder / "stderr").open("ab"),
     )
     try:
         yield driver
     finally:
-        for pid in [*_descendants(driver.pid), driver.pid]:
+        for pid in [*descendants_of(driver.pid), driver.pid]:
             _kill(pid)
         driver.wait()
 
 
-def _kill_worker(driver: subprocess.Popen[bytes], rng: random.Random) -> bool:
-    workers = [pid for pid, started_as in _descendants(driver.pid).items() if _is_worker(started_as)]
-    return bool(workers) and _kill(rng.choice(workers))
-
-
-def _is_worker(started_as: str) -> bool:
-    """Return whether this is one of Spark's Python processes. Java's command line has "pyspark-shell" in it."""
-    program, *arguments = started_as.split()
-    return Path(program).name != "java" and not {"pyspark.daemon", "pyspark.worker"}.isdisjoint(arguments)
-
-
-def _kill(pid: int) -> bool:
-    try:
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return False
-    return True
 
 
-def _descendants(pid: int) -> dict[int, str]:
-    """Return the command lines of all processes below this one, the lowest first."""
-    found: dict[int, str] = {}
-    for child, started_as in children_of(pid).items():
-        found |= _descendants(child) | {child: started_as}
-    return found
-
-
-def _wait_for_copies(vela: VelaProcess, driver: subprocess.Popen[bytes], before: int) -> None:
+def _wait_for_copies(vela: VelaProcess, driver: subprocess.Popen[bytes], least: int) -> None:
     wait_until(
-        lambda: driver.poll() is not None or _stored(vela, TARGET) > before,
-        "the stream's first copies",
+        lambda: driver.poll() is not None or _stored(vela, TARGET) > least,
+        f"more than {least} copies",
         timeout_s=PROGRESS_S,
         every_s=0.1,
     )
@@ -168,12 +157,16 @@ def _stored(vela: VelaProcess, topic: str) -> int:
 
 
 def _compare(vela: VelaProcess, published: Checksum, messages: int) -> None:
-    spark = local_session("vela soak")
+    """Compare the topic and its copy with what was published, and a copy that a batch makes, written twice."""
+    spark = spark_session("vela soak", master="")
+    reader = spark.read.format("vela").option("url", vela.database_url)
     try:
-        for topic in (SOURCE, TARGET):
-            stored = checksum_of_frame(
-                spark.read.format("vela").options(topic=topic, url=vela.database_url).load()
-            )
+        for _ in range(2):
+            reader.load(topic=SOURCE).write.format("vela").mode("append").options(
+                serviceUrl=vela.pulsar_url, topic=BATCH_TARGET, writeId="soak"
+            ).save()
+        for topic in (SOURCE, TARGET, BATCH_TARGET):
+            stored = checksum_of_frame(reader.load(topic=topic))
             assert published.messages == messages
             assert stored == published, (
                 f"{topic} has {stored.messages} messages, {stored}; expected {published}"
@@ -189,8 +182,8 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=6)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32))
     given = parser.parse_args()
-    with started_vela() as vela:
-        done = run_pipeline_soak(vela, messages=given.messages, kills=given.kills, seed=given.seed)
+    with started_vela() as vela, started_cluster() as cluster:
+        done = run_pipeline_soak(vela, cluster, messages=given.messages, kills=given.kills, seed=given.seed)
     sys.stdout.write(
         f"seed {given.seed}: kills {done}, {given.messages:,} messages copied exactly once, checksums equal\n"
     )

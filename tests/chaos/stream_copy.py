@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from pipeline.session import local_session
+from pipeline.session import spark_session
 
 
 def main() -> None:
@@ -14,12 +14,12 @@ def main() -> None:
         parser.add_argument(name, required=True)
     parser.add_argument("--to-the-end", action="store_true", help="stop at the source's current end")
     given = parser.parse_args()
-    spark = local_session("vela stream copy", memory="768m")
+    spark = spark_session("vela stream copy", memory="768m")
     spark.sparkContext.setLogLevel("ERROR")
     writer = (
         spark.readStream.format("vela")
         .options(topic=given.source, url=given.url, startingOffsets="earliest")
-        .options(maxRowsPerTrigger="20000", partitionBytes="65536")
+        .options(maxRowsPerTrigger="50000", partitionBytes="131072")
         .load()
         .writeStream.format("vela")
         .options(serviceUrl=given.service_url, topic=given.target, batchRows="200")

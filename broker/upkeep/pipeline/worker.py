@@ -86,6 +86,8 @@ def _request(run: ClaimedRun, settings: BrokerSettings) -> dict[str, Any]:
         "folder": str(folder_of(Path(base), run.topic_name)),
         "write_id": run.write_id,
         "pinned": dict(run.pinned),
+        "master": settings.spark_master,
+        "executors_url": settings.spark_database_url,
         "cores": settings.pipeline_cores,
         "memory": f"{settings.pipeline_memory_mb}m",
         "read_bytes_per_s": settings.pipeline_read_bytes_per_s,

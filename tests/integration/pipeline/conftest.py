@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from config.run.postgres.server import PostgresServer
-from pipeline.session import local_session
+from pipeline.session import spark_session
 from tests.integration.pipeline.running import Broker
 from tests.support.postgres import fresh_database
 from tests.support.vela import started_vela
@@ -27,7 +27,7 @@ def log_url(postgres: PostgresServer, migrated: str) -> Iterator[str]:
 def spark() -> Iterator[SparkSession]:
     """A real Spark, local[2]."""
     logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs its end after pytest has closed the stream
-    session = local_session("vela tests", cores=2, memory="768m")
+    session = spark_session("vela tests", cores=2, memory="768m")
     session.sparkContext.setLogLevel("ERROR")
     try:
         yield session

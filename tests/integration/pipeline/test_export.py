@@ -8,17 +8,23 @@ import random
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.checksum import message_digest
-from pipeline.errors import InvalidOption, PipelineError
+from pipeline.errors import DataLost, InvalidOption, PipelineError
 from pipeline.jobs.files import MANIFEST
 from pipeline.source.columns import ARROW_SCHEMA
 from tests.integration.pipeline.jobs import JobRunner
-from tests.integration.pipeline.publishing import BETWEEN_APPENDS_MS, PUBLISH_TIME_MS, create_topic
+from tests.integration.pipeline.publishing import (
+    BETWEEN_APPENDS_MS,
+    PUBLISH_TIME_MS,
+    create_topic,
+    trim_first_ledger,
+)
 from tests.integration.pipeline.test_spark_read import fill
 from vela.wire.entry import OutgoingMessage, encode_single
 
@@ -203,3 +209,53 @@ def test_a_killed_export_leaves_nothing_and_the_next_one_cleans_up(
 
     assert done["checksum"] == str(topic.checksum)
     assert [path.name for path in tmp_path.iterdir()] == ["again"]
+
+
+def test_each_message_is_in_one_of_the_exports_of_what_is_new(
+    job: JobRunner, log_url: str, tmp_path: Path
+) -> None:
+    topic = create_topic(log_url, "growing")
+    topic.open_ledger(1)
+
+    def publish(numbers: range) -> None:
+        for number in numbers:
+            topic.publish(OutgoingMessage(payload=b"%d" % number))
+
+    def export(number: int, **more: str) -> dict[str, Any]:
+        """An export whose time is the number, so that no test waits a second for another name."""
+        done = job("export", "growing", options=more, to="growing/{time}-x", only_new="true")
+        if done["messages"]:
+            made = Path(done["folder"])
+            made.rename(made.with_name(f"2026-01-01T00-00-{number:02}Z-x"))
+        return done
+
+    publish(range(10))
+    assert export(1)["messages"] == 10
+    (tmp_path / "growing" / ".2026-01-01T00-00-09Z-x.unfinished-1").mkdir()
+    assert export(2)["messages"] == 0
+    publish(range(10, 13))
+    topic.open_ledger(1)
+    publish(range(13, 15))
+    done = export(3, starting_time="2020-01-01T00:00:00Z")
+    assert (done["messages"], next(iter(done["until"].values()))["messages"]) == (5, 15)
+    assert export(4)["messages"] == 0
+    folders = sorted((tmp_path / "growing").glob("2*"))
+    assert [path.name for path in folders] == ["2026-01-01T00-00-01Z-x", "2026-01-01T00-00-03Z-x"]
+    values = [int(each) for path in folders for each in pq.read_table(path).column("value").to_pylist()]
+    assert sorted(values) == list(range(15))
+
+
+def test_what_was_trimmed_before_an_export_of_what_is_new_is_counted(job: JobRunner, log_url: str) -> None:
+    topic = create_topic(log_url, "trimmed-between")
+    for _ in range(3):
+        topic.open_ledger(1)
+        topic.publish_batch([OutgoingMessage(payload=b"x")] * 4)
+    options = {"to": "trimmed/{time}", "only_new": "true"}
+    job("export", "trimmed-between", options=options, ending_time=str(PUBLISH_TIME_MS + 1))
+    trim_first_ledger(topic)
+    trim_first_ledger(topic)
+
+    with pytest.raises(DataLost, match=r"retention trimmed 4 messages .* set option on_lost to skip"):
+        job("export", "trimmed-between", options=options)
+    with pytest.raises(InvalidOption, match=r"put \{time\} in it, such as trimmed/\{time\}"):
+        job("export", "trimmed-between", to="trimmed", only_new="true")

@@ -16,9 +16,20 @@ def test_the_cause_is_named_and_not_what_it_led_to() -> None:
     assert reason_of(Exception(JAVA)) == cause
     assert reason_of(Exception("\n  first \nsecond")) == "first"
     assert reason_of(Exception()) == "Exception"
+    called = "An error occurred while calling None.SparkSession.\n: java.lang.X: stopped\n\tat"
+    assert reason_of(Exception(called)) == "java.lang.X: stopped"
     assert len(reason_of(Exception("x" * 1000))) == 400
 
 
 def test_a_sentence_of_ours_comes_through() -> None:
     assert str(failed(Exception("…\npipeline.errors.BrokerUnavailable: cannot write\n"))) == "cannot write"
     assert failed(Exception(JAVA)) is None
+
+
+def test_a_package_that_executors_lack_is_named() -> None:
+    error = Exception(
+        "[PYTHON_DATA_SOURCE_ERROR] Failed to read: Traceback (most recent call last):\n"
+        '  File "/x.zip/pipeline/database.py", line 9, in <module>\n    import psycopg\n'
+        "ModuleNotFoundError: No module named 'psycopg'\n"
+    )
+    assert reason_of(error).startswith("Spark's Python has no module psycopg: install vela[pipeline] where")

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.errors import JavaMissing
 from pipeline.java import require_java
-from pipeline.session import local_session
+from pipeline.session import spark_session
 
 
 def fake_java(folder: Path, script: str) -> Path:
@@ -72,5 +72,5 @@ def test_java_home_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 def test_no_session_is_begun_without_java() -> None:
     with pytest.raises(JavaMissing):
-        local_session("no java")
+        spark_session("no java")
     assert "PYSPARK_PYTHON" not in os.environ

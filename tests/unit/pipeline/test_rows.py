@@ -33,6 +33,21 @@ def test_all_that_a_message_has() -> None:
     assert list(rows_of(texts, 0)) == [Row("ü".encode(), "k", None, None, None)]
 
 
+def test_empty_columns_and_a_part_of_a_batch() -> None:
+    empty = pa.array([[], None, [("p", "1")], []], pa.map_(pa.string(), pa.string()))
+    whole = batch(
+        value=pa.array([b"a", b"b", b"c", b"d"]),
+        __key=pa.nulls(4, pa.binary()),
+        __eventTime=pa.nulls(4, TIME),
+        __messageProperties=empty,
+    )
+    assert [row.properties for row in rows_of(whole, 0)] == [None, None, {"p": "1"}, None]
+    for first, found in ((0, [None, None]), (1, [None, {"p": "1"}]), (3, [None])):
+        rows = list(rows_of(whole.slice(first, 2), 0))
+        assert [row.properties for row in rows] == found
+        assert {(row.key, row.event_time_ms) for row in rows} == {(None, None)}
+
+
 @pytest.mark.parametrize(
     ("columns", "said"),
     [

@@ -1,0 +1,128 @@
+"""Spark as load: reading a topic, copying it, writing one, with `local[2]` in this process."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as sf
+
+from bench.ceilings.jdbc import JAR
+from bench.ceilings.tuple_source import TupleSource
+from bench.setting import Setting
+from pipeline.session import spark_session
+
+__all__ = ["TASKS", "copy", "read", "reading", "started_spark", "vela_frame", "write"]
+
+TASKS: Final = 2
+
+
+@contextmanager
+def started_spark() -> Iterator[SparkSession]:
+    """Start a session that has vela, the source that yields tuples, and PostgreSQL's driver for Java."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "spark-defaults.conf").write_text(f"spark.driver.extraClassPath {JAR}\n", "utf-8")
+        os.environ["SPARK_CONF_DIR"] = folder
+        spark = spark_session("vela bench", master="", cores=TASKS)
+        spark.sparkContext.setLogLevel("ERROR")
+        spark.dataSource.register(TupleSource)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+            del os.environ["SPARK_CONF_DIR"]
+
+
+def vela_frame(
+    setting: Setting, spark: SparkSession, topic: str, schema: str | None = None, *, source: str = "vela"
+) -> DataFrame:
+    """Return a topic as a DataFrame that is read in TASKS tasks."""
+    reader = spark.read.format(source).options(
+        topic=topic, url=setting.vela.database_url, partitions=str(TASKS)
+    )
+    return (reader if schema is None else reader.schema(schema)).load()
+
+
+def read(frame: DataFrame, messages: int) -> float:
+    """Read all columns of all rows; messages per second."""
+    seen = Observation()
+    began = time.perf_counter()
+    frame.observe(seen, sf.count(sf.lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
+    seconds = time.perf_counter() - began
+    if seen.get["rows"] != messages:
+        raise AssertionError(f"Spark read {seen.get['rows']} of {messages} messages")
+    return messages / seconds
+
+
+def copy(setting: Setting, spark: SparkSession, topic: str, messages: int) -> float:
+    """Copy a topic with a stream, in one micro-batch; messages per second."""
+    target = _deduplicating(setting)
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        query = (
+            spark.readStream.format("vela")
+            .options(topic=topic, url=setting.vela.database_url, partitions=str(TASKS))
+            .option("startingOffsets", "earliest")
+            .load()
+            .writeStream.format("vela")
+            .options(serviceUrl=setting.vela.pulsar_url, topic=target)
+            .option("checkpointLocation", str(Path(folder, "checkpoint")))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        seconds = time.perf_counter() - began
+    _require(setting, spark, target, messages)
+    return messages / seconds
+
+
+def write(setting: Setting, spark: SparkSession, payload_bytes: int, messages: int) -> float:
+    """Write rows that Spark makes to a new topic; messages per second."""
+    target = _deduplicating(setting)
+    value = sf.rpad(sf.col("id").cast("string"), payload_bytes, "x")
+    rows = spark.range(0, messages, numPartitions=TASKS).select(value.alias("value"))
+    began = time.perf_counter()
+    rows.write.format("vela").mode("append").options(
+        serviceUrl=setting.vela.pulsar_url, topic=target, writeId=target
+    ).save()
+    seconds = time.perf_counter() - began
+    _require(setting, spark, target, messages)
+    return messages / seconds
+
+
+@contextmanager
+def reading(frame: DataFrame, messages: int) -> Iterator[None]:
+    """Read again and again while the block runs."""
+    over = threading.Event()
+
+    def read_on() -> None:
+        while not over.is_set():
+            read(frame, messages)
+
+    reader = threading.Thread(target=read_on)
+    reader.start()
+    try:
+        yield
+    finally:
+        over.set()
+        reader.join()
+
+
+def _deduplicating(setting: Setting) -> str:
+    topic = setting.fresh_topic("spark-target")
+    setting.vela.manage("createtopic", topic)
+    setting.vela.manage("setpolicy", topic, "deduplication=true", "--yes")
+    return topic
+
+
+def _require(setting: Setting, spark: SparkSession, topic: str, messages: int) -> None:
+    stored = vela_frame(setting, spark, topic, "__entryId BIGINT").count()
+    if stored != messages:
+        raise AssertionError(f"Spark wrote {stored} of {messages} messages")
