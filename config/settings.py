@@ -138,7 +138,7 @@ CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
-    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "console.people.passwords.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
@@ -215,6 +215,7 @@ LANGUAGE_COOKIE_SECURE = HTTPS or _vela.console_port is None
 SESSION_COOKIE_HTTPONLY = True
 CSRF_COOKIE_HTTPONLY = False
 X_FRAME_OPTIONS = "DENY"
+CSRF_FAILURE_VIEW = "console.views.errors.not_trusted"
 CSRF_TRUSTED_ORIGINS = list(_vela.csrf_trusted_origins)
 SILENCED_SYSTEM_CHECKS = [
     "security.W005",  # HSTS for subdomains and preloading would bind hosts that do not belong to Vela

@@ -24,6 +24,7 @@ __all__ = [
     "message_url",
     "messages_url",
     "namespace_url",
+    "past_url",
     "policies_url",
     "short_name",
     "subscription_url",
@@ -103,6 +104,13 @@ def subscription_url(topic: str, subscription: str) -> str:
     if not subscription:
         return topic_url(topic)
     return reverse("console:subscription", args=[topic, subscription])
+
+
+def past_url(topic: str, subscription: str = "") -> str:
+    """Return the address of a topic or subscription at a moment, which `?at=` names."""
+    if not subscription:
+        return reverse("console:topic_past", args=[topic])
+    return reverse("console:subscription_past", args=[topic, subscription])
 
 
 def messages_url(topic: str) -> str:

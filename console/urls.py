@@ -31,6 +31,7 @@ from console.views.namespaces.namespace import delete_namespace, namespace
 from console.views.namespaces.namespaces import namespaces
 from console.views.namespaces.policies import namespace_policies, topic_policies
 from console.views.overview import overview
+from console.views.past import subscription_past, topic_past
 from console.views.people.account import account, set_own_password, set_own_zone
 from console.views.people.change import (
     remove_user_factor,
@@ -87,6 +88,7 @@ urlpatterns = [
     path("n/<name:tenant>/<name:namespace>/delete", delete_namespace, name="delete_namespace"),
     path("n/<name:tenant>/<name:namespace>/policies", namespace_policies, name="namespace_policies"),
     path("t/<topic:topic>", topic, name="topic"),
+    path("t/<topic:topic>/past", topic_past, name="topic_past"),
     path("t/<topic:topic>/act/<name:act>", topic_act, name="topic_act"),
     path("t/<topic:topic>/policies", topic_policies, name="topic_policies"),
     path("t/<topic:topic>/choose/<name:kind>", choose, name="choose"),
@@ -97,6 +99,7 @@ urlpatterns = [
     path("t/<topic:topic>/m/<name:spot>/raw", raw_message, name="message_raw"),
     path("t/<topic:topic>/m/<name:spot>/again", publish_again, name="message_again"),
     path("t/<topic:topic>/s/<name:name>", subscription, name="subscription"),
+    path("t/<topic:topic>/s/<name:name>/past", subscription_past, name="subscription_past"),
     path("t/<topic:topic>/s/<name:name>/act/<name:kind>", act_form, name="act_form"),
     path("bookmarks", all_bookmarks, name="bookmarks"),
     path("acts", acts, name="acts"),

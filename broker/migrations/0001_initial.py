@@ -1388,6 +1388,10 @@ class Migration(migrations.Migration):
             model_name="subscription",
             constraint=models.UniqueConstraint(fields=("topic", "name"), name="vela_subscription_name"),
         ),
+        migrations.AddIndex(
+            model_name="subscription",
+            index=models.Index(fields=["name"], name="vela_subscription_same_name"),
+        ),
         migrations.AddConstraint(
             model_name="bookmark",
             constraint=models.UniqueConstraint(fields=("topic", "name"), name="vela_bookmark_name"),

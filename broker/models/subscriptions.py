@@ -22,6 +22,7 @@ class Subscription(models.Model):
     class Meta:
         db_table = "vela_subscription"
         constraints = [models.UniqueConstraint(fields=["topic", "name"], name="vela_subscription_name")]
+        indexes = [models.Index(fields=["name"], name="vela_subscription_same_name")]  # of several topics
 
     def __str__(self) -> str:
         return f"{self.topic_id}/{self.name}"

@@ -11,11 +11,12 @@ from django.utils.translation import gettext_lazy
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
-__all__ = ["RESOLUTIONS_S", "WINDOWS", "Frame", "Window", "frame_of", "spans", "window_of"]
+__all__ = ["RESOLUTIONS_S", "WINDOWS", "Frame", "Window", "frame_around", "frame_of", "spans", "window_of"]
 
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of the buckets that are stored
 _WRITTEN_MS: Final = 2_000  # after the end of a bucket, until the broker has written it
 _MOST_BUCKETS: Final = 1_500  # of one resolution, however long nothing was rolled up
+_STEPS_AROUND: Final = 60  # a moment is in their middle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,21 @@ class Frame:
     def step_ms(self) -> int:
         """The length of a step."""
         return self.window.step_s * 1000
+
+    @property
+    def until_ms(self) -> int:
+        """The end of the last step, which may be ahead."""
+        return self.from_ms + self.window.steps * self.step_ms
+
+
+def frame_around(at_ms: int, resolution_s: int, now_ms: int) -> Frame:
+    """Return the frame of 60 buckets around a moment in the past. It ends with the newest bucket."""
+    window = Window(name="past", words="", step_s=resolution_s, steps=_STEPS_AROUND, coarsest_s=resolution_s)
+    from_ms = _begin(at_ms, resolution_s) - _STEPS_AROUND // 2 * resolution_s * 1000
+    newest_ms = _begin(now_ms - _WRITTEN_MS, RESOLUTIONS_S[0])
+    return Frame(
+        window=window, from_ms=from_ms, to_ms=min(from_ms + window.steps * resolution_s * 1000, newest_ms)
+    )
 
 
 def frame_of(window: Window, now_ms: int) -> Frame:

@@ -27,7 +27,9 @@ __all__ = ["Live"]
 
 HEARTBEAT_S: Final = 2.0  # a page that hears nothing for 5 s says that it cannot reach the console
 RECHECK_S: Final = 60.0  # how long a stream may outlive its session
-COALESCE_S: Final = 1.0
+COALESCE_S: Final = (
+    2.0  # between two events of a page whose numbers always change; the first one comes at once
+)
 KEYS_PER_STREAM: Final = 200
 STREAMS_PER_USER: Final = 24
 

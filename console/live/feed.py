@@ -8,10 +8,11 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import psycopg
 from channels.layers import get_channel_layer
+from psycopg.abc import PQGen
 
 from console.live.watch import Watch
 from console.queries.database import parameters_of
@@ -23,6 +24,9 @@ EVERY_PAGE: Final = "page"  # the group that every stream joins
 _KEY: Final = re.compile(r"(?:topic|sub|act):[0-9]{1,19}|acts")
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 30.0
+_WAKE_S: Final = 5.0  # a notification wakes at once; psycopg would also wake ten times a second for Ctrl-C
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +39,13 @@ def is_key(text: str) -> bool:
 def group_of(key: str) -> str:
     """Return the group of the streams that follow a key. Group names may not contain a colon."""
     return f"{EVERY_PAGE}.{key.replace(':', '.')}"
+
+
+class _Listening(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """A connection that costs nothing while nothing comes."""
+
+    async def wait(self, gen: PQGen[T], interval: float = _WAKE_S, timeout: float | None = None) -> T:
+        return await super().wait(gen, interval=interval, timeout=timeout)
 
 
 class Feed:
@@ -94,7 +105,7 @@ class Feed:
     async def _hear(self) -> None:
         layer = get_channel_layer()
         parameters = parameters_of("default")
-        async with await psycopg.AsyncConnection.connect(**parameters, autocommit=True) as connection:
+        async with await _Listening.connect(**parameters, autocommit=True) as connection:
             await connection.execute("LISTEN vela_page")
             await connection.execute("LISTEN vela_act_done")
             self.is_listening = True

@@ -16,9 +16,12 @@ from console.queries.database import fetch
 __all__ = [
     "ActMark",
     "History",
+    "acts_in",
     "history_of_everything",
     "history_of_subscription",
     "history_of_topic",
+    "readings_of",
+    "rolled_up_until",
     "sparklines",
 ]
 
@@ -118,8 +121,8 @@ def _history(
     is_sum: bool,
 ) -> History:
     frame = frame_of(window, time.time_ns() // 1_000_000)
-    until_ms = {row.resolution_s: row.until_ms for row in fetch(_Progress, "history", "progress", {})}
-    readings = _readings(frame, until_ms, topic_id, {0, subscription_id})
+    until_ms = rolled_up_until()
+    readings = readings_of(frame, until_ms, topic_id, {0, subscription_id})
     own = [reading for reading in readings if reading.subscription_id == subscription_id]
     of_topic = [reading for reading in readings if reading.subscription_id == 0]
     return History(
@@ -134,13 +137,19 @@ def _history(
             known_from_ms=0 if created_at is None else int(created_at.timestamp() * 1000),
             known_until_ms=until_ms.get(60, 0) if is_sum else None,
         ),
-        acts=_acts(topic_id, subscription_id, frame.from_ms),
+        acts=acts_in(topic_id, subscription_id, from_ms=frame.from_ms),
     )
 
 
-def _readings(
+def rolled_up_until() -> dict[int, int]:
+    """Return for each resolution the time until which its points are complete, in milliseconds. One query."""
+    return {row.resolution_s: row.until_ms for row in fetch(_Progress, "history", "progress", {})}
+
+
+def readings_of(
     frame: Frame, until_ms: Mapping[int, int], topic_id: int, subscription_ids: Iterable[int]
 ) -> list[Reading]:
+    """Return the points of a frame. `until_ms` is what `rolled_up_until` returns. One query."""
     ends: dict[str, int] = {}
     for resolution_s, (from_ms, to_ms) in spans(frame, until_ms).items():
         ends |= {f"from_{resolution_s}": from_ms, f"to_{resolution_s}": to_ms}
@@ -152,7 +161,13 @@ def _readings(
     )
 
 
-def _acts(topic_id: int, subscription_id: int, from_ms: int) -> tuple[ActMark, ...]:
+def acts_in(
+    topic_id: int, subscription_id: int, *, from_ms: int, until_ms: int | None = None
+) -> tuple[ActMark, ...]:
+    """Return the acts that were applied in this time, newest first, at most 50. One query.
+
+    0 stands for all topics, or for all subscriptions of the topic. Without an end the time lasts until now.
+    """
     return tuple(
         fetch(
             ActMark,
@@ -162,6 +177,7 @@ def _acts(topic_id: int, subscription_id: int, from_ms: int) -> tuple[ActMark, .
                 "topic_id": topic_id,
                 "subscription_id": subscription_id,
                 "from_at": datetime.fromtimestamp(from_ms / 1000, UTC),
+                "until_at": None if until_ms is None else datetime.fromtimestamp(until_ms / 1000, UTC),
                 "limit": _ACTS,
             },
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -56,6 +56,8 @@ register.simple_tag(addresses.choose_url, name="choose_url")
 register.simple_tag(addresses.cursor_act_url, name="cursor_act_url")
 register.simple_tag(addresses.messages_url, name="messages_url")
 register.simple_tag(addresses.message_url, name="message_url")
+register.simple_tag(addresses.past_url, name="past_url")
+register.filter("in_utc", numerals.in_utc)
 register.simple_tag(addresses.namespace_url, name="namespace_url")
 register.simple_tag(addresses.policies_url, name="policies_url")
 register.filter("policy_origin", policies.origin)
@@ -252,7 +254,9 @@ def part(context: Context, block: Block) -> dict[str, Any]:
     """Render a block inside the element that htmx refreshes, and the age of its numbers while they are old."""
     since_ms = context["notices"].since_ms
     since = (
-        {"since": _iso(since_ms), "since_ago": numerals.ago(since_ms, context["now_ms"])} if since_ms else {}
+        {"since": numerals.in_utc(since_ms), "since_ago": numerals.ago(since_ms, context["now_ms"])}
+        if since_ms
+        else {}
     )
     return {"block": block, **since}
 
@@ -271,7 +275,7 @@ def ago(context: Context, then: int | datetime | None) -> SafeString | str:
         return numerals.clock(then_ms, now_ms)
     return format_html(
         '<time class="ago" datetime="{}" title="{} {}">{}</time>',
-        _iso(then_ms),
+        numerals.in_utc(then_ms),
         numerals.clock(then_ms, now_ms),
         numerals.zone_name(),
         numerals.ago(then_ms, now_ms),
@@ -293,9 +297,9 @@ def moment(context: Context, then: int | datetime | None) -> SafeString | str:
     return format_html(
         '<span class="moment"><time datetime="{}">{}</time> <span class="in-brackets">'
         '<time class="ago" datetime="{}">{}</time></span></span>',
-        _iso(then_ms),
+        numerals.in_utc(then_ms),
         numerals.clock(then_ms, now_ms),
-        _iso(then_ms),
+        numerals.in_utc(then_ms),
         numerals.ago(then_ms, now_ms),
     )
 
@@ -307,7 +311,7 @@ def period(context: Context, at_ms: int, until_ms: int) -> SafeString | str:
         return moment(context, at_ms)
     now_ms = context["now_ms"]
     begin, end = (
-        format_html('<time datetime="{}">{}</time>', _iso(each), numerals.clock(each, now_ms))
+        format_html('<time datetime="{}">{}</time>', numerals.in_utc(each), numerals.clock(each, now_ms))
         for each in (at_ms, until_ms)
     )
     return format_html(
@@ -318,13 +322,8 @@ def period(context: Context, at_ms: int, until_ms: int) -> SafeString | str:
 @register.simple_tag(takes_context=True)
 def now_iso(context: Context) -> str:
     """Return when the numbers on the page were read."""
-    return _iso(context["now_ms"])
+    return numerals.in_utc(context["now_ms"])
 
 
 def _milliseconds(then: int | datetime | None) -> int | None:
     return int(then.timestamp() * 1000) if isinstance(then, datetime) else then
-
-
-def _iso(then_ms: int) -> str:
-    moment_utc = datetime.fromtimestamp(then_ms / 1000, UTC)
-    return moment_utc.isoformat(timespec="milliseconds").replace("+00:00", "Z")

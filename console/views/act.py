@@ -13,11 +13,12 @@ from broker.acts import requests as acts
 from broker.acts.requests import ActView
 from broker.conf import broker_settings
 from console.access import Rights, check_may_act, named_by, operator_only, viewer
-from console.addresses import short_name
+from console.addresses import past_url, short_name
 from console.blocks import Source, answer
 from console.forms import ApplyForm
 from console.origin import origin_of
 from console.queries.chrome import chrome
+from console.words.numerals import in_utc
 from console.words.same_act import same_act
 
 __all__ = ["act", "apply", "undo"]
@@ -75,7 +76,7 @@ def _found(act_id: int, rights: Rights) -> tuple[ActView, Rights]:
     """Return the act, and the rights as seen from its place. Raises Http404 for an act that the user may not see."""
     view = _get(act_id)
     if not rights.may_see_act(view.topic):
-        raise Http404(_("there is no act {act_id}").format(act_id=act_id))
+        raise Http404(_("There is no act {act_id}.").format(act_id=act_id))
     return view, rights.at(view.topic)
 
 
@@ -94,8 +95,8 @@ def _names(view: ActView) -> tuple[str, ...]:
 def _get(act_id: int) -> ActView:
     try:
         return acts.get(act_id)
-    except acts.ActRefused as refused:
-        raise Http404(refused.text) from None
+    except acts.ActRefused:
+        raise Http404(_("There is no act {act_id}.").format(act_id=act_id)) from None
 
 
 def _apply_form(view: ActView, data: QueryDict | None = None) -> ApplyForm:
@@ -118,6 +119,17 @@ def _to_apply(view: ActView) -> ActView | None:
     return new_plan if new_plan.state == "planned" else None
 
 
+def _past(view: ActView) -> str:
+    """Return the address of the act's subject at the moment of the act, "" if it has no such page.
+
+    Partitions have a history of their own, and their subscription has none together: then it is the topic's.
+    """
+    if view.finished_at is None or "://" not in view.topic or view.kind.startswith("delete_"):
+        return ""
+    subscription = "" if (view.result or {}).get("partitions") else view.subscription
+    return f"{past_url(view.topic, subscription)}?at={in_utc(int(view.finished_at.timestamp() * 1000))}"
+
+
 def _answer(
     request: HttpRequest,
     rights: Rights,
@@ -135,6 +147,7 @@ def _answer(
         "refusal": refusal,
         "is_waiting": view.is_waiting,
         "is_applying": view.state == "applying",
+        "past": _past(view),
         "same": same_act(view, f"{request.scheme}://{request.get_host()}"),
         "may_act": all(rights.may_act_on(name, view.kind) for name in _names(view)),
         "nav": "acts",

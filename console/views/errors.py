@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Any, Final
 
 from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import PermissionDenied
 from django.db import DatabaseError, InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -15,11 +17,13 @@ from psycopg.errors import QueryCanceled
 from console.access import Rights, rights_of
 from console.api.problems import Problem, no_such_address
 from console.blocks import frame, surroundings
+from console.people.preferences import use_preferences_of
 from pipeline.errors import OffloadUnavailable
 
-__all__ = ["bad_request", "failed", "not_allowed", "not_found"]
+__all__ = ["bad_request", "failed", "not_allowed", "not_found", "not_trusted"]
 
 _API: Final = "/api/"
+_FOREIGN: Final = ("Origin checking failed", "Referer checking failed")  # how Django's reasons begin
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
@@ -38,10 +42,26 @@ def not_allowed(request: HttpRequest, exception: Exception | None = None) -> Htt
     return _answer(request, "403.html", 403, {"exception": reason})
 
 
+def not_trusted(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Answer 403 to a form that Django's protection against forged requests refuses. Django has logged the reason."""
+    _use_own_language(request)
+    if reason.startswith(_FOREIGN):
+        said = _(
+            "This form did not come from a page of this console, or a proxy in between changes its address. "
+            "An administrator can add that address to VELA_CSRF_TRUSTED_ORIGINS."
+        )
+    else:
+        said = _(
+            "This page is older than your login, or your browser keeps no cookies. Load it again, and try again."
+        )
+    return not_allowed(request, PermissionDenied(said))
+
+
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """Answer 404 with the exception's sentence. For an address without a view, Django's exception has no sentence."""
     if request.path.startswith(_API):
         return no_such_address(request)
+    _use_own_language(request)
     said = exception.args[0] if exception is not None and exception.args else ""
     reason = (
         said if isinstance(said, str) and said else _("There is no page at {path}.").format(path=request.path)
@@ -84,6 +104,13 @@ def _answer(
         except DatabaseError:
             around = {"rights": rights}
     return render(request, template, {**frame(request), **around, **context}, status=status)
+
+
+def _use_own_language(request: HttpRequest) -> None:
+    """Speak the user's language although no view has run: the address leads to none, or the form was refused."""
+    with suppress(DatabaseError):
+        if not request.path.startswith(_API) and request.user.is_authenticated:
+            use_preferences_of(request.user)
 
 
 def _rights(request: HttpRequest) -> Rights | None:

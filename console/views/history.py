@@ -25,9 +25,12 @@ def history_sources(
     address: str,
     charts: tuple[str, ...],
     read: Callable[[], History],
+    past: str = "",
 ) -> list[Source]:
     """Return the blocks `history` and `history_table`. `address` has the same numbers for the charts' script.
 
+    `past` is the address of the page about a moment, if there is one: points of the charts and rows of the table lead
+    to it.
     No event refreshes them: the charts' script reads them again when there is a new step.
     """
     window_name = window_name if window_name in WINDOWS else next(iter(WINDOWS))
@@ -40,6 +43,7 @@ def history_sources(
                 (each, _query(request, each.name), each.name == window_name) for each in WINDOWS.values()
             ],
             "window": WINDOWS[window_name],
+            "past": past,
         }
 
     def table() -> Mapping[str, Any]:
@@ -51,6 +55,7 @@ def history_sources(
             "has_size": "stored" in charts,
             "acts": found.acts,
             "window": found.window,
+            "past": past,
         }
 
     return [

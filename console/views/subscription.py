@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from console.access import Rights, viewer
-from console.addresses import history_url
+from console.addresses import history_url, past_url
 from console.blocks import Source, answer
 from console.cursor_map import cursor_map
 from console.diagnosis.diagnose import diagnose
@@ -77,6 +77,7 @@ def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) ->
         window,
         address=history_url(head.topic_name, head.name),
         charts=("backlog", "rates"),
+        past=past_url(head.topic_name, head.name),
         read=lambda: history_of_subscription(
             head.topic_id,
             head.id,

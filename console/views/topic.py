@@ -12,7 +12,7 @@ from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_safe
 
 from console.access import Rights, viewer
-from console.addresses import history_url
+from console.addresses import history_url, past_url
 from console.blocks import Source, answer
 from console.history.bars import BARS_HEIGHT, BARS_WIDTH, bars
 from console.history.series import Level
@@ -75,6 +75,7 @@ def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
             window,
             address=history_url(head.name),
             charts=("backlog", "rates", "stored"),
+            past=past_url(head.name),
             read=lambda: history_of_topic(
                 head.id, window, now, created_at=head.created_at, is_partitioned=bool(head.partitions)
             ),

@@ -35,7 +35,9 @@ def topics(request: HttpRequest, rights: Rights) -> HttpResponse:
             "page": found,
             "lines": sparklines({(row.id, 0): row.backlog_messages for row in found.rows}),
             "asked": asked,
-            "is_filtered": bool(asked.search or asked.namespace or asked.only_backlog or asked.state),
+            "is_filtered": bool(
+                asked.search or asked.namespace or asked.subscription or asked.only_backlog or asked.state
+            ),
             "headings": headings(request.GET, ORDERS, asked.order, clear=("after", "value")),
             "next_query": changed_query(
                 request.GET, after=found.next_name or "", value=repr(found.next_value), part=""
@@ -70,6 +72,7 @@ def _asked(query: QueryDict) -> TopicsAsked:
     return TopicsAsked(
         search=query.get("q", "").replace("\0", "").strip(),
         namespace=query.get("ns", ""),
+        subscription=query.get("sub", "").replace("\0", "").strip(),
         only_backlog=query.get("backlog") == "1",
         state=state_numbered(query.get("state", "")),
         order=order if order in ORDERS else "name",

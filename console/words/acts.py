@@ -117,6 +117,7 @@ STATES = {
 
 
 _LAST_LATIN: Final = "\u2e7f"  # Chinese has full stops of its own
+_QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")
 # A number of things in the broker's words, for example in "12408 messages". Ids and names stay as they are.
 _COUNTED: Final = re.compile(
     r"(?<![^\s(])[0-9]{4,15}(?= (?:more|messages?|entries|entry|consumers?|partitions?|in all)\b)"
@@ -273,7 +274,8 @@ def sentence(text: str, names: Iterable[str]) -> str:
     begin = text[:1] if begins_with_name else text[:1].upper()
     if text.endswith((".", "!", "?", "。")):
         return begin + text[1:]
-    return begin + text[1:] + ("。" if text[-1:] > _LAST_LATIN else ".")
+    own = _QUOTED.sub("", text)  # a name in quotation marks has a language of its own
+    return begin + text[1:] + ("。" if own.rstrip()[-1:] > _LAST_LATIN else ".")
 
 
 def must_type_name(

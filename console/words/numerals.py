@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from django.utils import timezone
@@ -17,6 +17,7 @@ __all__ = [
     "ago",
     "clock",
     "count",
+    "in_utc",
     "in_zone",
     "is_time",
     "rate",
@@ -111,6 +112,12 @@ def _in_zone(text: StrOrPromise) -> str:
 
 in_zone = lazy(_in_zone, str)
 """Add the name of the user's zone to a text, each time it is shown."""
+
+
+def in_utc(time_ms: int) -> str:
+    """Write a time for programs and addresses: 2026-03-01T14:30:00.000Z."""
+    then = datetime.fromtimestamp(time_ms / 1000, UTC)
+    return then.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def time_text(time_ms: int) -> str:

@@ -136,9 +136,17 @@
         continue;
       }
       plot?.destroy();
-      plots.set(element, new uPlot(options(chart, element.clientWidth, frame), columns(chart), element));
+      const drawn = new uPlot(options(chart, element.clientWidth, frame), columns(chart), element);
+      if (root.dataset.past) drawn.over.addEventListener("click", () => lookBack(drawn));
+      plots.set(element, drawn);
     }
     root.dataset.drawn = shown.to_ms;
+  }
+
+  // A click opens the page about that moment.
+  function lookBack(plot) {
+    const step = shown.steps[plot.cursor.idx];
+    if (step) location.assign(`${root.dataset.past}?at=${new Date(step.at_ms).toISOString()}`);
   }
 
   // What the scales read: charts keep their options while the time goes on.

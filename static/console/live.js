@@ -38,45 +38,97 @@
     for (const part of [...postponed]) if (mayRead(part)) htmx.trigger(part, "refresh");
   }
 
-  document.addEventListener("htmx:configRequest", (event) => {
-    event.detail.headers["If-None-Match"] = event.detail.elt.dataset.etag;
-  });
+  // --- Requests: one for all blocks that are due, answered with those that have changed ---------------------------
+
+  const COLLECT_MS = 5; // an event reaches all blocks that follow it within this time
+  const due = new Set(); // blocks that the next request asks for
+  let asked = []; // the blocks of the request that is under way
+  let isAsking = false; // while htmx sends that request
+  let collecting = 0;
+
+  function ask() {
+    collecting = 0;
+    if (asked.length || due.size === 0) return;
+    asked = [...due];
+    due.clear();
+    const isOne = asked.length === 1;
+    const address = new URL(asked[0].getAttribute("hx-get"), location.href);
+    for (const part of asked.slice(1)) address.searchParams.append("part", part.id.replace(/^part-/, ""));
+    isAsking = true;
+    const answer = htmx.ajax("GET", address.pathname + address.search, {
+      source: isOne ? asked[0] : streaming,
+      swap: isOne ? "innerHTML" : "none",
+      headers: { "If-None-Match": asked.map((part) => part.dataset.etag).join(", ") },
+    });
+    isAsking = false;
+    answer.then(answered, answered);
+  }
+
+  function answered() {
+    asked = [];
+    ask();
+  }
 
   document.addEventListener("htmx:beforeRequest", (event) => {
+    if (isAsking) return;
     const part = event.detail.elt;
+    event.preventDefault();
     if (mayRead(part)) {
       postponed.delete(part);
       part.velaRead_ms = Date.now();
+      due.add(part);
+      collecting ||= setTimeout(ask, COLLECT_MS);
     } else {
       postponed.add(part);
-      event.preventDefault();
     }
   });
 
   document.addEventListener("htmx:beforeSwap", (event) => {
     const { target: part, xhr: reply } = event.detail;
-    if (reply.status === 304) {
-      for (const read of part.querySelectorAll("time.read")) read.dateTime = new Date().toISOString();
-    } else if (new URL(reply.responseURL).pathname === "/login") {
+    if (reply.status !== 304 && new URL(reply.responseURL).pathname === "/login") {
       event.detail.shouldSwap = false;
       location.reload();
-    } else if (busy(part)) {
-      event.detail.shouldSwap = false;
-      postponed.add(part);
-    } else if (event.detail.shouldSwap) {
-      part.dataset.etag = reply.getResponseHeader("ETag");
-      // Remember open details, the row selected by keyboard and the focused link, to restore them after the swap.
-      part.velaOpen = [...part.querySelectorAll("details")].map((details) => details.open);
-      part.velaRow = [...part.querySelectorAll("[data-row]")].findIndex((row) => row.classList.contains("at"));
-      part.velaFocus = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    } else if (event.detail.shouldSwap && part !== streaming) {
+      event.detail.shouldSwap = maySwap(part, reply.getResponseHeader("ETag"));
     }
   });
 
-  document.addEventListener("htmx:afterSwap", (event) => {
-    const part = event.detail.target;
-    [...part.querySelectorAll("details")].forEach((details, number) => (details.open = Boolean(part.velaOpen[number])));
-    if (part.velaRow >= 0) part.querySelectorAll("[data-row]")[part.velaRow]?.classList.add("at");
-    if (part.velaFocus) part.querySelector(`[href="${CSS.escape(part.velaFocus)}"]`)?.focus();
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (![200, 304].includes(event.detail.xhr.status)) return;
+    for (const part of asked) {
+      if (postponed.has(part)) continue; // its answer was not shown
+      for (const read of part.querySelectorAll("time.read")) read.dateTime = new Date().toISOString();
+    }
+  });
+
+  document.addEventListener("htmx:oobBeforeSwap", (event) => {
+    event.detail.shouldSwap = maySwap(event.detail.target, event.detail.fragment.dataset.etag);
+  });
+
+  function maySwap(part, etag) {
+    if (busy(part)) {
+      postponed.add(part);
+      return false;
+    }
+    part.dataset.etag = etag;
+    // Remember open details, the row selected by keyboard and the focused link, to restore them after the swap.
+    part.velaSeen = {
+      open: [...part.querySelectorAll("details")].map((details) => details.open),
+      row: [...part.querySelectorAll("[data-row]")].findIndex((row) => row.classList.contains("at")),
+      focus: part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null,
+    };
+    return true;
+  }
+
+  document.addEventListener("htmx:afterSwap", () => {
+    for (const part of document.querySelectorAll(".part")) {
+      if (!part.velaSeen) continue;
+      const { open, row, focus } = part.velaSeen;
+      part.velaSeen = null;
+      [...part.querySelectorAll("details")].forEach((details, number) => (details.open = Boolean(open[number])));
+      if (row >= 0) part.querySelectorAll("[data-row]")[row]?.classList.add("at");
+      if (focus) part.querySelector(`[href="${CSS.escape(focus)}"]`)?.focus();
+    }
   });
 
   // --- The stream: closed while the page is hidden, because a browser opens at most six connections to a host ----

@@ -57,6 +57,9 @@ class ListedTopics(Page):
 
     q: Annotated[SearchText, Field(description="part of a name")] = ""
     namespace: Annotated[SearchText, Field(description="tenant/namespace")] = ""
+    subscription: Annotated[
+        SearchText, Field(description="only topics with a subscription of exactly this name")
+    ] = ""
     backlog: Annotated[Literal["false", "true"], Field(description="true: only topics with a backlog")] = (
         "false"
     )
@@ -77,6 +80,7 @@ def topics(request: AuthorizedRequest, asked: Query[ListedTopics]) -> dict[str, 
         TopicsAsked(
             search=asked.q,
             namespace=asked.namespace,
+            subscription=asked.subscription,
             only_backlog=asked.backlog == "true",
             state=state_numbered(asked.state),
             order=asked.sort,

@@ -56,6 +56,7 @@ FROM (
     WHERE a.state = 'applied' AND a.kind <> 'commit' AND (a.part_of_id IS NULL OR a.topic_id = %(topic_id)s)
       AND (%(topic_id)s = 0 OR a.topic_id IN (SELECT id FROM vela_topic WHERE id = %(topic_id)s OR parent_id = %(topic_id)s))
       AND (%(subscription_id)s = 0 OR a.subscription_id = %(subscription_id)s OR a.subscription_id IS NULL)
+      AND (%(until_at)s::timestamptz IS NULL OR a.finished_at < %(until_at)s)
     ORDER BY a.id DESC LIMIT 200
 ) a
 WHERE finished_at >= %(from_at)s ORDER BY finished_at DESC LIMIT %(limit)s

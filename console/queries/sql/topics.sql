@@ -13,6 +13,9 @@
   AND (%(namespace_id)s::bigint IS NULL OR l.namespace_id = %(namespace_id)s)
   AND (%(pattern)s = '' OR l.name ILIKE %(pattern)s)
   AND (NOT %(only_backlog)s OR l.backlog_messages > 0) AND (%(state)s = 0 OR l.state = %(state)s)
+  AND (%(subscription)s = '' OR l.topic_id IN (
+      SELECT coalesce(p.parent_id, p.id) FROM vela_subscription s JOIN vela_topic p ON p.id = s.topic_id
+      WHERE s.name = %(subscription)s))
 
 -- name: by_name
 SELECT l.topic_id AS id, 0::float8 AS value, l.name

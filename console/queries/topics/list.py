@@ -34,6 +34,7 @@ class TopicsAsked:
 
     search: str = ""  # part of a name
     namespace: str = ""  # "tenant/namespace", "" = all
+    subscription: str = ""  # only topics that have a subscription of this name, "" = all
     only_backlog: bool = False
     state: int = 0  # only topics whose worst subscription has this stored state, 0 = all
     order: str = "name"  # one of ORDERS
@@ -101,6 +102,7 @@ def topics(asked: TopicsAsked, scope: Scope) -> TopicPage:
         {
             "pattern": f"%{search}%" if search else "",
             "namespace_id": _namespace_id(asked, scope),
+            "subscription": asked.subscription,
             "only_backlog": asked.only_backlog,
             "state": asked.state,
             "after_state": after_state,

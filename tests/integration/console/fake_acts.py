@@ -82,6 +82,7 @@ class FakeActs:
             reason=reason,
             undo_until=datetime.now(UTC) + timedelta(hours=1),
             undoable=True,
+            finished_at=THEN,
             result={
                 "before": "1:4",
                 "after": "1:0",

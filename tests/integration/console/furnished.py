@@ -31,7 +31,7 @@ from tests.integration.console.test_partitioned import add_partition
 from tests.support.plans import a_plan
 from vela.wire.entry import encode_single
 
-__all__ = ["BILLING", "furnish", "furnish_everything"]
+__all__ = ["BILLING", "furnish", "furnish_everything", "put_message"]
 
 ORDERS: Final = "/t/persistent/public/default/orders"
 BILLING: Final = f"{ORDERS}/s/billing"
@@ -53,7 +53,7 @@ def furnish(shop: Shop, word: str) -> None:
     """Fill the shop's tables. `word` is every name and every text that people choose."""
     shop.topic.refresh_from_db()
     shop.billing.refresh_from_db()
-    _message(shop, word)
+    put_message(shop, word)
     Bookmark.objects.create(topic=shop.topic, name=word, ledger_id=shop.sealed.pk, entry_id=3, who=word[:150])
     _acts(shop, word)
     _letters(shop, word)
@@ -67,10 +67,10 @@ def furnish(shop: Shop, word: str) -> None:
     )
 
 
-def _message(shop: Shop, word: str) -> None:
+def put_message(shop: Shop, word: str, *, producer: str = "") -> None:
     """Write the word into the entry 6 of the sealed ledger."""
     data = encode_single(
-        producer_name=word,
+        producer_name=producer or word,
         sequence_id=1,
         publish_time_ms=shop.now_ms,
         payload=word.encode(),
@@ -218,6 +218,8 @@ def _addresses(shop: Shop, word: str) -> dict[str, list[str]]:
         "namespace": ["/n/public/default"],
         "namespace_policies": ["/n/public/default/policies"],
         "topic": [ORDERS, DATES, *(f"{ORDERS}?tab={name}" for name in tabs)],
+        "topic_past": [f"{ORDERS}/past", f"{DATES}/past"],
+        "subscription_past": [f"{BILLING}/past"],
         "topic_act": [f"{ORDERS}/act/{name}" for name in ("publish", "bookmark", "delete")],
         "topic_policies": [f"{ORDERS}/policies"],
         "choose": [f"{ORDERS}/choose/reset"],

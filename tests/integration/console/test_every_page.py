@@ -20,6 +20,9 @@ PAGES = {
     "/topics": 4 + 5,
     "/topics?sort=backlog&backlog=1&q=ord&ns=public/default": 4 + 6,
     ORDERS: 4 + 8,
+    f"{ORDERS}/past": 4 + 6,
+    f"{BILLING}/past": 4 + 7,
+    "/topics?sub=billing": 4 + 5,
     f"{ORDERS}?tab=producers": 4 + 7,
     f"{ORDERS}?tab=ledgers": 4 + 6,
     f"{ORDERS}?tab=policies": 4 + 7,
@@ -184,8 +187,24 @@ def test_the_version_changes_with_the_numbers_and_with_the_role(
     assert operator.get(address, headers={"if-none-match": before}).status_code == 200
 
 
-def test_an_unknown_part_is_not_found(operator: Client, shop: Shop) -> None:
-    assert operator.get(f"{BILLING}?part=nonsense").status_code == 404
+def test_one_request_reads_the_parts_that_have_changed(operator: Client, shop: Shop) -> None:
+    html = operator.get(BILLING).content.decode()
+    etags = dict(re.findall(r'id="part-(\w+)".*?data-etag="([^"]*)"', html, re.DOTALL))
+    known = {"if-none-match": ", ".join(etag.replace("&quot;", '"') for etag in etags.values())}
+    address = f"{BILLING}?part=numbers&part=consumers&part=acts"
+    quiet = operator.get(address, headers=known)
+    assert (quiet.status_code, quiet.content) == (304, b"")
+    shop.billing.cursor.acked_messages = 9
+    shop.billing.cursor.save()
+    changed = operator.get(address, headers=known).content.decode()
+    ((name, etag),) = re.findall(r'id="part-(\w+)" data-etag="([^"]*)" hx-swap-oob="innerHTML"', changed)
+    assert (name, etag == etags["numbers"]) == ("numbers", False)
+    assert len(re.findall(r'id="part-(\w+)"', operator.get(address).content.decode())) == 3
+
+
+@pytest.mark.parametrize("query", ["part=nonsense", "part=numbers&part=nonsense"])
+def test_an_unknown_part_is_not_found(query: str, operator: Client, shop: Shop) -> None:
+    assert operator.get(f"{BILLING}?{query}").status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,26 @@ def test_a_choice_goes_with_the_user(ada: User) -> None:
     assert language_of(other.get("/account")) == "en"
 
 
+def test_refusals_and_errors_speak_the_language_of_the_user(ada: User, shop: Shop) -> None:
+    Preferences.objects.create(user=ada, language="zh-hans")
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(ada)
+    forged = browser.post("/theme", {"theme": "dark"})
+    assert (forged.status_code, language_of(forged), "重新加载" in forged.text) == (403, "zh-hans", True)
+    foreign = browser.post("/theme", {"theme": "dark"}, headers={"Origin": "https://elsewhere.example"})
+    assert "VELA_CSRF_TRUSTED_ORIGINS" in foreign.text
+    for address, words in (("/acts/987654", "没有操作 987654。"), ("/no-such-page", "/no-such-page")):
+        missing = browser.get(address)
+        assert (missing.status_code, language_of(missing), words in missing.text) == (404, "zh-hans", True)
+    ada.set_password("tested-7")
+    ada.save()
+    browser = browser_of(ada)
+    passwords = {"old": "tested-7", "new": "a1", "again": "a1"}
+    weak = browser.post("/account/password", passwords)
+    assert "密码太短，至少需要 8 个字符。" in weak.text
+    assert "This password" not in weak.text
+
+
 def test_an_unknown_language_is_ignored(ada: User) -> None:
     browser = browser_of(ada)
     for code in ("", "de", "zh-hans\0", "../../etc"):

@@ -11,15 +11,18 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from broker.acts import requests as acts
-from broker.models import Act, AlertRule, Subscription, SubscriptionState
+from broker.models import Act, AlertRule, InsightHour, Subscription, SubscriptionState
 from broker.models.pipeline import PipelineRun, PipelineSchedule
 from console.access import Role, rights_of
 from console.models import Grant
 from tests.integration.console.conftest import person
 from tests.integration.console.fake_acts import FakeActs
+from tests.integration.console.furnished import furnish_everything, put_message
+from tests.integration.console.messages import write_log
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import ORDERS, Shop, make_topic
 from tests.integration.console.test_hostile_input import API, GOOD, ROUTES, filled
+from vela.wire.entry import encode_single
 
 HOME = "public/default"
 MELONS = "persistent://garden/fruit/melons"
@@ -209,6 +212,55 @@ def test_payloads_keys_and_properties_are_for_readers(role: Role, shop: Shop) ->
         text = content.decode().replace('class="note"', "")
         shows = any(secret in text for secret in ("customer-", "&quot;note&quot;", '"note"'))
         assert shows is (role >= Role.READER), address
+
+
+HIDDEN = "fig-of-the-secret-garden"
+CONTENTS = ("message", "messages", "dead_letter_topic", "run", "topic")
+"""Pages that show what messages contain."""
+
+
+def test_no_address_shows_a_viewer_what_messages_contain(shop: Shop) -> None:
+    """Bodies, keys and properties of messages in a log, of a letter, in the samples of a job and in its insights."""
+    pages = furnish_everything(shop, "plain")
+    put_message(shop, HIDDEN, producer="p")
+    letter = encode_single(
+        producer_name="p",
+        sequence_id=1,
+        publish_time_ms=shop.now_ms,
+        payload=HIDDEN.encode(),
+        key=HIDDEN,
+        properties={"exception": HIDDEN, HIDDEN: HIDDEN},
+    )
+    letters = write_log(f"{ORDERS}-figs-DLQ", [letter, letter], begin_ms=shop.now_ms).topic.name
+    sample = {"id": "1:2", "batch_index": -1, "key": HIDDEN, "text": HIDDEN, "size_bytes": 300}
+    PipelineRun.objects.update(result={"words": "one", "messages": 1, "samples": [sample]})
+    InsightHour.objects.update(top_keys=[{"key": HIDDEN, "messages": 3, "bytes": 9}])
+    run = PipelineRun.objects.get().pk
+    names = {**GOOD, "spot": f"{shop.sealed.pk}:6", "run_id": str(run)}
+    parts = ("", "?part=next", "?part=letters", "?part=rows", "?part=insights&tab=insights")
+    addresses = {
+        *(address for several in pages.values() for address in several),
+        *(f"/t/persistent/{HOME}/orders/s/billing{part}" for part in parts),
+        f"/dlq/{letters.replace('://', '/')}",
+        f"/t/persistent/{HOME}/orders/messages/export?format=ndjson",
+        f"/t/persistent/{HOME}/orders/messages/export?format=csv",
+        *(filled(route, names) for route in ROUTES if route.startswith((API, "/t/", "/pipeline/runs"))),
+    }
+    viewer, reader = (person(role.word, {HOME: role}) for role in (Role.VIEWER, Role.READER))
+    for address in sorted(addresses):
+        assert HIDDEN not in text_at(viewer, address), address
+    shown = {address for address in addresses if HIDDEN in text_at(reader, address)}
+    for name in CONTENTS:
+        assert shown.intersection(pages[name]) or name == "dead_letter_topic", name
+    assert f"/dlq/{letters.replace('://', '/')}" in shown
+    assert [address for address in shown if address.startswith(f"{API}/topics")]
+
+
+def text_at(who: Client, address: str) -> str:
+    """What a GET answers."""
+    answer = who.get(address)
+    content = b"".join(answer.streaming_content) if answer.streaming else answer.content  # type: ignore[attr-defined]
+    return content.decode(errors="replace")
 
 
 def test_rights_of_one_namespace_are_not_rights_of_another(walked: Iterator[FakeActs], shop: Shop) -> None:

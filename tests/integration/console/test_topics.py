@@ -12,8 +12,10 @@ from django.test import Client
 from broker.acts import requests as acts
 from broker.models import (
     Namespace,
+    Subscription,
     SubscriptionState,
     Tenant,
+    Topic,
     TopicSummary,
 )
 from console.access import Role
@@ -60,6 +62,26 @@ def market(db: None) -> None:
             parent=dates,
             state=SubscriptionState.STUCK if number else SubscriptionState.IDLE,
         )
+
+
+def test_the_topics_that_have_a_subscription(looker: Client, market: None) -> None:
+    for name in ("apples", "berries"):
+        Subscription.objects.create(
+            topic=Topic.objects.get(name=f"persistent://public/default/{name}"), name="billing", type="Shared"
+        )
+    partition = Topic.objects.get(name__endswith="dates-partition-1")
+    Subscription.objects.create(topic=partition, name="billing", type="Shared")
+    Subscription.objects.create(topic=partition, name="billing-2", type="Shared")
+    found = looker.get("/topics?sub=billing&sort=backlog")
+    assert [name for name in shown(found) if "/" not in name and name != "billing"] == [
+        "dates",
+        "apples",
+        "berries",
+    ]
+    assert 'href="/t/persistent/shop/eu/dates/s/billing"' in found.content.decode()
+    assert not shown(looker.get("/topics?sub=bill"))
+    listed = looker.get("/api/v1/topics?subscription=billing-2").json()["topics"]
+    assert [topic["name"] for topic in listed] == ["persistent://shop/eu/dates"]
 
 
 @pytest.mark.parametrize(
@@ -132,6 +154,7 @@ def test_an_order_by_an_index_reads_its_page_only_however_many_topics_there_are(
         values: dict[str, Any] = {
             "pattern": "",
             "namespace_id": None,
+            "subscription": "",
             "only_backlog": False,
             "state": 0,
             "limit": PAGE_ROWS + 1,

@@ -140,6 +140,8 @@ def test_the_numbers_explain_the_state(state: SubscriptionState, numbers: dict[s
         ),
         ("up to 1000 more (10000 in all)", [], "Up to 1\u202f000 more (10\u202f000 in all)."),
         ("topic-2026 messages stay", ["topic-2026"], "topic-2026 messages stay."),
+        ("已经有用户 'admin'", [], "已经有用户 'admin'。"),
+        ("there is already a user '管理'", [], "There is already a user '管理'."),
     ],
 )
 def test_the_broker_s_words_become_a_sentence(words: str, names: list[str], said: str) -> None:

@@ -51,6 +51,19 @@ def add_points(shop: Shop, *, minutes: int) -> None:
         )
 
 
+def test_a_click_on_a_chart_opens_the_page_of_that_moment(page: Page, shop: Shop) -> None:
+    add_points(shop, minutes=30)
+    page.goto(BILLING)
+    page.wait_for_selector(DRAWN)
+    plot = page.locator("[data-chart=backlog] .u-over")
+    box = plot.bounding_box()
+    assert box is not None
+    plot.click(position={"x": box["width"] / 2 + 5, "y": 20})
+    page.wait_for_url("**/s/billing/past?at=*Z")
+    assert page.inner_text("h1") == "billing"
+    assert page.locator(".insight-bars .moment-mark").count() == 1
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_charts_are_drawn_in_the_colours_of_the_theme(page: Page, theme: str, shop: Shop) -> None:
     page.emulate_media(color_scheme="dark" if theme == "dark" else "light")

@@ -1,0 +1,114 @@
+"""A topic or a subscription at one moment in the past: what the stored points, acts and alerts say about it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from broker.conf import broker_settings
+from console.history.series import Level, Step, steps
+from console.history.windows import RESOLUTIONS_S, Frame, frame_around
+from console.queries.database import fetch, fetch_one
+from console.queries.history import ActMark, acts_in, readings_of, rolled_up_until
+
+__all__ = ["Past", "PastAlert", "PauseAct", "past_of"]
+
+_HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 24 * _HOUR_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastAlert:
+    """An alert that fired at the moment."""
+
+    rule_id: int | None  # None: the rule was deleted
+    rule_name: str
+    severity: str
+    topic_name: str
+    subscription_name: str
+    fired_ms: int
+    cleared_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseAct:
+    """The act that had paused or resumed the subscription."""
+
+    id: int
+    kind: str
+    who: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What is known of one moment."""
+
+    frame: Frame  # around the moment
+    steps: tuple[Step, ...]
+    step: Step | None  # the one that contains the moment; None = it is not stored
+    acts: tuple[ActMark, ...]  # in the frame, newest first
+    alerts: tuple[PastAlert, ...]
+    paused_by: PauseAct | None  # of a subscription; None = nobody had paused or resumed it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Last:
+    backlog: int | None
+    stored_bytes: int | None
+
+
+def past_of(
+    at_ms: int, topic_id: int, subscription_id: int = 0, *, created_at: datetime, is_sum: bool = False
+) -> Past | None:
+    """Return what is stored about a moment, None if it is ahead or older than everything stored. Six queries.
+
+    `is_sum`: a partitioned topic, which has points from a minute up.
+    """
+    now_ms = time.time_ns() // 1_000_000
+    resolution_s = _resolution_s(now_ms - at_ms, is_sum=is_sum)
+    if resolution_s is None:
+        return None
+    frame = frame_around(at_ms, resolution_s, now_ms)
+    until_ms = rolled_up_until()
+    readings = readings_of(frame, until_ms, topic_id, {0, subscription_id})
+    subject = {"topic_id": topic_id, "subscription_id": subscription_id}
+    last = fetch_one(_Last, "past", "last_before", {**subject, "before_ms": frame.from_ms})
+    found = steps(
+        frame,
+        [each for each in readings if each.subscription_id == subscription_id],
+        [each for each in readings if each.subscription_id == 0],
+        now=Level() if last is None else Level(backlog_messages=last.backlog, stored_bytes=last.stored_bytes),
+        known_from_ms=int(created_at.timestamp() * 1000),
+        known_until_ms=min(frame.to_ms, until_ms.get(60, 0)) if is_sum else frame.to_ms,
+    )
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return Past(
+        frame=frame,
+        steps=found,
+        step=next((each for each in found if each.at_ms <= at_ms < each.at_ms + frame.step_ms), None),
+        acts=acts_in(topic_id, subscription_id, from_ms=frame.from_ms, until_ms=frame.until_ms),
+        alerts=tuple(fetch(PastAlert, "past", "alerts", {**subject, "at_ms": at_ms})),
+        paused_by=fetch_one(PauseAct, "past", "paused_by", {"subscription_id": subscription_id, "at": at})
+        if subscription_id
+        else None,
+    )
+
+
+def _resolution_s(age_ms: int, *, is_sum: bool) -> int | None:
+    """Return the length of the shortest points that are kept for this long, None for the future and before all."""
+    kept_ms = _kept_ms()
+    fitting = (each for each in RESOLUTIONS_S[1 if is_sum else 0 :] if age_ms < kept_ms[each])
+    return next(fitting, None) if age_ms >= 0 else None
+
+
+def _kept_ms() -> Mapping[int, int]:
+    settings = broker_settings()
+    return {
+        10: settings.history_10s_hours * _HOUR_MS,
+        60: settings.history_1min_hours * _HOUR_MS,
+        600: settings.history_10min_days * _DAY_MS,
+        3600: settings.history_1h_days * _DAY_MS,
+    }

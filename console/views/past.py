@@ -1,0 +1,123 @@
+"""A topic or a subscription as it was at a moment: `?at=`. Shows only what is stored, and offers no act."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+
+from console.access import Rights, viewer
+from console.addresses import past_url, subscription_url, topic_url
+from console.blocks import page
+from console.history.bars import BARS_HEIGHT, BARS_WIDTH, bars
+from console.queries.past import Past, past_of
+from console.queries.subscription import subscription_head
+from console.queries.topics.topic import topic_head
+from console.words.numerals import in_utc, read_time_ms, time_text
+from console.words.subscriptions import label_of, state_word
+
+__all__ = ["subscription_past", "topic_past"]
+
+_HOUR_MS: Final = 3_600_000
+
+
+@require_safe
+@viewer
+def topic_past(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
+    """Show a topic at a moment. At most nine queries. 422 for a text that is not a time."""
+    head = topic_head(topic)
+    if head is None:
+        raise Http404(_("There is no topic {name}.").format(name=topic))
+    at_ms, trouble = _moment(request)
+    found = past_of(at_ms, head.id, created_at=head.created_at, is_sum=bool(head.partitions))
+    about = {
+        "topic": head.name,
+        "subscription": "",
+        "present": topic_url(head.name),
+        "created": head.created_at,
+    }
+    return _answer(request, rights, at_ms, trouble, found, {**about, "state": _state(head, at_ms)})
+
+
+@require_safe
+@viewer
+def subscription_past(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
+    """Show a subscription of an unpartitioned topic or of a partition at a moment. See `topic_past`."""
+    head = subscription_head(topic, name)
+    if head is None:
+        raise Http404(
+            _("{topic} has no subscription {name} with a history of its own.").format(topic=topic, name=name)
+        )
+    at_ms, trouble = _moment(request)
+    found = past_of(at_ms, head.topic_id, head.id, created_at=head.created_at)
+    about = {
+        "topic": head.topic_name,
+        "subscription": head.name,
+        "present": subscription_url(head.topic_name, head.name),
+        "created": head.created_at,
+    }
+    return _answer(request, rights, at_ms, trouble, found, {**about, "state": _state(head, at_ms)})
+
+
+def _moment(request: HttpRequest) -> tuple[int, str]:
+    """Return the moment in milliseconds, and what is wrong with the address. Without `at`, it was an hour ago."""
+    now_ms = time.time_ns() // 1_000_000
+    text = request.GET.get("at", "")
+    if not text:
+        return now_ms - _HOUR_MS, ""
+    try:
+        return read_time_ms(text), ""
+    except ValueError as error:
+        return now_ms - _HOUR_MS, str(error)
+
+
+def _state(head: Any, at_ms: int) -> dict[str, Any]:
+    """Return the state of now if it began before the moment. Earlier states are not stored."""
+    is_known = head.state is not None and 0 < (head.state_since_ms or 0) <= at_ms
+    word = state_word(head.state)
+    return {"word": label_of(word), "number": head.state, "since_ms": head.state_since_ms} if is_known else {}
+
+
+def _answer(
+    request: HttpRequest, rights: Rights, at_ms: int, trouble: str, found: Past | None, about: dict[str, Any]
+) -> HttpResponse:
+    address = past_url(about["topic"], about["subscription"])
+    context: dict[str, Any] = {
+        **about,
+        "at_ms": at_ms,
+        "at_text": time_text(at_ms) if not trouble else request.GET.get("at", "")[:100],
+        "trouble": trouble,
+        "past": found if not trouble else None,
+        "address": address,
+        "nav": "topics",
+    }
+    if found is not None and not trouble:
+        frame = found.frame
+        context |= {
+            "rows": found.steps,
+            "until_ms": found.step.at_ms + frame.step_ms if found.step else None,
+            "earlier": _query(at_ms - frame.step_ms),
+            "later": _query(at_ms + frame.step_ms) if at_ms + frame.step_ms < frame.to_ms else "",
+            "bars": bars(
+                {
+                    each.at_ms: each.backlog_most_messages
+                    for each in found.steps
+                    if each.backlog_most_messages
+                },
+                first=frame.from_ms,
+                places=frame.window.steps,
+                step=frame.step_ms,
+            ),
+            "mark_x": round((at_ms - frame.from_ms) / (frame.until_ms - frame.from_ms) * BARS_WIDTH, 1),
+            "width": BARS_WIDTH,
+            "height": BARS_HEIGHT,
+        }
+    return page(request, rights, "console/pages/past.html", context, status=422 if trouble else 200)
+
+
+def _query(at_ms: int) -> str:
+    """Return the query string of a moment. With an offset it means the same to every reader."""
+    return f"at={in_utc(at_ms)}"

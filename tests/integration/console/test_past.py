@@ -1,0 +1,149 @@
+"""Pages about a moment in the past: what is stored is shown, and the rest is said to be unknown."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils.timezone import now
+
+from broker.acts import requests as acts
+from broker.models import (
+    AlertFiring,
+    StatsPoint10s,
+    StatsPoint60s,
+    StatsPoint3600s,
+    StatsProgress,
+    SubscriptionSummary,
+)
+from tests.integration.console.fake_acts import FakeActs
+from tests.integration.console.pages import text_of
+from tests.integration.console.shop import Shop
+from tests.integration.console.test_history import (
+    BILLING,
+    NOW_MS,
+    ORDERS,
+    add,
+    an_act,
+    minutes_ago,
+    rolled_until,
+)
+
+
+def at(time_ms: int) -> str:
+    """A moment as links write it."""
+    return (
+        datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
+
+
+def figures(answer: Any) -> str:
+    """The words from the heading to the first table."""
+    assert answer.status_code == 200, answer.content
+    return text_of(answer).partition("What else is known")[0].partition("Look at the present")[2]
+
+
+@pytest.fixture
+def past(shop: Shop) -> Shop:
+    """A point half an hour ago, and one three hours ago."""
+    for subscription_id in (0, shop.billing.pk):
+        add(StatsPoint10s, shop.topic.pk, subscription_id, minutes=30)
+        add(StatsPoint60s, shop.topic.pk, subscription_id, minutes=180)
+    rolled_until(10)
+    return shop
+
+
+@pytest.mark.parametrize(
+    ("minutes", "numbers"),
+    [
+        (30, "Backlog 14 at most 1 234 Published 10.0/s Delivered 5.0/s Acked 4.0/s Redelivered 1.0/s"),
+        (31, "Backlog 20 at most 20 Published 0/s Delivered 0/s Acked 0/s Redelivered 0/s"),
+        (20, "Backlog 14 at most 14 Published 0/s Delivered 0/s Acked 0/s Redelivered 0/s"),
+        (180, "Backlog 14 at most 1 234 Published 10.0/s"),
+    ],
+    ids=["in a point", "before the point", "long after it", "in an older and longer point"],
+)
+def test_the_numbers_of_a_moment(minutes: int, numbers: str, looker: Client, past: Shop) -> None:
+    assert numbers in figures(looker.get(f"{BILLING}/past?at={at(minutes_ago(minutes))}"))
+
+
+def test_a_topic_shows_its_size_too(looker: Client, past: Shop) -> None:
+    text = figures(looker.get(f"{ORDERS}/past?at={at(minutes_ago(30))}"))
+    assert "Backlog 14" in text
+    assert "Stored 5.0 MB" in text
+
+
+def test_a_subject_without_points_and_what_no_point_says_is_unknown(looker: Client, shop: Shop) -> None:
+    SubscriptionSummary.objects.update(state_since_ms=NOW_MS)
+    text = text_of(looker.get(f"{BILLING}/past?at={at(minutes_ago(30))}"))
+    assert "Backlog – at most –" in text
+    assert "Its state then is not stored" in text
+    assert "Vela does not store who was connected" in text
+
+
+@pytest.mark.parametrize("minutes", [-60, 100 * 24 * 60], ids=["ahead", "older than everything"])
+def test_a_moment_of_which_nothing_is_stored(minutes: int, looker: Client, past: Shop) -> None:
+    answer = looker.get(f"{BILLING}/past?at={at(minutes_ago(minutes))}")
+    assert answer.status_code == 200
+    assert "Nothing is stored about this moment" in text_of(answer)
+
+
+def test_hours_are_shown_of_long_ago(looker: Client, shop: Shop) -> None:
+    hour = minutes_ago(20 * 24 * 60) // 3_600_000 * 3_600_000
+    StatsProgress.objects.create(resolution_s=3600, until_ms=minutes_ago(60))
+    add(StatsPoint3600s, shop.topic.pk, shop.billing.pk, minutes=0, at_ms=hour, backlog=77)
+    shop.billing.created_at = datetime.fromtimestamp(0, UTC)
+    type(shop.billing).objects.filter(pk=shop.billing.pk).update(created_at=shop.billing.created_at)
+    text = figures(looker.get(f"{BILLING}/past?at={at(hour + 60_000)}"))
+    assert "Backlog 77" in text
+
+
+def test_acts_pause_state_and_alerts_of_that_moment(operator: Client, past: Shop) -> None:
+    SubscriptionSummary.objects.update(state_since_ms=minutes_ago(40))
+    pause = an_act(past, kind="pause", finished_at=now() - timedelta(minutes=33))
+    an_act(past, kind="resume", finished_at=now() - timedelta(minutes=10))
+    firing = {
+        "rule_name": "too much",
+        "severity": "critical",
+        "measure": "backlog",
+        "topic_id": past.topic.pk,
+        "subscription_id": past.billing.pk,
+        "topic_name": past.topic.name,
+        "subscription_name": "billing",
+        "value": 1,
+        "over_since_ms": 1,
+    }
+    AlertFiring.objects.create(fired_ms=minutes_ago(32), cleared_ms=minutes_ago(5), **firing)
+    AlertFiring.objects.create(fired_ms=minutes_ago(9), **{**firing, "rule_name": "later"})
+    answer = operator.get(f"{BILLING}/past?at={at(minutes_ago(30))}")
+    text = text_of(answer)
+    assert f"It was paused by act {pause.pk} of ada." in text
+    assert "It was draining : it is so now" in text
+    assert "The alert too much fired" in text
+    assert "later" not in text
+    html = answer.content.decode()
+    assert f'href="/acts/{pause.pk}"' in html
+    assert 'method="post" action="/acts' not in html
+    assert "/act/" not in html
+
+
+def test_a_chart_a_row_and_a_receipt_lead_to_the_moment(
+    operator: Client, past: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    html = operator.get(BILLING).content.decode()
+    assert f'data-past="{BILLING}/past"' in html
+    assert f'href="{BILLING}/past?at=' in html
+    fake = FakeActs()
+    monkeypatch.setattr(acts, "get", fake.get)
+    fake.plan("clear", topic=past.topic.name, subscription="billing", parameters={}, who="ada", origin="x")
+    fake.apply(1, who="ada", origin="x")
+    assert f'href="{BILLING}/past?at=2026-01-01T00:00:00.000Z"' in operator.get("/acts/1").content.decode()
+
+
+def test_what_is_no_time_and_what_does_not_exist(looker: Client, shop: Shop) -> None:
+    refused = looker.get(f"{BILLING}/past?at=yesterday")
+    assert (refused.status_code, "Write the time as" in text_of(refused)) == (422, True)
+    assert looker.get(f"{ORDERS}/s/nobody/past").status_code == 404
+    assert looker.get(f"{ORDERS}-not/past").status_code == 404
