@@ -195,7 +195,8 @@ async def test_a_silent_peer_is_probed_with_a_ping(running: Running) -> None:
 
 async def test_leaving_detaches_and_stores_earlier_sends(running: Running, daphne: DaphneThread) -> None:
     broker, _ = running
-    async with websockets.connect(url(running, PRODUCER)) as producer:
+    # No limit to its queue: behind receipts that nobody reads, the client would not see the answer to its close.
+    async with websockets.connect(url(running, PRODUCER), max_queue=None) as producer:
         for number in range(50):
             await producer.send(message(b"%d" % number))
     for _ in range(1000):
