@@ -60,7 +60,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With --dist=loadfile, folders that share something dear go to one worker."""
+    """With --dist=loadfile, a folder whose files share what takes long to start goes to one worker."""
     if config.getvalue("dist") != "loadfile":
         return None
     from tests.support.distribution import FilesAndFolders

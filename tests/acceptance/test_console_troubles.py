@@ -33,9 +33,9 @@ def topic(shared_vela: VelaProcess) -> Iterator[None]:
     client.close()
 
 
-@pytest.fixture
-def pages(chromium: Browser, shared_vela: VelaProcess, topic: None) -> Iterator[tuple[Page, Page]]:
-    """The list of topics and a subscription's page, open and live."""
+@pytest.fixture(scope="module")
+def opened(chromium: Browser, shared_vela: VelaProcess, topic: None) -> Iterator[tuple[Page, Page]]:
+    """The list of topics and a subscription's page."""
     context: BrowserContext = chromium.new_context(base_url=shared_vela.console_url)
     context.set_default_timeout(30_000)
     listed, shown = context.new_page(), context.new_page()
@@ -45,11 +45,17 @@ def pages(chromium: Browser, shared_vela: VelaProcess, topic: None) -> Iterator[
     listed.click("button.primary")
     listed.wait_for_selector("text=frozen")
     shown.goto(SUBSCRIPTION)
-    for page in (listed, shown):
-        page.wait_for_selector(".pulse.on")
-        page.wait_for_selector(".notice", state="detached")
     yield listed, shown
     context.close()
+
+
+@pytest.fixture
+def pages(opened: tuple[Page, Page]) -> tuple[Page, Page]:
+    """Both pages, live and without a notice."""
+    for page in opened:
+        page.wait_for_selector(".pulse.on")
+    recover(opened)
+    return opened
 
 
 @contextmanager

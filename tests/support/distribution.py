@@ -9,10 +9,10 @@ from xdist.scheduler import LoadFileScheduling
 __all__ = ["FilesAndFolders"]
 
 _ONE_WORKER: Final = ("tests/integration/pipeline/",)
-"""Folders whose files share something that is dear to start: a Spark and a Vela."""
+"""Folders whose files share something that takes long to start: a Spark and a Vela."""
 
 
-class FilesAndFolders(LoadFileScheduling):
+class FilesAndFolders(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """Gives a worker a file at a time, or a whole folder of `_ONE_WORKER`."""
 
     def _split_scope(self, nodeid: str) -> str:
