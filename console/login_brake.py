@@ -15,6 +15,7 @@ from console.blocks import frame
 
 __all__ = ["FailureCounts", "refused"]
 
+_MOST_CHARACTERS: Final = 255  # of a name in the table of failures
 ADDRESS_SHARE: Final = 10  # an address may fail 10 times as often as one name from it
 
 _TOO_MANY: Final = (
@@ -36,6 +37,15 @@ class FailureCounts(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes h
             for attempts in self.get_user_attempts(request, credentials)
         )
         return max(of_name, of_address // ADDRESS_SHARE)
+
+    def user_login_failed(
+        self, sender: object, credentials: dict[str, Any], request: HttpRequest | None = None, **more: object
+    ) -> None:
+        """Count a failed login. Cuts a name that is longer than its column: no user has such a name."""
+        name = credentials.get("username")
+        if isinstance(name, str):
+            credentials = {**credentials, "username": name[:_MOST_CHARACTERS]}
+        super().user_login_failed(sender, credentials, request, **more)
 
     def reset_user_attempts(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
         """Forget the failures of a user who has logged in, but not those of other names at the same address."""

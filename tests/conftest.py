@@ -59,6 +59,16 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With --dist=loadfile, a folder whose files share what takes long to start goes to one worker."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from tests.support.distribution import FilesAndFolders
+
+    return FilesAndFolders(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """A worker has ended: what it had to say."""
     _said.update(getattr(node, "workeroutput", {}).get("said", ()))

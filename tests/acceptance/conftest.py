@@ -16,5 +16,5 @@ def shared_vela(vela_data: Path) -> Iterator[VelaProcess]:
 
     A test may kill a process of it, if it waits until clients can go on.
     """
-    with started_vela(data=vela_data) as process:
+    with started_vela({"VELA_LIFETIME_CHECK_S": "2"}, data=vela_data) as process:  # not 10: tests wait for it
         yield process

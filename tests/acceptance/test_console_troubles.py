@@ -21,9 +21,9 @@ BADGE = "getComputedStyle(document.querySelector('.badge.judged'), '::before').c
 
 
 @pytest.fixture(scope="module")
-def topic(vela: VelaProcess) -> Iterator[None]:
+def topic(shared_vela: VelaProcess) -> Iterator[None]:
     """A topic with a subscription, a connected consumer and a backlog."""
-    client = pulsar.Client(vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    client = pulsar.Client(shared_vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     consumer = client.subscribe("frozen", "billing", receiver_queue_size=1)
     producer = client.create_producer("frozen")
     for number in range(5):
@@ -33,10 +33,10 @@ def topic(vela: VelaProcess) -> Iterator[None]:
     client.close()
 
 
-@pytest.fixture
-def pages(chromium: Browser, vela: VelaProcess, topic: None) -> Iterator[tuple[Page, Page]]:
-    """The list of topics and a subscription's page, open and live."""
-    context: BrowserContext = chromium.new_context(base_url=vela.console_url)
+@pytest.fixture(scope="module")
+def opened(chromium: Browser, shared_vela: VelaProcess, topic: None) -> Iterator[tuple[Page, Page]]:
+    """The list of topics and a subscription's page."""
+    context: BrowserContext = chromium.new_context(base_url=shared_vela.console_url)
     context.set_default_timeout(30_000)
     listed, shown = context.new_page(), context.new_page()
     listed.goto("/login?next=/topics")
@@ -45,11 +45,17 @@ def pages(chromium: Browser, vela: VelaProcess, topic: None) -> Iterator[tuple[P
     listed.click("button.primary")
     listed.wait_for_selector("text=frozen")
     shown.goto(SUBSCRIPTION)
-    for page in (listed, shown):
-        page.wait_for_selector(".pulse.on")
-        page.wait_for_selector(".notice", state="detached")
     yield listed, shown
     context.close()
+
+
+@pytest.fixture
+def pages(opened: tuple[Page, Page]) -> tuple[Page, Page]:
+    """Both pages, live and without a notice."""
+    for page in opened:
+        page.wait_for_selector(".pulse.on")
+    recover(opened)
+    return opened
 
 
 @contextmanager
@@ -79,9 +85,9 @@ def recover(pages: tuple[Page, Page]) -> None:
         page.wait_for_selector("body:not(.unsure, .unread)", timeout=SOON_MS)
 
 
-def test_a_frozen_broker(vela: VelaProcess, pages: tuple[Page, Page]) -> None:
+def test_a_frozen_broker(shared_vela: VelaProcess, pages: tuple[Page, Page]) -> None:
     subscription = pages[1]
-    with frozen(pid_of(vela, "broker")):
+    with frozen(pid_of(shared_vela, "broker")):
         say(pages, "The broker is silent")
         assert "unknown" in subscription.evaluate(BADGE)
         subscription.wait_for_selector(".part-age:visible")
@@ -89,29 +95,29 @@ def test_a_frozen_broker(vela: VelaProcess, pages: tuple[Page, Page]) -> None:
     assert subscription.evaluate(BADGE) == "none"
 
 
-def test_a_frozen_database(vela: VelaProcess, pages: tuple[Page, Page]) -> None:
-    server = pid_of(vela, "postgresql")
+def test_a_frozen_database(shared_vela: VelaProcess, pages: tuple[Page, Page]) -> None:
+    server = pid_of(shared_vela, "postgresql")
     with frozen(server, *children_of(server)):
         say(pages, "The database does not answer")
         assert "unknown" in pages[1].evaluate(BADGE)
     recover(pages)
 
 
-def test_a_frozen_beat(vela: VelaProcess, pages: tuple[Page, Page]) -> None:
-    with frozen(pid_of(vela, "beat")):
+def test_a_frozen_beat(shared_vela: VelaProcess, pages: tuple[Page, Page]) -> None:
+    with frozen(pid_of(shared_vela, "beat")):
         say(pages, "Celery beat is silent")
         assert pages[1].evaluate(BADGE) == "none"
     recover(pages)
 
 
-def test_a_frozen_tick_worker(vela: VelaProcess, pages: tuple[Page, Page]) -> None:
-    with frozen(pid_of(vela, "worker-tick")):
+def test_a_frozen_tick_worker(shared_vela: VelaProcess, pages: tuple[Page, Page]) -> None:
+    with frozen(pid_of(shared_vela, "worker-tick")):
         say(pages, "tick worker is silent")
     recover(pages)
 
 
-def test_a_frozen_console(vela: VelaProcess, pages: tuple[Page, Page]) -> None:
-    with frozen(pid_of(vela, "console")):
+def test_a_frozen_console(shared_vela: VelaProcess, pages: tuple[Page, Page]) -> None:
+    with frozen(pid_of(shared_vela, "console")):
         say(pages, "This page cannot reach the console")
         assert "unknown" in pages[1].evaluate(BADGE)
     recover(pages)

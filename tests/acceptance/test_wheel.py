@@ -75,7 +75,9 @@ def _environment(folder: Path, wheel: Path, *, extras: set[str]) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=60)
     interpreter = folder / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--quiet", "--python", str(interpreter)]
-    subprocess.run([*pip, "install", "--no-deps", "--no-index", str(wheel)], check=True, timeout=60)
+    subprocess.run(
+        [*pip, "install", "--no-deps", "--no-index", "--no-compile", str(wheel)], check=True, timeout=60
+    )
     (packages,) = folder.glob("lib/python*/site-packages")
     (own,) = metadata.distributions(name="vela", path=[str(packages)])
     for name in _needed_by(own, extras):

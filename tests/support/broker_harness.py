@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from select import select
 from typing import Any, TypeVar
 
 import psycopg
@@ -123,9 +125,34 @@ def _names(tables: Iterable[str]) -> Composed:
 
 def rows(url: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
     """Return the rows of a query, over a separate connection that bypasses the proxy."""
-    with psycopg.connect(url, autocommit=True) as connection:
+    with _connection(url) as connection:
         cursor = connection.execute(sql.encode(), parameters or None)
         return cursor.fetchall() if cursor.description else []
+
+
+_open: dict[str, psycopg.Connection[Any]] = {}  # the last one that `rows` used, by its URL
+
+
+@contextmanager
+def _connection(url: str) -> Iterator[psycopg.Connection[Any]]:
+    """Borrow a connection that stays open: polls would spend most of their time on new ones.
+
+    A thread gets one of its own, because its statement may wait for what the main thread does next.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        with psycopg.connect(url, autocommit=True) as own:
+            yield own
+        return
+    connection = _open.get(url)
+    if connection is not None and (connection.closed or select([connection.fileno()], [], [], 0)[0]):
+        connection.close()  # the server has ended it
+        connection = None
+    if connection is None:
+        while _open:
+            _open.popitem()[1].close()
+        connection = psycopg.connect(url, autocommit=True, prepare_threshold=None)
+        _open[url] = connection
+    yield connection
 
 
 def one_row(url: str, sql: str, *parameters: object) -> tuple[Any, ...]:

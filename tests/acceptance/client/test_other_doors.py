@@ -13,6 +13,14 @@ from tests.support.byte_relay import relay
 from tests.support.certificates import Authority
 from tests.support.vela import VelaProcess
 from tests.support.wrong_urls import ClientClass, refusal
+from vela.aio.connections import opening
+
+
+@pytest.fixture(autouse=True)
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Users' clients doubt a URL after a second of silence."""
+    monkeypatch.setattr(opening, "_PATIENCE_S", 0.2)
+
 
 BOTH = pytest.mark.parametrize("kind", [vela.aio.Client, vela.Client], ids=["aio", "blocking"])
 

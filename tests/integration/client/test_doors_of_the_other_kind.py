@@ -18,7 +18,7 @@ from tests.support.scripted_peer import ScriptedPeer
 from tests.support.waiting import until
 from tests.support.wrong_urls import ClientClass, refusal
 from vela import errors
-from vela.aio.connections import opening
+from vela.aio.connections import opening, other_door
 from vela.authentication import AuthenticationToken
 
 TOPIC = "persistent://public/default/t"
@@ -33,7 +33,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> KeyPair:
 
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Peers that answer do it at once here; users' clients wait for a second, twice."""
     monkeypatch.setattr(opening, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(other_door, "_ANSWER_S", 0.3)
 
 
 class Heard:
@@ -133,9 +135,9 @@ async def test_a_port_that_requires_tls_for_http_too_is_not_mistaken_for_plain_h
     async with waits_for_lines(
         b"HTTP/1.1 400 The plain HTTP request was sent to HTTPS port\r\n\r\n"
     ) as heard:
-        client = vela.aio.Client(f"{scheme}://127.0.0.1:{heard.port}", connection_timeout_ms=2000)
+        client = vela.aio.Client(f"{scheme}://127.0.0.1:{heard.port}", connection_timeout_ms=1000)
         async with client:
-            with pytest.raises(errors.ConnectError, match="not connected within 2 s"):
+            with pytest.raises(errors.ConnectError, match="not connected within 1 s"):
                 await client.connection_for(TOPIC)
         assert heard.begun(b"GET ")
 

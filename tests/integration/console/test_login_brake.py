@@ -66,6 +66,11 @@ def test_an_address_that_tries_many_names_is_locked_for_all_of_them() -> None:
     assert log_in("right", address="192.0.2.8").status_code == 302
 
 
+@pytest.mark.parametrize("door", DOORS)
+def test_a_very_long_name_is_refused_like_any_wrong_one(door: str) -> None:
+    assert log_in("wrong", name="n" * 10_000, door=door).status_code in (200, 401)
+
+
 def test_a_login_forgets_the_failures_of_that_name_alone() -> None:
     User.objects.create_user("vera", password="own")
     for _ in range(LIMIT - 1):

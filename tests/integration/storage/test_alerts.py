@@ -52,7 +52,7 @@ def receiver() -> Iterator[Receiver]:
             """Stay quiet."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     state.url = f"http://127.0.0.1:{server.server_port}/hook?key=secret"
     yield state
@@ -481,7 +481,7 @@ def test_a_server_that_drips_does_not_keep_the_sender() -> None:
 
     stopped = threading.Event()
     server = ThreadingHTTPServer(("127.0.0.1", 0), Drip)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     began = time.monotonic()
     with pytest.raises(webhook.WebhookFailed):
         webhook.post(f"http://127.0.0.1:{server.server_port}/", {}, allows_local=True, timeout_s=0.5)

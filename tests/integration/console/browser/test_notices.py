@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from datetime import timedelta
 
 import pytest
@@ -11,7 +10,6 @@ from playwright.sync_api import Page
 
 from broker.models import BrokerProcess, Heartbeat
 from tests.integration.console.shop import NEVER_SILENT, Shop
-from tests.integration.console.started_console import StartedConsole
 from tests.integration.console.test_browser import BILLING
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -42,20 +40,6 @@ def test_a_silent_beat(page: Page, shop: Shop) -> None:
     page.wait_for_selector(AT_PEACE)
     Heartbeat.objects.update(at=now() + NEVER_SILENT)
     page.wait_for_selector(".notice", state="detached")
-
-
-def test_a_frozen_console(page: Page, console: StartedConsole, errors: list[str], shop: Shop) -> None:
-    page.goto(BILLING)
-    page.wait_for_selector(".pulse.on")
-    console.process.send_signal(signal.SIGSTOP)
-    try:
-        page.wait_for_selector(".notice:has-text('This page cannot reach the console')")
-        assert "unknown" in page.evaluate(BADGE)
-    finally:
-        console.process.send_signal(signal.SIGCONT)
-    page.wait_for_selector(AT_PEACE)
-    page.wait_for_selector(".notice", state="detached")
-    errors.clear()  # Chromium logs the requests that got no answer
 
 
 def test_without_a_stream_only_live_blocks_are_read_again(page: Page, shop: Shop) -> None:
