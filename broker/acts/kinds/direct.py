@@ -53,8 +53,6 @@ class Effect:
 class DirectKind(ActKind[P]):
     """An act whose `measure` says what it would do, and whose `carry_out` does it. Both must be safe to repeat."""
 
-    no_undo: ClassVar[str] = "it cannot be undone"  # a note in the plan
-
     @abstractmethod
     async def measure(self, context: ActContext, given: P) -> Effect:
         """Return what the act would do now. Raises ActInvalid if it makes no sense."""
