@@ -26,7 +26,7 @@ from console.queries.clients import ConsumerRow
 from console.queries.pipeline import RunRow
 from console.queries.subscription import SubscriptionHead
 from console.story.words import line_after, line_before
-from console.words import acts, nouns, numerals, partitions, policies
+from console.words import acts, nouns, numerals, policies, receipts
 from console.words.act_place import place_of
 from console.words.clients import Flag, flag_named
 from console.words.pipeline import run_tone
@@ -44,7 +44,6 @@ register.filter("marked", marks.marked, is_safe=True)
 register.filter("coded", marks.coded, is_safe=True)
 register.filter("act_title", acts.title)
 register.filter("value_text", value_text)
-register.simple_tag(acts.acked_meanwhile, name="acked_meanwhile")
 register.simple_tag(place_of, name="act_place")
 register.simple_tag(addresses.topic_url, name="topic_url")
 register.simple_tag(addresses.subscription_url, name="subscription_url")
@@ -142,11 +141,17 @@ def asked(act: Any) -> str:
 
 
 @register.simple_tag
-def partition_rows(
-    plan: Mapping[str, Any], result: Mapping[str, Any] | None
-) -> list[partitions.PartitionRow]:
+def partition_table(
+    act: Any, plan: Mapping[str, Any], result: Mapping[str, Any] | None
+) -> receipts.PartitionTable:
     """Return the partitions of an act, for a table."""
-    return partitions.partition_rows(plan, result)
+    return receipts.partition_table(act.kind, plan, result)
+
+
+@register.simple_tag
+def receipt_rows(act: Any, plan: Mapping[str, Any], result: Mapping[str, Any]) -> list[receipts.ReceiptRow]:
+    """Return the counts that an applied act has changed, for a table."""
+    return receipts.receipt_rows(act.kind, plan or {}, result)
 
 
 @register.inclusion_tag("console/badge.html")

@@ -140,6 +140,13 @@ def test_the_numbers_explain_the_state(state: SubscriptionState, numbers: dict[s
         ),
         ("up to 1000 more (10000 in all)", [], "Up to 1\u202f000 more (10\u202f000 in all)."),
         ("topic-2026 messages stay", ["topic-2026"], "topic-2026 messages stay."),
+        ("persistent://a/b/mail has 2 messages", [], "persistent://a/b/mail has 2 messages."),
+        ("orders-billing-DLQ gets 1 letter", [], "orders-billing-DLQ gets 1 letter."),
+        ("shop/eu is deleted", [], "shop/eu is deleted."),
+        ("retention_ms limits too", [], "retention_ms limits too."),
+        ("policy retention_ms changes", [], "Policy retention_ms changes."),
+        ("partition 0: no owner", [], "Partition 0: no owner."),
+        ("it's too late", [], "It's too late."),
     ],
 )
 def test_the_broker_s_words_become_a_sentence(words: str, names: list[str], said: str) -> None:

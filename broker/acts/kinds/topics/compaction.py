@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["Compact", "DeleteCompaction"]
 
 
-
 class Compact(ActKind[NoParameters]):
     """Compact a topic, or each partition of one."""
 
@@ -31,7 +30,9 @@ class Compact(ActKind[NoParameters]):
     summary = "Keep the latest message of each key for readers of the compacted topic."
     scope = Scope.TOPIC
     is_long = True
-    no_undo = "the log stays as it is, so there is nothing to undo: other consumers and readers get every message"
+    no_undo = (
+        "the log stays as it is, so there is nothing to undo: other consumers and readers get every message"
+    )
     parameters = NoParameters
 
     async def plan(self, context: ActContext, given: NoParameters) -> Plan:

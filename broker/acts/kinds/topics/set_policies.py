@@ -11,8 +11,8 @@ from broker.acts.kinds.direct import Effect
 from broker.acts.kinds.parameters import ActInvalid, Rule
 from broker.acts.kinds.topics.policy_losses import losses
 from broker.core.counted import counted
-from broker.core.policies.words import kept
 from broker.core.policies import FIELDS, Policies, PolicyInvalid, PolicyLevel, PolicyValue
+from broker.core.policies.words import kept
 from broker.core.topic_name import TopicName
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import life as store
