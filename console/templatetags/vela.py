@@ -20,6 +20,7 @@ from console.alerts.offers import AlertOffer, alert_offers
 from console.blocks import Block
 from console.diagnosis.findings import Cure, Severity
 from console.diagnosis.words import severity_word, value_text
+from console.forms import act_forms
 from console.help.library import runbook_page
 from console.letters.reasons import Group
 from console.queries.clients import ConsumerRow
@@ -237,6 +238,13 @@ def cure_url(head: SubscriptionHead, cure: Cure) -> str:
     if cure.letters:
         return addresses.dead_letters_url(cure.letters)
     return addresses.topic_url(cure.topic) if cure.topic else f"#part-{cure.block}"
+
+
+@register.inclusion_tag("console/parts/cure.html")
+def cure_button(head: SubscriptionHead, cure: Cure) -> dict[str, str | bool | SafeString]:
+    """Draw the button of an act that cures: it leads to the preview, or to the form if that needs more values."""
+    form = act_forms[cure.act]({name: str(value) for name, value in cure.parameters.items()})
+    return {"url": cure_url(head, cure), "text": marks.marked(cure.text), "is_ready": form.is_valid()}
 
 
 @register.simple_tag

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods
 from broker.acts import requests as acts
 from console.access import Rights, check_may_act, operator_only, plan
 from console.blocks import page
-from console.forms import ActForm, act_forms
+from console.forms import ActForm, act_forms, posted
 from console.forms.partitions import PartitionsForm
 from console.queries.subscription import PartitionedHead, partitioned_head, subscription_head
 
@@ -34,7 +34,7 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
         raise Http404(
             _("{act} acts on one partition: open a partition and act there.").format(act=form_class.heading)
         )
-    form = form_class(request.POST) if request.method == "POST" else _prefilled(form_class, request)
+    form = form_class(posted(request)) if request.method == "POST" else _prefilled(form_class, request)
     status, refusal = 200, ""
     if request.method == "POST":
         status = 422
