@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 
 from broker.acts import requests as acts
+from broker.models import Subscription, Topic
 from tests.integration.console.fake_acts import FakeActs
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import ORDERS, Shop
@@ -69,6 +70,19 @@ def test_each_kind(
     assert operator.post(f"{BILLING}/act/{kind}", filled).status_code == 302
     _, given = broker.asked[-1]
     assert (given[0], given[3]) == asked
+
+
+def test_the_tabs_offer_only_acts_that_can_do_something(operator: Client, shop: Shop) -> None:
+    def tabs(address: str) -> set[str]:
+        return set(re.findall(r'act/(pause|resume|redrive)"', operator.get(address).content.decode()))
+
+    assert tabs(f"{BILLING}/act/reset") == {"pause"}
+    assert tabs(f"{BILLING}/act/redrive") == {"pause", "redrive"}, "the letters of a topic with another name"
+    Subscription.objects.filter(pk=shop.billing.pk).update(paused=True)
+    assert tabs(f"{BILLING}/act/reset") == {"resume"}
+    letters = f"{ORDERS}-billing-DLQ"
+    Topic.objects.filter(pk=shop.topic.pk).update(name=letters)
+    assert tabs(f"{BILLING.replace('orders', 'orders-billing-DLQ')}/act/reset") == {"resume", "redrive"}
 
 
 def test_what_cannot_be_read_is_said_beside_the_field(operator: Client, broker: FakeActs) -> None:
