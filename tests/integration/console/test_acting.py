@@ -196,8 +196,8 @@ def test_an_act_that_was_undone_offers_no_undo_and_links_to_the_act_that_undid_i
         ({"is_cursor_gone": True}, "the subscription was deleted with its cursor."),
         ({}, "You can no longer undo this act: the time for that ended"),
         ({"undo_until": None}, "VELA_UNDO_WINDOW_S gave no time for an undo."),
-        ({"kind": "pause"}, "This act has no undo. To undo it, resume the subscription."),
-        ({"kind": "disconnect"}, "This act has no undo. It cannot be undone."),
+        ({"kind": "pause"}, "To undo it, resume the subscription."),
+        ({"kind": "disconnect"}, "It cannot be undone."),
     ],
 )
 def test_an_act_that_cannot_be_undone_says_why_where_the_button_would_be(
