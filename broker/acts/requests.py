@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from broker.acts.kinds.base import ActKind, Scope
 from broker.acts.kinds.drift import MOST_DRIFT_MESSAGES, TYPED_ABOVE_MESSAGES
@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 WAIT_S = 2.0
+UndoObstacle = Literal["", "kind", "undone", "cursor gone", "moved", "no time", "time over"]
 _RETRIABLE = frozenset(("ActConflict", "ActExpired", "ConsumerBusy", "PersistenceError", "ServiceNotReady"))
 
 
@@ -78,6 +79,8 @@ class ActView:
     undoable: bool = False
     needs_reason: bool = False  # its namespace is protected, and the act has no reason yet
     part_of: int | None = None  # the act on several partitions to which this one belongs
+    moved_by: int | None = None  # a later act that moved one of its cursors
+    is_cursor_gone: bool = False  # one of its subscriptions was deleted
 
     @property
     def is_waiting(self) -> bool:
@@ -88,6 +91,28 @@ class ActView:
     def new_plan(self) -> int | None:
         """Return the act with the new preview, if an apply was refused because it would do more than planned."""
         return (self.result or {}).get("new_plan")
+
+    @property
+    def undo_obstacle(self) -> UndoObstacle:
+        """Return what keeps an applied act from being undone; empty if nothing does, or it was not applied."""
+        kind = KINDS.get(self.kind)
+        if self.state != "applied" or self.undoable or kind is None:
+            return ""
+        if not kind.can_undo:
+            return "kind"
+        if self.undone_by is not None:
+            return "undone"
+        if self.is_cursor_gone:
+            return "cursor gone"
+        if self.moved_by is not None:
+            return "moved"
+        return "no time" if self.undo_until is None else "time over"
+
+    @property
+    def no_undo(self) -> str:
+        """Return why nobody can undo acts of this kind, or what to do instead; empty for a kind that has an undo."""
+        kind = KINDS.get(self.kind)
+        return "" if kind is None or kind.can_undo else kind.no_undo
 
     @property
     def is_retriable(self) -> bool:
@@ -302,4 +327,6 @@ def _view(row: store.Row | None, act_id: int) -> ActView:
         undoable=row[21],
         needs_reason=row[22],
         part_of=row[23],
+        moved_by=row[24],
+        is_cursor_gone=row[25],
     )

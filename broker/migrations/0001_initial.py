@@ -689,6 +689,13 @@ class Migration(migrations.Migration):
             ],
             options={
                 "db_table": "vela_subscription_obstacles",
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("first_redeliveries__gte", 3)),
+                        fields=["first_redeliveries"],
+                        name="vela_subscription_poisoned",
+                    )
+                ],
             },
         ),
         migrations.CreateModel(

@@ -142,6 +142,14 @@ class SubscriptionObstacles(models.Model):
 
     class Meta:
         db_table = "vela_subscription_obstacles"
+        indexes = [
+            # What the console's first page looks for: a message that comes back again and again.
+            models.Index(
+                fields=["first_redeliveries"],
+                name="vela_subscription_poisoned",
+                condition=models.Q(first_redeliveries__gte=3),
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.subscription_id}: {self.gap or 'no gap'}"

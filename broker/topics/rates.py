@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
@@ -14,12 +14,19 @@ if TYPE_CHECKING:
 
 __all__ = ["MEASURED_OVER_S", "Moving", "Rates"]
 
-_WEIGHT = 0.4  # of the newest second: a change shows at once and has settled after about five reports
-MEASURED_OVER_S = 5  # follows from that weight: older seconds have less than a tenth of it
-_NOTHING_PER_S = 0.05
+_WEIGHT: Final = 0.4  # of the newest second: a change shows at once and has settled after about five reports
+MEASURED_OVER_S: Final = 5  # follows from that weight: older seconds have less than a tenth of it
+_NOTHING_PER_S: Final = 0.05
+# Messages. A slower flow is measured from one message to the next: in most seconds it has none.
+_SLOW_PER_S: Final = 1.0
+# A slow flow has ended when nothing came for so many of its gaps.
+_PATIENCE: Final = 3
+_LEAST_PATIENCE_MS: Final = 2_000
+_MOST_PATIENCE_MS: Final = 30_000
 # Reports. Going through ten thousand topics at each one would cost as much as reporting may cost in all.
-_FORGET_EVERY = 60
-_TRICKLE_PER_S = 1.0  # messages: below this, a report without news sets the rate to 0
+_FORGET_EVERY: Final = 60
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -31,30 +38,55 @@ class Moving:
 
 
 @dataclass(slots=True)
-class _Pair:
-    first: int
-    second: int
-    at_ms: int
-    first_rate: float = 0.0
-    second_rate: float = 0.0
+class _Flow:
+    """Messages, and what is counted with them, such as their bytes."""
 
-    def update(self, first: int, second: int, now_ms: int) -> tuple[float, float]:
-        elapsed_s = max(0.001, (now_ms - self.at_ms) / 1000)
-        # With a message a minute, one report shows the rate and the next one ends it, rather than six.
-        is_trickle = self.first == first and self.second == second and self.first_rate < _TRICKLE_PER_S
-        if is_trickle:
-            self.first_rate = self.second_rate = 0.0
-        self.first_rate += _WEIGHT * ((first - self.first) / elapsed_s - self.first_rate)
-        self.second_rate += _WEIGHT * ((second - self.second) / elapsed_s - self.second_rate)
-        if abs(self.first_rate) < _NOTHING_PER_S:
-            self.first_rate = 0.0
-        if abs(self.second_rate) < _NOTHING_PER_S:
-            self.second_rate = 0.0
-        self.first, self.second, self.at_ms = first, second, now_ms
-        return self.first_rate, self.second_rate
+    totals: tuple[int, ...]  # of messages first
+    seen_ms: int  # the last report
+    measured_ms: int  # the rates are those of the time until then
+    changed_ms: int  # the last report with news
+    per_s: tuple[float, ...]
+    gap_ms: int = 0  # between the last two reports with news
 
-    def is_moving(self) -> bool:
-        return bool(self.first_rate or self.second_rate)
+    def update(self, totals: tuple[int, ...], now_ms: int) -> tuple[float, ...]:
+        seen_ms, self.seen_ms = self.seen_ms, now_ms
+        news = totals[0] - self.totals[0]
+        if not news and self.per_s[0] < _SLOW_PER_S:
+            if now_ms >= self._ends_ms:
+                self.per_s = (0.0,) * len(totals)
+            return self.per_s
+        weight, since_s = _WEIGHT, _seconds(now_ms - self.measured_ms)
+        if not self.per_s[0]:
+            if news / _seconds(now_ms - seen_ms) > _SLOW_PER_S:
+                since_s = _seconds(now_ms - seen_ms)  # it starts fast, so the rest before it does not count
+            else:
+                weight = 1 - (1 - _WEIGHT) ** since_s
+        self.per_s = tuple(
+            before + weight * ((total - counted) / since_s - before)
+            for before, total, counted in zip(self.per_s, totals, self.totals, strict=True)
+        )
+        if self.per_s[0] < _NOTHING_PER_S:
+            self.per_s = (0.0,) * len(totals)
+        if news:
+            self.gap_ms, self.changed_ms = now_ms - self.changed_ms, now_ms
+        self.totals, self.measured_ms = totals, now_ms
+        return self.per_s
+
+    @property
+    def look_again_ms(self) -> int | None:
+        """When it must be reported again although nothing changed; None = its rate is 0."""
+        if not self.per_s[0]:
+            return None
+        return 0 if self.per_s[0] >= _SLOW_PER_S else self._ends_ms
+
+    @property
+    def _ends_ms(self) -> int:
+        patience_ms = min(_MOST_PATIENCE_MS, max(_LEAST_PATIENCE_MS, _PATIENCE * self.gap_ms))
+        return self.changed_ms + patience_ms
+
+
+_Flows = tuple[_Flow, ...]
+_Counts = tuple[tuple[int, ...], ...]  # the totals of each flow
 
 
 class Rates:
@@ -64,109 +96,140 @@ class Rates:
     """
 
     def __init__(self) -> None:
-        self._topics: dict[Topic, _Pair] = {}
-        self._subscriptions: dict[Subscription, _Pair] = {}
-        self._producers: WeakKeyDictionary[Producer, _Pair] = WeakKeyDictionary()
-        self._consumers: WeakKeyDictionary[Consumer, tuple[_Pair, _Pair]] = WeakKeyDictionary()
-        self._moving = Moving()
+        self._topics: dict[Topic, _Flows] = {}
+        self._subscriptions: dict[Subscription, _Flows] = {}
+        self._producers: WeakKeyDictionary[Producer, _Flows] = WeakKeyDictionary()
+        self._consumers: WeakKeyDictionary[Consumer, _Flows] = WeakKeyDictionary()
+        # When to report again what has a rate: a slow flow once, when it has ended, and not every second.
+        self._topics_due_ms: dict[Topic, int] = {}
+        self._subscriptions_due_ms: dict[Subscription, int] = {}
         self._looks = 0
 
     def of_topic(self, topic: Topic, messages: int, size_bytes: int, now_ms: int) -> tuple[float, float]:
         """Return messages and bytes per second since the last call, smoothed; 0 at first, and once closed."""
         if not topic.is_open:
             return 0.0, 0.0
-        pair = self._topics.setdefault(topic, _Pair(messages, size_bytes, now_ms))
-        rates = pair.update(messages, size_bytes, now_ms)
-        (self._moving.topics.add if pair.is_moving() else self._moving.topics.discard)(topic)
-        return rates
+        flows = self._topics.get(topic)
+        if flows is None:
+            flows = self._topics[topic] = _begin(((messages, size_bytes),), now_ms)
+        messages_rate, bytes_rate = _update(flows, ((messages, size_bytes),), now_ms)
+        self._topics_due_ms.pop(topic, None)
+        _look_again(self._topics_due_ms, topic, flows)
+        return messages_rate, bytes_rate
 
     def of_subscription(self, each: Subscription, out: int, acked: int, now_ms: int) -> tuple[float, float]:
         """Return messages delivered and acked per second since the last call, smoothed; 0 at first, and once closed."""
         if _is_gone(each):
             return 0.0, 0.0
-        pair = self._subscriptions.setdefault(each, _Pair(out, acked, now_ms))
-        rates = pair.update(out, acked, now_ms)
-        (self._moving.subscriptions.add if pair.is_moving() else self._moving.subscriptions.discard)(each)
-        return rates
+        flows = self._subscriptions.get(each)
+        if flows is None:
+            flows = self._subscriptions[each] = _begin(((out,), (acked,)), now_ms)
+        rate_out, rate_acked = _update(flows, ((out,), (acked,)), now_ms)
+        self._subscriptions_due_ms.pop(each, None)
+        _look_again(self._subscriptions_due_ms, each, flows)
+        return rate_out, rate_acked
 
     def of_producer(self, topic: Topic, producer: Producer, now_ms: int) -> tuple[float, float]:
         """Return messages and bytes per second, after `of_topic` of the same report.
 
         The topic is reported again until this rate is 0 too: receipts may come a report later than the messages.
         """
-        counts = producer.messages_in, producer.bytes_in
-        pair = self._producers.get(producer)
-        if pair is None:
-            pair = self._producers[producer] = _Pair(*counts, now_ms)
-        rates = pair.update(*counts, now_ms)
-        if pair.is_moving() and topic.is_open:
-            self._moving.topics.add(topic)
-        return rates
+        counts = ((producer.messages_in, producer.bytes_in),)
+        flows = self._producers.get(producer)
+        if flows is None:
+            flows = self._producers[producer] = _begin(counts, now_ms)
+        messages_rate, bytes_rate = _update(flows, counts, now_ms)
+        if topic.is_open:
+            _look_again(self._topics_due_ms, topic, flows)
+        return messages_rate, bytes_rate
 
     def of_consumer(self, each: Subscription, consumer: Consumer, now_ms: int) -> tuple[float, float, float]:
         """Return messages delivered, acked and redelivered per second, after `of_subscription` of the same report.
 
         The subscription is reported again until these rates are 0 too.
         """
-        pairs = self._consumers.get(consumer)
-        out, acked, again = consumer.messages_out, consumer.messages_acked, consumer.messages_redelivered
-        if pairs is None:
-            pairs = self._consumers[consumer] = (_Pair(out, again, now_ms), _Pair(acked, 0, now_ms))
-        rate_out, rate_again = pairs[0].update(out, again, now_ms)
-        rate_acked, _ = pairs[1].update(acked, 0, now_ms)
-        if (pairs[0].is_moving() or pairs[1].is_moving()) and not _is_gone(each):
-            self._moving.subscriptions.add(each)
+        counts = (consumer.messages_out,), (consumer.messages_acked,), (consumer.messages_redelivered,)
+        flows = self._consumers.get(consumer)
+        if flows is None:
+            flows = self._consumers[consumer] = _begin(counts, now_ms)
+        rate_out, rate_acked, rate_again = _update(flows, counts, now_ms)
+        if not _is_gone(each):
+            _look_again(self._subscriptions_due_ms, each, flows)
         return rate_out, rate_acked, rate_again
 
     def published_per_s(self, topic: Topic) -> float:
         """Return how many messages per second were published, as last reported."""
-        pair = self._topics.get(topic)
-        return 0.0 if pair is None else pair.first_rate
+        return self.in_per_s(topic)[0]
 
     def acked_per_s(self, subscription: Subscription) -> float:
         """Return how many messages per second were acked, as last reported."""
-        pair = self._subscriptions.get(subscription)
-        return 0.0 if pair is None else pair.second_rate
+        return self.out_per_s(subscription)[1]
 
     def in_per_s(self, topic: Topic) -> tuple[float, float]:
         """Return how many messages and bytes per second were published, as last reported."""
-        return _last(self._topics.get(topic))
+        messages_rate, bytes_rate = _last(self._topics.get(topic), 2)
+        return messages_rate, bytes_rate
 
     def out_per_s(self, subscription: Subscription) -> tuple[float, float]:
         """Return how many messages per second were delivered and acked, as last reported."""
-        return _last(self._subscriptions.get(subscription))
+        rate_out, rate_acked = _last(self._subscriptions.get(subscription), 2)
+        return rate_out, rate_acked
 
     def producer_per_s(self, producer: Producer) -> tuple[float, float]:
         """Return how many messages and bytes per second this producer published, as last reported."""
-        return _last(self._producers.get(producer))
+        messages_rate, bytes_rate = _last(self._producers.get(producer), 2)
+        return messages_rate, bytes_rate
 
     def consumer_per_s(self, consumer: Consumer) -> tuple[float, float, float]:
         """Return how many messages per second it got, acked and got again, as last reported."""
-        out_and_again, acked = self._consumers.get(consumer, (None, None))
-        rate_out, rate_again = _last(out_and_again)
-        return rate_out, _last(acked)[0], rate_again
+        rate_out, rate_acked, rate_again = _last(self._consumers.get(consumer), 3)
+        return rate_out, rate_acked, rate_again
 
-    def moving(self) -> Moving:
-        """Return what must be reported again although nothing changed. Closed ones come a last time, with rate 0.
+    def moving(self, now_ms: int) -> Moving:
+        """Return what must be reported now although nothing changed. Closed ones come a last time, with rate 0.
 
         Now and then it forgets closed topics and deleted subscriptions.
         """
         self._looks += 1
         if self._looks % _FORGET_EVERY == 0:
-            self._topics = {topic: pair for topic, pair in self._topics.items() if topic.is_open}
+            self._topics = {topic: flows for topic, flows in self._topics.items() if topic.is_open}
             self._subscriptions = {
-                each: pair for each, pair in self._subscriptions.items() if not _is_gone(each)
+                each: flows for each, flows in self._subscriptions.items() if not _is_gone(each)
             }
-        found = self._moving
-        self._moving = Moving(
-            {topic for topic in found.topics if topic.is_open},
-            {each for each in found.subscriptions if not _is_gone(each)},
+        closed = {topic for topic in self._topics_due_ms if not topic.is_open}
+        gone = {each for each in self._subscriptions_due_ms if _is_gone(each)}
+        found = Moving(
+            closed | {topic for topic, due_ms in self._topics_due_ms.items() if due_ms <= now_ms},
+            gone | {each for each, due_ms in self._subscriptions_due_ms.items() if due_ms <= now_ms},
         )
+        for topic in closed:
+            del self._topics_due_ms[topic]
+        for each in gone:
+            del self._subscriptions_due_ms[each]
         return found
 
 
-def _last(pair: _Pair | None) -> tuple[float, float]:
-    return (0.0, 0.0) if pair is None else (pair.first_rate, pair.second_rate)
+def _begin(counts: _Counts, now_ms: int) -> _Flows:
+    return tuple(_Flow(totals, now_ms, now_ms, now_ms, (0.0,) * len(totals)) for totals in counts)
+
+
+def _update(flows: _Flows, counts: _Counts, now_ms: int) -> list[float]:
+    return [rate for flow, totals in zip(flows, counts, strict=True) for rate in flow.update(totals, now_ms)]
+
+
+def _look_again(due_ms: dict[T, int], of: T, flows: _Flows) -> None:
+    """Report it again when the first of these rates may be 0, or before if its other rates ask for that."""
+    for flow in flows:
+        if (look_ms := flow.look_again_ms) is not None:
+            due_ms[of] = min(look_ms, due_ms.get(of, look_ms))
+
+
+def _last(flows: _Flows | None, number: int) -> list[float]:
+    return [0.0] * number if flows is None else [rate for flow in flows for rate in flow.per_s]
+
+
+def _seconds(elapsed_ms: int) -> float:
+    return max(1, elapsed_ms) / 1000
 
 
 def _is_gone(subscription: Subscription) -> bool:

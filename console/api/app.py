@@ -23,7 +23,7 @@ from ninja.parser import Parser
 from pydantic import BaseModel
 
 from console.api.access import LOOKS
-from console.api.problems import Problem, no_such_address
+from console.api.problems import Problem, database_problem, no_such_address
 
 __all__ = ["api_of", "patterns_of", "read", "unknown_address_of"]
 
@@ -57,8 +57,8 @@ def api_of(*routers: Router) -> NinjaAPI:
         (ValidationError, _invalid),
         (HttpError, _not_json),
         (RequestDataTooBig, _too_big),
-        (DatabaseError, _no_database),
-        (psycopg.Error, _no_database),
+        (DatabaseError, _database_failed),
+        (psycopg.Error, _database_failed),
     ]
     for error, handler in handlers:
         api.add_exception_handler(error, handler)
@@ -165,11 +165,9 @@ def _too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
     return Problem(413, "TooLarge", "a request of this size is not an act").response()
 
 
-def _no_database(request: HttpRequest, error: Exception) -> HttpResponse:
+def _database_failed(request: HttpRequest, error: Exception) -> HttpResponse:
     logger.error("%s %s", request.method, request.path, exc_info=error)
-    return Problem(
-        503, "PersistenceError", "the database did not answer; try again", retriable=True
-    ).response()
+    return database_problem(error).response()
 
 
 def _answered(view: View) -> View:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+import psycopg
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, JsonResponse
 
-__all__ = ["Problem", "no_such_address"]
+__all__ = ["Problem", "database_problem", "is_database_away", "no_such_address"]
 
 
 class Problem(Exception):
@@ -49,6 +51,19 @@ def no_such_address(request: HttpRequest) -> JsonResponse:
     ).response()
 
 
+def is_database_away(error: BaseException | None) -> bool:
+    """Return whether the database did not answer. False if it refused or cancelled a statement."""
+    return isinstance(error, _AWAY) and not isinstance(error.__cause__ or error, psycopg.errors.QueryCanceled)
+
+
+def database_problem(error: BaseException | None) -> Problem:
+    """Return the answer to an error of the database: 503 if the same request may succeed later, else 500."""
+    if is_database_away(error):
+        return Problem(503, "PersistenceError", "the database did not answer; try again", retriable=True)
+    return Problem(500, "InternalError", "the server failed; the console's log has the reason")
+
+
+_AWAY: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 _TITLES = {
     400: "Bad request",
     401: "Not logged in",

@@ -26,6 +26,7 @@ class Unit(StrEnum):
     MESSAGES = "messages"
     ENTRIES = "entries"
     CONSUMERS = "consumers"
+    STATEMENTS = "statements"
     TIMES = "times"
     SECONDS = "seconds"
     PER_SECOND = "per second"

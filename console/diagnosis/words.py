@@ -13,7 +13,7 @@ __all__ = ["severity_word", "spoken_finding", "value_text"]
 
 _SEVERITIES = {
     Severity.STOPPED: (said("stopped"), "bad"),
-    Severity.SLOW: (said("held up"), "warn"),
+    Severity.SLOW: (said("slow"), "warn"),
     Severity.NOTICE: (said("notice"), "calm"),
     Severity.FINE: (said("fine"), "good"),
 }
@@ -57,6 +57,8 @@ def value_text(evidence: Evidence) -> str:
             return counted(round(value), "entry")
         case Unit.CONSUMERS:
             return counted(round(value), "consumer")
+        case Unit.STATEMENTS:
+            return counted(round(value), "statement")
         case Unit.TIMES:
             return counted(round(value), "time")
         case Unit.SECONDS:

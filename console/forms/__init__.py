@@ -10,7 +10,7 @@ from typing import Final
 from console.forms.apply import ApplyForm
 from console.forms.consumers import DisconnectForm, RedeliverForm
 from console.forms.delivery import DeleteSubscriptionForm, PauseForm, ResumeForm
-from console.forms.form import ActForm
+from console.forms.form import ActForm, posted
 from console.forms.letters import RedriveForm, SendToDeadLettersForm
 from console.forms.places import PlaceForm, ResetForm, RewindForm
 from console.forms.skips import ClearForm, SkipForm, SkipOneForm
@@ -32,6 +32,7 @@ __all__ = [
     "SkipForm",
     "SkipOneForm",
     "act_forms",
+    "posted",
 ]
 
 

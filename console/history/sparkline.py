@@ -17,7 +17,10 @@ _EDGE: Final = 1.5  # so that the line's width is inside the drawing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogPoint:
-    """The backlog of a topic (`subscription_id` 0) or of a subscription in one minute. None = unknown."""
+    """The backlog of a topic (`subscription_id` 0) or of a subscription in one minute.
+
+    None = unknown, as before the topic or subscription was created: a point without numbers says when that was.
+    """
 
     at_ms: int
     topic_id: int
@@ -40,9 +43,9 @@ class Sparkline:
 def sparkline(points: Iterable[BacklogPoint], now: int | None, *, from_ms: int, to_ms: int) -> Sparkline:
     """Draw the backlog from `from_ms` to `to_ms` as stairs, because it stays the same until the next point.
 
-    `now` is the backlog at the right edge.
+    `now` is the backlog at the right edge. Nothing is drawn before the first known number.
     """
-    ordered = sorted(points, key=lambda point: point.at_ms)
+    ordered = sorted(points, key=lambda point: (point.at_ms, point.backlog is not None))
     first = ordered[0].backlog_before if ordered else now
     corners = [(from_ms, first), *_corners(ordered, to_ms), (to_ms, now)]
     known = [(at_ms, value) for at_ms, value in corners if value is not None]

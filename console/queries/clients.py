@@ -274,6 +274,7 @@ def _parameters(
         "idle_before_ms": now_ms - int(hoarder.WINDOW_S * 1000),
         "hoard_messages": hoarder.LEAST_MESSAGES,
         "hoard_share": hoarder.LEAST_SHARE,
+        "hoard_times": hoarder.LEAST_TIMES,
         "old_protocol": _OLD_PROTOCOL,
         **scope.of_topics,
     }

@@ -8,15 +8,26 @@ from broker.models import SubscriptionState
 from console.queries.database import fetch
 from console.queries.rights import Scope
 
-__all__ = ["COUNTED", "WORST", "StateCount", "WorstRow", "state_counts", "worst_subscriptions"]
+__all__ = [
+    "COUNTED",
+    "LAST_LISTED",
+    "WORST",
+    "StateCount",
+    "WorstRow",
+    "poisoned_subscriptions",
+    "state_counts",
+    "worst_subscriptions",
+]
 
 WORST = 12
+POISONED = 3
+LAST_LISTED = SubscriptionState.DRAINING.value  # the least bad state of the list
 COUNTED = 1000  # subscriptions of one state; beyond that the page says "more than"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorstRow:
-    """A subscription that is stuck, falling behind, paused or draining. Its numbers are the broker's last report."""
+    """A subscription with a problem. Its numbers are the broker's last report."""
 
     id: int
     name: str
@@ -39,9 +50,17 @@ class StateCount:
 
 
 def worst_subscriptions(scope: Scope) -> list[WorstRow]:
-    """Return the worst subscriptions: the worst state first, and within a state the longest. One query."""
-    last = SubscriptionState.DRAINING.value
-    return fetch(WorstRow, "overview", "worst", {"last_state": last, "limit": WORST, **scope.of_topics})
+    """Return those that are stuck, falling behind, paused or draining: the worst first, then the longest. One query."""
+    return fetch(
+        WorstRow, "overview", "worst", {"last_state": LAST_LISTED, "limit": WORST, **scope.of_topics}
+    )
+
+
+def poisoned_subscriptions(scope: Scope) -> list[WorstRow]:
+    """Return other subscriptions, whose first message comes back again and again while the rest passes. One query."""
+    return fetch(
+        WorstRow, "overview", "poisoned", {"last_state": LAST_LISTED, "limit": POISONED, **scope.of_topics}
+    )
 
 
 def state_counts(scope: Scope) -> list[StateCount]:

@@ -20,13 +20,14 @@ from console.alerts.offers import AlertOffer, alert_offers
 from console.blocks import Block
 from console.diagnosis.findings import Cure, Severity
 from console.diagnosis.words import severity_word, value_text
+from console.forms import act_forms
 from console.help.library import runbook_page
 from console.letters.reasons import Group
 from console.queries.clients import ConsumerRow
 from console.queries.pipeline import RunRow
 from console.queries.subscription import SubscriptionHead
 from console.story.words import line_after, line_before
-from console.words import acts, nouns, numerals, partitions, policies
+from console.words import acts, nouns, numerals, policies, receipts
 from console.words.act_place import place_of
 from console.words.clients import Flag, flag_named
 from console.words.pipeline import run_tone
@@ -44,7 +45,6 @@ register.filter("marked", marks.marked, is_safe=True)
 register.filter("coded", marks.coded, is_safe=True)
 register.filter("act_title", acts.title)
 register.filter("value_text", value_text)
-register.simple_tag(acts.acked_meanwhile, name="acked_meanwhile")
 register.simple_tag(place_of, name="act_place")
 register.simple_tag(addresses.topic_url, name="topic_url")
 register.simple_tag(addresses.subscription_url, name="subscription_url")
@@ -144,11 +144,17 @@ def asked(act: Any) -> str:
 
 
 @register.simple_tag
-def partition_rows(
-    plan: Mapping[str, Any], result: Mapping[str, Any] | None
-) -> list[partitions.PartitionRow]:
+def partition_table(
+    act: Any, plan: Mapping[str, Any], result: Mapping[str, Any] | None
+) -> receipts.PartitionTable:
     """Return the partitions of an act, for a table."""
-    return partitions.partition_rows(plan, result)
+    return receipts.partition_table(act.kind, plan, result)
+
+
+@register.simple_tag
+def receipt_rows(act: Any, plan: Mapping[str, Any], result: Mapping[str, Any]) -> list[receipts.ReceiptRow]:
+    """Return the counts that an applied act has changed, for a table."""
+    return receipts.receipt_rows(act.kind, plan or {}, result)
 
 
 @register.inclusion_tag("console/badge.html")
@@ -234,6 +240,13 @@ def cure_url(head: SubscriptionHead, cure: Cure) -> str:
     if cure.letters:
         return addresses.dead_letters_url(cure.letters)
     return addresses.topic_url(cure.topic) if cure.topic else f"#part-{cure.block}"
+
+
+@register.inclusion_tag("console/parts/cure.html")
+def cure_button(head: SubscriptionHead, cure: Cure) -> dict[str, str | bool | SafeString]:
+    """Draw the button of an act that cures: it leads to the preview, or to the form if that needs more values."""
+    form = act_forms[cure.act]({name: str(value) for name, value in cure.parameters.items()})
+    return {"url": cure_url(head, cure), "text": marks.marked(cure.text), "is_ready": form.is_valid()}
 
 
 @register.simple_tag

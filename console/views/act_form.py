@@ -10,9 +10,15 @@ from django.views.decorators.http import require_http_methods
 from broker.acts import requests as acts
 from console.access import Rights, check_may_act, operator_only, plan
 from console.blocks import page
-from console.forms import ActForm, act_forms
+from console.forms import ActForm, act_forms, posted
 from console.forms.partitions import PartitionsForm
-from console.queries.subscription import PartitionedHead, partitioned_head, subscription_head
+from console.queries.letters.origins import has_usual_name
+from console.queries.subscription import (
+    PartitionedHead,
+    SubscriptionHead,
+    partitioned_head,
+    subscription_head,
+)
 
 __all__ = ["act_form"]
 
@@ -34,7 +40,7 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
         raise Http404(
             _("{act} acts on one partition: open a partition and act there.").format(act=form_class.heading)
         )
-    form = form_class(request.POST) if request.method == "POST" else _prefilled(form_class, request)
+    form = form_class(posted(request)) if request.method == "POST" else _prefilled(form_class, request)
     status, refusal = 200, ""
     if request.method == "POST":
         status = 422
@@ -58,14 +64,26 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
         "partitions": partitions,
         "kind": kind,
         "kinds": {
-            known: each
-            for known, each in act_forms.items()
-            if partitions is None or not _is_on_one_partition(each)
+            known: each for known, each in act_forms.items() if known == kind or _is_of_use(each, head)
         },
         "refusal": refusal,
         "nav": "topics",
     }
     return page(request, rights, "console/pages/act_form.html", context, status=status)
+
+
+def _is_of_use(form_class: type[ActForm], head: SubscriptionHead | PartitionedHead) -> bool:
+    """Return whether the act can do something here. Of a partitioned topic, some partitions may be paused."""
+    if isinstance(head, PartitionedHead):
+        return not _is_on_one_partition(form_class)
+    match form_class.kind:
+        case "pause":
+            return not head.paused
+        case "resume":
+            return head.paused
+        case "redrive":
+            return has_usual_name(head.topic_name)
+    return True
 
 
 def _is_on_one_partition(form_class: type[ActForm]) -> bool:

@@ -8,14 +8,13 @@ from typing import Any, Final
 
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied
-from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
-from psycopg.errors import QueryCanceled
 
 from console.access import Rights, rights_of
-from console.api.problems import Problem, no_such_address
+from console.api.problems import Problem, database_problem, is_database_away, no_such_address
 from console.blocks import frame, surroundings
 from console.people.preferences import use_preferences_of
 from pipeline.errors import OffloadUnavailable
@@ -75,19 +74,13 @@ def failed(request: HttpRequest) -> HttpResponse:
     Django has logged the exception.
     """
     error = sys.exc_info()[1]
-    is_away = isinstance(error, (OperationalError, InterfaceError)) and not isinstance(
-        error.__cause__, QueryCanceled
-    )
+    is_away = is_database_away(error)
     trouble = str(error) if isinstance(error, OffloadUnavailable) else ""
     status = 503 if is_away or trouble else 500
     if request.path.startswith(_API):
         if trouble:
             return Problem(503, "PersistenceError", trouble, retriable=True).response()
-        if is_away:
-            return Problem(
-                503, "PersistenceError", "the database did not answer; try again", retriable=True
-            ).response()
-        return Problem(500, "InternalError", "the server failed; the console's log has the reason").response()
+        return database_problem(error).response()
     # The menu takes queries, which would only fail again.
     return _answer(
         request, "500.html", status, {"database_is_away": is_away, "trouble": trouble}, has_menu=not is_away

@@ -11,15 +11,25 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from console.access import Rights, viewer
+from console.addresses import act_form_url, topic_act_url
 from console.blocks import Source, answer
 from console.diagnosis.diagnose import diagnose
 from console.diagnosis.findings import Cure, Finding
+from console.diagnosis.rules.messages import poison
 from console.diagnosis.words import spoken_finding
 from console.queries.acts import latest_acts
 from console.queries.alerts import firing_alerts
 from console.queries.diagnosis import read_parts, snapshot_of
 from console.queries.history import history_of_everything
-from console.queries.overview import COUNTED, WorstRow, state_counts, worst_subscriptions
+from console.queries.letters.topics import UnreadLetters, unread_letters
+from console.queries.overview import (
+    COUNTED,
+    LAST_LISTED,
+    WorstRow,
+    poisoned_subscriptions,
+    state_counts,
+    worst_subscriptions,
+)
 from console.queries.subscription import SubscriptionHead, subscription_head
 from console.views.history import history_sources
 from console.words.subscriptions import STATE_WORDS
@@ -27,13 +37,14 @@ from console.words.subscriptions import STATE_WORDS
 __all__ = ["overview"]
 
 EXPLAINED = 4  # rows with their cause, which takes ten queries each
+UNREAD = 3  # dead-letter topics
 EVERY_S = 10  # a subscription that becomes stuck is not on the page yet, so its events do not reach the page
 
 
 @require_safe
 @viewer
 def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the worst subscriptions with cause and cure. At most eleven queries, and ten for each cause."""
+    """Show the worst subscriptions with cause and cure. At most thirteen queries, and ten for each cause."""
     rows = worst_subscriptions(rights.scope)
     history = history_sources(
         request,
@@ -49,6 +60,13 @@ def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
             live=tuple(f"sub:{row.id}" for row in rows),
             every_s=EVERY_S,
             context=lambda: _worst(rows, rights),
+        ),
+        Source(
+            name="decisions",
+            template="console/parts/overview/decisions.html",
+            live=(),
+            every_s=EVERY_S,
+            context=lambda: _decisions(rights),
         ),
         Source(
             name="alerts",
@@ -69,23 +87,46 @@ def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
 
 
 def _worst(rows: list[WorstRow], rights: Rights) -> Mapping[str, Any]:
-    explained = [(row, *_explained(row)) for row in rows[:EXPLAINED]]
-    counts = [
-        (STATE_WORDS[each.state - 1], each) for each in state_counts(rights.scope) if each.subscriptions
-    ]
+    counts = state_counts(rights.scope)
     return {
-        "rows": [*explained, *((row, None, None, None) for row in rows[EXPLAINED:])],
-        "counts": counts,
+        "rows": [
+            *((row, *_explained(row)) for row in rows[:EXPLAINED]),
+            *((row, None, None, None) for row in rows[EXPLAINED:]),
+        ],
+        "explained": EXPLAINED,
+        "has_more": sum(each.subscriptions for each in counts if each.state <= LAST_LISTED) > len(rows),
+        "counts": [(STATE_WORDS[each.state - 1], each) for each in counts if each.subscriptions],
         "counted": COUNTED,
-        "judged": bool(counts),
+        "judged": any(each.subscriptions for each in counts),
     }
 
 
-def _explained(row: WorstRow) -> tuple[SubscriptionHead | None, Finding | None, Cure | None]:
-    """Return the leading finding and the first act that cures it; None if the subscription was just deleted."""
+def _decisions(rights: Rights) -> Mapping[str, Any]:
+    poisoned = [(row, *_explained(row, rule=poison.RULE.id)) for row in poisoned_subscriptions(rights.scope)]
+    return {
+        "poisoned": [each for each in poisoned if each[2] is not None],
+        "letters": [(row, _cure_of(row)) for row in unread_letters(rights.scope, limit=UNREAD)],
+    }
+
+
+def _cure_of(row: UnreadLetters) -> str:
+    """Return the address that plans what to do about letters: send them back, or keep them for a reader."""
+    if row.subscription:
+        return act_form_url(row.name, row.subscription, "redrive")
+    return f"{topic_act_url(row.name, 'subscription')}?name=letters&to=earliest&type=Shared"
+
+
+def _explained(row: WorstRow, rule: str = "") -> tuple[SubscriptionHead | None, Finding | None, Cure | None]:
+    """Return the finding of a rule, or the leading one, and the first act that cures it.
+
+    None if the rule does not apply, or the subscription was just deleted.
+    """
     head = subscription_head(row.topic_name, row.name)
     snapshot = head and snapshot_of(head, read_parts(head), now_ms=int(time.time() * 1000))
     if not snapshot:
         return head, None, None
-    finding = spoken_finding(diagnose(snapshot)[0])
+    found = next((each for each in diagnose(snapshot) if rule in ("", each.rule)), None)
+    if found is None:
+        return head, None, None
+    finding = spoken_finding(found)
     return head, finding, next((cure for cure in finding.cures if cure.act), None)

@@ -123,6 +123,9 @@ _COUNTED: Final = re.compile(
     r"(?<![^\s(])[0-9]{4,15}(?= (?:more|messages?|entries|entry|consumers?|partitions?|in all)\b)"
 )
 
+# A first word such as persistent://public/default/orders, shop/eu, orders-billing-DLQ or retention_ms.
+_NAME: Final = re.compile(r"[a-z]+(?:-[a-z]+)*(?:[^\s\-a-z,.;:!?)\"'’]|:\S|-[^\sa-z])")
+
 
 def title(kind: str) -> str:
     """Return an act's kind as a heading, in the language of the reader like all words below."""
@@ -265,10 +268,13 @@ def _moment(time_ms: int) -> str:
 
 
 def sentence(text: str, names: Iterable[str]) -> str:
-    """Give words a capital letter and a full stop. One of these names, or its local part, keeps its case."""
+    """Give words a capital letter and a full stop.
+
+    A name at the beginning keeps its case: one of these, its local part, or anything that is not a plain word.
+    """
     text = _COUNTED.sub(lambda found: count(int(found[0])), text.strip())
     known = {known for name in names for known in (name, name.rpartition("/")[2]) if known}
-    begins_with_name = any(
+    begins_with_name = _NAME.match(text) or any(
         text.startswith(name) and not text[len(name) : len(name) + 1].isalnum() for name in known
     )
     begin = text[:1] if begins_with_name else text[:1].upper()

@@ -56,8 +56,8 @@ _FLAGS: Final[Mapping[str, Flag]] = {
         word=gettext_noop("hoarding"),
         tone="warn",
         sentence=gettext_noop(
-            "It has nearly all unacked messages of its subscription in its queue, while another consumer has"
-            " nothing to do."
+            "It has nearly all unacked messages of its subscription in its queue, while another consumer has few"
+            " or none."
         ),
     ),
     "old": Flag(

@@ -17,6 +17,7 @@ _NOUNS: Final[Mapping[str, Callable[[int], str]]] = {
     "entry": lambda n: ngettext("{number} entry", "{number} entries", n),
     "message": lambda n: ngettext("{number} message", "{number} messages", n),
     "partition": lambda n: ngettext("{number} partition", "{number} partitions", n),
+    "statement": lambda n: ngettext("{number} statement", "{number} statements", n),
     "subscription": lambda n: ngettext("{number} subscription", "{number} subscriptions", n),
     "time": lambda n: ngettext("{number} time", "{number} times", n),
 }

@@ -94,7 +94,7 @@ def test_the_hoarder_is_found_closed_from_its_row_and_told_why(
         {"consumer_key": key[1], "reason": "too greedy"},
     )
     assert planned.plan["words"] == [
-        "greedy is closed; 100 messages that it has not acked are delivered again"
+        "consumer greedy is closed; 100 messages that it has not acked are delivered again"
     ]
     assert console.apply(planned).state == "applied"
     # Everything that it had goes to the consumer that had nothing to do.

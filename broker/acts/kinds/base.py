@@ -173,6 +173,9 @@ class ActKind(ABC, Generic[P]):
     scope: ClassVar[Scope] = Scope.SUBSCRIPTION
     closes_consumers: ClassVar[bool] = False
     can_undo: ClassVar[bool] = False
+    no_undo: ClassVar[str] = (
+        "it cannot be undone"  # for users; of a kind that cannot: why, or what to do instead
+    )
     is_long: ClassVar[bool] = False  # apply may take longer than milliseconds, so it runs beside other acts
     # False: this act comes only from the broker, or from a request of another sort.
     can_be_requested: ClassVar[bool] = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 
@@ -52,8 +52,6 @@ class Effect:
 
 class DirectKind(ActKind[P]):
     """An act whose `measure` says what it would do, and whose `carry_out` does it. Both must be safe to repeat."""
-
-    no_undo: ClassVar[str] = "it cannot be undone"  # a note in the plan
 
     @abstractmethod
     async def measure(self, context: ActContext, given: P) -> Effect:

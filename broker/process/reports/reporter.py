@@ -145,7 +145,7 @@ class Reporter:
         self.history.note(topics, subscriptions)
         try:
             # Keep reporting a rate until it has fallen to 0, even if nothing else changes.
-            moving = self.rates.moving()
+            moving = self.rates.moving(self._clock.now_ms())
             topics |= moving.topics
             subscriptions |= moving.subscriptions
             subscriptions |= await self.standings.look(topics, subscriptions, self._clock.now_ms())

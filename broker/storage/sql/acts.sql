@@ -61,17 +61,25 @@ RETURNING id
 SELECT pg_notify('vela_act', %s::text)
 
 -- name: get
-SELECT id, kind, state, topic_name, subscription_name, parameters, plan, result, error, who, origin, reason,
-       cursor_version, undo_of_id, undo_until, created_at, requested_at, finished_at, error_code, progress,
-       (SELECT max(u.id) FROM vela_act u WHERE u.undo_of_id = a.id AND u.state = 'applied') AS undone_by,
-       coalesce(state = 'applied' AND undo_until > now(), false) AND NOT EXISTS (
-           SELECT FROM vela_act m WHERE (m.id = a.id OR m.part_of_id = a.id) AND m.cursor_before IS NOT NULL
-           AND m.id IS DISTINCT FROM (SELECT z.id FROM vela_act z WHERE z.subscription_id = m.subscription_id
-                                      AND z.state = 'applied' AND z.cursor_before IS NOT NULL
-                                      ORDER BY z.finished_at DESC, z.id DESC LIMIT 1)) AS undoable,
-       btrim(reason) = '' AND vela_needs_reason_v1(topic_name) AS needs_reason,
-       part_of_id
-FROM vela_act a WHERE id = %s
+-- `moved_by` is a later act that moved one of its cursors. The subscription of a cursor that is gone was deleted.
+SELECT a.id, a.kind, a.state, a.topic_name, a.subscription_name, a.parameters, a.plan, a.result, a.error, a.who, a.origin,
+       a.reason, a.cursor_version, a.undo_of_id, a.undo_until, a.created_at, a.requested_at, a.finished_at, a.error_code,
+       a.progress, (SELECT max(u.id) FROM vela_act u WHERE u.undo_of_id = a.id AND u.state = 'applied') AS undone_by,
+       coalesce(a.state = 'applied' AND a.undo_until > now(), false) AND moved.by_act IS NULL AND NOT moved.is_cursor_gone
+           AS undoable,
+       btrim(a.reason) = '' AND vela_needs_reason_v1(a.topic_name) AS needs_reason,
+       a.part_of_id, moved.by_act AS moved_by, moved.is_cursor_gone
+FROM vela_act a CROSS JOIN LATERAL (
+    SELECT max(coalesce(z.part_of_id, z.id)) FILTER (WHERE z.id <> m.id) AS by_act,
+           coalesce(bool_or(z.id IS NULL), false) AS is_cursor_gone
+    FROM vela_act m LEFT JOIN LATERAL (
+        SELECT l.id, l.part_of_id FROM vela_act l
+        WHERE l.subscription_id = m.subscription_id AND l.state = 'applied' AND l.cursor_before IS NOT NULL
+        ORDER BY l.finished_at DESC, l.id DESC LIMIT 1
+    ) z ON true
+    WHERE (m.id = a.id OR m.part_of_id = a.id) AND m.cursor_before IS NOT NULL
+) moved
+WHERE a.id = %s
 
 -- name: waiting
 -- Few at a time: each may have a message of 1 MiB, or the plans of 1,000 partitions.

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from console.queries.database import fetch
 
-__all__ = ["Origin", "origins_of", "possible_origins"]
+__all__ = ["Origin", "has_usual_name", "origins_of", "possible_origins"]
 
 _USUAL: Final = re.compile(r"(?P<namespace>.+/)(?P<rest>[^/]+)-DLQ(-partition-[0-9]+)?", re.DOTALL)
 _MOST: Final = 40  # of one name: each - in it may be the one between topic and subscription
@@ -27,6 +27,11 @@ class _Row:
     letters: str
     topic: str
     subscription: str
+
+
+def has_usual_name(topic: str) -> bool:
+    """Return whether a topic is named like a dead-letter topic, or like a partition of one."""
+    return _USUAL.fullmatch(topic) is not None
 
 
 def possible_origins(name: str) -> Iterator[Origin]:

@@ -20,8 +20,10 @@ __all__ = [
     "LetterTopicRow",
     "LettersAsked",
     "StoredLedger",
+    "UnreadLetters",
     "letter_topics",
     "stored_ledgers",
+    "unread_letters",
 ]
 
 PAGE_ROWS: Final = 50
@@ -76,6 +78,18 @@ class StoredLedger:
     ledger_id: int
     topic_name: str
     entries: int | None  # None: it is open
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadLetters:
+    """Letters that nobody reads."""
+
+    topic_id: int
+    name: str  # of the dead-letter topic
+    subscription: (
+        str  # the one for which most of them wait; "" = the topic has none, so retention removes them
+    )
+    messages: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +160,11 @@ def letter_topics(asked: LettersAsked, scope: Scope) -> LetterPage:
         next_name=shown[-1].name if len(keys) > asked.limit else None,
         next_value=shown[-1].value if shown else 0.0,
     )
+
+
+def unread_letters(scope: Scope, *, limit: int) -> list[UnreadLetters]:
+    """Return dead-letter topics in scope whose letters nobody reads: first those without a subscription. One query."""
+    return fetch(UnreadLetters, "letters", "unread", {"limit": limit, **scope.of_topics})
 
 
 def stored_ledgers(ids: Collection[int], scope: Scope) -> dict[int, StoredLedger]:

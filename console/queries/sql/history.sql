@@ -38,13 +38,22 @@ CROSS JOIN generate_series(%(from_3600)s::bigint, %(to_3600)s::bigint - 1, 36000
 ) p
 
 -- name: backlogs
--- The backlog of the last hour for the rows of a list.
+-- The backlog of the last hour for the rows of a list. A row that was created in that hour has a point without numbers in the
+-- minute of its creation, because nothing is known of it before.
 SELECT p.* FROM unnest(%(topic_ids)s::bigint[], %(subscription_ids)s::bigint[]) AS w(topic_id, subscription_id)
 CROSS JOIN generate_series(%(from_ms)s::bigint, %(to_ms)s::bigint - 1, 60000) AS g(at_ms) CROSS JOIN LATERAL (
     SELECT at_ms, topic_id, subscription_id, backlog_before, backlog, backlog_most
     FROM vela_stats_point_60s
     WHERE at_ms = g.at_ms AND topic_id = w.topic_id AND subscription_id = w.subscription_id OFFSET 0
 ) p
+UNION ALL
+SELECT c.at_ms - c.at_ms %% 60000, c.topic_id, c.subscription_id, NULL, NULL, NULL
+FROM (
+    SELECT (extract(epoch FROM coalesce(s.created_at, t.created_at)) * 1000)::bigint AS at_ms, w.topic_id, w.subscription_id
+    FROM unnest(%(topic_ids)s::bigint[], %(subscription_ids)s::bigint[]) AS w(topic_id, subscription_id)
+    JOIN vela_topic t ON t.id = w.topic_id LEFT JOIN vela_subscription s ON s.id = w.subscription_id
+) c
+WHERE c.at_ms >= %(from_ms)s::bigint
 
 -- name: acts
 -- Applied acts in a window, newest first, without commits, which clients make. 0 = all topics, or all subscriptions of the

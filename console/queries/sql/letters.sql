@@ -40,6 +40,24 @@ SELECT id, name, value FROM valued
 WHERE %(after_name)s = '' OR (-value, name) > (-%(after_value)s::float8, %(after_name)s)
 ORDER BY value DESC, name LIMIT %(limit)s
 
+-- name: unread
+-- Those with letters that nobody reads: without a durable subscription (state is NULL), or without a consumer.
+WITH known AS (
+    SELECT topic_id FROM vela_producer_session WHERE name LIKE '%%-DLQ'
+    UNION SELECT topic_id FROM vela_act WHERE kind = 'redrive'
+), letters AS (
+    SELECT id, name, namespace_id FROM vela_topic
+    WHERE partitions = 0 AND (name LIKE '%%-DLQ' OR name ~ '-DLQ-partition-[0-9]+$')
+    UNION SELECT t.id, t.name, t.namespace_id FROM known k JOIN vela_topic t ON t.id = k.topic_id WHERE t.partitions = 0
+)
+SELECT t.id AS topic_id, t.name, CASE WHEN s.state IS NULL THEN '' ELSE s.worst_subscription END AS subscription,
+       CASE WHEN s.state IS NULL THEN s.messages_in ELSE s.max_backlog_messages END AS messages
+FROM letters t JOIN vela_topic_summary s ON s.topic_id = t.id
+WHERE CASE WHEN s.state IS NULL THEN s.stored_bytes > 0 AND s.messages_in > 0 ELSE s.worst_subscription <> '' END
+  AND NOT EXISTS (SELECT FROM vela_consumer_session c WHERE c.topic_id = t.id AND c.subscription_id IS NOT NULL)
+  AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))
+ORDER BY s.state IS NOT NULL, messages DESC, t.name LIMIT %(limit)s
+
 -- name: numbers
 -- The oldest letter is the next entry of the subscription that has acked least, or the first one stored if there is none. A ledger
 -- that is open does not know how many entries it has. For an offloaded ledger see numbers.sql, first_unacked.

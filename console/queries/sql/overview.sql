@@ -17,6 +17,21 @@ JOIN vela_topic t ON t.id = s.topic_id
 LEFT JOIN vela_topic_summary n ON n.topic_id = t.id
 ORDER BY u.state, u.state_since_ms, u.subscription_id
 
+-- name: poisoned
+-- Subscriptions that get on (worst has the others) although their first message comes back: redelivered 3 times or more, as
+-- console/diagnosis/rules/messages/poison.py has it. Relies on the index vela_subscription_poisoned.
+SELECT s.id, s.name, t.id AS topic_id, t.name AS topic_name,
+       greatest(coalesce(n.messages_in, 0) - u.acked_messages, 0) AS backlog_messages,
+       u.state, u.state_since_ms, u.drain_s, n.message_rate_in, u.message_rate_acked
+FROM vela_subscription_obstacles o
+JOIN vela_subscription_summary u ON u.subscription_id = o.subscription_id
+JOIN vela_subscription s ON s.id = o.subscription_id
+JOIN vela_topic t ON t.id = s.topic_id
+LEFT JOIN vela_topic_summary n ON n.topic_id = t.id
+WHERE o.first_redeliveries >= 3 AND u.state > %(last_state)s
+  AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))
+ORDER BY o.first_redeliveries DESC, o.subscription_id LIMIT %(limit)s
+
 -- name: states
 SELECT v.state, c.subscriptions FROM generate_series(1, 7) AS v(state)
 CROSS JOIN LATERAL (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -11,8 +12,10 @@ from django.views.decorators.http import require_http_methods
 
 from console.access import Rights, admin_everywhere_only
 from console.access.changes import ChangeRefused
+from console.access.granting import set_role
 from console.access.users import create_user, made_password
 from console.blocks import page
+from console.models import Role
 from console.origin import origin_of
 from console.views.people.forms import NewUserForm
 from console.views.people.show import show_user
@@ -32,7 +35,10 @@ def new_user(request: HttpRequest, rights: Rights) -> HttpResponse:
     name, typed = form.cleaned_data["name"], form.cleaned_data["password"]
     password = typed or made_password()
     try:
-        create_user(name, password, who=rights.name, origin=origin_of(request))
+        with transaction.atomic():  # the user with the role, or neither
+            create_user(name, password, who=rights.name, origin=origin_of(request))
+            if (given := form.chosen()) is not None:
+                set_role(name, *given, who=rights.name, origin=origin_of(request))
     except ChangeRefused as refused:
         return _answer(request, rights, form, refusal=str(refused), status=409)
     if not typed:
@@ -43,5 +49,5 @@ def new_user(request: HttpRequest, rights: Rights) -> HttpResponse:
 def _answer(
     request: HttpRequest, rights: Rights, form: NewUserForm, *, refusal: str = "", status: int = 200
 ) -> HttpResponse:
-    context = {"form": form, "refusal": refusal, "nav": "users"}
+    context = {"form": form, "refusal": refusal, "roles": [role.word for role in Role], "nav": "users"}
     return page(request, rights, "console/pages/new_user.html", context, status=status)

@@ -33,7 +33,7 @@ class PasswordForm(forms.Form):
 
 
 class NewUserForm(PasswordForm):
-    """The name of a new user, and the password."""
+    """The name of a new user, the password, and a first role."""
 
     name = forms.CharField(
         label=pgettext_lazy("person", "Name"),
@@ -45,9 +45,21 @@ class NewUserForm(PasswordForm):
         },
     )
 
+    pattern = forms.CharField(max_length=600, required=False)
+    role = forms.ChoiceField(
+        choices=[(role.word, role.label) for role in Role],
+        required=False,
+        error_messages={"invalid_choice": gettext_lazy("Choose a role.")},
+    )
+
     def clean_name(self) -> str:
         """Normalise equal characters, as Django does when it stores the name."""
         return str(User.normalize_username(self.cleaned_data["name"]))
+
+    def chosen(self) -> tuple[str, Role] | None:
+        """Return pattern and role, None for a user without a role."""
+        word: str = self.cleaned_data["role"]
+        return (self.cleaned_data["pattern"].strip() or "*", Role[word.upper()]) if word else None
 
 
 class RoleForm(forms.Form):

@@ -7,6 +7,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from console.access import Rights, check_may_act, operator_only
+from console.forms import posted
 from console.queries.topics.topic import topic_head
 from console.topic_forms.offers import offers, topic_forms
 from console.views.topic_acts.planning import answer_form, prefilled
@@ -24,7 +25,7 @@ def topic_act(request: HttpRequest, rights: Rights, topic: str, act: str) -> Htt
         raise Http404(_("There is no such act or topic."))
     check_may_act(rights, topic, form_class.kind)
     form = (
-        form_class(request.POST)
+        form_class(posted(request))
         if request.method == "POST"
         else form_class(initial=prefilled(request, form_class))
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker.acts import requests as acts
-from tests.support.broker_harness import BrokerRun
+from tests.support.broker_harness import BrokerRun, rows
 
 pytestmark = pytest.mark.usefixtures("acts_of_run")
 
@@ -70,5 +70,22 @@ async def test_an_act_that_was_undone_names_the_act_that_undid_it_and_cannot_be_
     skip = acts.get(skip.id)
     assert (skip.undoable, skip.undone_by) == (False, undo.id)
     assert (undo.undoable, undo.undone_by) == (True, None)
+    assert (skip.undo_obstacle, skip.moved_by, undo.undo_obstacle) == ("undone", undo.id, "")
     with pytest.raises(acts.ActRefused, match=f"act {skip.id} was already undone by act {undo.id}"):
         await asked(acts.plan_undo, skip.id)
+
+
+async def test_an_act_says_what_keeps_it_from_being_undone(run: BrokerRun) -> None:
+    await run.consumer()
+    await (await run.producer()).publish(4)
+    first = await asked(acts.apply, (await a_plan("skip", messages=1)).id)
+    second = await asked(acts.apply, (await a_plan("skip", messages=1)).id)
+    first = acts.get(first.id)
+    assert (first.undoable, first.undo_obstacle, first.moved_by) == (False, "moved", second.id)
+    rows(run.database_url, "UPDATE vela_act SET undo_until = now() WHERE id = %s", second.id)
+    assert acts.get(second.id).undo_obstacle == "time over"
+    rows(run.database_url, "UPDATE vela_act SET undo_until = NULL WHERE id = %s", second.id)
+    assert acts.get(second.id).undo_obstacle == "no time"
+    deleted = await asked(acts.apply, (await a_plan("delete_subscription", force=True)).id)
+    assert acts.get(second.id).undo_obstacle == "cursor gone"
+    assert (deleted.undo_obstacle, deleted.no_undo) == ("kind", "it cannot be undone")

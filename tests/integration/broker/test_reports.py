@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
+from broker.clock import Clock
 from broker.core.producers.access import AccessMode
 from broker.core.subscription.departure import DepartureCause
 from broker.core.subscription.standing import SubscriptionState
@@ -118,11 +119,22 @@ async def test_no_client_stays_connected_to_an_unloaded_topic(run: BrokerRun) ->
     assert one_row(run.database_url, OF_TOPIC, T.full) == (6, 0, 0.0)
     assert rows(run.database_url, "SELECT name FROM vela_producer_session") == []
     assert rows(run.database_url, "SELECT name FROM vela_consumer_session") == []
-    assert not run.broker.reporter.rates.moving().topics
+    assert not run.broker.reporter.rates.moving(run.clock.now_ms()).topics
+
+
+class _LaterClock:
+    """A clock that runs ahead."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.later_ms = 0
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms() + self.later_ms
 
 
 async def test_consumers_and_producers_are_reported_with_their_rates_until_these_are_zero(
-    run: BrokerRun,
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer = await run.producer(name="p")
     consumer = await run.consumer(permits=10, acks=True)
@@ -144,11 +156,14 @@ async def test_consumers_and_producers_are_reported_with_their_rates_until_these
     assert (out > 0, acked > 0, again) == (True, True, 0)
     (read, *_) = one_row(run.database_url, f"{moving} WHERE subscription_id IS NULL")
     assert read > 0
+    later = _LaterClock(run.clock)
+    monkeypatch.setattr(run.broker.reporter, "_clock", later)
     for _ in range(60):
+        later.later_ms += 1000
         await report(run)
     assert set(rows(run.database_url, moving)) == {(0.0, 0.0, 0.0)}
     assert one_row(run.database_url, "SELECT message_rate_in FROM vela_producer_session") == (0.0,)
-    still = run.broker.reporter.rates.moving()
+    still = run.broker.reporter.rates.moving(later.now_ms())
     assert (still.topics, still.subscriptions) == (set(), set())
 
 

@@ -21,7 +21,9 @@ from broker.models import (
     PipelineRun,
     PipelineSchedule,
     Subscription,
+    SubscriptionState,
     Topic,
+    TopicSummary,
 )
 from console.access import Role
 from tests.integration.console.conftest import granted
@@ -122,6 +124,20 @@ def _letters(shop: Shop, word: str) -> None:
         acked_messages=0,
         acked_entries=0,
         acked_bytes=0,
+    )
+    TopicSummary.objects.create(
+        topic=letters.topic,
+        messages_in=2,
+        bytes_in=200,
+        stored_bytes=200,
+        producers=0,
+        message_rate_in=0.0,
+        byte_rate_in=0.0,
+        last_append_ms=shop.now_ms,
+        max_backlog_messages=2,
+        worst_subscription=word,
+        updated_ms=shop.now_ms,
+        state=SubscriptionState.STUCK,
     )
     pull = {"offset": 7, "parked_ms": 1, "due_ms": shop.now_ms, "is_filtered": True, "address": word}
     ParkedPulls.objects.create(topic_id=shop.topic.pk, pulls=1, oldest=[pull], updated_ms=shop.now_ms)

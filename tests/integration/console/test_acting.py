@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from django.test import Client
 
 from broker.acts import requests as acts
+from broker.models import Subscription, Topic
 from tests.integration.console.fake_acts import FakeActs
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import ORDERS, Shop
@@ -67,6 +70,19 @@ def test_each_kind(
     assert operator.post(f"{BILLING}/act/{kind}", filled).status_code == 302
     _, given = broker.asked[-1]
     assert (given[0], given[3]) == asked
+
+
+def test_the_tabs_offer_only_acts_that_can_do_something(operator: Client, shop: Shop) -> None:
+    def tabs(address: str) -> set[str]:
+        return set(re.findall(r'act/(pause|resume|redrive)"', operator.get(address).content.decode()))
+
+    assert tabs(f"{BILLING}/act/reset") == {"pause"}
+    assert tabs(f"{BILLING}/act/redrive") == {"pause", "redrive"}, "the letters of a topic with another name"
+    Subscription.objects.filter(pk=shop.billing.pk).update(paused=True)
+    assert tabs(f"{BILLING}/act/reset") == {"resume"}
+    letters = f"{ORDERS}-billing-DLQ"
+    Topic.objects.filter(pk=shop.topic.pk).update(name=letters)
+    assert tabs(f"{BILLING.replace('orders', 'orders-billing-DLQ')}/act/reset") == {"resume", "redrive"}
 
 
 def test_what_cannot_be_read_is_said_beside_the_field(operator: Client, broker: FakeActs) -> None:
@@ -170,6 +186,55 @@ def test_an_act_that_was_undone_offers_no_undo_and_links_to_the_act_that_undid_i
     page = operator.get("/acts/1")
     assert "Preview undo" not in text_of(page)
     assert 'It was undone by <a href="/acts/9">act 9</a>' in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"undone_by": 9}, "You cannot undo this act again: act 9 has undone it."),
+        ({"moved_by": 8}, "act 8 moved the cursor after it. Only the latest move of a cursor can be undone."),
+        ({"is_cursor_gone": True}, "the subscription was deleted with its cursor."),
+        ({}, "You can no longer undo this act: the time for that ended"),
+        ({"undo_until": None}, "VELA_UNDO_WINDOW_S gave no time for an undo."),
+        ({"kind": "pause"}, "To undo it, resume the subscription."),
+        ({"kind": "disconnect"}, "It cannot be undone."),
+    ],
+)
+def test_an_act_that_cannot_be_undone_says_why_where_the_button_would_be(
+    changes: dict[str, Any], why: str, operator: Client, broker: FakeActs
+) -> None:
+    operator.post(f"{BILLING}/act/clear")
+    operator.post("/acts/1/apply")
+    broker.acts[1] = replace(broker.acts[1], undoable=False, **changes)
+    words = text_of(operator.get("/acts/1"))
+    assert why in re.sub(r" (?=[:.])", "", words)
+    assert "Preview undo" not in words
+
+
+def test_who_may_not_undo_an_act_learns_who_can(looker: Client, operator: Client, broker: FakeActs) -> None:
+    operator.post(f"{BILLING}/act/clear")
+    operator.post("/acts/1/apply")
+    assert "Your role does not let you undo this act." in text_of(looker.get("/acts/1"))
+
+
+def test_a_receipt_of_a_disconnect_has_no_table_of_zeros(operator: Client, broker: FakeActs) -> None:
+    operator.post(f"{BILLING}/act/clear")
+    broker.acts[1] = replace(
+        broker.acts[1],
+        kind="disconnect",
+        state="applied",
+        plan={"consumers_closed": 1, "replayed_messages": 0, "skipped_messages": 0},
+        result={
+            "words": ["consumer clerk is closed; 1 message that it has not acked is delivered again"],
+            "consumers_closed": 1,
+            "replayed_messages": 0,
+            "skipped_messages": 0,
+        },
+    )
+    words = text_of(operator.get("/acts/1"))
+    assert "Consumer clerk is closed; 1 message that it has not acked is delivered again." in words
+    assert "Consumers closed 1 1" in words
+    assert "Skipped" not in words
 
 
 def test_the_name_of_a_topic_is_typed_where_there_is_no_subscription(

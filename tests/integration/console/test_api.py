@@ -7,8 +7,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import psycopg
 import pytest
 from django.contrib.auth.models import User
+from django.db import IntegrityError, OperationalError
 from django.test import Client
 
 from broker.acts import requests as acts
@@ -234,6 +236,28 @@ def test_a_page_of_another_site_can_do_nothing(
     strict.get("/acts/9")
     token = strict.get("/acts").cookies["csrftoken"].value
     assert post(strict, "/api/v1/acts", CLEAR, headers={"x-csrftoken": token}).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (OperationalError("connection refused"), 503, "PersistenceError"),
+        (psycopg.InterfaceError("the connection is closed"), 503, "PersistenceError"),
+        (IntegrityError("a key exists"), 500, "InternalError"),
+        (psycopg.errors.UniqueViolation("a key exists"), 500, "InternalError"),
+        (psycopg.errors.QueryCanceled("it took too long"), 500, "InternalError"),
+    ],
+)
+def test_only_a_database_that_did_not_answer_is_worth_another_try(
+    error: Exception, status: int, code: str, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(act_id: int) -> None:
+        raise error
+
+    monkeypatch.setattr(acts, "get", fails)
+    answer = operator.get("/api/v1/acts/1")
+    problem = answer.json()
+    assert (answer.status_code, problem["code"], problem["retriable"]) == (status, code, status == 503)
 
 
 def test_the_log_has_pages(operator: Client, shop: Shop, broker: FakeActs) -> None:

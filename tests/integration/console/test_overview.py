@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from html import unescape
+from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils.timezone import now
 
-from broker.models import Act, Cursor, Heartbeat, Subscription, SubscriptionState, SubscriptionSummary
+from broker.acts import requests as acts
+from broker.models import (
+    Act,
+    Cursor,
+    Heartbeat,
+    Subscription,
+    SubscriptionObstacles,
+    SubscriptionState,
+    SubscriptionSummary,
+    TopicSummary,
+)
+from console.queries.overview import WORST
 from console.views.overview import EXPLAINED
+from tests.integration.console.fake_acts import FakeActs
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import NEVER_SILENT, ORDERS, Shop, make_topic
 
@@ -27,10 +42,7 @@ def judge(subscription: Subscription, state: SubscriptionState, since_ms: int = 
     )
 
 
-def subscribe(name: str, state: SubscriptionState, *, since_ms: int) -> None:
-    """A subscription of a topic of its own, without messages."""
-    topic = make_topic(f"persistent://public/default/of-{name}", backlog=5)
-    subscription = Subscription.objects.create(topic=topic, name=name, type="Shared")
+def add_cursor(subscription: Subscription) -> None:
     Cursor.objects.create(
         subscription=subscription,
         mark_delete_ledger=-1,
@@ -39,6 +51,13 @@ def subscribe(name: str, state: SubscriptionState, *, since_ms: int) -> None:
         acked_entries=0,
         acked_bytes=0,
     )
+
+
+def subscribe(name: str, state: SubscriptionState, *, since_ms: int) -> None:
+    """A subscription of a topic of its own, without messages."""
+    topic = make_topic(f"persistent://public/default/of-{name}", backlog=5)
+    subscription = Subscription.objects.create(topic=topic, name=name, type="Shared")
+    add_cursor(subscription)
     SubscriptionSummary.objects.create(
         subscription=subscription,
         read_ledger=0,
@@ -121,3 +140,94 @@ def test_the_latest_acts_are_listed(looker: Client, shop: Shop) -> None:
     html = looker.get("/?part=acts").content.decode()
     assert html.count('class="name"') == 8
     assert "ada" in html
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch, shop: Shop) -> FakeActs:
+    """A broker that answers at once."""
+    fake = FakeActs()
+    for name in ("plan", "get"):
+        monkeypatch.setattr(acts, name, getattr(fake, name))
+    return fake
+
+
+def poison(subscription: Subscription, redeliveries: int) -> None:
+    """The broker reports that the first message was redelivered, while the others pass."""
+    judge(subscription, SubscriptionState.KEEPING_UP)
+    SubscriptionObstacles.objects.create(
+        subscription=subscription,
+        blocked=False,
+        rate_limited=False,
+        gap="",
+        active_consumer=0,
+        first_redeliveries=redeliveries,
+        key_slot=-1,
+        key_consumer=0,
+        key_waiting_entries=0,
+        key_is_draining=False,
+    )
+
+
+def press(client: Client, html: str, address: str) -> Any:
+    """Press the cure's button whose address ends like this, and return the page it leads to."""
+    (found,) = (
+        unescape(each)
+        for each in re.findall(r'formaction="([^"]*)"', html)
+        if unescape(each).endswith(address)
+    )
+    answer = client.post(found, {"plan": "address"}, follow=True)
+    assert answer.redirect_chain == [("/acts/1", 302)], text_of(answer)
+    return answer
+
+
+def test_a_poison_message_beside_good_ones_is_one_button_from_its_preview(
+    operator: Client, shop: Shop, broker: FakeActs
+) -> None:
+    poison(shop.billing, 3)
+    html = operator.get("/?part=decisions").content.decode()
+    press(operator, html, f"/s/billing/act/send_to_dead_letters?id={shop.sealed.pk}%3A5")
+    kind, topic, subscription, parameters, *_ = broker.asked[0][1]
+    assert (kind, topic, subscription) == ("send_to_dead_letters", ORDERS, "billing")
+    assert parameters == {"id": f"{shop.sealed.pk}:5"}
+
+
+def test_a_message_that_came_back_twice_is_no_poison(operator: Client, shop: Shop) -> None:
+    poison(shop.billing, 2)
+    assert "billing" not in text_of(operator.get("/?part=decisions"))
+
+
+@pytest.mark.parametrize(
+    ("state", "address", "kind", "said"),
+    [
+        (1, "-DLQ/s/fixing/act/redrive", "redrive", "7 dead letters wait, and no consumer reads them."),
+        (
+            None,
+            "-DLQ/act/subscription?name=letters&to=earliest&type=Shared",
+            "create_subscription",
+            "7 dead letters were written, and the topic has no subscription",
+        ),
+    ],
+)
+def test_letters_that_nobody_reads_are_one_button_from_the_preview_of_their_cure(
+    state: int | None, address: str, kind: str, said: str, operator: Client, looker: Client, broker: FakeActs
+) -> None:
+    letters = make_topic(f"{ORDERS}-billing-DLQ", backlog=0 if state is None else 7)
+    if state is not None:
+        fixing = Subscription.objects.create(topic=letters, name="fixing", type="Shared")
+        add_cursor(fixing)
+    TopicSummary.objects.filter(topic=letters).update(
+        messages_in=7, state=state, worst_subscription="" if state is None else "fixing"
+    )
+    page = operator.get("/?part=decisions")
+    assert said in text_of(page)
+    press(operator, page.content.decode(), address)
+    assert broker.asked[0][1][:3] == (kind, letters.name, "fixing" if state else "")
+    assert "formaction" not in looker.get("/?part=decisions").content.decode()
+
+
+def test_it_says_how_many_have_their_cause_and_where_the_rest_is(looker: Client, shop: Shop) -> None:
+    for number in range(WORST + 1):
+        subscribe(f"s{number}", SubscriptionState.STUCK, since_ms=number)
+    shown = text_of(looker.get("/?part=worst"))
+    assert f"The causes of the {EXPLAINED} worst are shown. See why leads to the others." in shown
+    assert "There are more: all topics, the worst first" in shown

@@ -100,9 +100,24 @@ def test_a_typed_password_is_never_shown(admin: Client) -> None:
     assert may_log_in("ada", GOOD_PASSWORD)
 
 
+@pytest.mark.parametrize("pattern", ["shop/*", ""])
+def test_a_user_is_made_with_a_role_in_one_form(pattern: str, admin: Client) -> None:
+    given = {"name": "ada", "password": GOOD_PASSWORD, "role": "viewer", "pattern": pattern}
+    assert admin.post("/users/new", given).status_code == 302
+    granted_to = [(each.pattern, each.role) for each in Grant.objects.filter(user__username="ada")]
+    assert granted_to == [(pattern or "*", Role.VIEWER)]
+    assert [kind for kind, *_ in logged()] == ["create_user", "set_role"]
+
+
 @pytest.mark.parametrize(
     ("given", "status", "words"),
     [
+        ({"name": "bob", "password": GOOD_PASSWORD, "role": "king"}, 422, "Choose a role."),
+        (
+            {"name": "bob", "password": GOOD_PASSWORD, "role": "viewer", "pattern": "shop"},
+            409,
+            "is not a pattern",
+        ),
         ({"name": "", "password": GOOD_PASSWORD}, 422, "Give the name"),
         ({"name": "a b", "password": GOOD_PASSWORD}, 422, "Enter a valid username"),
         ({"name": "x" * 151, "password": GOOD_PASSWORD}, 422, "At most 150 characters"),

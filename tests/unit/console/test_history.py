@@ -171,7 +171,7 @@ def test_no_message_is_lost_between_points_and_table(points: dict[int, tuple[int
     assert max((row.backlog_most_messages or 0 for row in rows), default=0) == max(peaks, default=0)
 
 
-def line(*points: tuple[int, int, int, int], now: int | None) -> Any:
+def line(*points: tuple[int, int | None, int | None, int | None], now: int | None) -> Any:
     """A sparkline over ten minutes: minute, before, after, most."""
     return sparkline(
         [
@@ -195,6 +195,14 @@ def test_a_sparkline_is_stairs_between_the_points() -> None:
     found = line((2, 0, 50, 100), (3, 50, 100, 100), (6, 100, 0, 100), now=0)
     assert found.path == "M0 18.5H19.2V1.5H67.2V18.5H96"
     assert (found.first, found.most, found.last) == (0, 100, 0)
+
+
+def test_a_sparkline_shows_nothing_from_before_its_row_was_created() -> None:
+    born = (4, None, None, None)
+    assert line(born, now=7).path == "M96 1.5H96"
+    assert line(born, (5, 0, 100, 100), now=100).path == "M48 1.5H96"
+    assert line((4, 0, 100, 100), born, now=100).path == "M38.4 1.5H96"
+    assert line(born, (5, 0, 100, 100), now=100).first is None
 
 
 def test_a_sparkline_of_nothing_is_flat_or_no_line() -> None:

@@ -142,6 +142,13 @@ def test_the_numbers_explain_the_state(state: SubscriptionState, numbers: dict[s
         ("topic-2026 messages stay", ["topic-2026"], "topic-2026 messages stay."),
         ("已经有用户 'admin'", [], "已经有用户 'admin'。"),
         ("there is already a user '管理'", [], "There is already a user '管理'."),
+        ("persistent://a/b/mail has 2 messages", [], "persistent://a/b/mail has 2 messages."),
+        ("orders-billing-DLQ gets 1 letter", [], "orders-billing-DLQ gets 1 letter."),
+        ("shop/eu is deleted", [], "shop/eu is deleted."),
+        ("retention_ms limits too", [], "retention_ms limits too."),
+        ("policy retention_ms changes", [], "Policy retention_ms changes."),
+        ("partition 0: no owner", [], "Partition 0: no owner."),
+        ("it's too late", [], "It's too late."),
     ],
 )
 def test_the_broker_s_words_become_a_sentence(words: str, names: list[str], said: str) -> None:

@@ -1,4 +1,4 @@
-"""The arguments that all acts on a subscription share: topic, subscription, partitions and consent."""
+"""The arguments that acts on a subscription share: topic, subscription, most of them partitions, and consent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import click
 from vela.cli.acts.flow import Asked, Consent, act_options, carry_out, partitions_option
 from vela.cli.parameters import SUBSCRIPTION, TOPIC
 
-__all__ = ["Act", "subscription_act"]
+__all__ = ["Act", "one_topic_act", "subscription_act"]
+
+_Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
 class Act(Protocol):
@@ -22,18 +24,33 @@ class Act(Protocol):
 
 def subscription_act(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command TOPIC, SUBSCRIPTION, `--partition` and the options of every act. It receives `act`."""
+    return _act(command, partitions_option)
 
+
+def one_topic_act(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the same without `--partition`, for an act that the broker refuses on several partitions."""
+    return _act(command, lambda wrapped: wrapped)
+
+
+def _act(command: Callable[..., None], choose: _Decorator) -> Callable[..., None]:
     @click.argument("topic", type=TOPIC)
     @click.argument("subscription", type=SUBSCRIPTION)
-    @partitions_option
+    @choose
     @act_options
     @wraps(command)
     def wrapped(
-        topic: str, subscription: str, partitions: Mapping[str, str], consent: Consent, **given: Any
+        topic: str,
+        subscription: str,
+        consent: Consent,
+        partitions: Mapping[str, str] | None = None,
+        **given: Any,
     ) -> None:
         def act(kind: str, parameters: Mapping[str, Any]) -> None:
             asked = Asked(
-                kind=kind, topic=topic, subscription=subscription, parameters={**parameters, **partitions}
+                kind=kind,
+                topic=topic,
+                subscription=subscription,
+                parameters={**parameters, **(partitions or {})},
             )
             carry_out(asked, consent)
 

@@ -108,4 +108,4 @@ def _delivered_again(consumers: list[Consumer], they_have: str) -> str:
 
 def _named(consumers: list[Consumer]) -> str:
     name = consumers[0].name
-    return name if len(consumers) == 1 else f"{name} ({len(consumers)} consumers)"
+    return f"consumer {name}" if len(consumers) == 1 else f"{len(consumers)} consumers named {name}"

@@ -80,6 +80,7 @@ class Redrive(ActKind[RedriveWhat]):
         "Publish the messages of a dead-letter topic to the topics that they came from, and acknowledge them."
     )
     is_long = True
+    no_undo = "it cannot be undone: consumers of the target topics get the messages as new ones"
     parameters = RedriveWhat
 
     def other_topics(self, given: RedriveWhat) -> tuple[str, ...]:
@@ -100,7 +101,7 @@ class Redrive(ActKind[RedriveWhat]):
         async for _ in scan(subscription, selection, through, tally, entries=_PLAN_ENTRIES):
             if tally.matched >= given.most:
                 break
-        notes = ["a redrive cannot be undone: consumers of the target topics get the messages as new ones"]
+        notes = [self.no_undo]
         notes += [
             f"{target} does not exist, and a redrive does not create topics: it fails at the first message for that"
             " topic"

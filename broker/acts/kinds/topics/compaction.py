@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Compact", "DeleteCompaction"]
 
-_NO_LOSS: Final = (
-    "the log stays as it is, so there is nothing to undo: other consumers and readers get every message"
-)
-
 
 class Compact(ActKind[NoParameters]):
     """Compact a topic, or each partition of one."""
@@ -34,11 +30,14 @@ class Compact(ActKind[NoParameters]):
     summary = "Keep the latest message of each key for readers of the compacted topic."
     scope = Scope.TOPIC
     is_long = True
+    no_undo = (
+        "the log stays as it is, so there is nothing to undo: other consumers and readers get every message"
+    )
     parameters = NoParameters
 
     async def plan(self, context: ActContext, given: NoParameters) -> Plan:
         words: list[str] = []
-        notes = [_NO_LOSS]
+        notes = [self.no_undo]
         kept, removed, removed_bytes = Kept(), 0, 0
         for topic in await _topics(context):
             if topic.compacted.is_running:

@@ -52,6 +52,7 @@ class Publish(ActKind[NewMessage]):
 
     name = "publish"
     summary = "Publish one message to a topic. The act log keeps its digest and its id."
+    no_undo = "it cannot be undone: consumers get the message like any other"
     scope = Scope.TOPIC
     parameters = NewMessage
     of_message = OF_MESSAGE
@@ -129,7 +130,7 @@ class Publish(ActKind[NewMessage]):
 def _shown(context: ActContext, given: NewMessage, target: _Target) -> dict[str, Any]:
     payload = message_in(context).payload
     subscriptions = [each for each in target.topic.subscriptions.values() if each.is_durable]
-    notes = ["it cannot be undone: consumers get the message like any other"]
+    notes = [Publish.no_undo]
     if target.schema is not None and not is_readable(target.schema):
         kind = target.schema.type.name.lower().replace("_", " ")
         notes.append(

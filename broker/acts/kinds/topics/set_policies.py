@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
@@ -12,6 +12,7 @@ from broker.acts.kinds.parameters import ActInvalid, Rule
 from broker.acts.kinds.topics.policy_losses import losses
 from broker.core.counted import counted
 from broker.core.policies import FIELDS, Policies, PolicyInvalid, PolicyLevel, PolicyValue
+from broker.core.policies.words import kept
 from broker.core.topic_name import TopicName
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import life as store
@@ -65,6 +66,8 @@ class TopicPolicies(_Change):
 class _SetPolicies(ActKind[Any]):
     """The plan fixes the policies before and after. Apply is refused if they have changed in between."""
 
+    no_undo = "to undo it, set the earlier policies"
+
     def holder(self, context: ActContext) -> Holder:
         """Return the namespace or topic whose policies change."""
         raise NotImplementedError
@@ -91,7 +94,7 @@ class _SetPolicies(ActKind[Any]):
         lost = await losses(context.tools.trimmer, loaded, would_have, context.clock.now_ms())
         effect = Effect(
             words=_differences(state.in_force, in_force) or ("the policies in force do not change",),
-            notes=(*notes, *lost.notes(), *_warnings(state.in_force, in_force)),
+            notes=(*notes, *_kept(names, in_force), *lost.notes(), *_warnings(state.in_force, in_force)),
             pinned={"before": dict(state.document), "after": after},
         )
         return Plan(
@@ -158,6 +161,13 @@ def _differences(before: Policies, after: Policies) -> tuple[str, ...]:
 
 def _shown(name: str, value: PolicyValue) -> str:
     return FIELDS[name].words(value)
+
+
+def _kept(names: Sequence[str], after: Policies) -> tuple[str, ...]:
+    """Return how long acked messages stay, if the change names one limit of retention: the other limits too."""
+    if not {"retention_ms", "retention_bytes"}.intersection(names):
+        return ()
+    return (f"retention_ms and retention_bytes both limit: acked messages are {kept(after)}",)
 
 
 def _shorter(before: int, after: int) -> bool:

@@ -1,11 +1,11 @@
-"""One consumer has prefetched nearly everything, and the others have nothing to do."""
+"""One consumer has prefetched nearly everything, and the others have next to nothing."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
-from console.diagnosis.snapshot import Snapshot
+from console.diagnosis.snapshot import Consumer, Snapshot
 from console.words.numerals import count
 from console.words.said import said
 
@@ -13,7 +13,8 @@ __all__ = ["RULE"]
 
 WINDOW_S: Final = 5.0  # in which the others got nothing
 LEAST_MESSAGES: Final = 10
-LEAST_SHARE: Final = 0.8
+LEAST_SHARE: Final = 0.8  # of what is in flight
+LEAST_TIMES: Final = 20  # what another consumer has
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -24,44 +25,37 @@ def find(snapshot: Snapshot) -> Finding | None:
     in_flight = sum(each.unacked_messages for each in consumers)
     if in_flight < LEAST_MESSAGES or hoarder.unacked_messages < LEAST_SHARE * in_flight:
         return None
-    idle = [
+    few = [
         each
         for each in consumers
-        if each.is_available
-        and not each.unacked_messages
+        if each.unacked_messages * LEAST_TIMES <= hoarder.unacked_messages
+        and (each.is_available or _has_full_queue(each))
         and snapshot.seconds_since(max(each.connected_ms, each.last_delivery_ms)) >= WINDOW_S
     ]
-    if not idle or snapshot.ready_entries != 0:
+    free = [each for each in few if each.is_available]
+    # The broker delivers nothing to a consumer that could take what is ready: that is another rule.
+    if not few or (free and snapshot.ready_entries != 0):
         return None
-    messages = count(hoarder.unacked_messages)
-    if len(idle) == 1:
-        sentence = said(
-            "{name} has {messages} messages in its queue, while {other} has nothing to do.",
-            name=hoarder.name,
-            messages=messages,
-            other=idle[0].name,
-        )
-    else:
-        sentence = said(
-            "{name} has {messages} messages in its queue, while {others} other consumers have nothing to do.",
-            name=hoarder.name,
-            messages=messages,
-            others=len(idle),
-        )
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW if snapshot.is_draining_at_all else Severity.STOPPED,
-        sentence=sentence,
+        sentence=_sentence(hoarder, few),
         evidence=(
             fact(said("in flight at {name}", name=hoarder.name), hoarder.unacked_messages, Unit.MESSAGES),
             fact(said("in flight in all"), in_flight, Unit.MESSAGES),
-            fact(said("idle"), len(idle), Unit.CONSUMERS),
+            fact(said("with few or none"), len(few), Unit.CONSUMERS),
+            fact(said("that ask for more"), len(free), Unit.CONSUMERS),
             fact(said("last ack of {name}", name=hoarder.name), hoarder.last_ack_ms, Unit.TIME),
         ),
         cures=(
             Cure(
                 # Not disconnect: its client connects again at once and takes everything back.
-                text=said("Redeliver what {name} has: the others get a share", name=hoarder.name),
+                text=said("Redeliver what {name} has: the others get a share", name=hoarder.name)
+                if free
+                else said(
+                    "Redeliver what {name} has: others get a share as soon as they ask for more",
+                    name=hoarder.name,
+                ),
                 act="redeliver",
                 parameters=snapshot.which(hoarder),
             ),
@@ -70,6 +64,44 @@ def find(snapshot: Snapshot) -> Finding | None:
                 text=said("Give its client a smaller receiver queue, so that it takes fewer messages ahead.")
             ),
         ),
+    )
+
+
+def _has_full_queue(consumer: Consumer) -> bool:
+    """Return whether a small queue keeps a consumer from asking for more. The broker could send to it otherwise."""
+    return consumer.unacked_messages > 0 and consumer.is_writable and not consumer.is_blocked
+
+
+def _sentence(hoarder: Consumer, few: list[Consumer]) -> str:
+    messages, most = count(hoarder.unacked_messages), max(each.unacked_messages for each in few)
+    if len(few) == 1:
+        if not most:
+            return said(
+                "{name} has {messages} messages in its queue, while {other} has nothing to do.",
+                name=hoarder.name,
+                messages=messages,
+                other=few[0].name,
+            )
+        return said(
+            "{name} has {messages} messages in its queue, while {other} has {few}.",
+            name=hoarder.name,
+            messages=messages,
+            other=few[0].name,
+            few=count(most),
+        )
+    if not most:
+        return said(
+            "{name} has {messages} messages in its queue, while {others} other consumers have nothing to do.",
+            name=hoarder.name,
+            messages=messages,
+            others=len(few),
+        )
+    return said(
+        "{name} has {messages} messages in its queue, while {others} other consumers have at most {few} each.",
+        name=hoarder.name,
+        messages=messages,
+        others=len(few),
+        few=count(most),
     )
 
 

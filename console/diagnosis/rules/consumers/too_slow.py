@@ -56,7 +56,7 @@ def _cure(type_: str, more: int) -> Cure:
     """Return the way out. `more`: how many consumers are missing; 0 = unknown."""
     if type_ in ("Shared", "Key_Shared"):
         if not more:
-            return Cure(text=said("Add consumers as fast as these, or make each one faster."))
+            return Cure(text=said("Add consumers, or make each one faster."))
         return Cure(
             text=said_many(
                 "Add {number} consumer as fast as these, or make each one faster.",

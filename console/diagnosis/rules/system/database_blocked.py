@@ -26,7 +26,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         sentence=said("A statement of Vela waits for a lock in PostgreSQL that {whom} has.", whom=whom),
         evidence=(
             fact(said("waits for"), database.longest_wait_s, Unit.SECONDS),
-            fact(said("statements that wait"), database.waiting_statements, Unit.TIMES),
+            fact(said("statements that wait"), database.waiting_statements, Unit.STATEMENTS),
             fact(said("the statement"), database.waiting_query),
         ),
         cures=(

@@ -224,3 +224,10 @@ def test_a_name_that_no_broker_takes_is_a_usage_error(
 ) -> None:
     done = CliRunner().invoke(cli, words, prog_name="vela")
     assert (done.exit_code, says in done.stderr, console.asked) == (2, True, []), done.stderr
+
+
+def test_an_act_on_one_topic_offers_no_partitions(vela: Vela, console: FakeConsole) -> None:
+    assert "--partition" in vela("clear --help").stdout
+    assert "--partition" not in vela("redrive --help").stdout
+    assert vela("redrive orders billing --partition 0").exit_code == 2
+    assert console.asked == []

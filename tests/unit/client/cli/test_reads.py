@@ -410,6 +410,18 @@ def test_why_prints_findings_with_evidence_and_commands(vela: Vela, console: Fak
     assert json.loads(vela("why orders billing --json").stdout) == document
 
 
+def test_a_cure_without_a_place_says_where_to_write_it(vela: Vela, console: FakeConsole) -> None:
+    cure = {"text": "Move the cursor past the gap", "act": "reset", "parameters": {}}
+    finding = {"rule": "log_gap", "severity": "stopped", "sentence": "Entries are missing.", "evidence": []}
+    console.answers[f"GET {TOPIC}/subscriptions/billing/diagnosis"] = {
+        "findings": [{**finding, "cures": [cure], "runbook": "http://vela/help/runbook/log-gap"}]
+    }
+    assert (
+        "  → Move the cursor past the gap: vela reset orders billing --id LEDGER:ENTRY"
+        in vela("why orders billing").stdout.splitlines()
+    )
+
+
 def a_message(**changes: Any) -> dict[str, Any]:
     return {
         "id": "1:0", "append_ms": 1, "key": "4711", "size_bytes": 3, "preview": "{}", "trouble": "", "state": None,

@@ -181,6 +181,11 @@ CASES: list[tuple[str, Changes, Changes]] = [
         {"consumers": (silent(1, unacked_messages=110), silent(2, **{**IDLE, "connected_ms": ago_ms(4)}))},
     ),
     (
+        "hoarder",  # the other has one message, which fills its queue
+        {"consumers": (silent(1, unacked_messages=110), silent(2, unacked_messages=1, permits=0))},
+        {"consumers": (silent(1, unacked_messages=110), silent(2, unacked_messages=6, permits=0))},
+    ),
+    (
         "poison",
         {"cursor__first": a_first(redelivery_count=3)},
         {"cursor__first": a_first(redelivery_count=2)},
@@ -337,13 +342,23 @@ def test_a_cure_names_the_number_of_a_consumer_whose_name_others_have() -> None:
         assert [each.parameters for each in found.cures if each.act == "redeliver"] == [parameters]
 
 
+def test_a_hoarder_s_neighbour_with_a_full_queue_gets_a_share_when_it_asks() -> None:
+    greedy, full = silent(1, unacked_messages=110), silent(2, unacked_messages=2, permits=0)
+    found = found_by("hoarder", cursor__unread_entries=40, consumers=(greedy, full))
+    assert found.sentence == f"{greedy.name} has 110 messages in its queue, while {full.name} has 2."
+    assert "as soon as they ask for more" in found.cures[0].text
+    assert (evidence(found)["with few or none"], evidence(found)["that ask for more"]) == (1, 0)
+    found = found_by("hoarder", consumers=(greedy, full, replace(full, key=3)))
+    assert "while 2 other consumers have at most 2 each" in found.sentence
+
+
 def test_it_says_how_many_consumers_are_missing() -> None:
     found = found_by("too_slow", topic__message_rate_in=130.0, subscription__backlog_messages=9000)
     assert "Add 3 consumers" in found.cures[0].text  # one acks 40 a second, and 90 a second are too many
     behind: Changes = {"subscription__state": "falling behind"}
     assert "Add 1 consumer as" in found_by("too_slow", **behind).cures[0].text  # 40 acked, 20 published
     found = found_by("too_slow", **behind, **NOTHING_ACKED)
-    assert "Add consumers as fast as these" in found.cures[0].text
+    assert found.cures[0].text == "Add consumers, or make each one faster."
     assert evidence(found)["falling behind"] == HEALTHY.subscription.state_since_ms
     found = found_by(
         "too_slow",

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from vela.cli.acts.subscription_act import Act, subscription_act
+from vela.cli.acts.subscription_act import Act, one_topic_act
 from vela.cli.parameters import TOPIC
 from vela.cli.start import MESSAGE_ID
 from vela.cli.text.times import MOMENT
@@ -40,13 +40,13 @@ __all__ = ["redrive"]
     metavar="N",
     help="Leave out messages that were already redriven this many times or more. Default: 3.",
 )
-@subscription_act
+@one_topic_act
 def redrive(act: Act, to: str | None, wanted: str | None, **given: Any) -> None:
     """Publish the messages of a dead-letter topic to the topics that they came from.
 
-    TOPIC and SUBSCRIPTION name the dead-letter topic and a subscription of it. The broker publishes each message and
-    then acknowledges it there, so none is lost, and at worst one is published twice. If you interrupt this command, the
-    redrive continues; `vela acts show` shows its progress.
+    TOPIC and SUBSCRIPTION name the dead-letter topic and a subscription of it. Name each partition of a partitioned
+    one. The broker publishes each message and then acknowledges it there, so none is lost, and at worst one is
+    published twice. If you interrupt this command, the redrive continues; `vela acts show` shows its progress.
     """
     parameters = {"to_topic": to, **_property(wanted)}
     parameters |= {
