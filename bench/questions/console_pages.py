@@ -8,7 +8,7 @@ from typing import Final
 
 from bench.figures import Figure, Goal, percentile
 from bench.load.browser import Browser
-from bench.load.many_names import Names, seed
+from bench.load.many.names import Names, seed
 from bench.load.messages import entries
 from bench.load.publishing.binary import publish_count
 from bench.setting import Setting

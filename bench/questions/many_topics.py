@@ -7,7 +7,7 @@ import time
 from collections.abc import Coroutine
 
 from bench.figures import Figure, Goal
-from bench.load.many_topics import ManyTopics
+from bench.load.many.topics import ManyTopics
 from bench.setting import Setting
 from bench.usage import CpuTime, rss_bytes
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from bench.figures import Figure, Goal
 from bench.load.end_to_end import binary_latency
-from bench.load.many_topics import ManyTopics
+from bench.load.many.topics import ManyTopics
 from bench.load.open_loop import Latencies, run_exactly
 from bench.load.scraper import scraping
 from bench.setting import Setting

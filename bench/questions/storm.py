@@ -8,8 +8,8 @@ import time
 from functools import partial
 
 from bench.figures import Figure, Goal
-from bench.load.crowd import arriving, crowd
 from bench.load.elsewhere import elsewhere
+from bench.load.many.crowd import arriving, crowd
 from bench.setting import Setting
 from bench.usage import rss_bytes
 

@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.errors import TooManyRequests
-from broker.core.rate_limit import TokenBuckets
+from broker.core.limits.rate_limit import TokenBuckets
 
 if TYPE_CHECKING:
     from broker.door_settings import DoorSettings

@@ -13,7 +13,7 @@ from functools import partial
 from types import coroutine
 from typing import Any, Final, TypeVar
 
-from broker.core.fair_turns import FairTurns, Share
+from broker.core.limits.fair_turns import FairTurns, Share
 
 __all__ = ["LoopTime", "TimeShare"]
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.core.rate_limit import TokenBucket
+from broker.core.limits.rate_limit import TokenBucket
 
 if TYPE_CHECKING:
     from broker.clock import Clock

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from broker.core.rate_limit import TokenBucket
+from broker.core.limits.rate_limit import TokenBucket
 
 if TYPE_CHECKING:
     from broker.core.policies import Policies

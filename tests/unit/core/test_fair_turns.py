@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.fair_turns import FairTurns, Share
+from broker.core.limits.fair_turns import FairTurns, Share
 
 PART = 100
 TURN = 200

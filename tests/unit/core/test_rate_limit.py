@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.rate_limit import TokenBucket
+from broker.core.limits.rate_limit import TokenBucket
 
 
 def test_a_second_s_worth_at_once_then_the_rate() -> None:

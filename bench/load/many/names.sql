@@ -1,4 +1,4 @@
--- See many_names.py. Each statement ends with a semicolon at the end of a line.
+-- See names.py. Each statement ends with a semicolon at the end of a line.
 
 INSERT INTO vela_tenant (name, created_at) SELECT format('tenant-%%s', n), now() FROM generate_series(0, 9) n;
 

@@ -1,0 +1,1 @@
+"""Very many of one thing: connections, topics, names."""
