@@ -19,6 +19,7 @@ from pipeline.jobs.export import pin
 from pipeline.jobs.failures import SPARK_ERRORS, failed
 from pipeline.jobs.reporting import counted_tasks
 from pipeline.queries import query
+from pipeline.source.offsets import offsets_from_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -67,7 +68,8 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
             for each in logs
         }
         pinned, messages = pin(request.source(startingOffsets=json.dumps(starts)))
-        ends = {name: _position(end) for name, end in json.loads(pinned["endingOffsets"]).items()}
+        offsets = offsets_from_json(json.loads(pinned["endingOffsets"]))
+        ends = {name: offset.position for name, offset in offsets.items()}
         logs = [each for each in logs if ends.get(each.name, each.begin) > each.begin]
         if not messages or not logs:
             return {"topic": request.topic, "words": "nothing was published since the last compaction"}
@@ -91,11 +93,6 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
         "removed_messages": removed,
         "words": f"{messages} messages read: {kept} stay and {removed} were removed",
     }
-
-
-def _position(text: str) -> tuple[int, int]:
-    ledger_id, _, entry_id = text.partition(":")
-    return int(ledger_id), int(entry_id)
 
 
 def _begin(connection: Connection, log: _Log, end: tuple[int, int], write_id: str) -> int:

@@ -35,11 +35,11 @@ def topic(shared_vela: VelaProcess) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def opened(chromium: Browser, shared_vela: VelaProcess, topic: None) -> Iterator[tuple[Page, Page]]:
-    """The list of topics and a subscription's page."""
+    """The list of topics, which other tests may have filled, and a subscription's page."""
     context: BrowserContext = chromium.new_context(base_url=shared_vela.console_url)
     context.set_default_timeout(30_000)
     listed, shown = context.new_page(), context.new_page()
-    listed.goto("/login?next=/topics")
+    listed.goto("/login?next=/topics%3Fq%3Dfrozen")
     listed.fill("#id_username", "admin")
     listed.fill("#id_password", ADMIN_PASSWORD)
     listed.click("button.primary")

@@ -61,7 +61,7 @@ async def test_a_consumers_pending_messages_are_redelivered(run: BrokerRun, type
     await consumer.has(3)
     assert consumer.consumer is not None
     _, result = await done(run, "redeliver", {"consumer_key": consumer.consumer.key})
-    assert result["words"] == ["3 messages that c has not acked are delivered again"]
+    assert result["words"] == ["3 messages that consumer c has not acked are delivered again"]
     await consumer.has(6)
     assert consumer.positions[3:] == positions
 

@@ -197,7 +197,7 @@ def test_one_request_reads_the_parts_that_have_changed(operator: Client, shop: S
     shop.billing.cursor.acked_messages = 9
     shop.billing.cursor.save()
     changed = operator.get(address, headers=known).content.decode()
-    ((name, etag),) = re.findall(r'id="part-(\w+)" data-etag="([^"]*)" hx-swap-oob="innerHTML"', changed)
+    ((name, etag),) = re.findall(r'id="part-(\w+)"\s+data-etag="([^"]*)"\s+hx-swap-oob="innerHTML"', changed)
     assert (name, etag == etags["numbers"]) == ("numbers", False)
     assert len(re.findall(r'id="part-(\w+)"', operator.get(address).content.decode())) == 3
 

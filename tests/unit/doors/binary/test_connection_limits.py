@@ -11,6 +11,7 @@ import pytest
 from broker.core.errors import TooManyConnections
 from broker.doors.binary.tcp import TcpListener
 from broker.listening.connection_limits import ConnectionLimits
+from broker.listening.loop_time import LoopTime
 from tests.support.waiting import until
 from tests.unit.doors.fake_broker import FakeBroker
 from tests.unit.doors.wire_client import TOPIC, WireClient, settle
@@ -23,7 +24,7 @@ from vela.wire.binary.enums import ServerError, SubType
 def broker_with(**limits: Any) -> FakeBroker:
     broker = FakeBroker()
     broker.settings = dataclasses.replace(broker.settings, **limits)
-    broker.connections = ConnectionLimits(broker.settings)
+    broker.connections = ConnectionLimits(broker.settings, LoopTime(now_ns=lambda: 0))
     return broker
 
 
