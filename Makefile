@@ -11,7 +11,7 @@ BYTECODE := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo chaos faults soak pipeline-soak matrix mutate bench check docker-check format messages lock proto
+.PHONY: help run test demo chaos faults interop soak pipeline-soak matrix mutate bench check docker-check format messages lock proto
 .SILENT:
 
 help: ## show the commands
@@ -33,6 +33,9 @@ chaos: development ## kill -9 every process N=10 times while MESSAGES=100000 pas
 
 faults: development ## start each fault of consumption and see whether the console names its cause
 	VELA_FAULTS=1 $(RUN) -m pytest tests/faults $(PYTEST)
+
+interop: development ## ask clients in Python, Go, Java and JavaScript the same questions; needs Go, Maven and npm
+	$(RUN) -m tests.interop.run
 
 soak: development ## run the random tests for longer: SEEDS=100 crashing brokers, EXAMPLES=2000 of each model
 	VELA_SOAK_SEEDS=$(or $(SEEDS),100) $(RUN) -m pytest tests/concurrency/test_random_broker.py $(PYTEST)

@@ -1,0 +1,1 @@
+"""Clients in four languages against a started Vela: `make interop`."""

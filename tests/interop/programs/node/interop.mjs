@@ -1,0 +1,160 @@
+// PulsarFlex, a client in JavaScript alone, asks the questions of tests/interop/run.py that it has the features for.
+// It prints "ok NAME", "failed NAME: reason" or "absent NAME". Apache's Node client needs a native library from GitHub.
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import pulsarFlex from "pulsar-flex";
+
+const { Consumer, Producer } = pulsarFlex;
+const PREFIX = process.env.INTEROP_PREFIX;
+const WAIT_MS = 20_000;
+const SHARE_MS = 50;
+const quiet = () => () => {};
+
+const options = (topic, jwt = process.env.INTEROP_TOKEN) => ({
+  topic: `persistent://public/default/${PREFIX}-${topic}`,
+  discoveryServers: [new URL(process.env.INTEROP_URL).host],
+  jwt,
+  logCreator: quiet,
+});
+
+const check = (is, reason) => {
+  if (!is) throw new Error(reason);
+};
+
+const soon = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+const within = (promise, what) =>
+  Promise.race([promise, soon(WAIT_MS).then(() => Promise.reject(new Error(`waited in vain for ${what}`)))]);
+
+async function produced(topic, numbers) {
+  const producer = new Producer({ ...options(topic), producerAccessMode: Producer.ACCESS_MODES.SHARED });
+  await producer.create();
+  await producer.sendBatch({
+    messages: numbers.map((number) => ({ payload: String(number), properties: { n: String(number) } })),
+  });
+  return producer;
+}
+
+async function consumed(topic, subType, name, taken, pauseMs = 0, receiveQueueSize = 500) {
+  const consumer = new Consumer({
+    ...options(topic),
+    subscription: "s",
+    subType,
+    consumerName: name,
+    receiveQueueSize,
+    reconnectInterval: 500,
+  });
+  await consumer.subscribe();
+  const started = consumer.run({
+    autoAck: false,
+    onMessage: async ({ ack, message, properties }) => {
+      await ack();
+      taken.push({ number: Number(message), properties });
+      await soon(pauseMs);
+    },
+  });
+  started.catch(() => {});
+  return consumer;
+}
+
+async function arrived(count, ...takers) {
+  const until = Date.now() + WAIT_MS;
+  while (takers.reduce((sum, taken) => sum + taken.length, 0) < count) {
+    check(Date.now() < until, `got ${takers.map((taken) => taken.length)} of ${count}`);
+    await soon(20);
+  }
+  return [...new Set(takers.flat().map((each) => each.number))].sort((left, right) => left - right);
+}
+
+const upTo = (count) => [...Array(count).keys()];
+
+async function produceAndConsume() {
+  const taken = [];
+  await consumed("plain", Consumer.SUB_TYPES.EXCLUSIVE, "a", taken);
+  await produced("plain", upTo(100));
+  await arrived(100, taken);
+  taken.forEach(({ number, properties }, index) => {
+    check(number === index, `got ${number} in place of ${index}`);
+    check(JSON.stringify(properties).includes(String(index)), `properties ${JSON.stringify(properties)}`);
+  });
+}
+
+async function exclusive() {
+  await consumed("exclusive", Consumer.SUB_TYPES.EXCLUSIVE, "a", []);
+  await refused(() => consumed("exclusive", Consumer.SUB_TYPES.EXCLUSIVE, "b", []));
+}
+
+async function shared() {
+  const [first, second] = [[], []];
+  await consumed("shared", Consumer.SUB_TYPES.SHARED, "a", first, SHARE_MS, 4);
+  await consumed("shared", Consumer.SUB_TYPES.SHARED, "b", second, SHARE_MS, 4);
+  const producer = await produced("shared", [0]);
+  for (const number of upTo(40).slice(1)) await producer.sendMessage({ payload: String(number), properties: {} });
+  check((await arrived(40, first, second)).length === 40, "a message is missing");
+  check(first.length > 0 && second.length > 0, `got ${first.length} and ${second.length}`);
+}
+
+async function token() {
+  const producer = new Producer({
+    ...options("token", process.env.INTEROP_FOREIGN_TOKEN),
+    producerAccessMode: Producer.ACCESS_MODES.SHARED,
+  });
+  await refused(() => producer.create());
+}
+
+async function refused(call) {
+  try {
+    await within(call(), "a refusal");
+  } catch (error) {
+    check(!error.message.startsWith("waited"), error.message);
+    return;
+  }
+  throw new Error("it was not refused");
+}
+
+async function reconnect() {
+  const taken = [];
+  await consumed("reconnect", Consumer.SUB_TYPES.EXCLUSIVE, "a", taken);
+  const producer = await produced("reconnect", [0]);
+  console.log("kill");
+  const [answer] = await once(lines, "line");
+  check(answer === "killed", answer);
+  for (const number of upTo(20).slice(1)) {
+    await within(producer.sendMessage({ payload: String(number), properties: {} }), "a receipt");
+  }
+  const numbers = await arrived(20, taken);
+  check(numbers.length === 20, `got ${numbers}`);
+}
+
+const absent = null;
+const lines = createInterface({ input: process.stdin });
+const questions = {
+  "produce-and-consume": produceAndConsume,
+  exclusive,
+  failover: absent,
+  shared,
+  "key-shared": absent,
+  schema: absent,
+  seek: absent,
+  "dead-letters": absent,
+  reader: absent,
+  partitions: absent,
+  pattern: absent,
+  token,
+  tls: absent,
+  reconnect,
+};
+process.on("unhandledRejection", () => {});
+for (const [name, question] of Object.entries(questions)) {
+  if (question === absent) {
+    console.log(`absent ${name}`);
+    continue;
+  }
+  try {
+    await question();
+    console.log(`ok ${name}`);
+  } catch (error) {
+    console.log(`failed ${name}: ${String(error.message ?? error.name).replaceAll("\n", " ")}`);
+  }
+}
+process.exit(0);
