@@ -274,6 +274,14 @@ class BrokerSettings(AccessSettings):
         bool,
         Variable("VELA_COMPACTION_RETAIN_KEYLESS", "switch", "compaction keeps messages without a key"),
     ] = False
+    topic_metrics: Annotated[
+        bool,
+        Variable(
+            "VELA_TOPIC_METRICS",
+            "switch",
+            "/metrics has series of each topic and subscription; 0: sums of each namespace",
+        ),
+    ] = True
     auto_create_topics: Annotated[
         bool, Variable("VELA_AUTO_CREATE_TOPICS", "switch", "clients make topics by opening them")
     ] = True

@@ -32,6 +32,7 @@ from broker.log.writer import Writer
 from broker.plugins import load_plugins
 from broker.process.access_metrics import AccessMetrics
 from broker.process.connection_metrics import ConnectionMetrics
+from broker.process.disk_metrics import DiskMetrics
 from broker.process.heartbeat import Heartbeat
 from broker.process.metrics import Metrics
 from broker.process.ownership import Ownership
@@ -77,6 +78,8 @@ from broker.upkeep.policy_rounds import PolicyRounds
 from broker.upkeep.tick import run_tick
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from broker.conf import BrokerSettings
     from broker.core.client_identity import ClientIdentity
     from broker.core.schemas.schema import SchemaDefinition
@@ -99,10 +102,19 @@ class Broker:
     """Owns every background task. Call it only from the event loop that ran `start`."""
 
     def __init__(
-        self, settings: BrokerSettings, conninfo: str, *, read_role: str = "", clock: Clock | None = None
+        self,
+        settings: BrokerSettings,
+        conninfo: str,
+        *,
+        read_role: str = "",
+        database_dir: Path | None = None,
+        clock: Clock | None = None,
     ) -> None:
+        """`database_dir` is the folder of the embedded PostgreSQL; None if the database is another one."""
         clock = self.clock = clock or SystemClock()
         self.settings = settings
+        self._database_dir = database_dir
+        self._ticked_ms = clock.now_ms()
         self.refused_requests: Counter[str] = Counter()  # of binary connections, by kind
         self.connections = ConnectionLimits(settings)
         self.connection_metrics = ConnectionMetrics(self.connections)
@@ -337,11 +349,20 @@ class Broker:
                 cache=self.cache,
                 refused_requests=self.refused_requests,
                 is_ready=self._serves,
+                tick_age_s=self._tick_age_s,
             )
         )
         registry.register(self.connection_metrics)
         registry.register(AccessMetrics(self.access))
-        return Metrics(self.topics, self.non_persistent, registry, self.reporter.standings, self.rates)
+        registry.register(DiskMetrics(self._database_dir))
+        return Metrics(
+            self.topics,
+            self.non_persistent,
+            registry,
+            self.reporter.standings,
+            self.rates,
+            has_topics=self.settings.topic_metrics,
+        )
 
     async def start(self) -> None:
         """Take the broker lock and start every part. Raises BrokerAlreadyRuns, psycopg.OperationalError."""
@@ -470,6 +491,7 @@ class Broker:
         if channel == "vela_act":
             self.acts.wake()
         elif channel == "vela_tick":
+            self._ticked_ms = self.clock.now_ms()
             run_tick(payload, self.topics.all(), self.deadlines)
         elif channel == "vela_outbox":
             self.outbox.wake()
@@ -498,6 +520,9 @@ class Broker:
 
     def _serves(self) -> bool:
         return self.is_ready()[0]
+
+    def _tick_age_s(self) -> float:
+        return (self.clock.now_ms() - self._ticked_ms) / 1000
 
     def _owns_topics(self) -> bool:
         """Return whether this process certainly owns its topics. It does not while the broker lock is lost."""

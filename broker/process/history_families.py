@@ -71,18 +71,21 @@ HISTORY: Final[list[Family[Topic]]] = [
         "gauge",
         "duration of the latest compaction that succeeded, in milliseconds",
         _counted(lambda counters: counters.duration_ms),
+        adds_up=False,
     ),
     Family(
         "pulsar_compaction_read_throughput",
         "gauge",
         "bytes that it read a second",
         _counted(lambda counters: counters.per_s(counters.read_bytes)),
+        adds_up=False,
     ),
     Family(
         "pulsar_compaction_write_throughput",
         "gauge",
         "bytes that it stored a second",
         _counted(lambda counters: counters.per_s(counters.written_bytes)),
+        adds_up=False,
     ),
     Family(
         "pulsar_compaction_compacted_entries_count",

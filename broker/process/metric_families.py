@@ -1,4 +1,4 @@
-"""The series of topics and subscriptions: Pulsar's names where they exist, `vela_…` where they do not."""
+"""The series of topics, subscriptions and namespaces: Pulsar's names where they exist, `vela_…` where they do not."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ __all__ = [
     "PASSING_SUBSCRIPTION",
     "STORED_SUBSCRIPTION",
     "STORED_TOPIC",
+    "TOPICS_OF_NAMESPACE",
     "Family",
     "SplitFamily",
     "state_family",
+    "states_family",
     "subscription_rates",
     "topic_rates",
 ]
@@ -43,6 +45,7 @@ class Family(Generic[S]):
     kind: str
     text: str
     value: Callable[[S], float | None]
+    adds_up: bool = True  # the sum over a namespace means something
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class SplitFamily(Generic[S]):
     text: str
     label: str
     values: Callable[[S], Iterable[tuple[str, float]]]
+    adds_up: bool = True
 
 
 def state_family(standings: Standings) -> Family[Subscription]:
@@ -63,6 +67,18 @@ def state_family(standings: Standings) -> Family[Subscription]:
         "gauge",
         ", ".join(f"{state.value} {state.words}" for state in SubscriptionState),
         lambda subscription: standings.state(subscription) if subscription.is_durable else None,
+        adds_up=False,
+    )
+
+
+def states_family(standings: Standings) -> SplitFamily[Subscription]:
+    """Return the series that counts a namespace's subscriptions in each state. Readers do not count."""
+
+    def one(subscription: Subscription) -> Iterable[tuple[str, float]]:
+        return [(standings.state(subscription).words, 1)] if subscription.is_durable else []
+
+    return SplitFamily(
+        "vela_namespace_subscriptions", "gauge", "subscriptions of a namespace by their state", "state", one
     )
 
 
@@ -145,12 +161,14 @@ STORED_TOPIC: Final[list[Family[Topic] | SplitFamily[Topic]]] = [
         "gauge",
         "the quota in bytes; -1: none",
         lambda topic: topic.policies.backlog_quota_bytes,
+        adds_up=False,
     ),
     Family(
         "pulsar_storage_backlog_quota_limit_time",
         "gauge",
         "the quota in seconds; -1: none",
         _quota_seconds,
+        adds_up=False,
     ),
     SplitFamily(
         "vela_backlog_quota_exceeded",
@@ -158,6 +176,7 @@ STORED_TOPIC: Final[list[Family[Topic] | SplitFamily[Topic]]] = [
         "1 while producers must wait because of this subscription's backlog",
         "subscription",
         _breach,
+        adds_up=False,
     ),
     SplitFamily(
         "pulsar_storage_backlog_quota_exceeded_evictions_total",
@@ -173,6 +192,10 @@ STORED_TOPIC: Final[list[Family[Topic] | SplitFamily[Topic]]] = [
         lambda topic: None if topic.deduplication is None else topic.deduplication.duplicates,
     ),
 ]
+
+TOPICS_OF_NAMESPACE: Final[Family[AnyTopic]] = Family(
+    "pulsar_topics_count", "gauge", "topics of a namespace in memory", lambda topic: 1
+)
 
 ANY_TOPIC: Final[list[Family[AnyTopic] | SplitFamily[AnyTopic]]] = [
     Family(
@@ -250,6 +273,12 @@ STORED_SUBSCRIPTION: Final[list[Family[Subscription] | SplitFamily[Subscription]
         "counter",
         "messages acked by consumers",
         lambda subscription: subscription.counters.messages_acked,
+    ),
+    Family(
+        "vela_subscription_redelivered_messages_total",
+        "counter",
+        "messages delivered again",
+        lambda subscription: subscription.counters.messages_redelivered,
     ),
     Family(
         "vela_subscription_invalid_acks_total",

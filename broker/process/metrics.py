@@ -1,6 +1,8 @@
 """The page /metrics: the series of the process, then those of each topic and subscription.
 
 The page is made in slices of about a millisecond, so that the broker serves messages between two slices.
+With `VELA_TOPIC_METRICS=0` the page has a line for each namespace, with sums, and none for topics and subscriptions:
+its length then does not grow with them.
 prometheus_client makes the process's part. It takes 10 µs a line and can only make a whole page at once. A large
 broker has a hundred thousand lines for topics and subscriptions, so this module writes those itself.
 """
@@ -8,8 +10,10 @@ broker has a hundred thousand lines for topics and subscriptions, so this module
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from prometheus_client import generate_latest
 
@@ -20,9 +24,11 @@ from broker.process.metric_families import (
     PASSING_SUBSCRIPTION,
     STORED_SUBSCRIPTION,
     STORED_TOPIC,
+    TOPICS_OF_NAMESPACE,
     Family,
     SplitFamily,
     state_family,
+    states_family,
     subscription_rates,
     topic_rates,
 )
@@ -31,17 +37,16 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from broker.core.topic_name import TopicName
+    from broker.process.metric_families import AnySubscription, AnyTopic
     from broker.process.reports.standings import Standings
-    from broker.subscription.subscription import Subscription
-    from broker.topics.non_persistent.topic import NonPersistentTopic
     from broker.topics.non_persistent.topics import NonPersistentTopics
     from broker.topics.rates import Rates
-    from broker.topics.topic import Topic
     from broker.topics.topics import Topics
 
 __all__ = ["Metrics"]
 
-_Labelled: TypeAlias = "tuple[str, Any]"  # labels without the closing brace, and the topic or subscription
+_AnyFamily: TypeAlias = "Family[Any] | SplitFamily[Any]"
+_Put: TypeAlias = Callable[[str, float], None]  # takes labels without the closing brace, and the value
 
 SLICE_S: Final = 0.001
 _LOOK_EVERY: Final = 8  # topics or subscriptions between two looks at the clock
@@ -57,10 +62,15 @@ class Metrics:
         registry: CollectorRegistry,
         standings: Standings,
         rates: Rates,
+        *,
+        has_topics: bool,
     ) -> None:
+        """With `has_topics` each topic and subscription has series; without, only namespaces do."""
         self._topics = topics
         self._non_persistent = non_persistent
         self._registry = registry
+        self._has_topics = has_topics
+        self._states = states_family(standings)
         self._stored_topic = [*STORED_TOPIC, *HISTORY, *topic_rates(rates)]
         self._stored_subscription = [
             *STORED_SUBSCRIPTION,
@@ -74,89 +84,135 @@ class Metrics:
         A topic or subscription that comes or goes while the page is made may or may not be on it.
         """
         yield generate_latest(self._registry)
-        page = _Page(self._stored_topic, self._stored_subscription)
-        yield from page.slices(self._topics.all(), self._non_persistent.all())
+        page = _Page()
+        stored = yield from page.labelled(self._topics.all())
+        passing = yield from page.labelled(self._non_persistent.all())
+        lines = page.each if self._has_topics else page.sums
+        yield from page.sums([TOPICS_OF_NAMESPACE], stored.topics + passing.topics)
+        yield from page.sums([self._states], stored.subscriptions)
+        parts: tuple[tuple[Sequence[_AnyFamily], list[_Subject]], ...] = (
+            (self._stored_topic, stored.topics),
+            (ANY_TOPIC, stored.topics + passing.topics),
+            (self._stored_subscription, stored.subscriptions),
+            (PASSING_SUBSCRIPTION, passing.subscriptions),
+            (ANY_SUBSCRIPTION, stored.subscriptions + passing.subscriptions),
+        )
+        for families, subjects in parts:
+            yield from lines(families, subjects)
+        yield page.end()
+
+
+class _Subject(NamedTuple):
+    """A topic or subscription, and its labels without the closing brace."""
+
+    labels: str
+    namespace: str  # the labels of its namespace
+    of: Any
+
+
+class _Subjects(NamedTuple):
+    topics: list[_Subject]
+    subscriptions: list[_Subject]
 
 
 class _Page:
-    def __init__(
-        self,
-        stored_topic: Sequence[Family[Topic] | SplitFamily[Topic]],
-        stored_subscription: Sequence[Family[Subscription] | SplitFamily[Subscription]],
-    ) -> None:
-        self._stored_topic = stored_topic
-        self._stored_subscription = stored_subscription
+    def __init__(self) -> None:
         self._lines: list[str] = []
         self._ends_s = time.perf_counter() + SLICE_S
 
-    def slices(self, stored: Sequence[Topic], passing: Sequence[NonPersistentTopic]) -> Iterator[bytes]:
-        stored_topics: list[_Labelled] = []
-        passing_topics: list[_Labelled] = []
-        stored_subscriptions: list[_Labelled] = []
-        passing_subscriptions: list[_Labelled] = []
-        for topics, labelled_topics, labelled_subscriptions in (
-            (stored, stored_topics, stored_subscriptions),
-            (passing, passing_topics, passing_subscriptions),
-        ):
-            subscriptions: list[Any] = []
-            for topic in topics:
-                subscriptions += topic.subscriptions.values()
-                labelled_topics.append((_topic_labels(topic.name), topic))
-                yield from self._slice_if_over()
-            for each in subscriptions:
-                labels = f'{_topic_labels(each.topic_name)},subscription="{_escaped(each.name)}"'
-                labelled_subscriptions.append((labels, each))
-                yield from self._slice_if_over()
-        yield from self._families(self._stored_topic, stored_topics)
-        yield from self._families(ANY_TOPIC, stored_topics + passing_topics)
-        yield from self._families(self._stored_subscription, stored_subscriptions)
-        yield from self._families(PASSING_SUBSCRIPTION, passing_subscriptions)
-        yield from self._families(ANY_SUBSCRIPTION, stored_subscriptions + passing_subscriptions)
-        yield self._slice()
+    def labelled(self, topics: Sequence[AnyTopic]) -> Generator[bytes, None, _Subjects]:
+        """Return the topics and their subscriptions with their labels."""
+        found = _Subjects([], [])
+        subscriptions: list[AnySubscription] = []
+        for topic in topics:
+            subscriptions += topic.subscriptions.values()
+            found.topics.append(_Subject(*_topic_labels(topic.name), topic))
+            yield from self._slice_if_over()
+        for each in subscriptions:
+            labels, namespace = _topic_labels(each.topic_name)
+            found.subscriptions.append(
+                _Subject(f'{labels},subscription="{_escaped(each.name)}"', namespace, each)
+            )
+            yield from self._slice_if_over()
+        return found
 
-    def _families(
-        self, families: Sequence[Family[Any] | SplitFamily[Any]], subjects: Sequence[_Labelled]
-    ) -> Iterator[bytes]:
+    def each(self, families: Sequence[_AnyFamily], subjects: Sequence[_Subject]) -> Iterator[bytes]:
+        """Write the lines of each topic or subscription."""
         for family in families:
-            self._lines.append(f"# HELP {family.name} {family.text}\n# TYPE {family.name} {family.kind}\n")
-            add = self._split_lines_of(family) if isinstance(family, SplitFamily) else self._line_of(family)
+            self._head(family)
+            add = _adder(family, self._writer(family.name))
             for start in range(0, len(subjects), _LOOK_EVERY):
-                for labels, subject in subjects[start : start + _LOOK_EVERY]:
+                for labels, _, subject in subjects[start : start + _LOOK_EVERY]:
                     add(labels, subject)
                 yield from self._slice_if_over()
 
-    def _line_of(self, family: Family[Any]) -> Callable[[str, Any], None]:
-        name, value_of, lines = family.name, family.value, self._lines
+    def sums(self, families: Sequence[_AnyFamily], subjects: Sequence[_Subject]) -> Iterator[bytes]:
+        """Write the sums of each namespace, of the families that add up."""
+        for family in families:
+            if not family.adds_up:
+                continue
+            self._head(family)
+            sums: defaultdict[str, float] = defaultdict(float)
+            add = _adder(family, partial(_add_to, sums))
+            for start in range(0, len(subjects), _LOOK_EVERY):
+                for _, namespace, subject in subjects[start : start + _LOOK_EVERY]:
+                    add(namespace, subject)
+                yield from self._slice_if_over()
+            write = self._writer(family.name)
+            for labels, value in sums.items():
+                write(labels, value)
+                yield from self._slice_if_over()
 
-        def add(labels: str, subject: Any) -> None:
-            value = value_of(subject)
-            if value is not None:
-                lines.append(f"{name}{labels}}} {value:.17g}\n")
-
-        return add
-
-    def _split_lines_of(self, family: SplitFamily[Any]) -> Callable[[str, Any], None]:
-        lines = self._lines
-
-        def add(labels: str, subject: Any) -> None:
-            for key, value in family.values(subject):
-                lines.append(f'{family.name}{labels},{family.label}="{_escaped(key)}"}} {value:.17g}\n')
-
-        return add
-
-    def _slice_if_over(self) -> Iterator[bytes]:
-        if time.perf_counter() >= self._ends_s:
-            yield self._slice()
-            self._ends_s = time.perf_counter() + SLICE_S
-
-    def _slice(self) -> bytes:
+    def end(self) -> bytes:
+        """Return the lines that no slice had yet."""
         text = "".join(self._lines)
         self._lines.clear()
         return text.encode()
 
+    def _head(self, family: _AnyFamily) -> None:
+        self._lines.append(f"# HELP {family.name} {family.text}\n# TYPE {family.name} {family.kind}\n")
 
-def _topic_labels(name: TopicName) -> str:
-    return f'{{cluster="vela",namespace="{_escaped(name.namespace_name)}",topic="{_escaped(name.full)}"'
+    def _writer(self, name: str) -> _Put:
+        lines = self._lines
+
+        def write(labels: str, value: float) -> None:
+            lines.append(f"{name}{labels}}} {value:.17g}\n")
+
+        return write
+
+    def _slice_if_over(self) -> Iterator[bytes]:
+        if time.perf_counter() >= self._ends_s:
+            yield self.end()
+            self._ends_s = time.perf_counter() + SLICE_S
+
+
+def _adder(family: _AnyFamily, put: _Put) -> Callable[[str, Any], None]:
+    """Return the function that puts the values of one topic or subscription."""
+    if isinstance(family, SplitFamily):
+        label, values_of = family.label, family.values
+
+        def add(labels: str, subject: Any) -> None:
+            for key, value in values_of(subject):
+                put(f'{labels},{label}="{_escaped(key)}"', value)
+
+    else:
+        value_of = family.value
+
+        def add(labels: str, subject: Any) -> None:
+            value = value_of(subject)
+            if value is not None:
+                put(labels, value)
+
+    return add
+
+
+def _add_to(sums: defaultdict[str, float], labels: str, value: float) -> None:
+    sums[labels] += value
+
+
+def _topic_labels(name: TopicName) -> tuple[str, str]:
+    namespace = f'{{cluster="vela",namespace="{_escaped(name.namespace_name)}"'
+    return f'{namespace},topic="{_escaped(name.full)}"', namespace
 
 
 def _escaped(text: str) -> str:

@@ -35,6 +35,7 @@ class ProcessMetrics(Collector):
         cache: EntryCache,
         refused_requests: Mapping[str, int],
         is_ready: Callable[[], bool],
+        tick_age_s: Callable[[], float],
     ) -> None:
         self._topics = topics
         self._lifetime = lifetime
@@ -45,6 +46,7 @@ class ProcessMetrics(Collector):
         self._cache = cache
         self._refused_requests = refused_requests
         self._is_ready = is_ready
+        self._tick_age_s = tick_age_s
 
     def describe(self) -> list[Metric]:
         """Return nothing: the registry learns the names when it makes the page."""
@@ -82,6 +84,11 @@ class ProcessMetrics(Collector):
         for name, text, value in (
             ("pulsar_broker_topics_count", "topics in memory", len(self._topics.loaded)),
             ("vela_broker_ready", "1 while clients are served", self._is_ready()),
+            (
+                "vela_tick_age_seconds",
+                "seconds since Celery's last tick reached the broker, or since the broker's start",
+                self._tick_age_s(),
+            ),
             (
                 "vela_segments_count",
                 "segments, which are tables of entries",

@@ -6,6 +6,7 @@ import logging
 from contextlib import closing, suppress
 from typing import Any
 
+from django.conf import settings as django_settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
@@ -38,7 +39,14 @@ class Command(BaseCommand):
                     settings.bind,
                 )
             _refuse_unusable_database(settings.read_role)
-            run_broker(lambda: Broker(settings, conninfo(), read_role=settings.read_role))
+            run_broker(
+                lambda: Broker(
+                    settings,
+                    conninfo(),
+                    read_role=settings.read_role,
+                    database_dir=getattr(django_settings, "EMBEDDED_DATABASE_DIR", None),
+                )
+            )
         except SettingInvalid as error:
             raise CommandError(str(error), returncode=EXIT_SETTING_INVALID) from None
         except CannotStart as error:

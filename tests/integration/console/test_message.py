@@ -46,6 +46,14 @@ def test_everything_about_a_message(operator: Client, shop: Shop) -> None:
     assert "<b>" not in html
 
 
+def test_w3c_trace_headers_are_shown_as_properties(operator: Client, shop: Shop) -> None:
+    parent, state = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "rojo=00f067aa0ba902b7"
+    log = write_log(ODD, [single(b"traced", properties={"traceparent": parent, "tracestate": state})])
+    words = text_of(operator.get(f"{ODD_PAGE}/{log.spot(0)}"))
+    assert f"traceparent {parent}" in words
+    assert f"tracestate {state}" in words
+
+
 def test_acts_are_filled_in(operator: Client, shop: Shop) -> None:
     html = operator.get(f"{ORDERS}/s/billing/act/reset?to=id&id=7:5&start=after").content.decode()
     assert re.search(r'value="id"\s+checked', html)
