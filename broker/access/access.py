@@ -1,4 +1,4 @@
-"""Who is at the door, and what may they do. All answers come from memory."""
+"""Who is at the door, and what may they do? Permissions are in memory; some credentials need a thread."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ __all__ = ["Access"]
 
 logger = logging.getLogger(__name__)
 
-RELOAD_TURNS: Final = 30  # of a second each: a lost notification costs no more than this
+RELOAD_TURNS: Final = 30  # of a second each: a lost notification delays a change by no more than this
 METHODS: Final = (TOKEN_METHOD, BASIC_METHOD, TLS_METHOD)
 
 
 class Access:
-    """Authenticates clients and checks their requests. A broker without authentication lets everybody do everything."""
+    """Authenticates clients and checks their requests. Without authentication, every client may do everything."""
 
     def __init__(self, settings: AccessSettings, pool: ConnectionPool) -> None:
-        """Read the keys. Raises SettingInvalid if one cannot be used, or no client could prove anything."""
+        """Read keys and passwords. Raises SettingInvalid if one cannot be used, or no client could prove who it is."""
         self._settings = settings
         self._pool = pool
         self._authentication = Authentication(settings)
@@ -53,9 +53,10 @@ class Access:
     # -- who ---------------------------------------------------------------------------------------------------
 
     def authenticate_now(self, credentials: Credentials, now_ms: int) -> Principal | None:
-        """Return the client that these credentials prove; None if only `authenticate` can tell.
+        """Return who the client is; None if only `authenticate` can tell.
 
-        Raises AuthenticationFailed, and NotAuthorized for a proxy without a client, or a client that is no proxy.
+        Raises AuthenticationFailed if the credentials are wrong; NotAuthorized for a proxy that names no client, and
+        for a client that names another one but is no proxy.
         """
         if not self.is_on:
             return ANONYMOUS
@@ -73,7 +74,10 @@ class Access:
             raise
 
     async def authenticate(self, credentials: Credentials, now_ms: int) -> Principal:
-        """Do the same, and wait for a thread that checks a password or fetches an issuer's keys."""
+        """Return who the client is. Waits for a thread if it must check a password or fetch an issuer's keys.
+
+        Raises the errors of `authenticate_now`.
+        """
         if not self.is_on:
             return ANONYMOUS
         try:
@@ -109,13 +113,13 @@ class Access:
         self.failures[named if named in METHODS else "none"] += 1
 
     def check_revoked(self, principal: Principal) -> None:
-        """Raises AuthenticationFailed if somebody revoked this client's token, or changed its password."""
+        """Raise AuthenticationFailed if somebody revoked this client's token or changed its password."""
         if principal.token_id is not None and principal.token_id in self._revoked:
             raise AuthenticationFailed("the token was revoked: get a new one")
         self._authentication.check_password(principal)
 
     def check_current(self, principal: Principal, now_ms: int) -> None:
-        """Raises AuthenticationFailed if this client's credentials have expired or were revoked since it came."""
+        """Raise AuthenticationFailed if this client's credentials expired or were revoked since it connected."""
         if principal.has_expired(now_ms):
             raise AuthenticationFailed("the credentials have expired: get new ones")
         self.check_revoked(principal)
@@ -127,19 +131,19 @@ class Access:
         return not self.is_on or allows(self._grants, principal, action, subject)
 
     def check(self, principal: Principal, action: Action, subject: Subject) -> None:
-        """Raises NotAuthorized unless the client may do this."""
+        """Raise NotAuthorized unless the client may do this."""
         if not self.allows(principal, action, subject):
             raise NotAuthorized(f"the role {principal.role!r} may not {action} {subject}")
 
     # -- changes -----------------------------------------------------------------------------------------------
 
     def watch(self, recheck: Callable[[], None]) -> Callable[[], None]:
-        """Call `recheck` after each change of permissions and revocations. Return how to stop it."""
+        """Call `recheck` after each change of permissions, revocations or passwords. Return what ends this."""
         self._sessions.add(recheck)
         return lambda: self._sessions.discard(recheck)
 
     async def load(self) -> None:
-        """Read what is stored, and use it. Raises psycopg.Error."""
+        """Read the stored permissions and revocations, and use them. Raises psycopg.Error."""
         if not self.is_on:
             return
         self._is_stale = False
@@ -161,11 +165,11 @@ class Access:
             self._recheck()
 
     def changed(self) -> None:
-        """Note that somebody changed permissions or tokens: the next turn reads them."""
+        """Note that somebody changed permissions or revoked a token. The next `turn` reads them."""
         self._is_stale = True
 
     async def turn(self) -> None:
-        """Take in what has changed: called once a second. Raises psycopg.Error."""
+        """Take in what has changed. Call it once a second. Raises psycopg.Error."""
         self._turns += 1
         if self._authentication.refresh():
             self._recheck()
@@ -173,7 +177,7 @@ class Access:
             await self.load()
 
     def stop(self) -> None:
-        """Wait for no thread any more."""
+        """Stop waiting for threads that check credentials."""
         self._authentication.stop()
 
     def issuers(self) -> Iterator[IssuerState]:

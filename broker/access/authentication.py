@@ -1,4 +1,4 @@
-"""Who a client is: every method that the settings allow, in one place."""
+"""Finds out who a client is, by each method that the settings allow."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["TLS_METHOD", "Authentication"]
 
 TLS_METHOD: Final = "tls"
-VERIFIED_TOKENS: Final = 1024  # remembered, so that a pull need not check a signature again
+VERIFIED_TOKENS: Final = 1024  # remembered: a pull brings its token each time, and checking is slow
 
 
 class Authentication:
     """Checks credentials. `now` answers from memory; `check` waits for a thread if it must. Neither blocks the loop."""
 
     def __init__(self, settings: AccessSettings) -> None:
-        """Read keys and passwords. Raises SettingInvalid if one cannot be used, or no client could prove anything."""
+        """Read keys and passwords. Raises SettingInvalid if one cannot be used, or no client could prove who it is."""
         methods = settings.authentication
         # Other processes with the same VELA_AUTHENTICATION have no ports with TLS, and need not have the file.
         if TLS_METHOD in methods and settings.tls_trust_file is None:
@@ -42,12 +42,12 @@ class Authentication:
             Passwords(settings.basic_file) if BASIC_METHOD in methods and settings.basic_file else None
         )
         self.issuers = Issuers(settings)
-        self._verified: dict[bytes, Principal] = {}  # by token: each pull brings it
+        self._verified: dict[bytes, Principal] = {}  # by token
 
     def now(self, credentials: Credentials, now_ms: int) -> Principal | None:
-        """Return the client that these credentials prove; None if only `check` can tell.
+        """Return who the client is; None if only `check` can tell.
 
-        Raises AuthenticationFailed.
+        Raises AuthenticationFailed if the credentials are wrong, missing or of a method that is not allowed.
         """
         method, data = credentials.method, credentials.data
         if data and method in (None, TOKEN_METHOD) and self._takes_tokens:
@@ -65,7 +65,10 @@ class Authentication:
         )
 
     async def check(self, credentials: Credentials, now_ms: int) -> Principal:
-        """Do the same, and wait for a thread that checks a password or fetches an issuer's keys."""
+        """Return who the client is. Waits for a thread if it must check a password or fetch an issuer's keys.
+
+        Raises AuthenticationFailed, as `now` does.
+        """
         found = self.now(credentials, now_ms)
         if found is not None:
             return found
@@ -80,7 +83,7 @@ class Authentication:
         return await self._passwords.check(data, credentials.host)
 
     def check_password(self, principal: Principal) -> None:
-        """Raises AuthenticationFailed if the password with which a client came has been changed or removed since."""
+        """Raise AuthenticationFailed if a client's password was changed or removed after it had connected."""
         if (
             principal.password_id
             and self._passwords is not None
@@ -89,7 +92,7 @@ class Authentication:
             raise AuthenticationFailed("the password was changed or the user removed: connect again")
 
     def refresh(self) -> bool:
-        """Read the files that have changed and begin to fetch keys that are due: called once a second.
+        """Read the files that have changed, and begin to fetch keys that are due. Call it once a second.
 
         Return whether passwords have changed, so that open connections must be checked again.
         """
@@ -99,7 +102,7 @@ class Authentication:
         return self._passwords is not None and self._passwords.refresh()
 
     def stop(self) -> None:
-        """Wait for no thread any more."""
+        """Stop waiting for threads that check passwords or fetch keys."""
         self.issuers.stop()
         if self._passwords is not None:
             self._passwords.stop()

@@ -1,4 +1,4 @@
-"""Reads an OpenID Connect issuer's keys: its discovery document, then its key set. Waits; run it in a thread."""
+"""Fetches an OpenID Connect issuer's keys: its discovery document, then its key set. Blocks: run it in a thread."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MAX_BYTES: Final = 1024 * 1024  # of one document
 
 
 class IssuerAway(Exception):
-    """An issuer does not answer, or its answers make no sense. The text says which."""
+    """An issuer does not answer, or its answer cannot be used. The text says which."""
 
 
 def fetch_keys(issuer: str, settings: AccessSettings) -> dict[str, TokenKey]:
-    """Return the public keys of an issuer, by key id. Raises IssuerAway."""
+    """Return the public keys of an issuer, by key id. Raises IssuerAway if they cannot be read."""
     timeout_s = settings.openid_timeout_s
     try:
         trust = ssl.create_default_context(cafile=settings.openid_trust_file)
@@ -50,7 +50,7 @@ def fetch_keys(issuer: str, settings: AccessSettings) -> dict[str, TokenKey]:
 
 
 def _document(client: httpx.Client, url: str, timeout_s: float) -> dict[str, Any]:
-    """Return a JSON object of limited size, within twice the timeout."""
+    """Fetch a JSON object. Raises IssuerAway if it is too large or its content takes more than twice the timeout."""
     until_s = time.monotonic() + 2 * timeout_s
     content = bytearray()
     try:

@@ -1,4 +1,4 @@
-"""OpenID Connect issuers whose tokens count, and their keys. The keys are fetched in a thread and kept."""
+"""The OpenID Connect issuers whose tokens the broker accepts, and their keys. A thread fetches the keys."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RETRY_S: Final = 30.0  # between two attempts to reach an issuer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerState:
-    """An issuer, for the metrics."""
+    """The state of an issuer, for the metrics."""
 
     issuer: str
     is_up: bool  # False: the last attempt to read its keys failed
@@ -55,14 +55,14 @@ class Issuers:
             yield each.state()
 
     def origin(self, token: str) -> TokenOrigin | None:
-        """Return the issuer and the key that a token names; None if the token is from none of these issuers."""
+        """Return the issuer and the key id that a token names; None if the issuer is none of these."""
         origin = origin_of(token) if self._issuers else None
         return origin if origin is not None and origin.issuer in self._issuers else None
 
     def verify_now(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal | None:
-        """Return who a token is for; None if its key is not known, and may be after a refresh.
+        """Return whom a token names; None if its key is unknown and reading the issuer's keys may find it.
 
-        Raises AuthenticationFailed.
+        Raises AuthenticationFailed if the token is not valid, or its key stays unknown.
         """
         issuer = self._issuers[origin.issuer]
         key = issuer.key(origin)
@@ -82,17 +82,20 @@ class Issuers:
         )
 
     async def verify(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal:
-        """Do the same, and read the issuer's keys first if the token's is not known. Raises AuthenticationFailed."""
+        """Read the issuer's keys, then return whom a token names. Raises AuthenticationFailed if it is not valid."""
         await asyncio.shield(self._refresh(origin.issuer))
         return self._verified(token, origin, now_ms)
 
     def verify_blocking(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal:
-        """Do the same outside an event loop. Reads the issuer's keys too if they are due."""
+        """Do what `verify` does, outside an event loop. Reads the keys only if they are due or lack the token's.
+
+        Raises AuthenticationFailed if the token is not valid.
+        """
         self._issuers[origin.issuer].refresh_for(origin)
         return self._verified(token, origin, now_ms)
 
     def turn(self) -> bool:
-        """Begin to read the keys that are due. Return whether keys have changed since the last turn."""
+        """Begin to read the keys that are due. Return whether an issuer's keys have changed since the last call."""
         for each in self._issuers.values():
             if each.is_due():
                 self._refresh(each.url)
@@ -100,7 +103,7 @@ class Issuers:
         return any(changed)
 
     def stop(self) -> None:
-        """Wait for no answer any more."""
+        """Stop waiting for issuers' answers."""
         for reading in self._refreshes.values():
             reading.cancel()
 
@@ -111,7 +114,7 @@ class Issuers:
         return found
 
     def _refresh(self, url: str) -> asyncio.Future[None]:
-        """Return the one attempt at a time to read an issuer's keys."""
+        """Begin to read an issuer's keys, or return the attempt that is already under way."""
         reading = self._refreshes.get(url)
         if reading is None:
             loop = asyncio.get_running_loop()
@@ -134,7 +137,7 @@ class Issuers:
 
 
 class _Issuer:
-    """The keys of one issuer. `refresh` runs in a thread; the others only read."""
+    """The keys of one issuer. `refresh` and `refresh_for` read them and block, so they run in threads."""
 
     def __init__(self, url: str, settings: AccessSettings, now_s: Callable[[], float]) -> None:
         self.url = url
@@ -155,7 +158,7 @@ class _Issuer:
         )
 
     def key(self, origin: TokenOrigin) -> TokenKey | None:
-        """Return the key of a token, unless the keys were read too long ago."""
+        """Return the key of a token; None if it is unknown, or the keys were read too long ago."""
         if self._read_s is None or self._now_s() - self._read_s > self._settings.openid_keys_expiry_s:
             return None
         return key_of(origin, self._keys)
@@ -169,7 +172,7 @@ class _Issuer:
     def may_ask_for_key(self) -> bool:
         """Return whether an unknown key is a reason to read the keys now.
 
-        A made-up key id costs one request in a while, however often it comes.
+        The least time between two such requests is limited, so that made-up key ids cannot cause many.
         """
         known = self._read_s is not None and not self._error
         return self._is_past(self._settings.openid_unknown_key_refresh_s if known else RETRY_S)
@@ -184,12 +187,12 @@ class _Issuer:
         return AuthenticationFailed(f"{self.url} does not publish the key that signed the token")
 
     def refresh(self) -> None:
-        """Read the keys. If that fails, the known ones stay, which is logged once."""
+        """Read the keys. If that fails, log it once and go on with the known ones."""
         with self._lock:
             self._refresh()
 
     def refresh_for(self, origin: TokenOrigin) -> None:
-        """Read the keys if they are due or lack the one of a token. Wait for a thread that reads them already."""
+        """Read the keys if they are due or lack a token's key. Waits if another thread is reading them."""
         if self.key(origin) is not None and not self.is_due():
             return
         with self._lock:
@@ -221,6 +224,6 @@ class _Issuer:
         self._keys, self._read_s = keys, self._now_s()
 
     def take_change(self) -> bool:
-        """Return whether the issuer has had other keys since the last call."""
+        """Return whether the issuer's keys have changed since the last call."""
         is_changed, self._is_changed = self._is_changed, False
         return is_changed

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 __all__ = ["BASIC_METHOD", "Passwords"]
 
 BASIC_METHOD: Final = "basic"
-MAX_WAITING: Final = 64  # checks of all clients: seconds, with one thread
-MAX_WAITING_OF_HOST: Final = 16  # so that one guesser does not fill the queue
-REMEMBERED: Final = 1024
+MAX_WAITING: Final = 64  # checks, of all clients; one thread needs seconds for them
+MAX_WAITING_OF_HOST: Final = 16  # checks; so that one guesser does not fill the queue
+REMEMBERED: Final = 1024  # wrong passwords; at one more, all are forgotten
 
 
 class Passwords:
-    """The users of one file. Bound to one event loop, except for the constructor."""
+    """The users of one file. Use it on one event loop; the constructor needs none."""
 
     def __init__(self, path: Path) -> None:
         """Read the file. Raises SettingInvalid."""
@@ -35,7 +35,7 @@ class Passwords:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="passwords")
         self._key = secrets.token_bytes(32)  # the digests below are of no use outside this process
         self._known: dict[bytes, Principal] = {}  # by digest of user:password
-        self._wrong: set[bytes] = set()  # digests of what fits no user, so that a client may repeat it
+        self._wrong: set[bytes] = set()  # digests too: a client that repeats a wrong password costs no check
         self._checks: dict[bytes, asyncio.Future[bool]] = {}
         self._hosts: Counter[str] = Counter()
 
@@ -48,15 +48,15 @@ class Passwords:
         return True
 
     def stop(self) -> None:
-        """Check nothing more. Clients that wait get no answer."""
+        """Check no more passwords. Clients that wait for a check get no answer."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def is_current(self, password_id: str) -> bool:
-        """Return whether the file still has the line that a password fitted."""
+        """Return whether the file still has the line that let a client in."""
         return any(each.id == password_id for each in self._file.value.values())
 
     def known(self, data: bytes) -> Principal | None:
-        """Return who these credentials, user:password, belong to; None if only `check` can tell.
+        """Return whose credentials (user:password) these are; None if only `check` can tell.
 
         Raises AuthenticationFailed if they are known to be wrong.
         """
@@ -66,9 +66,9 @@ class Passwords:
         return self._known.get(digest)
 
     async def check(self, data: bytes, host: str) -> Principal:
-        """Return who these credentials belong to. Clients that send the same at once share one check.
+        """Return whose credentials (user:password) these are. Clients that send the same ones at once share a check.
 
-        Raises AuthenticationFailed if they are wrong, or if too many others wait for a check.
+        Raises AuthenticationFailed if they are wrong, if too many checks wait, or if the file changed meanwhile.
         """
         digest = self._digest(data)
         check = self._checks.get(digest)

@@ -18,7 +18,7 @@ _Read = Callable[[bytes], TokenKey]
 
 
 class TokenKeys:
-    """All keys that may have signed a token."""
+    """All keys with which a token may be signed."""
 
     def __init__(self, settings: AccessSettings) -> None:
         """Read every key. Raises SettingInvalid, which names the variable of a key that cannot be used."""
@@ -44,7 +44,7 @@ class TokenKeys:
     def refresh(self) -> bool:
         """Read the files that have changed, and return whether a key is new.
 
-        A file that is gone or cannot be used keeps its old key, which is logged once for each change.
+        If a file is gone or cannot be used, its old key stays in use, and the log says so once for each change.
         """
         refreshed = [each.refresh() for each in self._files]
         return any(refreshed)

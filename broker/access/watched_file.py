@@ -1,4 +1,4 @@
-"""A file with secrets that takes effect when it changes, without a restart."""
+"""A file with secrets. When it changes, it takes effect without a restart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Stamp = tuple[int, int, int]  # of a file: inode, size in bytes, time of the la
 
 
 class WatchedFile(Generic[T]):
-    """One file. `value` is what it contained when it could last be used."""
+    """One file. `value` is what `read` made of it when it could last be used."""
 
     def __init__(self, variable: str, path: Path, read: Callable[[bytes], T]) -> None:
         """Read the file. `read` raises ValueError for content that cannot be used.
@@ -39,7 +39,7 @@ class WatchedFile(Generic[T]):
     def refresh(self) -> bool:
         """Read the file if it has changed, and return whether its value is new.
 
-        A file that is gone or cannot be used leaves the old value in use, which is logged once for each change.
+        If the file is gone or cannot be used, the old value stays in use, and the log says so once for each change.
         """
         try:
             stamp = _stamp(self._path)

@@ -1,7 +1,7 @@
 """The event loop's time, shared among the connections of a process.
 
-One connection must not set the latency of all others. Each pass of the loop is a turn: a connection that has used its
-part of it keeps the rest of its bytes, reads no more, and goes on in a later turn.
+One connection must not set the latency of all others. A connection that has used its part of a turn keeps the bytes
+that it has read, reads no more, and goes on in a later turn. `FairTurns` says when a turn ends.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ __all__ = ["LoopTime", "TimeShare"]
 
 _Result = TypeVar("_Result")
 
-PART_NS: Final = 500_000  # a connection's in one turn; an empty pass of the loop costs a few hundredths of it
-TURN_NS: Final = 1_000_000  # of all connections: a message of another one passes the loop about five times
+# For one connection. A pass of the loop that does nothing costs a few hundredths of it.
+PART_NS: Final = 500_000
+# For all connections together. A message takes about five passes of the loop, so others delay it by about 5 ms.
+TURN_NS: Final = 1_000_000
 
 
 class LoopTime:
@@ -37,7 +39,7 @@ class LoopTime:
         self._cpu_at_turn_ns = 0
         self.fair = FairTurns(part_ns=PART_NS, turn_ns=TURN_NS)
         self.waits = 0
-        """How often a connection had used its part and had to wait for another turn."""
+        """How often a connection had to wait for another turn, because its part or the whole turn was used."""
         self._is_turn_coming = False
 
     def share(self) -> TimeShare:
@@ -47,9 +49,9 @@ class LoopTime:
     def worked_ns(self, time_ns: int) -> int:
         """Return how much of a piece of work's time to charge.
 
-        On a busy machine the system may stop the thread in the middle of a piece, and run something else. That time is
-        not the connection's. To read the CPU time costs a µs, so only a piece that took suspiciously long is checked.
-        The thread has used at least as much CPU since the turn began as in this piece.
+        On a busy machine the system may stop the thread in the middle of a piece and run something else. The connection
+        does not pay for that time: it pays at most the CPU time that the thread has used since the turn began. Reading
+        the CPU time takes a µs, so this is checked only for a piece that took longer than a part.
         """
         if time_ns <= PART_NS:
             return time_ns
@@ -81,11 +83,11 @@ class TimeShare(Share):
     def __init__(self, loop_time: LoopTime) -> None:
         super().__init__()
         self._time = loop_time
-        self._began_ns: int | None = None  # None: it does not work now
+        self._began_ns: int | None = None  # None: the stopwatch is stopped
         self._waiting: dict[Callable[[], None], None] = {}
 
     def may_begin(self) -> bool:
-        """Start the stopwatch if it is the connection's turn. Return whether it is. Charge the work before, if any."""
+        """Return whether the connection may work now, and start the stopwatch if so. Charge earlier work first."""
         self.ends()
         if self._time.fair.may_begin(self):
             self._began_ns = self._time.now_ns()
@@ -93,7 +95,7 @@ class TimeShare(Share):
         return False
 
     def begins(self, resume: Callable[[], None]) -> bool:
-        """Start the stopwatch. If it is not the connection's turn, return False and call `resume` when it is."""
+        """Start the stopwatch. If the connection may not work now, return False and call `resume` when it may."""
         if self.may_begin():
             return True
         self._wait(resume)
@@ -105,14 +107,14 @@ class TimeShare(Share):
         return self._began_ns is not None
 
     def goes_on(self, resume: Callable[[], None]) -> bool:
-        """Charge the work so far. If it has used up the turn, stop, return False and call `resume` in a later turn."""
+        """Charge the work so far. If the part or the turn is over, return False and call `resume` in a later turn."""
         if self.may_go_on():
             return True
         self._wait(resume)
         return False
 
     def may_go_on(self) -> bool:
-        """Charge the work so far. If it has used up the turn, stop and return False: wait for the next `turn`."""
+        """Charge the work so far. If the part or the turn is over, return False: then wait for the next `turn`."""
         if self._began_ns is not None:
             now_ns = self._time.now_ns()
             self._time.fair.worked(self, self._time.worked_ns(now_ns - self._began_ns))
@@ -123,7 +125,7 @@ class TimeShare(Share):
         return False
 
     def ends(self) -> None:
-        """Charge the work and stop the stopwatch: nothing is left to do, or it waits for something else."""
+        """Charge the work and stop the stopwatch: nothing is left to do, or the work waits for something else."""
         if self._began_ns is not None:
             self.charge(self._time.worked_ns(self._time.now_ns() - self._began_ns))
             self._began_ns = None
@@ -135,7 +137,7 @@ class TimeShare(Share):
             self._time.turn_soon()
 
     async def turn(self) -> None:
-        """Wait for the connection's turn, and start the stopwatch. Safe to cancel."""
+        """Wait until the connection may work, then start the stopwatch. Safe to cancel."""
         while not self.may_begin():
             comes = asyncio.get_running_loop().create_future()
             self._wait(partial(_set, comes))
@@ -151,7 +153,7 @@ class TimeShare(Share):
 
     @coroutine
     def charging(self, work: Coroutine[Any, Any, _Result], *, paid_ns: int) -> Generator[Any, Any, _Result]:
-        """Await `work` and charge the time of its steps, beyond the `paid_ns` that have been charged for it."""
+        """Await `work` and charge the time that its steps take beyond `paid_ns`, which was charged before."""
         step: Callable[[], Any] = partial(work.send, None)
         while True:
             began_ns = self._time.now_ns()
@@ -167,7 +169,7 @@ class TimeShare(Share):
                     paid_ns = 0
             try:
                 step = partial(work.send, (yield waits_for))
-            except BaseException as error:  # such as a cancellation: it belongs to the work
+            except BaseException as error:  # such as a cancellation: hand it to the work
                 step = partial(work.throw, error)
 
     def resume(self) -> None:
@@ -177,7 +179,7 @@ class TimeShare(Share):
             each()
 
     def close(self) -> None:
-        """Leave the line: the connection is gone, and nothing of it waits in `turn`. Safe to repeat."""
+        """Leave the line because the connection is closed. No task of it may still wait in `turn`. Safe to repeat."""
         self._waiting.clear()
         self._time.fair.leave(self)
 

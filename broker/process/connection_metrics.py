@@ -41,7 +41,7 @@ class ConnectionMetrics(Collector):
         yield reached
         yield CounterMetricFamily(
             "vela_connection_waits_total",
-            "how often a connection had used its part of the event loop's turn and was read from later",
+            "how often a connection had to wait for a later turn of the event loop",
             value=self._limits.loop_time.waits,
         )
         yield CounterMetricFamily(

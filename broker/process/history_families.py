@@ -1,4 +1,4 @@
-"""Series of a topic's offloaded ledgers and compactions, under Pulsar's names. Topics without any have none."""
+"""Series of offloaded ledgers and of compactions, under Pulsar's names. Only topics that have some get them."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ HISTORY: Final[list[Family[Topic]]] = [
     Family(
         "pulsar_storage_offloaded_size",
         "gauge",
-        "bytes of the entries that are read from files",
+        "bytes of the entries that are read from offloaded ledgers",
         _if_offloaded(lambda topic: topic.log.offloaded_bytes),
     ),
     Family(
         "brk_ledgeroffloader_read_offload_error",
         "counter",
-        "reads of these files that failed",
+        "reads of offloaded ledgers that failed",
         _if_offloaded(lambda topic: topic.reader.failed_file_reads),
     ),
     Family(
@@ -63,7 +63,7 @@ HISTORY: Final[list[Family[Topic]]] = [
     Family(
         "pulsar_compaction_removed_event_count",
         "counter",
-        "messages that these compactions removed",
+        "messages that compactions removed since the topic was loaded",
         _counted(lambda counters: counters.removed_messages),
     ),
     Family(
@@ -76,14 +76,14 @@ HISTORY: Final[list[Family[Topic]]] = [
     Family(
         "pulsar_compaction_read_throughput",
         "gauge",
-        "bytes that it read a second",
+        "bytes that the latest compaction read in a second",
         _counted(lambda counters: counters.per_s(counters.read_bytes)),
         adds_up=False,
     ),
     Family(
         "pulsar_compaction_write_throughput",
         "gauge",
-        "bytes that it stored a second",
+        "bytes that the latest compaction stored in a second",
         _counted(lambda counters: counters.per_s(counters.written_bytes)),
         adds_up=False,
     ),
@@ -96,7 +96,7 @@ HISTORY: Final[list[Family[Topic]]] = [
     Family(
         "pulsar_compaction_compacted_entries_size",
         "gauge",
-        "bytes of these entries",
+        "bytes of the entries in the compacted topic",
         _kept(lambda kept: kept.size_bytes),
     ),
 ]

@@ -1,4 +1,4 @@
-"""A topic or a subscription at one moment in the past: what the stored points, acts and alerts say about it."""
+"""What the stored points, acts and alerts say about a topic or a subscription at one moment in the past."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DAY_MS: Final = 24 * _HOUR_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastAlert:
-    """An alert that fired at the moment."""
+    """An alert that was firing at the moment."""
 
     rule_id: int | None  # None: the rule was deleted
     rule_name: str
@@ -35,7 +35,7 @@ class PastAlert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseAct:
-    """The act that had paused or resumed the subscription."""
+    """The last act before the moment that paused or resumed the subscription."""
 
     id: int
     kind: str
@@ -44,14 +44,14 @@ class PauseAct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """What is known of one moment."""
+    """What is known about one moment."""
 
     frame: Frame  # around the moment
     steps: tuple[Step, ...]
-    step: Step | None  # the one that contains the moment; None = it is not stored
+    step: Step | None  # the step that contains the moment; None = it is not stored
     acts: tuple[ActMark, ...]  # in the frame, newest first
     alerts: tuple[PastAlert, ...]
-    paused_by: PauseAct | None  # of a subscription; None = nobody had paused or resumed it
+    paused_by: PauseAct | None  # None = nobody had paused or resumed the subscription, or it is a topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +63,9 @@ class _Last:
 def past_of(
     at_ms: int, topic_id: int, subscription_id: int = 0, *, created_at: datetime, is_sum: bool = False
 ) -> Past | None:
-    """Return what is stored about a moment, None if it is ahead or older than everything stored. Six queries.
+    """Return what is stored about a moment. None if it is in the future or before all of it. At most six queries.
 
-    `is_sum`: a partitioned topic, which has points from a minute up.
+    `is_sum`: the topic is partitioned, so its shortest points are of a minute.
     """
     now_ms = time.time_ns() // 1_000_000
     resolution_s = _resolution_s(now_ms - at_ms, is_sum=is_sum)
@@ -98,7 +98,7 @@ def past_of(
 
 
 def _resolution_s(age_ms: int, *, is_sum: bool) -> int | None:
-    """Return the length of the shortest points that are kept for this long, None for the future and before all."""
+    """Return the length of the shortest points that are kept for this long. None in the future, or if none are."""
     kept_ms = _kept_ms()
     fitting = (each for each in RESOLUTIONS_S[1 if is_sum else 0 :] if age_ms < kept_ms[each])
     return next(fitting, None) if age_ms >= 0 else None

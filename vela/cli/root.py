@@ -208,7 +208,7 @@ COMMANDS = (
     Lazy(
         name="profile",
         where="vela.cli.profiles.command:profile",
-        summary="Keep addresses and credentials by one name.",
+        summary="Store addresses and credentials under a name.",
         section=_MORE,
     ),
     Lazy(
@@ -241,7 +241,7 @@ def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool
     "--profile",
     envvar="VELA_PROFILE",
     default="",
-    help="Addresses and credentials by one name, from ~/.config/vela/profiles.toml. Environment: VELA_PROFILE.",
+    help="Use the addresses and credentials stored under this name (vela profile). Environment: VELA_PROFILE.",
 )
 @click.option(
     "--url",
@@ -280,35 +280,35 @@ def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool
     envvar="VELA_OAUTH2_ISSUER_URL",
     default="",
     metavar="URL",
-    help="An OAuth 2.0 server that gives a token for the broker. Environment: VELA_OAUTH2_ISSUER_URL.",
+    help="The OAuth 2.0 server from which vela gets a token for the broker. Environment: VELA_OAUTH2_ISSUER_URL.",
 )
 @click.option(
     "--oauth2-key-file",
     envvar="VELA_OAUTH2_KEY_FILE",
     default="",
     metavar="FILE",
-    help="JSON file with client_id and client_secret at that server. Environment: VELA_OAUTH2_KEY_FILE.",
+    help="JSON file with the client_id and client_secret that this server knows. Environment: VELA_OAUTH2_KEY_FILE.",
 )
 @click.option(
     "--oauth2-audience",
     envvar="VELA_OAUTH2_AUDIENCE",
     default="",
     metavar="TEXT",
-    help="The audience to ask that server for. Environment: VELA_OAUTH2_AUDIENCE.",
+    help="The audience that the token must be for. Environment: VELA_OAUTH2_AUDIENCE.",
 )
 @click.option(
     "--oauth2-scope",
     envvar="VELA_OAUTH2_SCOPE",
     default="",
     metavar="TEXT",
-    help="The scope to ask that server for. Environment: VELA_OAUTH2_SCOPE.",
+    help="The scope to ask the OAuth 2.0 server for. Environment: VELA_OAUTH2_SCOPE.",
 )
 @click.option(
     "--tls-trust-file",
     envvar="VELA_CLIENT_TRUST_FILE",
     default="",
     metavar="FILE",
-    help="PEM file with the only authorities to trust; without it, the system's. Environment: VELA_CLIENT_TRUST_FILE.",
+    help="PEM file with the only authorities to trust. Default: the system's. Environment: VELA_CLIENT_TRUST_FILE.",
 )
 @click.option(
     "--tls-certificate-file",
@@ -322,7 +322,7 @@ def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool
     envvar="VELA_CLIENT_KEY_FILE",
     default="",
     metavar="FILE",
-    help="PEM file with its private key. Environment: VELA_CLIENT_KEY_FILE.",
+    help="PEM file with the private key of that certificate. Environment: VELA_CLIENT_KEY_FILE.",
 )
 @click.option(
     "--version",

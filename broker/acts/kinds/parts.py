@@ -1,4 +1,4 @@
-"""One partition's part of an act on several: its errors and what is stored of it."""
+"""One partition's part of an act on several partitions: its errors, and what the act stores about it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["name_error", "named", "part_json"]
 
 
 def part_json(part: Part, shown: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """Return one partition's plan or result as the whole act stores it."""
+    """Return one partition's plan or result in the form in which the whole act stores it."""
     about: dict[str, Any] = {"partition": part.partition, "topic": part.context.act.topic_name}
     if part.context.act.undo_of is not None:
         about["undo_of"] = part.context.act.undo_of

@@ -7,9 +7,8 @@ from typing import Final
 __all__ = ["retry_pause_ms"]
 
 _FIRST_MS: Final = 2 * 60_000  # a round looks once a minute
-_MOST_MS: Final = (
-    6 * 3_600_000
-)  # what makes a run fail again and again, such as too many keys, rarely goes by itself
+# What makes every run fail, such as too many keys, rarely goes away without an operator.
+_MOST_MS: Final = 6 * 3_600_000
 
 
 def retry_pause_ms(failures: int) -> int:

@@ -1,10 +1,10 @@
 """Shares the time of one event loop among connections, by deficit round robin.
 
-Time passes in turns, one for each pass of the loop. In each turn the connections together may work for a limited time,
-and each of them for a part of it. A connection that has used its part waits in line for a later turn. The line gets
-half of a turn at most, so that a connection that did nothing before need not queue behind busy ones. Work that took
-longer than it should have is a debt, which the connection pays with its next parts. There is no clock here: callers say
-how long each piece of work took.
+In each turn all connections together may work for a limited time, and each of them for a part of it. A connection that
+has used its part waits in line for a later turn. The line gets about half of a turn, so that a connection that did
+nothing before does not queue behind busy ones. If a piece of work takes longer than the part, the connection is in debt
+and pays with its next parts. While a connection waits, each pass of the loop begins a turn; otherwise a turn lasts
+until most of it is used. There is no clock here: callers say how long each piece of work took.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ class Share:
     __slots__ = ("credit_ns", "is_granted", "is_waiting", "last_turn")
 
     def __init__(self) -> None:
-        self.credit_ns = 0  # time it may still work; 0 or less: it must wait in line
+        self.credit_ns = 0  # how long it may still work; 0 or less: it must wait in line
         self.is_waiting = False
-        self.is_granted = False  # its place in line has come, and it has not finished since
-        self.last_turn = -1  # in which it last worked
+        self.is_granted = False  # `next` has taken it out of the line, and it has not begun yet
+        self.last_turn = -1  # the turn in which it last worked; -1: none
 
 
 class FairTurns:
-    """The line of waiting connections, and what is left of the present turn."""
+    """The line of waiting connections, and the time that is left of the present turn."""
 
     def __init__(self, *, part_ns: int, turn_ns: int) -> None:
-        """Give each connection `part_ns` a turn, and all together `turn_ns`. Raises ValueError if one is below 1."""
+        """Give each connection `part_ns` in a turn, and all together `turn_ns`. Raises ValueError if one is below 1."""
         if part_ns < 1 or turn_ns < 1:
             raise ValueError(f"a part of {part_ns} ns, a turn of {turn_ns} ns: both must be 1 or more")
         self._part_ns = part_ns
@@ -38,7 +38,7 @@ class FairTurns:
         self._left_ns = turn_ns
         self._turn = 0
         self._line: OrderedDict[Share, None] = OrderedDict()
-        self._visits = 0  # connections that may still be looked at in this turn: each once
+        self._visits = 0  # how many of the line this turn has not looked at yet; it looks at each once
 
     @property
     def is_turn_due(self) -> bool:
@@ -52,7 +52,7 @@ class FairTurns:
         self._visits = len(self._line)
 
     def next(self) -> Share | None:
-        """Take the next connection out of the line. It may begin to work, now or later. None: nobody may."""
+        """Take the next connection that may work out of the line. It need not begin at once. None: no other may."""
         while self._visits and 2 * self._left_ns > self._turn_ns:
             self._visits -= 1
             share, _ = self._line.popitem(last=False)
@@ -78,7 +78,7 @@ class FairTurns:
         if share.is_waiting or self._left_ns <= 0:
             return False
         if share.last_turn != self._turn and (share.credit_ns > 0 or share.last_turn < 0):
-            share.credit_ns = self._part_ns  # it stopped by itself before: each turn gives it a whole part
+            share.credit_ns = self._part_ns  # it had no more to do in its last turn, so it gets a whole part
         share.last_turn = self._turn
         return share.credit_ns > 0
 
@@ -94,7 +94,7 @@ class FairTurns:
     def wait(self, share: Share) -> None:
         """Put a connection in line. Safe to repeat.
 
-        One that was interrupted only because the turn was over comes first: it has not had its whole part.
+        If the turn ended before the connection had its whole part, it comes first.
         """
         if share.is_waiting or share.is_granted:
             return
@@ -104,7 +104,7 @@ class FairTurns:
             self._line.move_to_end(share, last=False)
 
     def leave(self, share: Share) -> None:
-        """Take a connection out of the line: it is gone. Safe to repeat."""
+        """Take a connection out of the line because it is closed. Safe to repeat."""
         share.is_granted = False
         if share.is_waiting:
             share.is_waiting = False

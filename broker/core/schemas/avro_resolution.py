@@ -1,4 +1,4 @@
-"""Avro's schema resolution: whether one definition can read data that was written with another."""
+"""Avro's schema resolution: tells whether one definition can read data that was written with another."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_NESTED: Final = 100
 
 
 class Definition:
-    """One parsed definition: its root, and its named types by every name that can refer to them."""
+    """One parsed definition: its root, and its named types under their full and their short names."""
 
     __slots__ = ("named", "root")
 
@@ -35,7 +35,7 @@ class Definition:
         self.root = root
 
     def resolve(self, schema: AvroType) -> AvroType:
-        """Return the definition of a name, and anything else unchanged."""
+        """Return the type that a name refers to. Anything else comes back unchanged."""
         if isinstance(schema, str) and schema not in _PRIMITIVES:
             return self.named[schema]
         return schema
@@ -68,7 +68,7 @@ def _kind(schema: AvroType) -> str:
 
 
 def _inner(schema: AvroType) -> AvroType:
-    """Return the type inside one that only wraps it: {"type": {"type": "map", …}}, {"type": "a.defined.Name"}."""
+    """Unwrap a type that only wraps another: {"type": {"type": "map", …}}, {"type": "a.defined.Name"}."""
     while isinstance(schema, Mapping):
         kind = schema.get("type")
         if not isinstance(kind, Mapping | list) and (kind in _PRIMITIVES or kind in _COMPLEX):
@@ -87,14 +87,14 @@ def _full_name(schema: Mapping[str, Any], namespace: str) -> tuple[str, str]:
 
 
 def _collect(definition: Definition, schema: AvroType, namespace: str, depth: int) -> AvroType:
-    """Collect the named types, and return the schema with full names in place of short ones.
+    """Add the schema's named types to the definition. Return the schema, changed in place, with full names.
 
     Raises IncompatibleSchema if the definition is not valid.
     """
     if depth > _MOST_NESTED:
         raise IncompatibleSchema(f"the schema is nested deeper than {_MOST_NESTED}")
     if isinstance(schema, str):
-        # A short name means the type of the enclosing namespace, if it has one of this name.
+        # A short name refers to a type of the enclosing namespace, if there is one of this name.
         full = f"{namespace}.{schema}"
         return full if full in definition.named and schema not in _PRIMITIVES else schema
     if isinstance(schema, list):
@@ -153,7 +153,7 @@ def _require_known(definition: Definition, schema: AvroType) -> None:
 
 
 class _Pair:
-    """A reader, a writer, and the result for each pair of records compared so far, since records may be recursive."""
+    """A reader and a writer. Records may contain themselves, so it remembers the result of each pair of records."""
 
     __slots__ = ("compared", "reader", "writer")
 
@@ -200,7 +200,7 @@ def _mismatch(pair: _Pair, reader: AvroType, writer: AvroType, where: str) -> st
 def _candidates(pair: _Pair, union: list[Any], writer: AvroType) -> list[AvroType]:
     """Return the branches of the reader's union that may read `writer`.
 
-    If a record has the writer's name, it alone decides, as in Avro's Java library.
+    If records have the writer's name, only they count, as in Avro's Java library.
     """
     branches = [_inner(pair.reader.resolve(_inner(branch))) for branch in union]
     if not isinstance(writer, Mapping) or _kind(writer) != "record":
@@ -232,7 +232,7 @@ def _record_mismatch(
 ) -> str | None:
     key = (id(reader), id(writer))
     if key not in pair.compared:
-        pair.compared[key] = None  # a record that contains itself is readable if its other fields are
+        pair.compared[key] = None  # until proven otherwise, so that a record may contain itself
         pair.compared[key] = _field_mismatch(pair, reader, writer, where)
     return pair.compared[key]
 

@@ -1,4 +1,4 @@
-"""The rows of a report: topics, subscriptions, producers and consumers, as in the console's tables."""
+"""Builds a report's rows for the console's tables: topics, subscriptions, producers and consumers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SLICE", "TopicReport", "report_of"]
 
-SLICE: Final = 200  # subscriptions, about 10 ms of work
+SLICE: Final = 200  # subscriptions; they take about 10 ms
 
 _MOST_PROPERTIES = 50  # of one producer or consumer
 
@@ -40,10 +40,10 @@ class TopicReport:
     topic: Topic
     row: store.TopicSummaryRow
     producers: Sequence[store.ProducerRow]
-    subscriptions: Sequence[store.SubscriptionSummaryRow]  # durable ones that changed
-    consumers: Sequence[store.ConsumerRow]  # of the changed ones
-    pending: Sequence[PendingRow]  # of these consumers
-    obstacles: Mapping[Subscription, ObstaclesRow]  # of the changed durable ones
+    subscriptions: Sequence[store.SubscriptionSummaryRow]  # those that changed and are durable
+    consumers: Sequence[store.ConsumerRow]  # of every subscription that changed
+    pending: Sequence[PendingRow]  # of these consumers, on durable subscriptions
+    obstacles: Mapping[Subscription, ObstaclesRow]  # of the changed, durable subscriptions
 
 
 async def report_of(
@@ -58,7 +58,7 @@ async def report_of(
         if each.is_durable and not each.is_deleted:
             subscriptions.append(_subscription_row(each, rates, standings, now_ms))
             obstacles[each] = obstacles_of(each, now_ms)
-        else:  # it has no row of its own, but is reported until the rates of its consumers are 0
+        else:  # it has no row, but measuring its rate keeps it reported until the rates of its consumers are 0
             rates.of_subscription(each, each.messages_out, each.counters.messages_acked, now_ms)
         for consumer in each.consumers.values():
             its_pending = pending_rows(each, consumer) if each.is_durable else []
@@ -66,7 +66,7 @@ async def report_of(
             pending += its_pending
         if number % SLICE == 0:
             await asyncio.sleep(0)  # clients are served between two slices
-    row = _topic_row(topic, rates, standings, now_ms)  # last: no more is acked than was published
+    row = _topic_row(topic, rates, standings, now_ms)  # last, so that acked is never above published
     return TopicReport(
         topic=topic,
         row=row,

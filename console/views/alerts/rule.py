@@ -1,4 +1,4 @@
-"""The form of an alert rule with its preview, and the buttons of one rule."""
+"""The form of an alert rule with its preview, and the buttons that delete, silence or test a rule."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SILENCES_MS: Final = {
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def new_rule(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the form, filled in from the query string; preview or create the rule. 422 if it is invalid."""
+    """Show the form, filled in from the query string; preview or create the rule. 422 if invalid, 409 if refused."""
     given = {name: request.GET[name] for name in RuleForm.base_fields if name in request.GET}
     return _form(request, rights, None, {"lasts": "5m", "severity": "warning", **_defaults(rights), **given})
 
@@ -42,7 +42,7 @@ def new_rule(request: HttpRequest, rights: Rights) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def change_rule(request: HttpRequest, rights: Rights, rule_id: int) -> HttpResponse:
-    """Show the rule's form; preview or change the rule. 422 if it is invalid."""
+    """Show the rule's form; preview or change the rule. 422 if it is invalid, 409 if refused."""
     rule = _found(rights, rule_id)
     return _form(request, rights, rule, initial_of(rule))
 
@@ -50,7 +50,7 @@ def change_rule(request: HttpRequest, rights: Rights, rule_id: int) -> HttpRespo
 @require_POST
 @operator_only
 def act_on_rule(request: HttpRequest, rights: Rights, rule_id: int, verb: str) -> HttpResponse:
-    """Delete, silence or test a rule, then go back. 409 if it is refused."""
+    """Delete, silence or test a rule, then show it or the list. 409 if refused, 404 for another verb."""
     rule = _found(rights, rule_id)
     who, origin = rights.name, origin_of(request)
     try:
@@ -150,6 +150,6 @@ def _check(rights: Rights, namespaces: str) -> None:
 
 
 def _defaults(rights: Rights) -> dict[str, str]:
-    """Return the first values of a new rule: the widest pattern on which the user may act."""
+    """Return what a new rule begins with: the shortest pattern, so the widest, on which the user may act."""
     patterns = sorted((each.pattern for each in rights.grants if rights.may_act_on(each.pattern)), key=len)
     return {"namespaces": patterns[0]} if patterns else {}

@@ -66,7 +66,7 @@ class RevokeForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 @admin_everywhere_only
 def tokens(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """List tokens, or make one and show it on this page only. 422 if a field is wrong, 409 without a key."""
+    """List tokens, or make one and show it this once. 422 if a field is wrong, 409 if no key can sign it."""
     if request.method != "POST":
         return _answer(request, rights, done=_done(request.GET.get("done", "")))
     form = NewTokenForm(request.POST)
@@ -88,7 +88,7 @@ def tokens(request: HttpRequest, rights: Rights) -> HttpResponse:
 @require_POST
 @admin_everywhere_only
 def revoke_token(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Revoke a token, also one that was made elsewhere."""
+    """Revoke a token by its id, whoever made it. 422 without an id."""
     form = RevokeForm(request.POST)
     if not form.is_valid():
         return _answer(request, rights, refusal=_said(form), status=422)

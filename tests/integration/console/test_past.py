@@ -120,8 +120,8 @@ def test_acts_pause_state_and_alerts_of_that_moment(operator: Client, past: Shop
     answer = operator.get(f"{BILLING}/past?at={at(minutes_ago(30))}")
     text = text_of(answer)
     assert f"It was paused by act {pause.pk} of ada." in text
-    assert "It was draining : it is so now" in text
-    assert "The alert too much fired" in text
+    assert "It was draining , and has been so since" in text
+    assert "The alert too much was firing" in text
     assert "later" not in text
     html = answer.content.decode()
     assert f'href="/acts/{pause.pk}"' in html

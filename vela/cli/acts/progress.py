@@ -1,4 +1,4 @@
-"""The remark of an interrupted command about the act that it had requested."""
+"""What an interrupted command says about the act that it requested."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["named_if_interrupted"]
 
 @contextmanager
 def named_if_interrupted(act_id: int) -> Iterator[None]:
-    """After Ctrl-C, name the act that is being applied: a requested act cannot be called back."""
+    """If Ctrl-C interrupts the block, name the act: once requested, it cannot be called back."""
     try:
         yield
     except KeyboardInterrupt:

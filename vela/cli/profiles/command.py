@@ -1,4 +1,4 @@
-"""`vela profile`: addresses and credentials by one name."""
+"""`vela profile`: store addresses and credentials under a name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["profile"]
 
 @click.group()
 def profile() -> None:
-    """Keep addresses and credentials by one name.
+    """Store addresses and credentials under a name.
 
     \b
         vela --url wss://vela.example.org --token-file shop.token profile add shop

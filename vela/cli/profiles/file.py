@@ -1,4 +1,4 @@
-"""Profiles: addresses and credentials by one name, in a file of the user.
+"""Profiles: addresses and credentials under a name, in a file of the user.
 
     [shop]
     url = "wss://vela.example.org"

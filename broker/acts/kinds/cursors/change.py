@@ -22,12 +22,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The place to which a cursor moves. Absolute, so that the plan means the same when it is applied."""
+    """Where a cursor moves. The place is absolute, so that the plan means the same when it is applied."""
 
     how: Literal["reset", "move", "one"]
-    # reset: the next to deliver; move: the new mark-delete position; one: the entry to ack
+    # reset: the entry to deliver next; move: the new mark-delete position; one: the entry to ack
     position: Position
-    # If the target is inside a batch, the members that stay unacked; None = between entries.
+    # If the target is inside a batch: the set of members that stay unacked. None = between entries.
     remaining: int | None = None
     notes: tuple[str, ...] = ()
 
@@ -41,7 +41,7 @@ class Target:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Target:
-        """Return the target that `to_json` has written."""
+        """Return the target that `to_json` wrote."""
         remaining = raw["remaining"]
         return cls(
             how=raw["how"],
@@ -60,7 +60,7 @@ class Target:
         )
 
     def change(self, cursor: Cursor) -> None:
-        """Move the cursor. Raises IndexMissing if message counts are not loaded; then nothing has changed."""
+        """Move the cursor. Raises IndexMissing, and changes nothing, if message counts are not loaded."""
         if self.how == "reset":
             cursor.reset_to(self.position, self.remaining)
         elif self.how == "one":
@@ -71,18 +71,18 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What an act does to a cursor, and what its plan stores about it."""
+    """How an act changes a cursor, and what its plan stores about the change."""
 
     run: Callable[[Cursor], None]  # if this raises IndexMissing, nothing has changed
-    pinned: Mapping[str, object] | None = None  # absolute target; None: found again when the act is applied
+    pinned: Mapping[str, object] | None = None  # absolute target; None: found anew when the act is applied
     notes: tuple[str, ...] = ()
-    one: Position | None = None  # the change acks this entry beyond mark-delete
-    is_whole: bool = False  # the change acks all of that entry
+    one: Position | None = None  # the entry beyond mark-delete that the change acks, if it acks only one
+    is_whole: bool = False  # the change acks the whole entry `one`
 
     def inside(self, cursor: Cursor) -> tuple[Position, int] | None:
-        """Return the entry that the change acked or skipped in part, and the ack set of what is left of the entry.
+        """Return `one`, or else the batch inside which the cursor ended, and the set of its unacked members.
 
-        Call it right after the change. None if there is no such entry.
+        Call it right after the change. None if the cursor ended between entries.
         """
         if self.one is None:
             return cursor.partly_acked_next()
@@ -101,11 +101,11 @@ class PlannedMove:
     replayed: int  # acked now, will be delivered again
     skipped: int  # not acked now, will not be delivered
     partly_acked_forgotten: int  # batches whose acked members are delivered again
-    inside: tuple[Position, int] | None  # the batch in which the cursor will stand, and its ack set
+    inside: tuple[Position, int] | None  # the batch inside which the cursor will end, and its unacked members
 
 
 def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> PlannedMove:
-    """Return the counts of a change, run on a copy of the cursor. Raises IndexMissing if counts are not loaded."""
+    """Run a change on a copy of the cursor and return its counts. Raises IndexMissing if counts are not loaded."""
     cursor, log = subscription.cursor, subscription.log
     before = cursor.snapshot()
     moved = Cursor(log.ledgers, log.index, before)
@@ -129,7 +129,7 @@ def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> Pla
 
 
 async def with_index(reader: TopicReader, count: Callable[[], T]) -> T:
-    """Return what `count` returns, after loading the message counts for which it raises IndexMissing."""
+    """Call `count` until it raises IndexMissing no more, loading the counts that it lacks. Return its result."""
     while True:
         try:
             return count()
