@@ -45,7 +45,7 @@ from vela.wire.entry import (
 from vela.wire.errors import EntryCorrupt, InvalidPull, RemoteProtocolError
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
-__all__ = ["FACES", "Face", "json_frame", "mutated_entry", "pull_address"]
+__all__ = ["FACES", "Face", "client_commands", "json_frame", "mutated_entry", "pull_address"]
 
 _LARGEST_EXAMPLE_BYTES: Final = 1500
 _MAX_MESSAGE_BYTES: Final = 1 << 16
@@ -381,6 +381,9 @@ _CONNECTED: Final = simple_frame(
         if BaseCommand.FromString(each.command).type == BaseCommand.CONNECTED
     )
 )
+
+client_commands: Final = _Frames(_recorded("client") + _every_command(), b"")
+"""Generates the same without CONNECT, for a connection that is open."""
 
 FACES: Final = (
     Face(
