@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from tests.fuzz.byte_mutations import INTEGERS, TOKENS, mutated_bytes
@@ -122,8 +122,7 @@ def _value(random: Random, value: Value, others: Sequence[bytes]) -> Value:
 
 def filled(message: Message, depth: int = 0) -> None:
     """Set every field, at any depth: an example of a command that no recording has."""
-    descriptor: Descriptor = message.DESCRIPTOR
-    for field in descriptor.fields:
+    for field in message.DESCRIPTOR.fields:
         if field.type == FieldDescriptor.TYPE_MESSAGE:
             if depth >= _MOST_NESTING:
                 continue
@@ -137,13 +136,13 @@ def filled(message: Message, depth: int = 0) -> None:
             setattr(message, field.name, value)
 
 
-def _plausible(field: FieldDescriptor) -> object:
+def _plausible(field: Any) -> object:  # the two implementations of protobuf have no common type
     if field.type == FieldDescriptor.TYPE_STRING:
         return "public/default" if field.name == "namespace" else "fuzzed"
     if field.type == FieldDescriptor.TYPE_BYTES:
         return b"fuzzed"
     if field.type == FieldDescriptor.TYPE_BOOL:
         return True
-    if field.type == FieldDescriptor.TYPE_ENUM:
+    if field.enum_type is not None:
         return field.enum_type.values[-1].number
     return 1.0 if field.type == FieldDescriptor.TYPE_DOUBLE else 1

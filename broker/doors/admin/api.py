@@ -72,7 +72,7 @@ class _Api(NinjaAPI):
         return "application/json"
 
     def validation_error_from_error_contexts(
-        self, error_contexts: list[ValidationErrorContext]
+        self, error_contexts: list[ValidationErrorContext[Any]]
     ) -> ValidationError:
         """Return the errors in a request. A large number is only counted: listing it would stop the event loop."""
         count = sum(each.pydantic_validation_error.error_count() for each in error_contexts)

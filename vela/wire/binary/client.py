@@ -129,7 +129,7 @@ class ClientEngine:
                 self._take(frames, replies)
             except RemoteProtocolError as error:
                 failure = error
-            if failure is not None or self._state is ConnectionState.FAILED or not self._decoder.has_uncut:
+            if failure is not None or self.state is ConnectionState.FAILED or not self._decoder.has_uncut:
                 break
             data = b""
         if failure is not None:
