@@ -11,7 +11,7 @@ BYTECODE := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo chaos faults interop soak pipeline-soak matrix mutate bench check docker-check format messages lock proto
+.PHONY: help run test demo chaos faults fuzz interop soak pipeline-soak matrix mutate bench check docker-check format messages lock proto
 .SILENT:
 
 help: ## show the commands
@@ -34,12 +34,16 @@ chaos: development ## kill -9 every process N=10 times while MESSAGES=100000 pas
 faults: development ## start each fault of consumption and see whether the console names its cause
 	VELA_FAULTS=1 $(RUN) -m pytest tests/faults $(PYTEST)
 
+fuzz: development ## feed every parser INPUTS=1000000 generated inputs; SEED=… repeats a run
+	$(RUN) -m tests.fuzz --inputs $(or $(INPUTS),1000000) $(if $(SEED),--seed $(SEED))
+
 interop: development ## ask clients in Python, Go, Java and JavaScript the same questions; needs Go, Maven and npm
 	$(RUN) -m tests.interop.run
 
 soak: development ## run the random tests for longer: SEEDS=100 crashing brokers, EXAMPLES=2000 of each model
 	VELA_SOAK_SEEDS=$(or $(SEEDS),100) $(RUN) -m pytest tests/concurrency/test_random_broker.py $(PYTEST)
 	VELA_SOAK_EXAMPLES=$(or $(EXAMPLES),2000) $(RUN) -m pytest tests/model tests/unit/core $(PYTEST)
+	$(RUN) -m tests.fuzz --inputs $(or $(INPUTS),100000)
 
 pipeline-soak: development ## copy MESSAGES=1000000 on a Spark cluster while its processes are killed KILLS=6 times; SEED=…
 	$(RUN) -m tests.chaos.pipeline --messages $(or $(MESSAGES),1000000) --kills $(or $(KILLS),6) $(if $(SEED),--seed $(SEED))

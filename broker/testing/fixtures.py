@@ -95,7 +95,7 @@ def vela_broker(django_db_setup: None, django_db_blocker: Any) -> Iterator[LiveB
         "VELA_DATABASE_NAME": str(connection.settings_dict["NAME"]),
     }
     command = [sys.executable, str(Path(settings.BASE_DIR) / "manage.py"), "runbroker"]
-    with subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment) as process:  # noqa: S603
+    with subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment) as process:  # noqa: S603 - this project's manage.py
         try:
             _until_ready(process, http_port)
             yield LiveBroker(

@@ -93,7 +93,7 @@ class Demo:
             order = {
                 "order": number,
                 "customer": f"c-{random.randint(1, 400):03}",  # noqa: S311 - made-up orders
-                "amount": round(random.uniform(3, 300), 2),  # noqa: S311
+                "amount": round(random.uniform(3, 300), 2),  # noqa: S311 - made up too
                 "poison": number % POISON_EVERY == 1,
             }
             producer.send(json.dumps(order).encode(), partition_key=str(order["customer"]))

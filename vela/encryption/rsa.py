@@ -13,7 +13,7 @@ from vela.errors import CryptoError
 __all__ = ["unwrap", "wrap"]
 
 # OAEP does not need a hash that resists collisions, and other clients could not read another hash.
-_PADDING = OAEP(mgf=MGF1(algorithm=SHA1()), algorithm=SHA1(), label=None)  # noqa: S303
+_PADDING = OAEP(mgf=MGF1(algorithm=SHA1()), algorithm=SHA1(), label=None)  # noqa: S303 - see above
 
 
 def wrap(data_key: bytes, public_pem: bytes, key_name: str) -> bytes:

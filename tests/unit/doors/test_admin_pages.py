@@ -106,6 +106,12 @@ def test_a_bad_body_is_400(body: bytes) -> None:
     assert ask("PUT", "/admin/v2/tenants/acme", body)[0] == 400
 
 
+def test_a_body_with_many_wrong_values_gets_their_number() -> None:
+    body = b"[" + b",".join([b"1"] * 5000) + b"]"
+    status, _, said = ask("POST", "/admin/v2/namespaces/acme/orders/replication", body)
+    assert (status, reason(said)) == (400, "the body cannot be used: 5000 of its values are wrong")
+
+
 @pytest.mark.parametrize("name", ["a%20b", "a%2Fb", "x" * 256, "%C3%A4"])
 def test_a_tenant_with_a_bad_name_is_412(name: str) -> None:
     status, _, body = ask("PUT", f"/admin/v2/tenants/{name}", b'{"allowedClusters": ["vela"]}')

@@ -38,7 +38,7 @@ class LookupService:
 
     def __init__(self, service_url: ServiceUrl, pool: ConnectionPool, settings: ConnectionSettings) -> None:
         self._addresses = service_url.addresses
-        self._at = random.randrange(len(self._addresses))  # noqa: S311 - spreading load, no secret
+        self._at = random.randrange(len(self._addresses))  # noqa: S311 - no secret - spreading load, no secret
         self._pool = pool
         self._settings = settings
 

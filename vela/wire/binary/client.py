@@ -6,7 +6,7 @@ AUTH_RESPONSE are made here, because they belong to the handshake.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from vela.wire.binary import commands
@@ -24,6 +24,7 @@ __all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "ClientEngine"]
 DEFAULT_MAX_MESSAGE_BYTES: Final = 5 * 1024 * 1024
 """The largest message, if the broker does not announce a limit."""
 
+_EVERY_FRAME: Final = 1 << 62  # more than any piece has
 _EVERY_TYPE: Final = frozenset(BaseCommand.Type.values())
 _ACCEPTS: Final[Mapping[ConnectionState, frozenset[int]]] = {
     ConnectionState.START: frozenset(),
@@ -110,36 +111,48 @@ class ClientEngine:
 
         Raises RemoteProtocolError (FrameTooLarge, MalformedFrame, MalformedCommand, UnexpectedCommand) with
         the replies before the violation in its `events`; the state is then FAILED. Raises LocalProtocolError
-        when called in that state.
+        when called in that state. Ignores what follows a `Refusal` that ends the connection.
         """
         if self._state is ConnectionState.FAILED:
             raise LocalProtocolError("the connection has failed: close it and pass it no more bytes")
-        frames: list[Frame] = []
         replies: list[Reply] = []
         failure: RemoteProtocolError | None = None
-        try:
-            self._decoder.feed_into(data, frames)
-        except RemoteProtocolError as error:
-            failure = error
-        try:
-            for frame in frames:
-                if self._state is ConnectionState.CONNECTED and (plain := plain_reply(frame)) is not None:
-                    replies.append(plain)
-                    continue
-                command = parse_command(frame.command)
-                if command.type not in self._accepts:
-                    self._refuse(command)
-                reply = decode_reply(command, frame)
-                replies.append(reply)
-                if type(reply) is Connected or type(reply) is Refusal:
-                    self._advance(reply)
-        except RemoteProtocolError as error:
-            failure = error
+        while True:
+            frames: list[Frame] = []
+            # CONNECTED announces a limit for the frames after it, which may be in the same bytes.
+            most = 1 if self._state is ConnectionState.CONNECTING else _EVERY_FRAME
+            try:
+                self._decoder.feed_into(data, frames, most=most)
+            except RemoteProtocolError as error:
+                failure = error
+            try:
+                self._take(frames, replies)
+            except RemoteProtocolError as error:
+                failure = error
+            if failure is not None or self.state is ConnectionState.FAILED or not self._decoder.has_uncut:
+                break
+            data = b""
         if failure is not None:
             self._enter(ConnectionState.FAILED)
             failure.events = tuple(replies)
             raise failure
         return replies
+
+    def _take(self, frames: Sequence[Frame], replies: list[Reply]) -> None:
+        """Append the frames' replies. Ignore what follows a reply that ends the connection."""
+        for frame in frames:
+            if self._state is ConnectionState.CONNECTED and (plain := plain_reply(frame)) is not None:
+                replies.append(plain)
+                continue
+            command = parse_command(frame.command)
+            if command.type not in self._accepts:
+                self._refuse(command)
+            reply = decode_reply(command, frame)
+            replies.append(reply)
+            if type(reply) is Connected or type(reply) is Refusal:
+                self._advance(reply)
+                if self._state is ConnectionState.FAILED:
+                    return
 
     def _advance(self, reply: Connected | Refusal) -> None:
         if isinstance(reply, Refusal):

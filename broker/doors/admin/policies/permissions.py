@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from ninja import Body, Router
+from pydantic import FailFast
 
 from broker.core.access.permissions import Action, Grants, Permission, Subject
 from broker.doors.admin.catalogue import Catalogue, named
@@ -30,6 +31,7 @@ _OF_SUBSCRIPTION: Final = f"{_OF_NAMESPACE}/subscription/{{segment:subscription}
 _OF_TOPIC: Final = f"{TOPIC}/permissions"
 
 _Roles = dict[str, list[str]]  # what each role may do
+_Permissions = Annotated[list[Permission], FailFast()]  # the first wrong one is enough, and lists may be long
 
 router = Router()
 
@@ -70,7 +72,7 @@ async def revoke_subscription_permission(
 
 @operation(router, "POST", f"{_OF_NAMESPACE}/{{segment:role}}", Action.ADMINISTER)
 async def grant_namespace_permission(
-    request: AdminRequest, tenant: str, namespace: str, role: str, actions: Body[list[Permission]]
+    request: AdminRequest, tenant: str, namespace: str, role: str, actions: Body[_Permissions]
 ) -> None:
     """Replace what a role may do in a namespace."""
     await _set(request, await _namespace(request, tenant, namespace), [role], actions)
@@ -104,7 +106,7 @@ async def grant_topic_permission(
     namespace: str,
     topic: str,
     role: str,
-    actions: Body[list[Permission]],
+    actions: Body[_Permissions],
 ) -> None:
     """Replace what a role may do with a topic, which need not exist."""
     await _set(request, await _topic(request, domain, tenant, namespace, topic), [role], actions)

@@ -115,3 +115,21 @@ def test_the_brokers_limit_counts_once_it_is_known() -> None:
     engine.receive(at_the_limit.to_bytes(4, "big") + bytes(4))
     with pytest.raises(FrameTooLarge):
         connected_engine().receive((at_the_limit + 1).to_bytes(4, "big") + bytes(4))
+
+
+def test_the_brokers_limit_counts_for_frames_in_the_same_bytes() -> None:
+    engine = ClientEngine(client_version="x")
+    engine.connect()
+    above_the_limit = LIMIT + FRAME_PADDING_BYTES + 1
+    with pytest.raises(FrameTooLarge) as refused:
+        engine.receive(CONNECTED + above_the_limit.to_bytes(4, "big") + bytes(4))
+    assert [type(event) for event in refused.value.events] == [replies.Connected]
+
+
+def test_what_follows_a_refused_connection_is_ignored() -> None:
+    engine = connected_engine()
+    refused = answers.error(commands.NO_REQUEST, ServerError.SERVICE_NOT_READY, "no")
+    assert engine.receive(refused + commands.ping()) == [
+        replies.Refusal(-1, ServerError.SERVICE_NOT_READY, "no")
+    ]
+    assert engine.state is ConnectionState.FAILED
