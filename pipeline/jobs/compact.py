@@ -91,7 +91,7 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
         "messages": messages,
         "kept_messages": kept,
         "removed_messages": removed,
-        "words": f"{messages} messages read: {kept} stay and {removed} were removed",
+        "words": f"{messages} messages read: {kept} stay for readers of the compacted topic, {removed} are left out",
     }
 
 

@@ -81,7 +81,7 @@ def add_profile(name: str, fields: Mapping[str, str]) -> None:
         key: str(Path(value).expanduser().absolute()) if key in _FILES else value
         for key, value in fields.items()
     }
-    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in whole.items())
+    lines = "".join(f"{key} = {_quoted(value)}\n" for key, value in whole.items())
     _write(path, f"{text.rstrip()}\n\n[{name}]\n{lines}".lstrip())
 
 
@@ -89,13 +89,7 @@ def remove_profile(name: str) -> None:
     """Delete a profile, and use it no more. Raises CliError if there is none."""
     profile(name)
     path = profiles_path()
-    kept, is_in = [], False
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-        if _TABLE.match(line):
-            is_in = line.split("#")[0].strip() in (f"[{name}]", f'["{name}"]', f"['{name}']")
-        if not is_in:
-            kept.append(line)
-    text = "".join(kept)
+    text = _without(name, path.read_text(encoding="utf-8"))
     if name in _parsed(path, text):
         raise CliError(
             f"{path}: edit it by hand: profile {name!r} is written in an unusual way", Exit.REFUSED
@@ -120,6 +114,30 @@ def use_profile(name: str) -> None:
         _write(_used_path(), f"{name}\n")
     else:
         _used_path().unlink(missing_ok=True)
+
+
+def _quoted(text: str) -> str:
+    """Return a text as a TOML string. JSON escapes the same, but for DEL and for what is not ASCII."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _without(name: str, text: str) -> str:
+    """Return the file without a table. Comments between it and the next table belong to the next one."""
+    kept: list[str] = []
+    between: list[str] = []  # lines of the table that stay if no field follows
+    is_in = False
+    for line in text.splitlines(keepends=True):
+        if _TABLE.match(line):
+            kept += between
+            between = []
+            is_in = line.split("#")[0].strip() in (f"[{name}]", f'["{name}"]', f"['{name}']")
+        if not is_in:
+            kept.append(line)
+        elif line.lstrip().startswith("#") or (between and not line.strip()):
+            between.append(line)
+        elif line.strip():
+            between = []
+    return "".join(kept + between)
 
 
 def _used_path() -> Path:
@@ -165,5 +183,5 @@ def _write(path: Path, text: str) -> None:
         new.touch(mode=0o600)
         new.write_text(text, encoding="utf-8")
         new.replace(path)
-    except OSError as error:
+    except (OSError, UnicodeEncodeError) as error:
         raise CliError(f"{path} cannot be written: {error}", Exit.FAILED) from None

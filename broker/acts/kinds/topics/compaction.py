@@ -140,5 +140,8 @@ def _planned(topic: Topic, found: Measured) -> str:
 
 def _done(topic: Topic, result: CompactionResult) -> str:
     stay = counted(result.kept.messages, "message stays", "messages stay")
-    gone = counted(result.removed_messages, "message was", "messages were")
-    return f"{topic.name}: {stay} ({result.kept.size_bytes} bytes) and {gone} removed"
+    out = counted(result.removed_messages, "message is", "messages are")
+    return (
+        f"{topic.name}: for readers of the compacted topic {stay} ({result.kept.size_bytes} bytes)"
+        f" and {out} left out; the log stays as it is"
+    )

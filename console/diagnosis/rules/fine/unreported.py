@@ -1,4 +1,7 @@
-"""The broker has not reported on the subscription, so its deliveries are unknown."""
+"""The broker has not reported on the subscription, so its deliveries are unknown.
+
+Its first report comes up to a second after the first client of the topic.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,21 @@ def find(snapshot: Snapshot) -> Finding | None:
     subscription = snapshot.subscription
     if subscription.consumers is not None or not subscription.backlog_messages:
         return None
+    if snapshot.consumers:
+        return Finding(
+            rule=RULE.id,
+            severity=Severity.FINE,
+            sentence=said(
+                "A consumer has just connected, and the broker has not reported on this subscription yet."
+            ),
+            evidence=(fact(said("waiting"), subscription.backlog_messages, Unit.MESSAGES),),
+        )
     return Finding(
         rule=RULE.id,
         severity=Severity.STOPPED,
         sentence=said(
-            "The broker has not reported on this subscription. No client has used its topic since the broker"
-            " started, so probably no consumer is connected."
+            "The broker has not reported on this subscription since it started. Probably no consumer is"
+            " connected; one that has just connected shows within seconds."
         ),
         evidence=(
             fact(said("waiting"), subscription.backlog_messages, Unit.MESSAGES),

@@ -9,6 +9,8 @@ import pytest
 
 from tests.unit.client.cli.conftest import Vela
 from tests.unit.client.cli.fake_console import FakeConsole
+from vela.cli.errors import CliError
+from vela.cli.profiles.file import add_profile, profiles, remove_profile
 from vela.cli.settings import Settings, settings
 
 LIST = "topics list"
@@ -173,3 +175,33 @@ def test_what_cannot_be_a_profile_is_refused_and_changes_nothing(
     assert done.exit_code != 0
     assert says in done.stderr
     assert (folder / "profiles.toml").read_text(encoding="utf-8") == '[shop]\nurl = "wss://shop:1"\n'
+
+
+@pytest.mark.parametrize("path", ["/tmp/🔑.token", "/tmp/é\x7f\x01.token", '/tmp/"\\.token'])
+def test_any_path_can_be_written_and_read_again(folder: Path, path: str) -> None:
+    write(folder, '[bank]\nurl = "wss://bank:1"\n')
+    add_profile("shop", {"token_file": path})
+    assert profiles() == {"bank": {"url": "wss://bank:1"}, "shop": {"token_file": path}}
+    remove_profile("shop")
+    assert list(profiles()) == ["bank"]
+
+
+def test_a_path_that_is_not_text_is_refused_and_the_file_stays(folder: Path) -> None:
+    write(folder, '[bank]\nurl = "wss://bank:1"\n')
+    with pytest.raises(CliError, match="cannot be written"):
+        add_profile("shop", {"token_file": "/tmp/\udcff.token"})
+    assert list(profiles()) == ["bank"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("[a]\nurl = '1'\n\n# of b\n[b]\nurl = '2'\n", "# of b\n[b]\nurl = '2'\n"),
+        ("[a]\n# of its url\nurl = '1'\n\n# of b\n\n# more\n[b]\n", "# of b\n\n# more\n[b]\n"),
+        ("# of a\n[a]\nurl = '1'\n\n# the end\n", "# of a\n# the end\n"),
+    ],
+)
+def test_the_comment_above_the_next_profile_stays(folder: Path, before: str, after: str) -> None:
+    write(folder, before)
+    remove_profile("a")
+    assert (folder / "profiles.toml").read_text(encoding="utf-8") == after

@@ -321,6 +321,22 @@ def test_without_consumers_it_says_who_left_and_why(departure: Any, words: str) 
     assert words in found.sentence
 
 
+@pytest.mark.parametrize(
+    ("consumers", "severity", "words"),
+    [
+        ((a_consumer(connected_ms=ago_ms(0.3)),), Severity.FINE, "A consumer has just connected"),
+        ((), Severity.STOPPED, "one that has just connected shows within seconds"),
+    ],
+)
+def test_before_the_first_report_it_does_not_say_that_nobody_came(
+    consumers: Any, severity: Severity, words: str
+) -> None:
+    found = found_by("unreported", subscription__consumers=None, consumers=consumers)
+    assert found.severity is severity
+    assert words in found.sentence
+    assert "No client has used" not in found.sentence
+
+
 def test_a_poison_message_can_be_skipped_alone() -> None:
     found = found_by("poison", cursor__first=a_first(redelivery_count=12))
     assert ("skip_one", {"id": "7:11"}) in [(each.act, each.parameters) for each in found.cures]
