@@ -113,10 +113,12 @@ class Access:
         self.failures[named if named in METHODS else "none"] += 1
 
     def check_revoked(self, principal: Principal) -> None:
-        """Raise AuthenticationFailed if somebody revoked this client's token or changed its password."""
+        """Raise AuthenticationFailed if somebody revoked a token or changed a password, of client or proxy."""
         if principal.token_id is not None and principal.token_id in self._revoked:
             raise AuthenticationFailed("the token was revoked: get a new one")
         self._authentication.check_password(principal)
+        if principal.original is not None:
+            self.check_revoked(principal.original)
 
     def check_current(self, principal: Principal, now_ms: int) -> None:
         """Raise AuthenticationFailed if this client's credentials expired or were revoked since it connected."""

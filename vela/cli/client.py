@@ -70,7 +70,7 @@ def authentication_of(asked: Settings) -> Authentication | None:
     from vela.authentication import token_authentication
 
     oauth2 = asked.oauth2
-    if not oauth2.issuer_url and not oauth2.key_file:
+    if not asked.uses_oauth2:
         return token_authentication(asked.token, asked.token_file)
     from vela.aio.oauth2 import AuthenticationOauth2
     from vela.errors import InvalidConfiguration

@@ -247,7 +247,7 @@ def _token_header(asked: Settings) -> dict[str, str]:
     """Return the header with the token, if there is one and no user. Raises CliError if it cannot be got."""
     if asked.user:
         return {}
-    if asked.oauth2.issuer_url or asked.oauth2.key_file:
+    if asked.uses_oauth2:
         return {"Authorization": f"Bearer {_oauth2_token(asked)}"}
     token = asked.token
     if asked.token_file:

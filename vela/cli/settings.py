@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OAuth2", "Settings", "TlsFiles", "settings", "settings_of"]
 
-_CREDENTIALS: Final = frozenset({"token", "token_file", "oauth2_key_file"})
+# A key file belongs to its issuer: with the issuer of another source, its secret would go to a stranger.
+_CREDENTIALS: Final = frozenset({"token", "token_file", *OAUTH2_NAMES})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,13 @@ class Settings:
     token_file: str = ""  # a file with the token; "" = none
     tls: TlsFiles = TlsFiles()
     oauth2: OAuth2 = OAuth2()
+
+    @property
+    def uses_oauth2(self) -> bool:
+        """Whether a login server is asked for the token. An audience or a scope says so too, if there is no token."""
+        if self.oauth2.issuer_url or self.oauth2.key_file:
+            return True
+        return self.oauth2 != OAuth2() and not (self.token or self.token_file)
 
 
 def settings() -> Settings:

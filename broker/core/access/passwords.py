@@ -18,8 +18,9 @@ __all__ = ["PasswordFileInvalid", "StoredPassword", "fits", "read_passwords"]
 MAX_BCRYPT_COST: Final = 14  # a second
 MAX_PASSWORD_BYTES: Final = 1024  # apr1 hashes all of it 1,000 times
 MAX_BCRYPT_BYTES: Final = 72  # bcrypt cannot see more
-_BCRYPT: Final = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
-_APR1: Final = re.compile(r"\$apr1\$[^$:]{1,8}\$[./A-Za-z0-9]{22}")
+# A salt of 16 bytes leaves four bits of its 22nd character unused. bcrypt raises ValueError if they are not 0.
+_BCRYPT: Final = re.compile(r"\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
+_APR1: Final = re.compile(r"\$apr1\$[!-#%-9;-~]{1,8}\$[./A-Za-z0-9]{22}")  # compare_digest takes ASCII only
 _APR1_ROUNDS: Final = 1000
 _ALPHABET: Final = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _GROUPS: Final = ((0, 6, 12), (1, 7, 13), (2, 8, 14), (3, 9, 15), (4, 10, 5))  # of the digest's bytes

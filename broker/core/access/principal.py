@@ -23,6 +23,9 @@ class Principal:
     token_id: str | None  # the token's `jti` claim, by which it can be revoked
     password_id: str = ""  # of the line in the file of passwords that its password fits; "" = it has none
     proxy_role: str = ""  # the role of the proxy through which it came, which needs each permission too
+    original: Principal | None = (
+        None  # behind a proxy: the client by its own credentials, which must stay good too
+    )
 
     @property
     def can_renew(self) -> bool:
@@ -63,6 +66,4 @@ def behind_proxy(principal: Principal, original: Principal | str, proxy_roles: C
     if isinstance(original, str):
         return client
     ends = [each.expires_ms for each in (principal, original) if each.expires_ms is not None]
-    return replace(
-        client, expires_ms=min(ends, default=None), token_id=original.token_id or principal.token_id
-    )
+    return replace(client, expires_ms=min(ends, default=None), original=original)

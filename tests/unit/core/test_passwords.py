@@ -42,6 +42,18 @@ def test_a_password_that_a_hash_cannot_see_whole_fits_nothing() -> None:
     assert not fits(b"p" * 1025, read_passwords(f"app:{APR1[b'x']}")["app"])
 
 
+@pytest.mark.parametrize("last", "./059AOZaeuz")
+def test_a_hash_that_is_taken_can_be_checked(last: str) -> None:
+    text = "zed:$2y$04$" + "a" * 21 + last + "a" * 31
+    try:
+        user = read_passwords(text)["zed"]
+    except PasswordFileInvalid:
+        with pytest.raises(ValueError, match="salt"):
+            bcrypt.checkpw(b"x", text.removeprefix("zed:").encode())
+    else:
+        assert not fits(b"x", user)
+
+
 def test_the_id_of_a_user_changes_with_the_password_only() -> None:
     before = read_passwords(f"a:{BCRYPT}\nb:{APR1[b'x']}")
     after = read_passwords(f"b:{APR1[b'secret']}\na:{BCRYPT}")
@@ -59,6 +71,9 @@ def test_the_id_of_a_user_changes_with_the_password_only() -> None:
         ("app:secret", "neither bcrypt nor apr1"),
         ("app:rqXexS6ZhobKA", "neither bcrypt nor apr1"),  # crypt by DES
         ("app:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=", "neither bcrypt nor apr1"),
+        ("zed:$2y$10$" + "a" * 53, "neither bcrypt nor apr1"),  # no salt ends so: bcrypt would raise
+        ("zed:$2y$\u0661\u0660$" + "." * 53, "neither bcrypt nor apr1"),  # Arabic digits
+        ("zed:$apr1$\u00fc$" + "a" * 22, "neither bcrypt nor apr1"),
         (f"app:{BCRYPT}\napp:{BCRYPT}", "line 2 names 'app'"),
         (f"app:{BCRYPT.replace('$04$', '$15$')}", "the cost 15"),
         (f"app:{BCRYPT.replace('$04$', '$00$')}", "the cost 0"),

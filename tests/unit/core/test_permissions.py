@@ -151,5 +151,5 @@ def test_credentials_behind_a_proxy_end_with_the_first_of_both(
 ) -> None:
     checked = client("app", expires_ms=own, token_id="t")
     assert behind_proxy(client("proxy", expires_ms=proxys), checked, ["proxy"]) == client(
-        "app", expires_ms=ends, token_id="t", proxy_role="proxy"
+        "app", expires_ms=ends, proxy_role="proxy", original=checked
     )

@@ -171,12 +171,12 @@ async def test_a_client_certificate_that_expires_ends_its_connection() -> None:
 # -- proxies -----------------------------------------------------------------------------------------------------
 
 
-def proxied(broker: FakeBroker, made: str, **original: str) -> WireClient:
+def proxied(broker: FakeBroker, made: str, *, method: str = "token", **original: str) -> WireClient:
     client = WireClient(broker, connect=False)
     body = pb.CommandConnect(
         client_version="proxy",
         protocol_version=21,
-        auth_method_name="token",
+        auth_method_name=method,
         auth_data=made.encode(),
         feature_flags=pb.FeatureFlags(supports_auth_refresh=True),
         **original,  # type: ignore[arg-type]
@@ -251,3 +251,47 @@ async def test_the_broker_checks_the_clients_own_credentials_on_request() -> Non
     )
     client.timers.advance(31_000)
     assert not client.is_closed()
+
+
+@pytest.mark.parametrize("revoked", ["of-proxy", "of-app"])
+async def test_a_revoked_token_of_proxy_or_client_closes_the_connection_and_lets_nobody_in(
+    revoked: str,
+) -> None:
+    broker = proxy_broker(VELA_AUTHENTICATE_ORIGINAL_AUTH_DATA="1")
+    allow(broker, "app", "proxy")
+
+    def connected() -> WireClient:
+        return proxied(broker, token("proxy"), original_auth_data=token("app"), original_auth_method="token")
+
+    client = connected()
+    assert client.names() == ["CONNECTED"]
+    broker.access.take(StoredAccess(grants=Grants(), revoked_tokens=frozenset({revoked})))
+    for each in (client, connected()):
+        assert "the token was revoked" in each.heard()[0].error.message
+        assert each.is_closed()
+
+
+@pytest.mark.parametrize("changed", ["app", "proxy"])
+async def test_behind_a_proxy_a_changed_password_of_either_closes_the_connection(
+    users: Path, changed: str
+) -> None:
+    both = {"app": SECRET, "proxy": SECRET.replace("app", "proxy")}
+    write(users, "".join(both.values()))
+    broker = proxy_broker(
+        VELA_AUTHENTICATION="basic", VELA_BASIC_FILE=str(users), VELA_AUTHENTICATE_ORIGINAL_AUTH_DATA="1"
+    )
+    allow(broker, "app", "proxy")
+    client = proxied(
+        broker,
+        "proxy:secret",
+        method="basic",
+        original_auth_data="app:secret",
+        original_auth_method="basic",
+    )
+    await until(client.is_read_from, "both passwords to be checked")
+    assert client.names() == ["CONNECTED"]
+    broker.access._is_stale = False
+    write(users, "".join(line for user, line in both.items() if user != changed))
+    await broker.access.turn()
+    assert client.is_closed()
+    assert "the password was changed" in client.heard()[0].error.message

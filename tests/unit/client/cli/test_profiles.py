@@ -11,7 +11,7 @@ from tests.unit.client.cli.conftest import Vela
 from tests.unit.client.cli.fake_console import FakeConsole
 from vela.cli.errors import CliError
 from vela.cli.profiles.file import add_profile, profiles, remove_profile
-from vela.cli.settings import Settings, settings
+from vela.cli.settings import OAuth2, Settings, settings
 
 LIST = "topics list"
 
@@ -63,6 +63,53 @@ def test_an_option_wins_over_the_profile_and_the_profile_over_the_environment(
     )
     assert second.token == "typed"
     assert (third.url, third.token, third.token_file) == ("ws://environment:1", "of-the-environment", "")
+
+
+@pytest.mark.parametrize(
+    ("typed", "profile", "environment"),
+    [
+        (
+            {},
+            {"issuer_url": "https://shop", "audience": "a"},
+            {"issuer_url": "https://e", "key_file": "/e"},
+        ),
+        ({}, {"scope": "read"}, {"issuer_url": "https://e", "key_file": "/e", "audience": "e"}),
+        (
+            {"issuer_url": "https://typed"},
+            {"issuer_url": "https://shop", "key_file": "/shop"},
+            {"scope": "e"},
+        ),
+        ({"key_file": "/typed"}, {"issuer_url": "https://shop", "audience": "a", "scope": "s"}, {}),
+    ],
+)
+def test_what_belongs_to_one_login_server_comes_from_one_source(
+    typed: dict[str, str],
+    profile: dict[str, str],
+    environment: dict[str, str],
+    vela: Vela,
+    folder: Path,
+    asked: list[Settings],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write(folder, "[shop]\n" + "".join(f'oauth2_{name} = "{value}"\n' for name, value in profile.items()))
+    monkeypatch.setenv("VELA_TOKEN", "of-the-environment")
+    for name, value in environment.items():
+        monkeypatch.setenv(f"VELA_OAUTH2_{name.upper()}", value)
+    options = " ".join(f"--oauth2-{name.replace('_', '-')} {value}" for name, value in typed.items())
+    vela(f"{options} --profile shop read orders")
+    (found,) = asked
+    assert (found.oauth2, found.token) == (OAuth2(**(typed or profile)), "")
+
+
+@pytest.mark.parametrize("command", ["--url ws://127.0.0.1:1 read orders", LIST])
+def test_an_audience_without_its_server_is_a_wrong_command_line(
+    vela: Vela, console: FakeConsole, folder: Path, command: str
+) -> None:
+    write(folder, '[shop]\noauth2_issuer_url = "https://shop"\noauth2_key_file = "/shop"\n')
+    done = vela(f"--oauth2-audience a --profile shop {command}")
+    assert done.exit_code == 2
+    assert "issuer_url" in done.stderr
+    assert not console.asked
 
 
 @pytest.mark.parametrize(
