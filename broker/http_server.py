@@ -110,6 +110,11 @@ class LimitedConnection(HTTPChannel):
         else:
             super().allHeadersReceived()
 
+    def lineReceived(self, line: bytes) -> None:  # noqa: N802 - Twisted's name
+        """Read a line of a head. Lines after a refusal would make Twisted answer a second time."""
+        if not self._is_refused:
+            super().lineReceived(line)
+
     def rawDataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
         """Read a part of a body."""
         if not self._is_refused:

@@ -34,7 +34,9 @@ def check_schema(schema: SchemaDefinition) -> None:
     if len(schema.data) > MAX_SCHEMA_BYTES:
         raise IncompatibleSchema(f"a schema of {len(schema.data)} bytes, the limit is {MAX_SCHEMA_BYTES}")
     if any("\0" in text for text in (schema.name, *schema.properties, *schema.properties.values())):
-        raise IncompatibleSchema("a schema's name and properties hold no NUL: PostgreSQL cannot store it")
+        raise IncompatibleSchema(
+            "the name or a property of the schema contains NUL, which PostgreSQL cannot store"
+        )
     check_definition(schema)
 
 

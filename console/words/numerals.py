@@ -131,7 +131,7 @@ def time_text(time_ms: int) -> str:
 def read_time_ms(text: str, zone: tzinfo | None = None) -> int:
     """Read a time as ISO 8601 into milliseconds since 1970. Without an offset it is in this zone, or in the user's.
 
-    Raises ValueError, also for a time that the zone's clock shows twice or leaves out.
+    Raises ValueError, also for a time that the zone's clock shows twice or leaves out, or that is no `is_time`.
     """
     zone = zone or timezone.get_current_timezone()
     name = timezone.get_current_timezone_name() if zone is timezone.get_current_timezone() else str(zone)
@@ -139,6 +139,8 @@ def read_time_ms(text: str, zone: tzinfo | None = None) -> int:
         then = datetime.fromisoformat(text.strip())
         is_unclear = then.tzinfo is None and _is_unclear(then.replace(tzinfo=zone))
         time_ms = round((then if then.tzinfo else then.replace(tzinfo=zone)).timestamp() * 1000)
+        if not is_time(time_ms):
+            raise ValueError
     except (ValueError, OverflowError):
         raise ValueError(
             _("Write the time as 2026-03-01 14:30:00.000, in {name}.").format(name=name)

@@ -126,6 +126,18 @@ def test_a_name_or_sequence_ids_that_cannot_be_are_refused(
     assert admin("POST", f"{PLACE}/{topic}", {"messages": [{"payload": "x"}]}).status == 412
 
 
+def test_numbers_past_the_last_are_refused(admin: Admin, topic: str) -> None:
+    admin.done("PUT", f"persistent/public/default/{topic}")
+    admin.done("POST", f"persistent/public/default/{topic}/deduplicationEnabled", True)
+    given = {"producerName": "p", "messages": [{"payload": "x", "sequenceId": 2**63 - 2}]}
+    assert admin("POST", f"{PLACE}/{topic}", given).json["messagePublishResults"][0]["errorCode"] == 0
+    last, refused = produced(admin, topic, "last", "one more", producerName="p")
+    assert (last["errorCode"], refused["errorCode"]) == (0, 2)
+    assert "last sequence id" in refused["errorMsg"]
+    late = {"messages": [{"payload": "x", "deliverAfterMs": 2**63 - 1}]}
+    assert admin("POST", f"{PLACE}/{topic}", late).status == 400
+
+
 def test_a_non_persistent_topic_takes_messages_too(admin: Admin, apache: pulsar.Client, topic: str) -> None:
     name = f"non-persistent://public/default/{topic}"
     consumer = apache.subscribe(name, "s")

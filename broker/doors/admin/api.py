@@ -86,18 +86,33 @@ class _Api(NinjaAPI):
 def _complaint(found: Mapping[str, Any]) -> str:
     """Return what is wrong with a parameter or a body, without this code's own names."""
     place, *names = found["loc"]
+    wrong = str(found["msg"]).removeprefix("Value error, ")
+    if found["type"] == "too_long" and "max_length" in found.get("ctx", {}):
+        wrong = f"it has too many items, the limit is {found['ctx']['max_length']}"
     is_missing = found["type"] == "missing"
     if place != "body":
         name = ".".join(str(each) for each in names)
-        return f"the parameter {name} is missing" if is_missing else f"{name}: {found['msg']}"
+        return f"the parameter {name} is missing" if is_missing else f"{name}: {wrong}"
     member = ".".join(
         str(each) for each in names[1:]
     )  # the first is the name of the operation's own argument
     if not member:
-        return (
-            "the request needs a body, in JSON" if is_missing else f"the body cannot be used: {found['msg']}"
-        )
-    return f"the body lacks {member}" if is_missing else f"{member} in the body: {found['msg']}"
+        return "the request needs a body, in JSON" if is_missing else f"the body cannot be used: {wrong}"
+    return f"the body lacks {member}" if is_missing else f"{member} in the body: {wrong}"
+
+
+def _why_not_json(error: BaseException | None) -> str:
+    match error:
+        case json.JSONDecodeError():
+            return f"the body is not JSON: {error}"
+        case UnicodeDecodeError():
+            return f"the body is not JSON: it is not UTF-8 at byte {error.start}"
+        case RecursionError():
+            return "the body cannot be used: it is nested too deeply"
+        case ValueError():  # Python reads numbers of some thousand digits only
+            return "the body cannot be used: a number in it has too many digits"
+        case _:
+            return "the body is not JSON"
 
 
 def _make_api() -> NinjaAPI:
@@ -126,7 +141,7 @@ def _make_api() -> NinjaAPI:
 
     @api.exception_handler(HttpError)
     def not_json(request: HttpRequest, error: HttpError) -> HttpResponse:
-        return refusal(400, f"the body is not JSON: {error.__cause__}")
+        return refusal(400, _why_not_json(error.__cause__))
 
     @api.exception_handler(RequestDataTooBig)
     def too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:

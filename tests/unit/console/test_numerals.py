@@ -101,3 +101,12 @@ def test_a_time_that_the_clock_shows_twice_or_never_takes_an_offset(text: str) -
 @pytest.mark.parametrize("far_ms", [-62_135_510_400_001, 253_402_214_399_001])
 def test_a_time_that_some_zone_cannot_show_is_no_time(far_ms: int) -> None:
     assert not numerals.is_time(far_ms)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59-05:00", "9999-12-31T23:59:59.9999999Z"],
+)
+def test_a_time_that_some_zone_cannot_show_is_not_read(text: str) -> None:
+    with pytest.raises(ValueError, match="Write the time as"):
+        numerals.read_time_ms(text)

@@ -112,6 +112,21 @@ def test_a_body_with_many_wrong_values_gets_their_number() -> None:
     assert (status, reason(said)) == (400, "the body cannot be used: 5000 of its values are wrong")
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"messages": [{"payload": "\\ud800"}]}', "half of a surrogate pair"),
+        (b'{"messages": [{"payload": "x", "properties": {"\\ud800": "x"}}]}', "half of a surrogate pair"),
+        (b'{"messages": [{"payload": "x", "sequenceId": 9223372036854775807}]}', "sequenceId"),
+        (b'{"messages": [' + b'{"payload": ""},' * 1000 + b'{"payload": ""}]}', "the limit is 1000"),
+        (b'{"messages": ' + b"1" * 5000 + b"}", "a number in it has too many digits"),
+    ],
+)
+def test_messages_that_cannot_be_stored_are_400_in_plain_words(body: bytes, words: str) -> None:
+    status, _, answer = ask("POST", "/topics/persistent/public/default/t", body)
+    assert (status, words in reason(answer)) == (400, True), answer
+
+
 @pytest.mark.parametrize("name", ["a%20b", "a%2Fb", "x" * 256, "%C3%A4"])
 def test_a_tenant_with_a_bad_name_is_412(name: str) -> None:
     status, _, body = ask("PUT", f"/admin/v2/tenants/{name}", b'{"allowedClusters": ["vela"]}')

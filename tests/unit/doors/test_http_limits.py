@@ -166,14 +166,14 @@ def test_requests_beyond_a_rate_are_refused_by_the_settings_name(daphne: DaphneT
         with connected(server) as peer:
             pull = b"GET /pull/v1/a/b HTTP/1.1\r\nHost: localhost\r\n\r\n"
             last = b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-            peer.sendall(pull + pull + last)
+            peer.sendall(pull + pull + last + last)
             data = b""
             while piece := peer.recv(65536):
                 data += piece
     finally:
         daphne.call(server.stop)
     statuses = [int(part.split()[0]) for part in data.split(b"HTTP/1.1 ")[1:]]
-    assert statuses == [400, 429, 429]
+    assert statuses == [400, 429, 429]  # nothing follows `Connection: close`
     assert b"VELA_HTTP_REQUEST_RATE_PER_ADDRESS" in data
     assert broker.connections.times_reached == {"VELA_HTTP_REQUEST_RATE_PER_ADDRESS": 2}
 

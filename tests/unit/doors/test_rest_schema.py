@@ -15,6 +15,7 @@ from broker.doors.admin.messages.rest_schema import RestSchema, schema_of
 from broker.doors.admin.refusals import Refused
 from broker.producers.schemas import Schemas
 
+HALVES = ('{"type": "STRING", "name": "\\ud800"}', '{"type": "STRING", "properties": {"a": "\\ud800"}}')
 TOPIC = TopicName.parse("shop/eu/orders-partition-1")
 
 
@@ -66,12 +67,24 @@ async def test_a_schema_may_come_with_the_messages(in_base64: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "x", "[]", "{}", '{"type": "NOTHING"}', '{"type": "STRING", "schema": "?"}', "e30=", "W10="]
+    "text",
+    [
+        "{",
+        "x",
+        "[]",
+        "{}",
+        '{"type": "NOTHING"}',
+        '{"type": "STRING", "schema": "?"}',
+        "e30=",
+        "W10=",
+        *HALVES,
+    ],
 )
 async def test_a_schema_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(Refused) as refused:
         await found(value_schema=text)
     assert refused.value.status == 422
+    assert "Error(" not in refused.value.reason
 
 
 async def test_messages_of_two_parts_are_refused() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Annotated, Final
 
 from ninja import Router
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from broker.core.access.permissions import Action
 from broker.core.client_identity import ClientIdentity
@@ -35,7 +35,18 @@ _TOPIC: Final = "/topics/{domain:domain}/{segment:tenant}/{segment:namespace}/{s
 MAX_MESSAGES: Final = 1000
 _AGAIN, _REFUSED = 1, 2  # Pulsar's error codes of a message: try the same request again; do not
 _MAX_INT64: Final = 2**63 - 1
+_MOST_DIGITS: Final = 30  # of a time: more than any time needs
 
+
+def _in_utf8(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it contains half of a surrogate pair, which UTF-8 cannot write") from None
+    return text
+
+
+_Text = Annotated[str, AfterValidator(_in_utf8)]
 _Time = Annotated[Number, Field(ge=0, le=_MAX_INT64)]
 
 router = Router()
@@ -44,11 +55,13 @@ router = Router()
 class RestMessage(PulsarObject):
     """One message. `payload` is text, which the schema decides how to store."""
 
-    payload: str
-    key: str | None = None
-    properties: dict[str, str] = Field(default_factory=dict)
+    payload: _Text
+    key: _Text | None = None
+    properties: dict[_Text, _Text] = Field(default_factory=dict)
     eventTime: str | None = None  # ms since 1970, or ISO 8601
-    sequenceId: Annotated[Number, Field(ge=0, le=_MAX_INT64)] | None = None
+    sequenceId: Annotated[Number, Field(ge=0, lt=_MAX_INT64)] | None = (
+        None  # below the last, so that one can follow
+    )
     deliverAt: _Time = 0  # ms since 1970
     deliverAfterMs: _Time = 0
 
@@ -57,7 +70,7 @@ class RestMessages(PulsarObject):
     """The messages of one request, and the producer and schema that they get."""
 
     messages: Annotated[list[RestMessage], Field(min_length=1, max_length=MAX_MESSAGES)]
-    producerName: str | None = None
+    producerName: _Text | None = None
     schemaVersion: Number = -1  # -1: not given
     keySchema: str | None = None
     valueSchema: str | None = None  # a SchemaInfo in JSON, as it is or in base64
@@ -135,7 +148,7 @@ async def _published(
         value_schema=given.valueSchema,
     )
     now_ms = request.broker.clock.now_ms()
-    outgoing = [_outgoing(each, schema) for each in given.messages]
+    outgoing = [_outgoing(each, schema, now_ms) for each in given.messages]
     lanes = {
         each: RestSends(
             request.broker,
@@ -188,17 +201,19 @@ def _result(target: TopicName, found: object, schema_version: int) -> RestResult
     return RestResult(messageId=where, schemaVersion=schema_version)
 
 
-def _outgoing(given: RestMessage, schema: RestSchema) -> OutgoingMessage:
+def _outgoing(given: RestMessage, schema: RestSchema, now_ms: int) -> OutgoingMessage:
     event_time_ms = 0
     if given.eventTime:
         try:
             is_number = given.eventTime.isdecimal()
+            if is_number and len(given.eventTime) > _MOST_DIGITS:
+                raise ValueError(f"a number of milliseconds has {_MOST_DIGITS} digits at most")
             event_time_ms = int(given.eventTime) if is_number else parse_time(given.eventTime)
         except ValueError as error:
             raise Refused(400, f"eventTime: {error}") from None
         if event_time_ms > _MAX_INT64:
             raise Refused(400, "eventTime is past the last time that a message can carry")
-    if given.deliverAt > _MAX_INT64 - given.deliverAfterMs:
+    if given.deliverAfterMs > _MAX_INT64 - max(now_ms, given.deliverAt):
         raise Refused(400, "deliverAfterMs reaches past the last time that a message can carry")
     try:
         payload = schema.encoded(given.payload)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import struct
 from dataclasses import dataclass
@@ -100,13 +99,24 @@ def _read(text: str) -> SchemaDefinition:
             text if text.lstrip().startswith("{") else base64.b64decode(text, validate=True)
         )
         data = base64.b64decode(info.get("schema") or "", validate=True)
-        properties = {str(name): str(value) for name, value in (info.get("properties") or {}).items()}
+        properties = {str(key): str(value) for key, value in (info.get("properties") or {}).items()}
         kind = str(info["type"])
-    except (ValueError, binascii.Error, AttributeError, KeyError, TypeError, RecursionError) as error:
+        name = str(info.get("name") or "")
+    except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
         raise Refused(
-            422, f"valueSchema is no SchemaInfo in JSON or in base64 of it, with a type: {error!r}"
+            422,
+            "valueSchema is no SchemaInfo: give an object with a type, in JSON or in base64 of it,"
+            " whose schema is in base64",
         ) from None
+    for each in (name, *properties, *properties.values()):
+        try:
+            each.encode()
+        except UnicodeEncodeError:
+            raise Refused(
+                422,
+                "valueSchema: the name or a property contains half of a surrogate pair, which UTF-8 cannot write",
+            ) from None
     type_ = type_named(kind)
     if type_ is SchemaType.KEY_VALUE:
         raise Refused(422, "valueSchema: REST has no KeyValue messages; publish them with a client")
-    return SchemaDefinition(type=type_, data=data, name=str(info.get("name") or ""), properties=properties)
+    return SchemaDefinition(type=type_, data=data, name=name, properties=properties)
