@@ -1,4 +1,7 @@
-"""The limit on how many requests one binary connection sends in a second. SEND, ACK, FLOW and pings do not count."""
+"""The limit on how many requests one binary connection sends in a second.
+
+SEND, ACK, FLOW, redelivery, authentication and pings do not count.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class RequestRate:
         self._is_pausing = False
 
     def limited(self, handle: Callable[[Any], None]) -> Callable[[Any], None]:
-        """Return a handler that also counts its event as a request."""
+        """Return a handler that also counts its event as a request; `handle` itself if there is no limit."""
         if not self._rate:
             return handle
 
