@@ -1,4 +1,4 @@
-"""Checks passwords against a file, in a thread of its own: a hash that is slow for guessers is slow for the broker."""
+"""Checks passwords against a file, in one thread: a hash that is slow for guessers is slow for the broker too."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["BASIC_METHOD", "Passwords"]
 
 BASIC_METHOD: Final = "basic"
-MAX_WAITING: Final = 64  # checks, of all clients; one thread needs seconds for them
-MAX_WAITING_OF_HOST: Final = 16  # checks; so that one guesser does not fill the queue
+MAX_WAITING: Final = 64  # checks of all clients; the thread needs seconds for this many
+MAX_WAITING_OF_HOST: Final = 16  # checks of one host, so that one guesser does not fill the queue
 REMEMBERED: Final = 1024  # wrong passwords; at one more, all are forgotten
 
 

@@ -37,7 +37,7 @@ __all__ = ["GroupOffsets"]
 
 
 class GroupOffsets:
-    """The group offsets of every queue in this process's memory. `changed` has a subscription reported again."""
+    """The group offsets of every queue in this process's memory. `changed` gets a subscription to report again."""
 
     def __init__(
         self,
@@ -59,11 +59,11 @@ class GroupOffsets:
         return await _offset_of(topic, subscription)
 
     async def commit(self, topic: Topic, name: str, offset: int, peer: str) -> int:
-        """Store that everything before `offset` is consumed and return the offset kept; durable when this returns.
+        """Store durably that the group has consumed everything before `offset`, and return the group's offset.
 
-        An offset behind the group's own changes nothing. `peer` is the client's address without its port. Raises
+        An offset behind the group's own does not move it. `peer` is the client's address without its port. Raises
         SubscriptionBusy while consumers are attached to the subscription of that name, and NotAllowed for an invalid
-        name or an offset beyond the end, which may belong to another queue.
+        name or an offset beyond the end, which may belong to another queue. Safe to repeat.
         """
         check_name(name)
         low, end = bounds(topic)
