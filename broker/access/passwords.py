@@ -56,7 +56,7 @@ class Passwords:
         return any(each.id == password_id for each in self._file.value.values())
 
     def known(self, data: bytes) -> Principal | None:
-        """Return whose credentials (user:password) these are; None if only `check` can tell.
+        """Return the client with these credentials (user:password); None if only `check` can tell.
 
         Raises AuthenticationFailed if they are known to be wrong.
         """
@@ -66,7 +66,7 @@ class Passwords:
         return self._known.get(digest)
 
     async def check(self, data: bytes, host: str) -> Principal:
-        """Return whose credentials (user:password) these are. Clients that send the same ones at once share a check.
+        """Return the client with these credentials (user:password). Equal credentials sent at once share a check.
 
         Raises AuthenticationFailed if they are wrong, if too many checks wait, or if the file changed meanwhile.
         """

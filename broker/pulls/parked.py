@@ -33,7 +33,7 @@ _Question: TypeAlias = "tuple[int, int, Matches | None]"
 
 
 class ParkedPulls:
-    """The parked pulls of this process. Only the event loop touches it."""
+    """The table of parked pulls of this process. Use it on the event loop only."""
 
     def __init__(
         self,

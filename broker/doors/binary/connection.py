@@ -64,7 +64,10 @@ class BinaryConnection:
         certificate: ClientCertificate | None = None,
         call_later: Timer | None = None,
     ) -> None:
-        """`certificate` is the client certificate that the TLS handshake has verified; None if the client sent none."""
+        """`face` names the door in the log and the console, for example "binary".
+
+        `certificate` is the client certificate that the TLS handshake has verified; None if the client sent none.
+        """
         self._broker = broker
         self._link = link
         self._share = share
@@ -86,7 +89,7 @@ class BinaryConnection:
             ),
             call_later=call_later or self._loop.call_later,
         )
-        guard = GuardedBroker(broker)  # locked until CONNECT
+        guard = GuardedBroker(broker)  # refuses every request until the client has authenticated
         self._authentication = ConnectionAuthentication(
             broker,
             guard,

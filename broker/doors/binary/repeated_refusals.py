@@ -41,8 +41,8 @@ class RepeatedRefusals:
         refused.count += 1
         if refused.count == REPEATED:
             logger.warning(
-                "%s repeats a refused request: %s%s, %d times in %.1f s, most recently because: %s. This connection's"
-                " further refusals are only counted, in vela_refused_requests_total and when it ends",
+                "%s repeats a refused request: %s%s, %d times in %.1f s, most recently because: %s. Further refusals"
+                " of this kind are only counted: in vela_refused_requests_total, and here when the connection ends",
                 self._peer(),
                 request,
                 f" for {_shown(topic)}" if topic else "",

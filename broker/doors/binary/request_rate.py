@@ -51,7 +51,9 @@ class RequestRate:
         if self._requests == self._rate:
             self._is_pausing = True
             self._limits.reached(
-                "VELA_CONNECTION_REQUEST_RATE", f"it sends {self._rate} requests a second", str(self._peer)
+                "VELA_CONNECTION_REQUEST_RATE",
+                f"sent {self._rate} requests within a second, so the broker reads no more until the second is over",
+                str(self._peer),
             )
             self._peer.gate.throttled(True)
 
