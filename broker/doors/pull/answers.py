@@ -79,7 +79,7 @@ class PullAnswers:
     ) -> PullInProgress | None:
         """Do what `begin` does, for the client that the header Authorization or the certificate identifies.
 
-        Raises MustWait, and nothing else, if only a thread can tell who the client is. Then nothing has been answered.
+        Raises MustWait if only a thread can tell who the client is. Nothing has been answered then.
         """
         try:
             host = address.rpartition(":")[0]
