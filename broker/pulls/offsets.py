@@ -116,7 +116,7 @@ class GroupOffsets:
         def ack() -> None:
             nonlocal messages
             messages = topic.log.index.messages_in(position) or 0
-            done = offset - before
+            done = offset - before  # messages of this entry; the bits of `remaining` are its other messages
             remaining = None if done >= messages else ((1 << messages) - 1) & ~((1 << done) - 1)
             subscription.cursor.ack_through(position, remaining)
 
@@ -146,4 +146,5 @@ async def _offset_of(topic: Topic, subscription: Subscription) -> int:
     remaining = cursor.remaining_of(following)
     if not remaining:
         return through
+    # The lowest set bit is the first message of the next entry that is not acked.
     return through + (remaining & -remaining).bit_length() - 1
