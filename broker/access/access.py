@@ -1,4 +1,4 @@
-"""Who is at the door, and what may they do? Permissions are in memory; some credentials need a thread."""
+"""Authenticates clients and checks what they may do. Permissions are in memory; some credentials need a thread."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Access"]
 
 logger = logging.getLogger(__name__)
 
-RELOAD_TURNS: Final = 30  # of a second each: a lost notification delays a change by no more than this
+RELOAD_TURNS: Final = 30  # one a second: a lost notification delays a change by no more than this
 METHODS: Final = (TOKEN_METHOD, BASIC_METHOD, TLS_METHOD)
 
 
@@ -113,7 +113,7 @@ class Access:
         self.failures[named if named in METHODS else "none"] += 1
 
     def check_revoked(self, principal: Principal) -> None:
-        """Raise AuthenticationFailed if somebody revoked a token or changed a password, of client or proxy."""
+        """Raise AuthenticationFailed if the token of client or proxy was revoked, or the password changed."""
         if principal.token_id is not None and principal.token_id in self._revoked:
             raise AuthenticationFailed("the token was revoked: get a new one")
         self._authentication.check_password(principal)
@@ -140,7 +140,7 @@ class Access:
     # -- changes -----------------------------------------------------------------------------------------------
 
     def watch(self, recheck: Callable[[], None]) -> Callable[[], None]:
-        """Call `recheck` after each change of permissions, revocations or passwords. Return what ends this."""
+        """Call `recheck` after each change of permissions, revocations or passwords. Return a function that ends it."""
         self._sessions.add(recheck)
         return lambda: self._sessions.discard(recheck)
 
@@ -158,7 +158,7 @@ class Access:
         self.take(stored)
 
     def take(self, stored: StoredAccess) -> None:
-        """Use these permissions and revocations from now on, and let every connection check its own."""
+        """Use these permissions and revocations. If they changed, let every open connection check its client again."""
         grants = replace(
             stored.grants, superusers=self._grants.superusers, metrics_roles=self._grants.metrics_roles
         )
@@ -171,7 +171,7 @@ class Access:
         self._is_stale = True
 
     async def turn(self) -> None:
-        """Take in what has changed. Call it once a second. Raises psycopg.Error."""
+        """Read changed files, keys and permissions, and use them. Call it once a second. Raises psycopg.Error."""
         self._turns += 1
         if self._authentication.refresh():
             self._recheck()

@@ -29,7 +29,7 @@ class Authentication:
     def __init__(self, settings: AccessSettings) -> None:
         """Read keys and passwords. Raises SettingInvalid if one cannot be used, or no client could prove who it is."""
         methods = settings.authentication
-        # Other processes with the same VELA_AUTHENTICATION have no ports with TLS, and need not have the file.
+        # Not checked with the settings: other processes read the same VELA_AUTHENTICATION, but need no such file.
         if TLS_METHOD in methods and settings.tls_trust_file is None:
             raise SettingInvalid(
                 "VELA_AUTHENTICATION is tls, which needs certificates of clients: set VELA_TLS_TRUST_FILE to the"

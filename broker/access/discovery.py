@@ -22,7 +22,7 @@ MAX_BYTES: Final = 1024 * 1024  # of one document
 
 
 class IssuerAway(Exception):
-    """An issuer does not answer, or its answer cannot be used. The text says which."""
+    """An issuer does not answer, or its answer cannot be used. The message says which."""
 
 
 def fetch_keys(issuer: str, settings: AccessSettings) -> dict[str, TokenKey]:
@@ -50,7 +50,7 @@ def fetch_keys(issuer: str, settings: AccessSettings) -> dict[str, TokenKey]:
 
 
 def _document(client: httpx.Client, url: str, timeout_s: float) -> dict[str, Any]:
-    """Fetch a JSON object. Raises IssuerAway if it is too large or its content takes more than twice the timeout."""
+    """Fetch a JSON object. Raises IssuerAway if there is none, or it is too large or takes over twice the timeout."""
     until_s = time.monotonic() + 2 * timeout_s
     content = bytearray()
     try:

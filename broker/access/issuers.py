@@ -24,7 +24,7 @@ __all__ = ["IssuerState", "Issuers"]
 
 logger = logging.getLogger(__name__)
 
-RETRY_S: Final = 30.0  # between two attempts to reach an issuer
+RETRY_S: Final = 30.0  # between two attempts to reach an issuer that did not answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class IssuerState:
 
 
 class Issuers:
-    """The keys of all issuers. `now_s` is a clock that never goes back."""
+    """The keys of all issuers. `now_s` returns the seconds of a clock that never goes back."""
 
     def __init__(self, settings: AccessSettings, now_s: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
@@ -60,7 +60,7 @@ class Issuers:
         return origin if origin is not None and origin.issuer in self._issuers else None
 
     def verify_now(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal | None:
-        """Return whom a token names; None if its key is unknown and reading the issuer's keys may find it.
+        """Return the client that a token names; None if its key is unknown and reading the issuer's keys may find it.
 
         Raises AuthenticationFailed if the token is not valid, or its key stays unknown.
         """
@@ -82,12 +82,12 @@ class Issuers:
         )
 
     async def verify(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal:
-        """Read the issuer's keys, then return whom a token names. Raises AuthenticationFailed if it is not valid."""
+        """Read the issuer's keys, then return the token's client. Raises AuthenticationFailed if it is not valid."""
         await asyncio.shield(self._refresh(origin.issuer))
         return self._verified(token, origin, now_ms)
 
     def verify_blocking(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal:
-        """Do what `verify` does, outside an event loop. Reads the keys only if they are due or lack the token's.
+        """Do what `verify` does, outside an event loop. Reads the keys only if they are due or lack the token's key.
 
         Raises AuthenticationFailed if the token is not valid.
         """
@@ -119,7 +119,7 @@ class Issuers:
         if reading is None:
             loop = asyncio.get_running_loop()
             reading = self._refreshes[url] = loop.create_future()
-            # A thread that the end of the process does not wait for: an issuer may take long to answer.
+            # A daemon thread: the process must not wait at its end for an issuer that takes long to answer.
             Thread(target=self._read, args=(url, loop), name="issuer", daemon=True).start()
         return reading
 
@@ -172,7 +172,7 @@ class _Issuer:
     def may_ask_for_key(self) -> bool:
         """Return whether an unknown key is a reason to read the keys now.
 
-        The least time between two such requests is limited, so that made-up key ids cannot cause many.
+        There is a pause between two such requests, so that made-up key ids cannot cause many.
         """
         known = self._read_s is not None and not self._error
         return self._is_past(self._settings.openid_unknown_key_refresh_s if known else RETRY_S)

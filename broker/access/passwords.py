@@ -1,4 +1,4 @@
-"""Checks passwords against a file, in a thread of its own: a hash that is slow for guessers is slow for the broker."""
+"""Checks passwords against a file, in one thread: a hash that is slow for guessers is slow for the broker too."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["BASIC_METHOD", "Passwords"]
 
 BASIC_METHOD: Final = "basic"
-MAX_WAITING: Final = 64  # checks, of all clients; one thread needs seconds for them
-MAX_WAITING_OF_HOST: Final = 16  # checks; so that one guesser does not fill the queue
+MAX_WAITING: Final = 64  # checks of all clients; the thread needs seconds for this many
+MAX_WAITING_OF_HOST: Final = 16  # checks of one host, so that one guesser does not fill the queue
 REMEMBERED: Final = 1024  # wrong passwords; at one more, all are forgotten
 
 
@@ -56,7 +56,7 @@ class Passwords:
         return any(each.id == password_id for each in self._file.value.values())
 
     def known(self, data: bytes) -> Principal | None:
-        """Return whose credentials (user:password) these are; None if only `check` can tell.
+        """Return the client with these credentials (user:password); None if only `check` can tell.
 
         Raises AuthenticationFailed if they are known to be wrong.
         """
@@ -66,7 +66,7 @@ class Passwords:
         return self._known.get(digest)
 
     async def check(self, data: bytes, host: str) -> Principal:
-        """Return whose credentials (user:password) these are. Clients that send the same ones at once share a check.
+        """Return the client with these credentials (user:password). Equal credentials sent at once share a check.
 
         Raises AuthenticationFailed if they are wrong, if too many checks wait, or if the file changed meanwhile.
         """

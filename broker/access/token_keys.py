@@ -1,4 +1,4 @@
-"""The keys of tokens, from settings and files. A changed file takes effect without a restart."""
+"""The keys that verify tokens, from settings and files. A changed file takes effect without a restart."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Read = Callable[[bytes], TokenKey]
 
 
 class TokenKeys:
-    """All keys with which a token may be signed."""
+    """All keys. A token's signature must fit one of them."""
 
     def __init__(self, settings: AccessSettings) -> None:
         """Read every key. Raises SettingInvalid, which names the variable of a key that cannot be used."""

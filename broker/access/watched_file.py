@@ -1,4 +1,4 @@
-"""A file with secrets. When it changes, it takes effect without a restart."""
+"""A file with keys or passwords, which the broker reads again when it changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Stamp = tuple[int, int, int]  # of a file: inode, size in bytes, time of the la
 
 
 class WatchedFile(Generic[T]):
-    """One file. `value` is what `read` made of it when it could last be used."""
+    """One file. `value` is the result of `read` for the last content that could be used."""
 
     def __init__(self, variable: str, path: Path, read: Callable[[bytes], T]) -> None:
         """Read the file. `read` raises ValueError for content that cannot be used.

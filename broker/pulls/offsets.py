@@ -37,7 +37,7 @@ __all__ = ["GroupOffsets"]
 
 
 class GroupOffsets:
-    """The group offsets of every queue in this process's memory. `changed` has a subscription reported again."""
+    """The group offsets of every queue in this process's memory. `changed` gets a subscription to report again."""
 
     def __init__(
         self,
@@ -59,11 +59,11 @@ class GroupOffsets:
         return await _offset_of(topic, subscription)
 
     async def commit(self, topic: Topic, name: str, offset: int, peer: str) -> int:
-        """Store that everything before `offset` is consumed and return the offset kept; durable when this returns.
+        """Store durably that the group has consumed everything before `offset`, and return the group's offset.
 
-        An offset behind the group's own changes nothing. `peer` is the client's address without its port. Raises
+        An offset behind the group's own does not move it. `peer` is the client's address without its port. Raises
         SubscriptionBusy while consumers are attached to the subscription of that name, and NotAllowed for an invalid
-        name or an offset beyond the end, which may belong to another queue.
+        name or an offset beyond the end, which may belong to another queue. Safe to repeat.
         """
         check_name(name)
         low, end = bounds(topic)
@@ -116,7 +116,7 @@ class GroupOffsets:
         def ack() -> None:
             nonlocal messages
             messages = topic.log.index.messages_in(position) or 0
-            done = offset - before
+            done = offset - before  # messages of this entry; the bits of `remaining` are its other messages
             remaining = None if done >= messages else ((1 << messages) - 1) & ~((1 << done) - 1)
             subscription.cursor.ack_through(position, remaining)
 
@@ -146,4 +146,5 @@ async def _offset_of(topic: Topic, subscription: Subscription) -> int:
     remaining = cursor.remaining_of(following)
     if not remaining:
         return through
+    # The lowest set bit is the first message of the next entry that is not acked.
     return through + (remaining & -remaining).bit_length() - 1

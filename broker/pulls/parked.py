@@ -33,7 +33,7 @@ _Question: TypeAlias = "tuple[int, int, Matches | None]"
 
 
 class ParkedPulls:
-    """The parked pulls of this process. Only the event loop touches it."""
+    """The table of parked pulls of this process. Use it on the event loop only."""
 
     def __init__(
         self,
@@ -47,8 +47,8 @@ class ParkedPulls:
     ) -> None:
         """Create the table.
 
-        `max_message_bytes` limits a message that is read, uncompressed. `longest_ms` replaces the time for which a
-        client asks to be parked; None leaves the choice to the client.
+        `max_message_bytes` limits the uncompressed size of a message that is read. `longest_ms` replaces the
+        time for which a client asks to be parked; None leaves the choice to the client.
         """
         self._topic_in_memory = topic_in_memory
         self._clock = clock
@@ -87,7 +87,7 @@ class ParkedPulls:
         return self._counted(await self._reader.read(topic, ask)) if found is None else found
 
     def pull_now(self, topic: Topic, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Answer or park a pull without a query. Return None if its messages must be read from the database."""
+        """Do what `pull` does, without a query. Return None if the messages must be read from the database."""
         low, end = bounds(topic)
         if not low <= ask.offset <= end:
             moved_to = low if ask.offset < low else end
@@ -158,7 +158,7 @@ class ParkedPulls:
         self._changed.add(parked.key)
 
     def topic_gone(self, topic: Topic) -> None:
-        """Answer the topic's parked pulls: it leaves this process. The clients pull again and find its new place."""
+        """Answer the topic's parked pulls, because the topic leaves memory. The clients pull again, which loads it."""
         self._changed.add(_key(topic.name))
         for parked in self._table.take(_key(topic.name)):
             self._resolve(parked, empty_answer(topic, PullStatus.NOT_FOUND, parked.offset))
@@ -210,7 +210,7 @@ class ParkedPulls:
             self._refuse(parked)
 
     def _refuse(self, parked: ParkedPull) -> None:
-        """Fail the pull: the queue cannot be read. The client asks again with the same offset and loses nothing."""
+        """Answer that nothing was found: the queue cannot be read. The client asks again and loses nothing."""
         answer = PullAnswer(
             status=PullStatus.NOT_FOUND,
             next_begin_offset=parked.offset,
@@ -249,5 +249,5 @@ def _key(name: TopicName) -> QueueKey:
 
 
 def topic_of(key: QueueKey) -> str:
-    """Return the full name of the topic or partition that a queue is."""
+    """Return the full name of a queue's topic or partition."""
     return key.topic if key.queue < 0 else f"{key.topic}-partition-{key.queue}"

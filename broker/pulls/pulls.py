@@ -23,7 +23,7 @@ __all__ = ["Pulls"]
 
 
 class Pulls:
-    """Finds the queue and passes the request on. `is_ready` is false while nothing may be served from memory."""
+    """Finds a request's queue and passes the request on. `is_ready` returns False while memory must not be served."""
 
     def __init__(
         self, topics: Topics, parked: ParkedPulls, offsets: GroupOffsets, *, is_ready: Callable[[], bool]
@@ -38,7 +38,7 @@ class Pulls:
         return await self._parked.pull(await self._queue(ask.topic, ask.queue), ask)
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Do the same without a query. Return None, with nothing done, if the topic or messages are not in memory.
+        """Do what `pull` does, without a query. Do nothing and return None if the topic or messages are not in memory.
 
         Clients that wait for new messages usually find both there.
         """
@@ -56,10 +56,10 @@ class Pulls:
     async def commit_offset(
         self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
     ) -> int:
-        """Store that everything before `offset` is consumed and return the offset kept; durable when this returns.
+        """Store durably that the group has consumed everything before `offset`, and return the group's offset.
 
         `peer` is the client's address without its port, for the act log. Raises SubscriptionBusy, NotAllowed,
-        TopicNotFound. Safe to repeat.
+        TopicNotFound, as `GroupOffsets.commit` says. Safe to repeat.
         """
         return await self._offsets.commit(await self._queue(topic, queue), subscription, offset, peer)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PullReader", "bounds", "empty_answer"]
 
-MAX_ANSWER_BYTES: Final = 256 * 1024  # beside its first message, as RocketMQ's pullBatchSizeInBytes
+MAX_ANSWER_BYTES: Final = 256 * 1024  # no message is added after that; as RocketMQ's pullBatchSizeInBytes
 _KNOWN_PLACES: Final = 4096
 _DECODED_ENTRIES: Final = 16
 
@@ -74,7 +74,7 @@ class PullReader:
         return self.answer(topic, ask, entries)
 
     def read_in_memory(self, topic: Topic, ask: PullAsk) -> PullAnswer | None:
-        """Do the same without a query, if an earlier answer ended at `ask.offset` and the tail from there is in memory.
+        """Do what `read` does, without a query, if an earlier answer ended at `ask.offset` and that entry is in memory.
 
         Return None otherwise.
         """
@@ -174,10 +174,10 @@ class PullReader:
         return Position(ledger.ledger_id, await self._search(topic, ledger, offset))
 
     async def _search(self, topic: Topic, ledger: Ledger, offset: int) -> int:
-        """Return the first entry whose message count goes beyond `offset`.
+        """Return the id of the entry of this ledger that contains `offset`.
 
-        Interpolation finds it at once where every entry is a single message. Every second probe is in the middle,
-        so that no mixture of batches makes the search slow.
+        Interpolation finds it at once if every entry is a single message. Every second probe is in the middle, so that
+        no mixture of batches makes the search slow.
         """
         low, high = 0, ledger.entries - 1
         before, through = ledger.messages_before, ledger.messages_before + ledger.messages
@@ -201,7 +201,7 @@ class PullReader:
             return known
         count = await topic.reader.messages_through(Position(ledger.ledger_id, entry_id))
         if count is None:
-            # A short read does not mean the end: the reader reports a missing row itself.
+            # If the entry's row is missing, this read raises the error that says so.
             await topic.reader.read_ahead(Position(ledger.ledger_id, entry_id))
             raise ServiceNotReady(f"{topic.name} changed while an offset was looked for; ask again")
         return count

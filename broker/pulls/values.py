@@ -55,7 +55,7 @@ class PullAnswer:
     status: PullStatus
     next_begin_offset: int  # the offset to pull next
     min_offset: int  # of the oldest message kept
-    max_offset: int  # the next message's
+    max_offset: int  # of the message that will be stored next
     partition: int  # -1 = the topic has none
     messages: Sequence[PulledMessage] = ()
     unreadable_messages: int = 0  # skipped: corrupt, encrypted, or parts of a large message
@@ -63,7 +63,7 @@ class PullAnswer:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ParkedPull(ParkedRequest):
-    """A pull without an answer yet. `answer` is set exactly once, or cancelled by its caller."""
+    """A pull without an answer yet. `answer` is set once, unless the pull is forgotten first."""
 
     ask: PullAsk
     answer: asyncio.Future[PullAnswer]

@@ -1,4 +1,4 @@
-"""Who the client of a binary connection is: CONNECT, and AUTH_CHALLENGE when its credentials expire."""
+"""Authenticates the client of a binary connection: at CONNECT, and with AUTH_CHALLENGE when its credentials expire."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ConnectionAuthentication:
         call_later: Timer,
         certificate: ClientCertificate | None,
     ) -> None:
-        """`certificate` is the client's, which the TLS handshake has checked; None = it showed none."""
+        """`certificate` is the client certificate that the TLS handshake has verified; None if the client sent none."""
         self._broker = broker
         self._guard = guard
         self._peer = peer
@@ -58,7 +58,7 @@ class ConnectionAuthentication:
     def on_connect(self, event: events.Connect) -> None:
         """Answer CONNECTED, at once or after a thread has checked the credentials.
 
-        Raises AuthenticationFailed or NotAuthorized, which closes the connection.
+        Raises AuthenticationFailed or NotAuthorized. Either error closes the connection, also after the thread's check.
         """
         self._can_refresh = event.supports_auth_refresh
         self._credentials = replace(
@@ -72,7 +72,7 @@ class ConnectionAuthentication:
         self._authenticate(event, self._connected)
 
     def on_auth_response(self, event: events.AuthResponse) -> None:
-        """Take new credentials. Raises the same errors, which close the connection."""
+        """Check the client's new credentials. Raises the errors of `on_connect`, which close the connection."""
         data = event.auth_data or b""
         if self._credentials.original_data and self._broker.settings.authenticate_original_auth_data:
             # A proxy passes the challenge on to its client, and the client's answer back.
@@ -82,7 +82,7 @@ class ConnectionAuthentication:
         self._authenticate(event, self._renewed)
 
     def stop(self) -> None:
-        """Stop all timers: the connection is lost."""
+        """Stop all timers and checks: the connection is lost."""
         self._stop_refresh()
         self._watch.stop()
         if self._check is not None:
@@ -115,7 +115,7 @@ class ConnectionAuthentication:
         if principal is not None:
             let_in(principal)
             return
-        # Read nothing from this client meanwhile: a later command needs to know who it is.
+        # Read nothing more until then: every later command needs to know who the client is.
         self._peer.gate.throttled(True)
         self._check = asyncio.get_running_loop().create_task(self._wait(event, credentials, let_in))
 
@@ -131,7 +131,7 @@ class ConnectionAuthentication:
             self._count_refusal(event)
             self._refused(error)
         except Exception:
-            logger.exception("%s: checking its credentials failed", self._peer.address)
+            logger.exception("%s: checking the client's credentials failed", self._peer.address)
             self._refused(BrokerError("internal error; see the broker's log"))
         finally:
             self._check = None

@@ -1,8 +1,8 @@
 """One client of Pulsar's binary protocol, over TCP or inside WebSocket messages.
 
-The owner of the `ByteLink` passes bytes to `receive`. The connection turns commands into calls on the broker. The sinks
+The owner of the `ByteLink` passes bytes to `receive`. The connection turns commands into calls on the broker. The slots
 of its producers and consumers write the broker's answers and deliveries. A command that takes time runs as a task, and
-each producer or consumer runs one task at a time. SEND, FLOW and ACK never run as tasks.
+the tasks of one producer or consumer run one at a time. SEND, FLOW and ACK never run as tasks.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ __all__ = ["SERVER_VERSION", "BinaryConnection", "refusal"]
 logger = logging.getLogger(__name__)
 
 SERVER_VERSION: Final = "Vela 0.1.0"
-MAX_GREETING_BYTES: Final = 64 * 1024  # more than CONNECT needs; the engine refuses a larger frame
-TLS_HANDSHAKE: Final = b"\x16\x03"  # every version of TLS begins like this; no frame is that long
+MAX_GREETING_BYTES: Final = 64 * 1024  # more than CONNECT needs; a larger frame is decoded in pieces
+TLS_HANDSHAKE: Final = b"\x16\x03"  # every version of TLS begins like this; as a frame's size it means 369 MB
 DECODED_AT_ONCE: Final = 32  # commands; decoding one takes 5 µs, so these take a fraction of a turn
 
 
@@ -64,7 +64,10 @@ class BinaryConnection:
         certificate: ClientCertificate | None = None,
         call_later: Timer | None = None,
     ) -> None:
-        """`certificate` is the client's, which the TLS handshake has checked; None = it showed none."""
+        """`face` names the door in the log and the console, for example "binary".
+
+        `certificate` is the client certificate that the TLS handshake has verified; None if the client sent none.
+        """
         self._broker = broker
         self._link = link
         self._share = share
@@ -86,7 +89,7 @@ class BinaryConnection:
             ),
             call_later=call_later or self._loop.call_later,
         )
-        guard = GuardedBroker(broker)  # locked until CONNECT
+        guard = GuardedBroker(broker)  # refuses every request until the client has authenticated
         self._authentication = ConnectionAuthentication(
             broker,
             guard,
@@ -99,8 +102,8 @@ class BinaryConnection:
         self._consumers = ConsumerTable(guard, self.peer, self._requests)
         self._unread: deque[bytes] = deque()  # pieces received while the gate was closed, or out of turn
         self._events: deque[events.Event] = deque()  # decoded but not handled yet
-        self._failure: RemoteProtocolError | None = None  # found behind those events
-        self._is_out_of_turn = False  # `_continue` is called when its turn comes
+        self._failure: RemoteProtocolError | None = None  # reported once those events are handled
+        self._is_out_of_turn = False  # `_continue` is called when the connection's turn comes
         self._greeting: bytearray | None = bytearray()  # the first frame so far; None once complete
         lookups = LookupAnswers(guard, self._engine, self._requests)
         self._topic_watchers = TopicWatchers(guard, self.peer, self._requests)
@@ -148,7 +151,8 @@ class BinaryConnection:
         self._unread.append(data)
         self._handle_unread()
         if self._is_out_of_turn and (self._events or self._engine.has_more or len(self._unread) > 1):
-            self._link.pause_reading()  # else the next read, which may bring nothing, costs less than the pause
+            # Do not pause if only this piece waits: the next read may bring nothing, and costs less than a pause.
+            self._link.pause_reading()
 
     def _handle_unread(self) -> None:
         """Handle what has arrived, as far as the gate and this turn of the event loop allow."""
@@ -173,7 +177,9 @@ class BinaryConnection:
         self._share.ends()
 
     def _greeting_in(self, piece: bytes) -> bytes:
-        """Return only the first frame, or b"" until it is complete. Raises RemoteProtocolError if the client uses TLS.
+        """Return the first frame, or b"" until it is complete. Raises RemoteProtocolError if the client uses TLS.
+
+        Of a frame larger than MAX_GREETING_BYTES, return what has arrived, up to that many bytes.
 
         Commands in the same piece as CONNECT are legal only after the broker has answered CONNECT. The broker decodes
         them after its answer, so a client that does not wait for CONNECTED is served too.
@@ -232,7 +238,7 @@ class BinaryConnection:
         return True
 
     def _resume_reading(self) -> None:
-        # Continue in a later loop step: the gate opens inside a commit's callback.
+        # Continue in a later loop step: the gate may open inside a commit's callback.
         self._loop.call_soon(self._continue)
 
     def _continue(self) -> None:
@@ -255,7 +261,7 @@ class BinaryConnection:
         self.peer.close(reason)
 
     def lost(self) -> None:
-        """Release everything: the connection is gone. Other consumers get its pending messages. Idempotent."""
+        """Release everything: the connection is gone. Other consumers get the pending messages. Idempotent."""
         if self.peer.is_lost:
             return
         self.peer.lost()
@@ -296,7 +302,7 @@ class BinaryConnection:
 
 
 def refusal(settings: BrokerSettings, error: BrokerError) -> list[bytes]:
-    """Return the frames that refuse a connection before anything was read from it."""
+    """Return the frames that refuse a connection from which nothing has been read."""
     engine = ServerEngine(server_version=SERVER_VERSION, max_message_bytes=settings.max_message_bytes)
     engine.refuse_connection(server_error(error), str(error))
     return engine.data_to_send()

@@ -56,7 +56,7 @@ class ConsumerTable:
                 slot.consumer.writable_again()
 
     def lost(self) -> None:
-        """Detach every consumer: the connection is gone. Other consumers get their pending messages."""
+        """Detach every consumer: the connection is gone. Consumers elsewhere get the pending messages."""
         slots = list(self._slots.values())
         self._slots.clear()
         for slot in slots:
@@ -83,7 +83,7 @@ class ConsumerTable:
             slot.redeliver(event)
 
     def on_subscribe(self, event: events.Subscribe) -> None:
-        """Open a consumer, or report the state of the one that already has this id."""
+        """Open a consumer. If a consumer with this id is open, answer SUCCESS; while it is being opened, refuse."""
         known = self._slots.get(event.consumer_id)
         if known is None:
             most = self._broker.settings.max_consumers_per_connection
@@ -129,7 +129,7 @@ class ConsumerTable:
             self._requests.refusal(event.request_id)(error)
 
     def _closed_by_broker(self, slot: ConsumerSlot, reason: str) -> None:
-        """Send CLOSE_CONSUMER that answers no request. The client subscribes again."""
+        """Tell the client with CLOSE_CONSUMER. It subscribes again."""
         if self._slots.get(slot.consumer_id) is not slot:
             return
         self._forget_consumer(slot)

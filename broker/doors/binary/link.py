@@ -16,7 +16,7 @@ class ByteLink(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Return an upper bound of the written bytes that the peer has not taken."""
+        """Return an upper bound of the written bytes that still wait in this process."""
 
     def is_writable(self) -> bool:
         """Return False from the write that passed the high-water mark until the peer has taken most of the bytes."""

@@ -1,4 +1,4 @@
-"""Topic lookup on a binary connection. One broker serves all topics, so LOOKUP always answers Connect."""
+"""Topic lookup on a binary connection. One broker serves all topics, so the answer to LOOKUP never redirects."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class LookupAnswers:
 
 
 def _pattern(event: GetTopicsOfNamespace) -> TopicPattern | None:
-    """Return the client's pattern, or None if the client must apply it itself, which each can."""
+    """Return the client's pattern; None if there is none, or if the broker cannot apply it. Clients filter again."""
     try:
         return TopicPattern(event.pattern) if event.pattern else None
     except NotAllowed:

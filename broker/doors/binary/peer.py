@@ -21,12 +21,12 @@ __all__ = ["MAX_UNREAD_ANSWER_BYTES", "Peer"]
 
 logger = logging.getLogger(__name__)
 
-MAX_UNREAD_ANSWER_BYTES: Final = 4 * 1024 * 1024
-JOIN_BYTES: Final = 256 * 1024  # write this much even while more commands of the piece are handled
+MAX_UNREAD_ANSWER_BYTES: Final = 4 * 1024 * 1024  # above this many unsent bytes, stop reading from the peer
+JOIN_BYTES: Final = 256 * 1024  # write at this size, even if more commands are being handled
 
 
 class Peer:
-    """Producers, consumers and answers of a connection add their commands to `engine`; `written` sends them."""
+    """The client of one connection. All parts of the connection add commands to `engine`; `written` sends them."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Peer:
         on_slow_handshake: Callable[[], None],
         call_later: Timer,
     ) -> None:
-        """`on_slow_handshake` is called before a peer without CONNECT is closed."""
+        """`on_slow_handshake` is called just before a peer that sent no CONNECT in time is disconnected."""
         self.engine = engine
         self.gate = gate
         self.address = address
@@ -71,7 +71,7 @@ class Peer:
         self._keep_alive.heard()
 
     def written(self) -> None:
-        """Send the engine's output: now, or together with the other answers while commands are being handled."""
+        """Send the engine's output. While commands are being handled, collect their answers for one write."""
         engine = self.engine
         if self.is_joining and engine.pending_bytes < JOIN_BYTES:
             return
@@ -91,7 +91,10 @@ class Peer:
         self.written()
 
     async def is_alive(self) -> bool:
-        """Ping the peer and wait at most 5 s. Close the connection of a silent peer."""
+        """Ping the peer and return whether it sends anything within 5 s. If it does not, close the connection.
+
+        Return True at once while the broker does not read from the peer.
+        """
         return not self.is_closing and await self._keep_alive.probe()
 
     def fail(self, code: ServerError, message: str) -> None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ProducerSlot", "ProducerTable"]
 
-CLOSED_PRODUCER_MEMORY_S: Final = 30.0  # for this long, ignore SENDs to a producer that the broker closed
+CLOSED_PRODUCER_MEMORY_S: Final = 30.0  # for this long, ignore SENDs to a closed producer
 CLOSED_PRODUCERS_REMEMBERED: Final = 10_000
 
 
@@ -64,7 +64,10 @@ class ProducerTable:
                 slot.producer.detach()
 
     def on_send(self, event: events.Send) -> None:
-        """Publish an entry. Close the connection on a SEND for a producer that was never open here."""
+        """Publish an entry. Close the connection on a SEND for a producer that is not open here.
+
+        Ignore a SEND for a producer that was closed within the last 30 s: the client may not have known.
+        """
         slot = self._slots.get(event.producer_id)
         if slot is not None and slot.producer is not None:
             slot.send(event)
@@ -153,7 +156,10 @@ class ProducerTable:
             self._peer.engine.send_success(event.request_id)
 
     def _closed_by_broker(self, slot: ProducerSlot, error: BrokerError | None) -> None:
-        """Tell the client, which looks the topic up and opens the producer again, or refuse one that still waited."""
+        """Send CLOSE_PRODUCER. The client looks the topic up and opens the producer again.
+
+        If the producer still waited for exclusive access, refuse the request that opened it instead.
+        """
         if self._slots.get(slot.producer_id) is slot:
             self._forget(slot)
             try:
@@ -214,7 +220,7 @@ class ProducerSlot:
         self._refusals: deque[_WaitingRefusal] = deque()
 
     def send(self, event: events.Send) -> None:
-        """Check one entry and pass it to the broker, or refuse it."""
+        """Check one entry and pass it to the broker, or refuse it. Raises LookupError before the producer is open."""
         producer = self.producer
         if producer is None:
             raise LookupError(self.producer_id)
@@ -337,7 +343,7 @@ class ProducerSlot:
         )
 
     def on_ready(self) -> None:
-        """Tell a producer that waited that it now has exclusive access to the topic."""
+        """Tell the client that its producer, which had to wait, now has exclusive access to the topic."""
         if self.producer is not None and not self.is_closed:
             self.answer_open(self.producer)
             self._peer.written()

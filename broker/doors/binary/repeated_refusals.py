@@ -11,7 +11,7 @@ __all__ = ["RepeatedRefusals"]
 
 logger = logging.getLogger(__name__)
 
-_MOST_SHOWN: Final = 300  # longest piece of a client's text in a log line, in characters
+_MOST_SHOWN: Final = 300  # characters of a client's text in a log line
 REPEATED: Final = 10  # refusals of one kind of request after which the log names the client
 
 
@@ -24,11 +24,11 @@ class _Refused:
 class RepeatedRefusals:
     """Counts one connection's refused requests by kind. Logs each repeated kind once, and its total at the end.
 
-    Its memory is bounded by the number of kinds that the protocol has.
+    Memory is bounded, because the protocol has a fixed number of kinds.
     """
 
     def __init__(self, peer: Callable[[], str], now_s: Callable[[], float]) -> None:
-        """`peer` returns the client's address and version; `now_s` is any steady clock."""
+        """`peer` returns the client's address and version; `now_s` is any clock that never goes back."""
         self._peer = peer
         self._now_s = now_s
         self._refused: dict[str, _Refused] = {}
@@ -41,8 +41,8 @@ class RepeatedRefusals:
         refused.count += 1
         if refused.count == REPEATED:
             logger.warning(
-                "%s repeats a refused request: %s%s, %d times in %.1f s, most recently because: %s. This connection's"
-                " further refusals are only counted, in vela_refused_requests_total and when it ends",
+                "%s repeats a refused request: %s%s, %d times in %.1f s, most recently because: %s. Further refusals"
+                " of this kind are only counted: in vela_refused_requests_total, and here when the connection ends",
                 self._peer(),
                 request,
                 f" for {_shown(topic)}" if topic else "",

@@ -1,4 +1,7 @@
-"""The limit on how many requests one binary connection sends in a second. SEND, ACK, FLOW and pings do not count."""
+"""The limit on how many requests one binary connection sends in a second.
+
+SEND, ACK, FLOW, redelivery, authentication and pings do not count.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class RequestRate:
         self._is_pausing = False
 
     def limited(self, handle: Callable[[Any], None]) -> Callable[[Any], None]:
-        """Return a handler that also counts its event as a request."""
+        """Return a handler that also counts its event as a request; `handle` itself if there is no limit."""
         if not self._rate:
             return handle
 
@@ -48,7 +51,9 @@ class RequestRate:
         if self._requests == self._rate:
             self._is_pausing = True
             self._limits.reached(
-                "VELA_CONNECTION_REQUEST_RATE", f"it sends {self._rate} requests a second", str(self._peer)
+                "VELA_CONNECTION_REQUEST_RATE",
+                f"sent {self._rate} requests within a second, so the broker reads no more until the second is over",
+                str(self._peer),
             )
             self._peer.gate.throttled(True)
 

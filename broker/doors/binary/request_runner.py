@@ -1,4 +1,4 @@
-"""Runs the requests of a binary connection that take time as tasks, and counts refusals."""
+"""Runs the slow requests of a binary connection as tasks, and counts refused requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["RequestRunner"]
 
 logger = logging.getLogger(__name__)
 
-# Charged when a request comes, because its task runs later: else one turn could start a thousand of them.
+# Charged when a request arrives. Its task runs later, so without this charge one turn could start a thousand tasks.
 REQUEST_NS: Final = 200_000
 
 
@@ -30,7 +30,9 @@ class RequestRunner:
     """Runs the requests of one peer. Use it on the event loop that created it."""
 
     def __init__(self, peer: Peer, refused_requests: Counter[str], share: TimeShare) -> None:
-        """`refused_requests` counts the refusals of the whole broker, by kind of request. `share` pays for them."""
+        """`refused_requests` counts the refusals of the whole broker, by kind of request. `share` is charged
+        for the time that requests take.
+        """
         self._peer = peer
         self._share = share
         self._refused_requests = refused_requests
@@ -69,11 +71,11 @@ class RequestRunner:
             self._peer.gate.request_done()
 
     def refusal(self, request_id: int) -> Callable[[BrokerError], None]:
-        """Return the function that answers a request with ERROR."""
+        """Return a function that gets an error and answers this request with ERROR."""
         return lambda error: self._peer.engine.send_error(request_id, server_error(error), str(error))
 
     def count_refusal(self, event: events.Event, why: str) -> None:
-        """Count a refused request, and log the client if it keeps repeating it."""
+        """Count a refused request, and log the client if it keeps repeating the request."""
         request = event.name if isinstance(event, events.Unsupported) else type(event).__name__
         self._refused_requests[request] += 1
         self._refusals.add(request, getattr(event, "topic", ""), why)

@@ -27,7 +27,7 @@ class TopicWatchers:
         self._watchers: dict[int, _Watcher] = {}
 
     def on_watch(self, event: events.WatchTopicList) -> None:
-        """Watch a list. A watcher with this id, which the client opens again to compare lists, is replaced."""
+        """Watch a list. Replace a watcher that has this id: a client opens it again to compare its list."""
         known = self._watchers.pop(event.watcher_id, None)
         if known is not None:
             known.close()
@@ -83,7 +83,7 @@ class TopicWatchers:
 
 
 class _Watcher:
-    """One watched list. A peer that does not read gets one update later, in place of many."""
+    """One watched list. A peer that stops reading gets one update later instead of many."""
 
     def __init__(self, peer: Peer, watcher_id: int) -> None:
         self._peer = peer
@@ -106,7 +106,7 @@ class _Watcher:
         return True
 
     def list_changed(self, added: frozenset[str], removed: frozenset[str]) -> None:
-        """Send what came and went, or keep it until the peer reads."""
+        """Send the added and removed topics, or keep them until the peer reads."""
         self._added, self._removed = (
             (self._added - removed) | (added - self._removed),
             (self._removed - added) | (removed - self._added),

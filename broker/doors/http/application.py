@@ -1,6 +1,6 @@
 """The ASGI application of the broker's process: WebSocket endpoints, long-poll pull, the admin API and three pages.
 
-It is mounted before Django's handler, so no ORM, no Django middleware and no thread hop lies on a message's path.
+It does without Django's handler, so no ORM, no Django middleware and no thread hop lies on a message's path.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ _ADMIN: Final = ("/admin/", "/lookup/", "/topics/")
 
 
 def application(broker: BrokerPort, pulls: PullAnswers, admin: Application | None = None) -> Application:
-    """Check host and origin, then route by protocol. The sockets need `DaphneServer`, which brings their transport.
+    """Return an application that checks host and origin, then routes by protocol.
 
-    `admin` serves /admin/, /lookup/ and /topics/. Without it those paths do not exist.
+    WebSockets need `DaphneServer`, which puts their transport into the scope. `admin` serves /admin/, /lookup/ and
+    /topics/. Without it those paths answer 404.
     """
     pages, pull_pages = HttpPages(broker), PullPages(broker, pulls)
 

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
 HIGH_WATER_BYTES: Final = 1024 * 1024  # unsent bytes above which the socket is not writable
-STEPS_AT_ONCE: Final = 16  # of parsing: a frame takes two, its head and its payload, of a few µs each
-MAX_UNPARSED_BYTES: Final = 16 * 1024  # more stops the reading until the connection's turn comes
+STEPS_AT_ONCE: Final = 16  # steps of parsing, a few µs each; a frame takes two, for its head and its payload
+MAX_UNPARSED_BYTES: Final = 16 * 1024  # with more than this, stop reading until the connection's turn comes
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
-COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # ten times an array of a thousand acks
+COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # for all other sockets: ten times an array of a thousand acks
 ENVELOPE_BYTES: Final = 64 * 1024  # of a JSON message beside its payload: properties, key, context
 FRAME_PADDING_BYTES: Final = 10 * 1024  # as in the binary protocol
 
@@ -42,7 +42,7 @@ _LARGE: Final = struct.Struct("!BBQ")
 
 @implementer(IPushProducer)
 class _Producer:
-    """Twisted's transport calls it when its buffer grows and when the buffer is empty again."""
+    """Twisted's transport calls this when its buffer passes its mark, and when the buffer is empty again."""
 
     def __init__(self, protocol: FlowControlledProtocol) -> None:
         self._protocol = protocol
@@ -58,10 +58,10 @@ class _Producer:
 
 
 class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne has no types
-    """One WebSocket; it is also its `FrameTransport`."""
+    """One WebSocket. Also implements `FrameTransport` for its application."""
 
     application_queue: InboundQueue
-    message_data: list[bytes] | None  # of the message that is arriving
+    message_data: list[bytes] | None  # the pieces of the message that is arriving
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,8 +72,8 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._on_writable: list[Callable[[], None]] = []
         self._probes: list[asyncio.Future[bool]] = []
         self._refusal: Mapping[str, Any] | None = None
-        self._is_reading_paused = False  # by the queue
-        self._is_out_of_turn = False  # `_continue` is called when its turn comes
+        self._is_reading_paused = False  # by the queue, or because the broker stops
+        self._is_out_of_turn = False  # `_continue` is called when the connection's turn comes
         self._is_finishing = False
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
@@ -100,7 +100,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return COMMAND_MESSAGE_BYTES
 
     def handle_reply(self, message: Mapping[str, Any]) -> None:
-        """Carry out an ASGI event. Daphne lacks refusals with a status and a body, and reasons in close frames."""
+        """Carry out an ASGI event. Daphne cannot refuse with a status, accept with headers or close with a reason."""
         match message["type"]:
             case "websocket.http.response.start":
                 self._refusal = message
@@ -169,7 +169,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return True
 
     def _continue(self) -> None:
-        """Parse the rest, and read on when nothing is left: the queue has room, or this connection's turn has come."""
+        """Parse the rest, then read again, because the queue has room or this connection's turn has come."""
         if self.state == self.STATE_CLOSED:
             return
         self.consumeData()
@@ -199,14 +199,14 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self.application_queue.put_nowait(event, len(payload))
 
     def onPong(self, payload: bytes) -> None:  # noqa: N802 - Autobahn's name
-        """Tell those who asked: the peer is alive."""
+        """Answer the probes: the peer is alive."""
         self._settle_probes(alive=True)
 
     def onClose(self, wasClean: bool, code: int | None, reason: str | None) -> None:  # noqa: N802, N803
-        """Tell those who wait for the peer: the connection is gone."""
+        """Answer the probes and wake the writers that wait: the connection is gone."""
         self._settle_probes(alive=False)
         self.output_drained()
-        if hasattr(self, "server"):  # else it was lost before the handshake was read
+        if hasattr(self, "server"):  # else the connection was lost before its handshake was read
             super().onClose(wasClean, code, reason)
 
     def pause_reading(self) -> None:
@@ -228,7 +228,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
     @property
     def address(self) -> str:
-        """See `FrameTransport`."""
+        """Host and port of the peer; "unknown" if Daphne has no address."""
         return f"{self.client_addr[0]}:{self.client_addr[1]}" if self.client_addr else "unknown"
 
     @property
@@ -238,12 +238,12 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
     @property
     def certificate(self) -> ClientCertificate | None:
-        """The client's checked certificate; None if it showed none."""
+        """The client certificate that the TLS handshake has verified; None if the client sent none."""
         certificate: ClientCertificate | None = self.transport.certificate
         return certificate
 
     def write_frames(self, payloads: Sequence[bytes], *, binary: bool) -> None:
-        """See `FrameTransport`. Makes the frames itself, because Autobahn writes one at a time."""
+        """Send each payload as one frame, all with one write. Autobahn would write one frame at a time."""
         if self.state != self.STATE_OPEN:
             return
         opcode = 0x82 if binary else 0x81
@@ -266,15 +266,15 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
     @property
     def unsent_bytes(self) -> int:
-        """See `FrameTransport`."""
+        """An upper bound of the written bytes that still wait in this process."""
         return self._unsent_bytes
 
     def is_writable(self) -> bool:
-        """See `FrameTransport`."""
+        """Return whether fewer bytes than HIGH_WATER_BYTES are unsent."""
         return self._unsent_bytes < HIGH_WATER_BYTES
 
     def on_writable(self, callback: Callable[[], None]) -> None:
-        """See `FrameTransport`."""
+        """Call `callback` whenever the socket becomes writable again."""
         self._on_writable.append(callback)
 
     def output_paused(self) -> None:
@@ -295,11 +295,11 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         await self._drained.wait()
 
     async def is_alive(self, timeout_ms: int) -> bool:
-        """See `FrameTransport`."""
+        """Ping the peer and return whether it sends anything in time. If it does not, drop the connection."""
         if self.state != self.STATE_OPEN:
             return False
         if self._is_reading_paused:
-            return True  # it sends more than is read: any data counts as a sign of life
+            return True  # the peer sends more than the broker reads, so it is alive
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._probes.append(answer)
         self.sendPing(b"alive?")
@@ -316,13 +316,13 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
                 answer.set_result(alive)
 
     def close(self, code: int, reason: str) -> None:
-        """See `FrameTransport`."""
+        """Send what was written, then the close frame. Safe to repeat."""
         if self.state == self.STATE_OPEN:
-            # Autobahn's sendClose keeps the codes 1001 … 1013 for itself.
+            # Autobahn's sendClose takes only 1000 and codes from 3000 on.
             self.sendCloseFrame(code=int(code), reasonUtf8=close_reason(reason).encode(), isReply=False)
 
     def finish(self) -> None:
-        """Close because the broker stops. Drop what the peer sends before it sees the close frame."""
+        """Close because the broker stops. Drop all messages that still arrive."""
         self._is_finishing = True
         self._is_reading_paused = False
         self.transport.resumeProducing()

@@ -42,7 +42,7 @@ class DaphneServer(LimitedServer):
         self.max_message_bytes = settings.max_message_bytes
         self.pulls = pulls
         self.connection_class = LimitedConnection if pulls is None else PullConnection
-        self.is_stopping = False  # from then on nothing resumes reading
+        self.is_stopping = False  # once True, `_continue` does not resume reading
         super().__init__(
             application,
             settings=settings,
@@ -59,7 +59,7 @@ class DaphneServer(LimitedServer):
         """Return the factory of WebSockets with flow control."""
         factory = FlowControlledFactory(self, server=self.server_name)
         factory.setProtocolOptions(
-            versions=[13],  # RFC 6455's; Autobahn's default takes a draft's 8 too
+            versions=[13],  # RFC 6455; Autobahn's default also takes version 8, a draft
             autoPingTimeout=self.ping_timeout,
             allowNullOrigin=True,
             openHandshakeTimeout=self.websocket_handshake_timeout,
@@ -69,14 +69,17 @@ class DaphneServer(LimitedServer):
         return factory
 
     def pause_reading(self) -> None:
-        """Stop reading from all WebSockets for good."""
+        """Stop reading from all WebSockets until `stop` closes them."""
         self.is_stopping = True
         for protocol in self.connections:
             if isinstance(protocol, FlowControlledProtocol):
                 protocol.pause_reading()
 
     async def stop(self, timeout_s: float = 1.0) -> None:
-        """Close every WebSocket with 1001, wait for the applications, and cancel those that take too long."""
+        """Accept no more connections, close every WebSocket with 1001, and wait for pulls and for applications.
+
+        Wait at most `timeout_s` for each of the two, then cancel those that still run.
+        """
         await self.stop_accepting()
         running: list[asyncio.Future[None]] = []
         for protocol, details in list(self.connections.items()):
@@ -100,7 +103,10 @@ class DaphneServer(LimitedServer):
             super().protocol_disconnected(protocol)
 
     def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
-        """Start the application of a connection. A WebSocket's gets a bounded queue, and its transport in the scope."""
+        """Start the application of a connection, and return its queue; None if the connection is gone.
+
+        The application of a WebSocket gets a bounded queue, and its transport in the scope.
+        """
         queue: asyncio.Queue[Mapping[str, Any]] | InboundQueue
         application = self.application
         if isinstance(protocol, FlowControlledProtocol):
@@ -137,7 +143,7 @@ class DaphneServer(LimitedServer):
 async def _in_turn(
     application: Application, share: TimeShare, scope: Scope, receive: Receive, send: Send
 ) -> None:
-    """Answer an HTTP request when it is its connection's turn, at the connection's expense."""
+    """Answer an HTTP request when its connection's turn comes, and charge the connection for the time."""
 
     async def answer() -> None:
         await application(scope, receive, send)

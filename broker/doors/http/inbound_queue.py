@@ -1,4 +1,4 @@
-"""The bounded queue between the server and the consumer of one WebSocket."""
+"""The bounded queue between the server and the application of one WebSocket."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESUME_BYTES: Final = 256 * 1024
 class InboundQueue:
     """First in, first out. Stops the socket's reading above a limit and resumes it below a lower one.
 
-    Frames that one read had already taken from the socket still come in, so the queue exceeds its limits by that much.
+    The server parses no further while the queue is full, so the queue exceeds MAX_BYTES by less than one message.
     """
 
     __slots__ = ("_bytes", "_events", "_is_paused", "_on_empty", "_pause", "_resume", "_waiter")
@@ -36,7 +36,7 @@ class InboundQueue:
         self._waiter: asyncio.Future[None] | None = None
 
     def put_nowait(self, event: Mapping[str, Any], size_bytes: int = 0) -> None:
-        """Add an event. Never refuses."""
+        """Add an event. `size_bytes` is its message's size. Never refuses."""
         self._events.append((event, size_bytes))
         self._bytes += size_bytes
         if not self._is_paused and (len(self._events) >= MAX_EVENTS or self._bytes >= MAX_BYTES):

@@ -25,7 +25,7 @@ EVERYBODY: Final = "*"  # in VELA_METRICS_ROLES
 
 
 class HttpPages:
-    """An ASGI application. It answers 404 to every other path."""
+    """An ASGI application for these three paths. It answers 404 to every other path."""
 
     def __init__(self, broker: BrokerPort) -> None:
         self._broker = broker
@@ -49,7 +49,7 @@ class HttpPages:
         await respond(scope, send, status, body, content_type=content_type, headers=headers)
 
     async def _check_metrics(self, scope: Scope) -> None:
-        """Raises AuthenticationFailed, NotAuthorized."""
+        """Check that the client may read metrics. Raises AuthenticationFailed, NotAuthorized, TooManyRequests."""
         if EVERYBODY not in self._broker.settings.metrics_roles:
             principal = await principal_of(self._broker, scope)
             self._broker.access.check(principal, Action.MEASURE, CLUSTER)

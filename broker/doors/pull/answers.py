@@ -48,7 +48,7 @@ _CODES: Final = {
 
 
 class MustWait(Exception):
-    """A pull whose client's credentials a thread must check first: let a task answer it."""
+    """A thread must check the credentials of a pull's client first: let a task answer the pull."""
 
 
 Respond: TypeAlias = Callable[[int, bytes], None]  # HTTP status, JSON body
@@ -61,9 +61,8 @@ class PullAnswers:
         self._broker = broker
         self.gate = WebGate(broker.settings)  # the whole port's gate: `PullConnection` checks hosts with it
         self.reading: set[asyncio.Task[None]] = set()  # pulls that wait for the database
-        self.parked: set[PullInProgress] = (
-            set()
-        )  # of a broker that asks for credentials: they may end meanwhile
+        # Empty unless the broker asks for credentials, which may end while a pull is parked.
+        self.parked: set[PullInProgress] = set()
         if broker.access.is_on:
             broker.access.watch(self._recheck)
         self._encoded: tuple[PullAnswer | None, bytes] = (None, b"")
@@ -78,9 +77,9 @@ class PullAnswers:
         address: str,
         certificate: ClientCertificate | None,
     ) -> PullInProgress | None:
-        """Do `begin` for the client that the header Authorization or its certificate proves.
+        """Do what `begin` does, for the client that the header Authorization or the certificate identifies.
 
-        Raises MustWait, and nothing else, if only a thread can tell who the client is. Then nothing has been answered.
+        Raises MustWait if only a thread can tell who the client is. Nothing has been answered then.
         """
         try:
             host = address.rpartition(":")[0]
@@ -98,7 +97,7 @@ class PullAnswers:
         """Answer a pull now and return None, or return the pull in progress. Raises nothing.
 
         `path` and `query` are percent-encoded, as the client sent them. The pull calls `respond` exactly once, unless
-        `leave` is called first. `address` is the client's, for the console.
+        `leave` is called first or `stop` cancels it. `address` is the client's, for the console.
         """
         broker = GuardedBroker(self._broker, principal)
         try:
@@ -240,7 +239,7 @@ def _read(path: str, query: str) -> PullAsk:
     )
 
 
-# Pulls parked at one queue ask the same question. If they share a filter object, they also share an answer.
+# Pulls parked at one queue often have the same path and query. Then they share a filter object, and so an answer.
 _remembered = functools.lru_cache(_REMEMBERED)(_read)
 
 

@@ -4,8 +4,8 @@ Thousands of parked pulls come and go at once. With Twisted's request, Daphne's 
 cost four times as much (docs/decisions/0015-pulls-below-asgi.md). This connection answers only simple requests: a whole
 head in one piece, HTTP/1.1, one host that the broker answers to, no headers of a web page, no body, keep-alive. It
 passes every other request unchanged to Twisted and Daphne, and so to the gate in front of the application. A request
-with two headers Authorization, with X-Pulsar-Auth-Method-Name or X-Original-Principal, or with a password that a thread
-must check, is not simple.
+with two headers Authorization, with X-Pulsar-Auth-Method-Name or X-Original-Principal, or with credentials that a
+thread must check, is not simple.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _MAX_HEAD_BYTES: Final = 8 * 1024
 _MAX_WAITING_BYTES: Final = 16 * 1024  # of later requests while a pull has no answer, as in Twisted
 
 # RFC 9112: the request line, then fields without folded lines. The pattern does not match a field that announces a
-# body, an upgrade or the end of the connection, or that names the web page that sent the request.
+# body, an upgrade or the end of the connection, that names the web page that sent the request, or that names the
+# method of authentication or the client of a proxy.
 _HEAD: Final = re.compile(
     rb"GET (/pull/v1/[!-~]*) HTTP/1\.1\r\n"
     rb"(?:(?!(?i:content-length|transfer-encoding|expect|upgrade|origin|sec-fetch-site"
@@ -56,8 +57,8 @@ class PullConnection(LimitedConnection):
     def __init__(self) -> None:
         super().__init__()
         self._pull: PullInProgress | None = None
-        self._waiting = b""  # bytes of later requests, while one has no answer, or the peer must wait
-        self._is_out_of_turn = False  # `_turn_came` is called when its turn comes
+        self._waiting = b""  # bytes of later requests: a pull has no answer yet, or this connection must wait
+        self._is_out_of_turn = False  # `_turn_came` is called when the connection's turn comes
         self._is_output_full = False
         self._local_address = ""
         self._address = ""  # of the client, with its port

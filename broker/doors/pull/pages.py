@@ -26,7 +26,7 @@ QUEUES_PREFIX: Final = "/pull/v1-queues/"
 
 
 class _Gone(Exception):
-    """The peer left while its pull was parked."""
+    """The peer left before its pull was answered."""
 
 
 class PullPages:

@@ -2,6 +2,8 @@
 
 The engine turns received bytes into events, and answers into bytes to send. It serves both TCP and binary WebSocket
 messages, because only the order of the bytes matters and not where they are cut.
+
+The file is long because each answer of the protocol has its method here. Most methods only add one frame to the output.
 """
 
 from __future__ import annotations
@@ -156,7 +158,7 @@ class ServerEngine:
         )
 
     def refuse_connection(self, code: ServerError, message: str) -> None:
-        """Send ERROR that answers no request, and enter state FAILED. The owner then writes and closes."""
+        """Send an ERROR that answers no request, and enter state FAILED. The owner then writes and closes."""
         self._enter(ConnectionState.FAILED)
         self._write(answers.error(NO_REQUEST, code, message))
 
@@ -180,25 +182,25 @@ class ServerEngine:
         self._write(commands.pong())
 
     def send_success(self, request_id: int) -> None:
-        """SUCCESS."""
+        """Send SUCCESS."""
         self._write(answers.success(request_id))
 
     def send_error(self, request_id: int, code: ServerError, message: str) -> None:
-        """ERROR."""
+        """Send ERROR, which refuses a request."""
         self._write(answers.error(request_id, code, message))
 
     def send_unsupported(self, event: Unsupported, message: str) -> None:
-        """Refuse with NotAllowedError. Send nothing if the client waits for no answer."""
+        """Refuse a command with ERROR (NotAllowedError). Send nothing if the client waits for no answer."""
         if event.request_id is None:
             return
         self._write(answers.error(event.request_id, ServerError.NOT_ALLOWED_ERROR, message))
 
     def send_schema(self, request_id: int, schema: Schema, version: bytes) -> None:
-        """GET_SCHEMA_RESPONSE."""
+        """Send GET_SCHEMA_RESPONSE."""
         self._write(answers.schema_response(request_id, schema, version))
 
     def send_schema_version(self, request_id: int, version: bytes) -> None:
-        """GET_OR_CREATE_SCHEMA_RESPONSE."""
+        """Send GET_OR_CREATE_SCHEMA_RESPONSE."""
         self._write(answers.schema_version(request_id, version))
 
     def send_schema_refused(
@@ -223,7 +225,10 @@ class ServerEngine:
         url_tls: str | None = None,
         proxy_through_service_url: bool = True,
     ) -> None:
-        """Send LOOKUP_RESPONSE: connect to `url` (pulsar://host:port), or with TLS to `url_tls` (pulsar+ssl://…)."""
+        """Send LOOKUP_RESPONSE: the topic is served at `url` (pulsar://host:port), and with TLS at `url_tls`.
+
+        If `proxy_through_service_url`, the client connects to its own service URL and names this address in CONNECT.
+        """
         self._write(
             answers.lookup_response(
                 request_id, url=url, url_tls=url_tls, proxy_through_service_url=proxy_through_service_url
@@ -239,7 +244,7 @@ class ServerEngine:
     ) -> None:
         """Send GET_TOPICS_OF_NAMESPACE_RESPONSE.
 
-        `is_filtered`: the client's pattern was applied. `known_hash` is the hash of the list that the client has.
+        `is_filtered` says that the client's pattern was applied. `known_hash` is the hash of the client's own list.
         """
         self._write(
             answers.topics_of_namespace(request_id, topics, is_filtered=is_filtered, known_hash=known_hash)
@@ -300,7 +305,7 @@ class ServerEngine:
         )
 
     def send_send_error(self, producer_id: int, sequence_id: int, code: ServerError, message: str) -> None:
-        """Send SEND_ERROR. Prefer `send_close_producer`: C++ closes the connection on all but CHECKSUM_ERROR."""
+        """Send SEND_ERROR. Prefer `send_close_producer`: on all but CHECKSUM_ERROR, C++ closes the connection."""
         self._write(answers.send_error(producer_id, sequence_id, code, message))
 
     def send_close_producer(self, producer_id: int) -> None:

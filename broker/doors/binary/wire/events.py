@@ -62,7 +62,7 @@ class AckId(NamedTuple):
 
     ledger_id: int
     entry_id: int
-    ack_set: int | None  # bit i is set if index i is unacked; None = the whole entry; 0 = all acked
+    ack_set: int | None  # bit i is set if index i is unacked; None or 0 = the whole entry is acked
 
 
 class Ack(NamedTuple):
@@ -93,13 +93,13 @@ class Redeliver(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connect:
-    """CONNECT: the first command. Answer with `send_connected`, or `send_error` and close."""
+    """CONNECT: the first command. Answer with `send_connected`, or call `refuse_connection` and close."""
 
     client_version: str
     protocol_version: int  # the highest version that the client knows
     auth_method: str | None
     auth_data: bytes | None
-    proxy_to_broker_url: str | None  # the host:port that the client wants behind a proxy; a broker ignores it
+    proxy_to_broker_url: str | None  # the host:port to which a proxy should connect; a broker ignores it
     supports_auth_refresh: bool
     original_role: str = ""  # of the client for which a proxy connects; "" = the client itself
     original_method: str | None = None
@@ -150,7 +150,7 @@ class GetTopicsOfNamespace:
     request_id: int
     namespace: str  # "tenant/namespace"
     mode: TopicsMode
-    pattern: str | None  # optional to apply: clients filter again
+    pattern: str | None  # the broker may apply it; clients filter again
     topics_hash: str | None  # the hash of the list that the client has
 
 

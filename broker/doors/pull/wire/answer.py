@@ -38,7 +38,10 @@ def encode_answer(
     messages: Sequence[AnsweredMessage] = (),
     unreadable_messages: int = 0,
 ) -> bytes:
-    """Return the JSON body. It counts `unreadable_messages`: corrupt, encrypted, or parts of a large message."""
+    """Return the JSON body.
+
+    `unreadable_messages` counts the messages that the answer skips: corrupt, encrypted, or parts of a large message.
+    """
     return _encode(
         {
             "code": code.name,

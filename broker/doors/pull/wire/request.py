@@ -31,7 +31,7 @@ class PullRequest:
     tags: Tags  # None = all
     property_filter: PropertyFilter | None  # None = all
     may_suspend: bool  # the broker may park the pull until a message arrives
-    suspend_timeout_ms: int  # for at most this long
+    suspend_timeout_ms: int  # for this long, unless the broker's settings say otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ def parse_pull_topic(raw_path: str, prefix: str) -> str:
     pieces = raw_path.removeprefix(prefix).split("/")
     if len(pieces) != 3 or not all(pieces):
         raise InvalidPull(
-            f"the path is {prefix}{{tenant}}/{{namespace}}/{{topic}}; a partition is named by queue"
+            f"the path is {prefix}{{tenant}}/{{namespace}}/{{topic}}; name a partition with the parameter queue"
         )
     try:
         tenant, namespace, topic = (form_decode(piece, "the path") for piece in pieces)
@@ -111,7 +111,7 @@ def _query(query_string: str | bytes) -> Query:
 def _known(query: Query, names: frozenset[str]) -> None:
     for name in query:
         if name not in names:
-            raise InvalidPull(f"unknown parameter {name!r}: it takes {', '.join(sorted(names))}")
+            raise InvalidPull(f"unknown parameter {name!r}: the request takes {', '.join(sorted(names))}")
 
 
 def _number(query: Query, name: str, default: int | None, *, least: int, most: int) -> int:

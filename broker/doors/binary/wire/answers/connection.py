@@ -39,12 +39,12 @@ def auth_challenge(
 
 
 def success(request_id: int) -> bytes:
-    """SUCCESS."""
+    """Build SUCCESS, the answer to a request that needs no data."""
     body = pb.CommandSuccess(request_id=request_id)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.SUCCESS, success=body))
 
 
 def error(request_id: int, code: ServerError, message: str) -> bytes:
-    """Build ERROR. Its request id is -1 if it answers no request."""
+    """Build ERROR. `request_id` is -1 if the error answers no request."""
     body = pb.CommandError(request_id=request_id & UINT64_MASK, error=error_value(code), message=message)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.ERROR, error=body))

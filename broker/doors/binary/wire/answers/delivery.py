@@ -11,7 +11,7 @@ from vela.wire import varint
 __all__ = ["message_head"]
 
 _SIZES: Final = struct.Struct(">II")
-_ONE_BYTE: Final = 0x80
+_ONE_BYTE: Final = 0x80  # a varint below this takes one byte
 
 
 def message_head(
@@ -41,6 +41,7 @@ def message_head(
     if epoch is not None:
         body += b"\x28" + encode(epoch)
     size = len(body)
+    # 08 09 is type = MESSAGE, and 4a begins field 9.
     if size < _ONE_BYTE:
         return b"%b\x08\x09\x4a%c%b" % (_SIZES.pack(size + 8 + entry_bytes, size + 4), size, body)
     command = b"\x08\x09\x4a" + encode(size) + body

@@ -1,6 +1,6 @@
 """Builders for answers about topics: partition metadata, lookup, topics of a namespace and their changes.
 
-The field `response` is always written, because clients take its absence for a failure.
+Builders of commands with the field `response` always set it, because clients take its absence for a failure.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def lookup_response(
     proxy_through_service_url: bool,
     redirect: bool = False,
 ) -> bytes:
-    """Build LOOKUP_RESPONSE. With `redirect`, the client asks at `url` again. `url_tls` is for connections with TLS."""
+    """Build LOOKUP_RESPONSE. With `redirect`, the client repeats LOOKUP at `url`, or with TLS at `url_tls`."""
     answer = pb.CommandLookupTopicResponse
     body = answer(
         request_id=request_id,

@@ -26,7 +26,10 @@ def producer_success(
     topic_epoch: int | None = None,
     ready: bool = True,
 ) -> bytes:
-    """Build PRODUCER_SUCCESS. `last_sequence_id` is -1 if the name has stored nothing; `ready` is False if queued."""
+    """Build PRODUCER_SUCCESS. `last_sequence_id` is -1 if the broker does not know the last one that this name stored.
+
+    `ready` is False while the producer waits for exclusive access.
+    """
     body = pb.CommandProducerSuccess(
         request_id=request_id,
         producer_name=name,
@@ -60,7 +63,7 @@ def send_receipt(
 
 
 def send_error(producer_id: int, sequence_id: int, code: ServerError, message: str) -> bytes:
-    """Build SEND_ERROR. `sequence_id` is the higher of the SEND's two ids."""
+    """Build SEND_ERROR. `sequence_id` names the refused SEND."""
     body = pb.CommandSendError(
         producer_id=producer_id,
         sequence_id=sequence_id & UINT64_MASK,

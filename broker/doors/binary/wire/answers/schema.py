@@ -12,7 +12,7 @@ __all__ = ["schema_refused", "schema_response", "schema_version"]
 
 
 def schema_response(request_id: int, schema: Schema, version: bytes) -> bytes:
-    """GET_SCHEMA_RESPONSE."""
+    """Build GET_SCHEMA_RESPONSE."""
     body = pb.CommandGetSchemaResponse(
         request_id=request_id, schema=schema_body(schema), schema_version=version
     )
@@ -20,7 +20,7 @@ def schema_response(request_id: int, schema: Schema, version: bytes) -> bytes:
 
 
 def schema_version(request_id: int, version: bytes) -> bytes:
-    """GET_OR_CREATE_SCHEMA_RESPONSE."""
+    """Build GET_OR_CREATE_SCHEMA_RESPONSE. `version` is b"" for the type NONE."""
     body = pb.CommandGetOrCreateSchemaResponse(request_id=request_id, schema_version=version)
     kind = pb.BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE
     return frame_of(pb.BaseCommand(type=kind, getOrCreateSchemaResponse=body))
