@@ -1,7 +1,7 @@
 -- Surveys: the first passes of compactions that Spark did. A job inserts them, and the topic's owner ends them.
 
 -- name: ready
--- Oldest first. One of a topic that was deleted has no name.
+-- Oldest first. The name is NULL if the topic was deleted.
 SELECT s.id, t.name, s.generation, s.begin_ledger, s.begin_entry, s.horizon_ledger, s.horizon_entry
 FROM vela_compaction_survey s LEFT JOIN vela_topic t ON t.id = s.topic_id
 WHERE s.state = 'ready' ORDER BY s.id LIMIT %(limit)s
@@ -17,7 +17,8 @@ UPDATE vela_compaction_survey SET state = %(state)s, error = %(error)s, kept_mes
 WHERE id = %(survey_id)s AND state = 'ready'
 
 -- name: abandon
--- Surveys whose run has ended before they were ready, and those of a terminal that are a day old.
+-- Surveys whose run ended before they were ready. A job that was started in a terminal has no run, so every survey has
+-- at most a day.
 UPDATE vela_compaction_survey s SET state = 'refused', error = 'its run ended before it had read the topic'
 WHERE s.state = 'reading' AND (s.created_at < now() - interval '1 day' OR EXISTS (
     SELECT FROM vela_pipeline_run r WHERE r.write_id = s.write_id AND r.ended_at IS NOT NULL))
