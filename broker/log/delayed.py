@@ -150,10 +150,10 @@ class DelayedMessages:
     # -- out -----------------------------------------------------------------------------------------------------
 
     def run_due(self, now_ms: int) -> int:
-        """Release due entries, the earliest first, and return how many. Safe to repeat.
+        """Release due entries and return how many. Safe to repeat.
 
-        Releases at most RELEASE_ENTRIES, and none while the subscriptions have much to send from earlier calls. The
-        rest follows in later turns of the event loop.
+        Releases at most RELEASE_ENTRIES, and none while every Shared subscription still sends what earlier calls
+        released, though for 250 ms at most. The rest follows in later turns of the event loop.
         """
         if not self._log.is_open:
             return 0
@@ -191,7 +191,7 @@ class DelayedMessages:
         asyncio.get_running_loop().call_soon(self._release_more)
 
     def _has_room(self, now_ms: int) -> bool:
-        """Return whether the entries released before have been sent as far as possible, or had time enough.
+        """Return whether the entries released before have been sent as far as possible, or had enough time for it.
 
         A replay set is served by position. If all entries were released at once under load, late ones would overtake
         earlier ones, and high positions would wait for seconds (measured). In the heap they wait in the order of their

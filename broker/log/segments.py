@@ -27,7 +27,7 @@ _EMPTY_BYTES = 16 * 1024  # size of a table without rows: its index, and that of
 class Segments:
     """The segment that is open now. The broker's housekeeping calls `turn` once a second.
 
-    Every method but `start` raises psycopg.Error if the database cannot be reached or refuses.
+    Every method raises psycopg.Error if the database cannot be reached or refuses.
     """
 
     def __init__(

@@ -257,7 +257,7 @@ class TopicLog:
                 start = at
 
     def _record(self, run: list[StoredEntry]) -> None:
-        """Record the cumulative counts of consecutive entries and of the one before: the first one's own need both."""
+        """Record the cumulative counts of consecutive entries, and of the entry before, to know the first one's own."""
         first = run[0]
         messages = [entry.cumulative_messages for entry in run]
         size_bytes = [entry.cumulative_bytes for entry in run]

@@ -79,7 +79,7 @@ class Writer:
         self._ready = ReadyLogs()
         self._work = asyncio.Event()
         self._lanes: list[asyncio.Task[None]] = []
-        self._latest_topic_id: int | None = None  # of the latest `submit`
+        self._latest_topic_id: int | None = None  # the topic of the latest `submit`
         self._shared_until_s = 0.0
         self._busy = 0
         self._drained = asyncio.Event()

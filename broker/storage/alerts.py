@@ -179,7 +179,7 @@ class AlertRound:
         self._connection.execute(query("alerts", "update"), {"rows": json.dumps(rows)})
 
     def delete(self, ids: list[int]) -> None:
-        """Delete those of these alerts that never fired."""
+        """Delete these alerts, except any that has fired."""
         self._connection.execute(query("alerts", "delete"), {"ids": ids})
 
     def notify(self, rows: list[dict[str, object]]) -> None:

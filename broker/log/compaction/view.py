@@ -64,8 +64,8 @@ class CompactedView:
     async def read(self, first: Position) -> ReadPage:
         """Read the next kept entries from `first` on.
 
-        Returns an empty page that ends at `first` if the compaction was deleted: the caller reads the log instead.
-        Safe to cancel.
+        An empty page ends after the horizon if no kept entry is left, or at `first` if the compaction was deleted: the
+        caller reads the log from there. Safe to cancel.
         """
         found = await repeat_until_done(
             self._pool,

@@ -60,7 +60,7 @@ FROM known WHERE o.topic_id = known.topic_id
 RETURNING o.topic_id, o.owner_epoch
 
 -- name: owned
--- Those of these topics that still have these epochs. Nobody can advance them before the transaction ends.
+-- The topics that still have these epochs. Nobody can advance them before the transaction ends.
 SELECT topic_id FROM vela_topic_owner
 WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%(topic_ids)s::bigint[], %(epochs)s::bigint[]))
 ORDER BY topic_id FOR SHARE

@@ -65,7 +65,7 @@ async def overriding(connection: Connection, namespace_id: int, names: Sequence[
 async def in_force(
     connection: Connection, names: Sequence[str]
 ) -> list[tuple[str, Mapping[str, object], Mapping[str, object]]]:
-    """Return (topic, its namespace's document, its own) for those of these topics that exist.
+    """Return (topic, its namespace's document, its own) for each of these topics that exists.
 
     A partition's own document is that of its partitioned topic.
     """
