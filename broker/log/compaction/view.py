@@ -37,7 +37,7 @@ class ReadPage(NamedTuple):
 class CompactedView:
     """The compaction of one topic, as it is stored. `stored` None = it was never compacted.
 
-    Only the compactor changes it, after the statement that stored the change.
+    Only the compactor changes it. Readers get the entries of a run only after the statement that published them.
     """
 
     def __init__(
