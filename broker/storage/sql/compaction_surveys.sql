@@ -7,7 +7,7 @@ FROM vela_compaction_survey s LEFT JOIN vela_topic t ON t.id = s.topic_id
 WHERE s.state = 'ready' ORDER BY s.id LIMIT %(limit)s
 
 -- name: keys
--- The latest messages of those of these keys that the survey has.
+-- The latest message of each of these keys that the survey has.
 SELECT key, ledger_id, entry_id, batch_index, is_deleted FROM vela_compaction_key
 WHERE survey_id = %s AND key = ANY(%s::bytea[])
 
