@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 __all__ = ["appends_paused"]
 
-_LOOK_EVERY_S = 0.002  # an act may wait, so the append path needs no event for it
+_LOOK_EVERY_S = 0.002  # polled, so that the append path need not signal an event for a rare act
 
 
 @asynccontextmanager
 async def appends_paused(log: TopicLog, writer: Writer) -> AsyncIterator[None]:
-    """Inside, no append of the topic is in flight and none starts. Sends that arrive wait in the queue.
+    """Pause a topic's appends: inside the block none is in flight and none starts. Sends that arrive wait in the queue.
 
-    Waits first for the commit in flight and its receipts: a producer that is closed before them would send the same
-    messages again.
+    Waits first for the commit in flight and its receipts. A producer that is closed before it has its receipts would
+    send the same messages again.
     """
     log.is_paused = True
     try:

@@ -15,7 +15,7 @@ from broker.core.entry import StoredEntry
 __all__ = ["EntryCache", "TopicEntries"]
 
 ENTRY_OVERHEAD_BYTES = (
-    600  # the tuple, its ints and its places here: without it, small entries would cost six times
+    600  # the tuple, its ints and its references: not counted, small entries would take six times the budget
 )
 
 TopicEntries = dict[int, dict[int, StoredEntry]]  # ledger → entry id → entry
@@ -31,7 +31,7 @@ class EntryCache:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes in the cache."""
+        """The data of the cached entries and their overhead, in bytes."""
         return self._size_bytes
 
     def add(self, topic: TopicEntries, entry: StoredEntry) -> None:

@@ -2,8 +2,8 @@
 
 The due time belongs to the entry, so one bitmap serves all subscriptions of the topic. No subscription needs its own
 tracker, and acks, skips, resets and restarts have nothing to update. The statement of the append writes due times to
-`vela_delayed_entry`; memory has the nearest ones. A row is deleted when its entry is due: after that the entry is like
-any other. The owner's timer and Celery's tick call the same `run_due`.
+`vela_delayed_entry`; memory has the nearest ones. When an entry is due it becomes like any other, and housekeeping
+deletes its row soon after. The owner's timer and Celery's tick call the same `run_due`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ReplayTarget(Protocol):
         """Send these entries now on every subscription that passed them over."""
 
     def has_room_for_replays(self) -> bool:
-        """Return whether some subscription has sent everything released before, or no subscription can send."""
+        """Return whether some Shared subscription has sent everything released before, or none of them can send."""
 
 
 class DelayedMessages:
@@ -136,7 +136,7 @@ class DelayedMessages:
     # -- in ------------------------------------------------------------------------------------------------------
 
     def appended(self, entries: Sequence[StoredEntry]) -> None:
-        """Add entries that are stored together with their due times, and not due."""
+        """Add entries that were just stored together with their due times and are not due yet."""
         for entry in entries:
             self._entries.add(DueEntry(entry.deliver_at_ms, entry.ledger_id, entry.entry_id))
         self._last_row_ms = max(self._last_row_ms, max(entry.deliver_at_ms for entry in entries))
@@ -150,7 +150,11 @@ class DelayedMessages:
     # -- out -----------------------------------------------------------------------------------------------------
 
     def run_due(self, now_ms: int) -> int:
-        """Release the entries that are due and return how many. Safe to repeat."""
+        """Release due entries and return how many. Safe to repeat.
+
+        Releases at most RELEASE_ENTRIES, and none while every Shared subscription still sends what earlier calls
+        released, though for 250 ms at most. The rest follows in later turns of the event loop.
+        """
         if not self._log.is_open:
             return 0
         limit_ms = self._limit_ms(now_ms)
@@ -165,12 +169,15 @@ class DelayedMessages:
             self._released_ms = now_ms
             self._target.replay(released)
         if len(released) == RELEASE_ENTRIES:
-            # Not by the timer: the tick alone must be enough for any number of entries.
+            # Do not rely on the timer here: Celery's tick alone must release any number of entries.
             asyncio.get_running_loop().call_soon(self._release_more)
         return len(released)
 
     def next_due_ms(self) -> int | None:
-        """Return when the nearest entry is due; None = no entry waits, or due times are being read."""
+        """Return when `run_due` next has work, in Unix milliseconds. 0 = now, because the policy is off.
+
+        None = no due time is in memory, or the log is closed. After due times were read, `run_due` is called anyway.
+        """
         if not self._log.is_open:
             return None
         due_ms = self._entries.next_due_ms()
@@ -184,7 +191,7 @@ class DelayedMessages:
         asyncio.get_running_loop().call_soon(self._release_more)
 
     def _has_room(self, now_ms: int) -> bool:
-        """Return whether the entries released before have been sent, as far as they can be.
+        """Return whether the entries released before have been sent as far as possible, or had enough time for it.
 
         A replay set is served by position. If all entries were released at once under load, late ones would overtake
         earlier ones, and high positions would wait for seconds (measured). In the heap they wait in the order of their
@@ -193,7 +200,7 @@ class DelayedMessages:
         return self._target.has_room_for_replays() or now_ms - self._released_ms >= _LONGEST_WAIT_MS
 
     def _look_again(self) -> None:
-        """Not by the timer: the tick alone must be enough."""
+        """Run again soon without the timer, because Celery's tick alone must be enough."""
         if not self._is_looking_again:
             self._is_looking_again = True
             asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._look)
@@ -210,7 +217,7 @@ class DelayedMessages:
         return 0 if self._policies.delayed_strict else self._tick_ms
 
     def _limit_ms(self, now_ms: int) -> int:
-        """Return the due time up to which entries are released now."""
+        """Return the due time, in Unix milliseconds, up to which entries are released now."""
         return now_ms + self._slack_ms() if self._policies.delayed_delivery else _FOR_EVER_MS
 
     def _watch(self) -> None:
@@ -254,7 +261,10 @@ class DelayedMessages:
         )
 
     async def prune(self) -> None:
-        """Delete the rows of entries that were released or trimmed. Safe to repeat."""
+        """Delete the rows of entries that were released or trimmed. Safe to repeat.
+
+        Raises psycopg.Error if the server refuses.
+        """
         log = self._log
         now_ms, first = self._clock.now_ms(), log.ledgers.first_position().ledger_id
         through_ms = min(now_ms, self._entries.released_through_ms(now_ms))

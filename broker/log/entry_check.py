@@ -1,4 +1,4 @@
-"""Stored rows can be damaged, so entries read from PostgreSQL are verified once, before they are sent.
+"""Verifies entries that were read from PostgreSQL or a file, before they are sent: what is stored can be damaged.
 
 Entries from the cache need no check: they were verified when their producer sent them, or when they were read.
 """
@@ -19,7 +19,7 @@ __all__ = ["verified"]
 
 
 def verified(entries: list[StoredEntry]) -> list[StoredEntry]:
-    """Return the same entries, with FLAG_CORRUPT set on those with a wrong checksum or wrong metadata."""
+    """Return the same list, after setting FLAG_CORRUPT on the entries with a wrong checksum or wrong metadata."""
     damaged = [at for at, entry in enumerate(entries) if not _is_sound(entry.data)]
     for at in damaged:
         entries[at] = entries[at]._replace(flags=entries[at].flags | FLAG_CORRUPT)
@@ -29,7 +29,8 @@ def verified(entries: list[StoredEntry]) -> list[StoredEntry]:
 def _is_sound(data: bytes) -> bool:
     """Return whether checksum and metadata are right.
 
-    Metadata with a right checksum was parsed at append, so only rows that the broker did not write fail there.
+    The broker parses the metadata of every entry that it appends. So if the checksum is right and the metadata is
+    wrong, something else wrote the row.
     """
     if not checksum_ok(data):
         return False

@@ -41,8 +41,7 @@ class Epochs:
         self.token = secrets.randbits(62)
 
     async def advance(self, expected: Mapping[TopicLog, int]) -> set[TopicLog]:
-        """Advance the epochs of these logs from the values in `expected`. Return the logs that this process still
-        owns.
+        """Advance the epochs of these logs from the values in `expected`. Return the logs still owned by this process.
 
         The database waits until older statements of those logs have ended. If this process has advanced a log's epoch
         since `expected` was read, the log counts as owned: that advance waited in the same way.
@@ -63,7 +62,7 @@ class Epochs:
             return kept
 
     async def advance_or_fence(self, expected: Mapping[TopicLog, int]) -> set[TopicLog]:
-        """Make sure that no statement sent under these epochs has an effect any more. Return the logs still owned.
+        """Make sure that no statement sent under these epochs can have an effect any more. Return the logs still owned.
 
         Fences the others: those that another broker took or, if the epochs cannot be advanced, all of them.
         """
@@ -86,7 +85,7 @@ class Epochs:
     async def has_advanced(self, log: TopicLog, epoch: int) -> bool:
         """Return whether this process itself advanced the log's epoch from `epoch`. Call this after a write was fenced.
 
-        Waits for an advance in flight, which may have committed without its answer having arrived.
+        Waits for an advance in flight: it may have committed although its answer has not arrived yet.
         """
         async with self._advancing:
             return log.is_open and log.owner_epoch != epoch
@@ -96,8 +95,8 @@ class Epochs:
     ) -> T | None:
         """Run one write guarded by the log's epoch, `call(connection, epoch)`, until its outcome is known.
 
-        If the call returns None, it was fenced. This method returns None if another broker has the log, which is
-        closed then. Otherwise it is as `write_all`.
+        `call` returns None if it was fenced. This method returns None if the log is closed, usually because another
+        broker has it. Errors, repetition and cancellation are those of `write_all`.
         """
 
         async def write_one(connection: Connection, epochs: Mapping[TopicLog, int]) -> Mapping[TopicLog, T]:
@@ -115,10 +114,10 @@ class Epochs:
     ) -> dict[TopicLog, T]:
         """Run one write guarded by the epochs of many logs, until its outcome is known. Returns each log's result.
 
-        A log missing from the call's answer was fenced. A log missing from the result belongs to another broker and is
-        closed. The call must be safe to repeat. After a lost connection the epochs are advanced first, so that a late
-        statement cannot undo what was written since. Raises psycopg.Error if the server refuses, and any other error
-        of the call. Not safe to cancel.
+        A log missing from the call's answer was fenced. A log missing from the result is closed, because another broker
+        has it or its epoch could not be advanced. The call must be safe to repeat. After a lost connection the epochs
+        are advanced first, so that a late statement cannot undo what was written since. Raises psycopg.Error if the
+        server refuses, and any other error of the call. Not safe to cancel.
         """
         done: dict[TopicLog, T] = {}
         waiting = list(logs)
@@ -155,8 +154,9 @@ class Epochs:
         """Run one transaction under the epochs of all these logs, until its outcome is known: all of it, or nothing.
 
         Returns None if another broker has one of the logs; nothing is stored then, and that log is closed. If this is
-        found out after a lost connection, nobody knows whether the transaction was stored: all logs are closed, and
-        loaded again as PostgreSQL has them. Otherwise it is as `write_all`.
+        found out after a lost connection, nobody knows whether the transaction was stored. Then all the logs are
+        closed, and the next request loads them as PostgreSQL has them. The call must be safe to repeat. Raises
+        psycopg.Error if the server refuses, and any other error of the call. Not safe to cancel.
         """
         while True:
             epochs: dict[TopicLog, int] = {}

@@ -1,6 +1,6 @@
-"""Seals ledgers and opens the next ones: for many topics in one statement when a segment closes.
+"""Seals ledgers and opens the next ones. When a segment closes, one statement does it for many topics.
 
-Whether a ledger is full is decided by `broker.core.ledgers.rollover`, which topic_log.py asks.
+topic_log.py decides whether a ledger is full, by the rules of `broker.core.ledgers.rollover`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ async def roll_ledgers(
 ) -> set[TopicLog]:
     """Seal the open ledger of each log and open its next one in `segment_id`.
 
-    Returns the logs that have a new ledger. Another broker has taken the others, which are closed. No append of these
-    logs may be in flight or start before this returns. Raises psycopg.Error if the server refuses, and then no log has
-    a new ledger. Not safe to cancel.
+    Returns the logs that have a new ledger. The others were fenced and are closed. No append of these logs may be in
+    flight or start before this returns. Raises psycopg.Error if the server refuses, and then no log has a new ledger
+    in memory. Not safe to cancel.
     """
     rolls = {log: _roll_of(log) for log in logs}
 

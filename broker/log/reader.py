@@ -1,6 +1,6 @@
-"""Reads of one topic's log from segments and files, by range and by choice, into the cache and the message index.
+"""Reads one topic's log from segments and files: ranges of entries, chosen entries, and counts for the message index.
 
-A short read is never the end of the log. Ids have no gaps, so a missing entry below the last known one is a fault,
+A short read never means the end of the log. Ids have no gaps, so a missing entry below the last known one is a fault,
 unless its ledger was trimmed or moved to another place during the read. The ledger map tells which.
 """
 
@@ -42,7 +42,8 @@ class GapInLog(PersistenceFailed):
 class TopicReader:
     """Reads for all subscriptions of one topic.
 
-    Every method that reads an offloaded ledger raises OffloadedUnreadable if the ledger's file cannot be read.
+    Every method that reads an offloaded ledger raises OffloadedUnreadable if the ledger's file cannot be read now.
+    Every method raises PlaceGone if the file or segment of a ledger was lost.
     """
 
     def __init__(self, pool: ConnectionPool, files: FileReads, topic_log: TopicLog) -> None:
@@ -61,10 +62,10 @@ class TopicReader:
         return whole
 
     async def read_once(self, position: Position, *, most: int, more_bytes: int) -> list[StoredEntry]:
-        """Read `position` and the entries after it in its ledger for a caller that nobody else reads with.
+        """Read `position` and the entries after it in its ledger without caching them.
 
-        Returns at most `most` entries, and `more_bytes` after the first; none if `position` is not stored yet or not
-        any more. Raises GapInLog if it should be stored but is missing. Safe to cancel.
+        Returns at most `most` entries, with at most `more_bytes` of data after the first. Returns none if `position`
+        is not stored yet or was trimmed. Raises GapInLog if it should be stored but is missing. Safe to cancel.
         """
         ledger = self._log.ledgers.get(position.ledger_id)
         if ledger is None or position.entry_id >= ledger.entries:
@@ -84,9 +85,9 @@ class TopicReader:
         return whole  # up to a gap, if any: the next read begins there
 
     async def read_chosen(self, positions: Sequence[Position]) -> list[StoredEntry]:
-        """Read the first of these entries, as many as fit one read, and cache them.
+        """Read the first of these entries, as many as fit one read of each ledger, and cache them.
 
-        Raises GapInLog if one of them is missing. Safe to cancel.
+        Leaves out trimmed entries. Raises GapInLog if one of the others is missing. Safe to cancel.
         """
         found: list[StoredEntry] = []
         for ledger_id, group in groupby(sorted(positions), key=lambda p: p.ledger_id):
@@ -122,7 +123,10 @@ class TopicReader:
         return wanted
 
     async def load_index(self, ranges: Iterable[tuple[int, int, int]]) -> None:
-        """Load the counts of ranges (ledger, first, last), as IndexMissing names them. Safe to cancel and to repeat."""
+        """Load the counts of ranges (ledger, first, last), as IndexMissing names them. Safe to cancel and to repeat.
+
+        Raises GapInLog if a count is missing although its ledger has the entry.
+        """
         for ledger_id, first, last in ranges:
             for start in range(first, last + 1, _INDEX_LOAD_ENTRIES):
                 end = min(last, start + _INDEX_LOAD_ENTRIES - 1)
@@ -158,7 +162,8 @@ class TopicReader:
     async def position_at_time(self, time_ms: int) -> Position:
         """Return the first entry appended at or after `time_ms`, or the end of the log if there is none.
 
-        The ledger map gives the ledger, and a binary search by primary key the entry: append times never go back.
+        The ledger map gives the ledger. A binary search by primary key finds the entry in it, because append times
+        never go back. Raises GapInLog if the search meets a missing entry.
         """
         for ledger in self._log.ledgers.infos():
             if not ledger.entries or ledger.last_append_ms < time_ms:
@@ -169,7 +174,10 @@ class TopicReader:
         return self._log.ledgers.end()
 
     async def _entry_at_time(self, ledger: LedgerInfo, time_ms: int) -> int | None:
-        """Return the first entry of a ledger appended at or after a time before its end; None if it was trimmed."""
+        """Return the id of the first entry of a ledger appended at or after `time_ms`; None if the ledger was trimmed.
+
+        The ledger's last entry must not be older than `time_ms`.
+        """
         low, high = 0, ledger.entries - 1
         while low < high:
             middle = Position(ledger.ledger_id, (low + high) // 2)
@@ -191,7 +199,7 @@ class TopicReader:
         *,
         is_whole: Callable[[T], bool],
     ) -> T | None:
-        """Ask the place of a ledger, and again if the ledger was moved during the read. None if it was trimmed.
+        """Ask the place of a ledger, and its new place if the ledger was moved during the read. None if it was trimmed.
 
         Returns an incomplete answer only if the ledger is still in the place that was asked.
         """
@@ -211,7 +219,7 @@ class TopicReader:
         return None
 
     def _place(self, ledger_id: int) -> LedgerPlace | None:
-        """Return where a ledger is now; None if it was trimmed or is empty."""
+        """Return where a ledger is now; None if it was trimmed, or was sealed without entries."""
         if (name := self._log.files.get(ledger_id)) is not None:
             return FilePlace(files=self._files, name=name, ledger_id=ledger_id)
         if (segment_id := self._log.segments.get(ledger_id)) is not None:

@@ -1,7 +1,7 @@
 """The logs that wait for a lane of the writer.
 
-Each is checked a limited number of times, whatever the number of waiting logs: it moves from `_new` to `_sound` or
-`_full`, from `_sound` perhaps to `_full`, and out.
+Each log is checked a limited number of times, whatever the number of waiting logs: it moves from `_new` to `_sound` or
+`_full`, perhaps from `_sound` to `_full`, and out.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ __all__ = ["ReadyLogs"]
 
 
 class ReadyLogs:
-    """Sets `TopicLog.is_queued` while a log waits here."""
+    """The waiting logs, in order. `TopicLog.is_queued` is true while a log waits here."""
 
     def __init__(self) -> None:
         self._new: deque[TopicLog] = deque()
-        self._sound: deque[TopicLog] = deque()  # have a ledger to append to, when last checked
-        self._full: deque[TopicLog] = deque()  # need a new ledger first, when last checked
+        self._sound: deque[TopicLog] = deque()  # had a ledger to append to when last checked
+        self._full: deque[TopicLog] = deque()  # needed a new ledger first when last checked
         self._is_turn_of_full = False
 
     def __len__(self) -> int:
         return len(self._new) + len(self._sound) + len(self._full)
 
     def add(self, log: TopicLog) -> None:
-        """Add a log, unless it waits here already."""
+        """Add a log, which must not wait here already."""
         log.is_queued = True
         self._new.append(log)
 
@@ -53,7 +53,7 @@ class ReadyLogs:
         return None
 
     def take_full(self, segment_id: int, now_ms: int, *, most: int) -> list[TopicLog]:
-        """Remove and return at most `most` logs that need a new ledger first: all logs, if the segment has closed."""
+        """Remove and return at most `most` logs that need a new ledger first: all do once the segment has closed."""
         while self._new:
             log = self._new.popleft()
             is_full = _has_sends(log) and log.needs_ledger(now_ms, segment_id)

@@ -1,7 +1,7 @@
-"""Drops segments without ledgers, and copies the last ledgers out of segments that are mostly dead.
+"""Drops segments without ledgers, and copies the last ledgers out of segments whose other ledgers were trimmed.
 
 Copies are made in small pieces with pauses in between, so that appends do not wait. A copy may stop at any point: the
-next turn continues it, and readers do not see it until the ledger's row names its segment.
+next turn continues it, and readers do not see the copy until the ledger's row names the new segment.
 """
 
 from __future__ import annotations
@@ -119,7 +119,10 @@ class SegmentDrops:
         return moved is not None
 
     async def _copy(self, log: TopicLog, ledger: store.LedgerToMove, source: int, target: int) -> bool:
-        """Copy the entries that `target` lacks. True also if the ledger was trimmed since. False: try again later."""
+        """Copy the entries that `target` lacks. Return False if the copy must be tried again later.
+
+        Returns True also if the ledger was trimmed or moved meanwhile.
+        """
         loop = asyncio.get_running_loop()
         async with self._pool.use() as connection:
             first = 1 + await store.copied_through(connection, target=target, ledger_id=ledger.ledger_id)

@@ -25,7 +25,10 @@ _EMPTY_BYTES = 16 * 1024  # size of a table without rows: its index, and that of
 
 
 class Segments:
-    """The segment that is open now. The broker's housekeeping calls `turn` once a second."""
+    """The segment that is open now. The broker's housekeeping calls `turn` once a second.
+
+    Every method raises psycopg.Error if the database cannot be reached or refuses.
+    """
 
     def __init__(
         self, pool: ConnectionPool, settings: BrokerSettings, clock: Clock, *, read_role: str
@@ -38,7 +41,7 @@ class Segments:
         self._opened_ms = 0
         self._changing = (
             asyncio.Lock()
-        )  # views made while a segment is created would lack it and still count as up to date
+        )  # else views made while a segment is created would lack it and still count as up to date
         self.open_id = 0
 
     async def start(self) -> None:

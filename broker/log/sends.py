@@ -30,4 +30,4 @@ class Receipt(NamedTuple):
     highest_sequence_id: int  # as the client sent it, 0 if it did not
     ledger_id: int
     entry_id: int
-    size_bytes: int  # what the transport may now subtract from its pending bytes
+    size_bytes: int  # of the entry: the transport subtracts it from its bytes without a receipt

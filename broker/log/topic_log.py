@@ -38,10 +38,10 @@ class AppendBatch:
     delayed: list[StoredEntry] = field(default_factory=list)  # the entries among them that are not due
     outbox_ids: list[int] = field(default_factory=list)  # outbox rows that these entries come from
     size_bytes: int = 0
-    since_s: float = 0.0  # monotonic time of the first send, or of the batch before
+    since_s: float = 0.0  # monotonic time when its first send was queued, or when the batch before was taken
 
     def receipts(self) -> dict[Any, tuple[list[Receipt], list[int]]]:
-        """Producer → its receipts, in the order of its sends, and how many messages and bytes these are."""
+        """Return, by producer, its receipts in the order of its sends, and their totals as [messages, bytes]."""
         found: dict[Any, tuple[list[Receipt], list[int]]] = {}
         for (producer, request), entry in zip(self.sends, self.entries, strict=True):
             share = found.get(producer)
@@ -122,7 +122,7 @@ class TopicLog:
     def fence(self, reason: str) -> None:
         """Store and send nothing more, and close every client, so that it connects again. Safe to repeat.
 
-        For a topic that another broker owns, or of which a fault left unknown what is stored. The next request for the
+        Called if another broker owns the topic, or if a fault left unknown what is stored. The next request for the
         topic loads it again.
         """
         if self.is_open:
@@ -171,7 +171,11 @@ class TopicLog:
         return self.segments[ledger.ledger_id] != segment_id or must_roll(ledger, self.policy, now_ms)
 
     def take_batch(self, *, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch:
-        """Give the next sends their positions; the batch is in flight until `committed` or `give_back`."""
+        """Give the next sends their positions and return them as a batch, which is now in flight.
+
+        It stays in flight until `committed`, `give_back` or `refuse`. The last entry may exceed `max_bytes`. Raises
+        ValueError if no ledger is open.
+        """
         ledger = self.ledgers.open_ledger()
         if ledger is None:
             raise ValueError("take_batch needs an open ledger")
@@ -241,7 +245,7 @@ class TopicLog:
         self.queued_since_s = batch.since_s
 
     def remember(self, entries: list[StoredEntry]) -> None:
-        """Add entries read from PostgreSQL to the cache and the index."""
+        """Add entries that were read from their place to the cache and the index."""
         if not entries:
             return
         for entry in entries:
@@ -253,7 +257,7 @@ class TopicLog:
                 start = at
 
     def _record(self, run: list[StoredEntry]) -> None:
-        """Record the counts of consecutive entries and of the one before: an entry's own count is the difference."""
+        """Record the cumulative counts of consecutive entries, and of the entry before, to know the first one's own."""
         first = run[0]
         messages = [entry.cumulative_messages for entry in run]
         size_bytes = [entry.cumulative_bytes for entry in run]

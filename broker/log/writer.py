@@ -54,7 +54,7 @@ _RETRY_MOST_S = 1.0
 
 @dataclass(slots=True)
 class _Lane:
-    """One task's connection; opened when it first has something to store, and again after it was lost."""
+    """The connection of one task, opened when the task first has something to store and again after a loss."""
 
     name: str
     connection: Connection | None = None
@@ -66,7 +66,7 @@ class _Lane:
 
 
 class Writer:
-    """Stores the sends of topics that have some waiting. `submit` costs nothing while a lane is busy."""
+    """Stores the queued sends of all topics. `submit` never waits."""
 
     def __init__(
         self, conninfo: str, *, clock: Clock, segments: Segments, epochs: Epochs, pool: ConnectionPool
@@ -79,7 +79,7 @@ class Writer:
         self._ready = ReadyLogs()
         self._work = asyncio.Event()
         self._lanes: list[asyncio.Task[None]] = []
-        self._latest_topic_id: int | None = None  # that submitted last
+        self._latest_topic_id: int | None = None  # the topic of the latest `submit`
         self._shared_until_s = 0.0
         self._busy = 0
         self._drained = asyncio.Event()
@@ -105,7 +105,7 @@ class Writer:
         await asyncio.gather(*self._lanes, return_exceptions=True)
 
     def submit(self, log: TopicLog) -> None:
-        """Queue a log that has sends waiting. No effect while it is queued or in flight."""
+        """Queue a log that has sends waiting. No effect while it is queued, taken by a lane, in flight or paused."""
         if log.is_queued or log.is_taken or log.in_flight is not None or log.is_paused:
             return
         if log.topic_id != self._latest_topic_id:
@@ -310,9 +310,10 @@ class Writer:
     async def _not_stored(
         self, lane: _Lane, batches: dict[TopicLog, AppendBatch]
     ) -> dict[TopicLog, AppendBatch]:
-        """Find out about a statement of unknown outcome: commit what is stored, return what is not.
+        """Find out what a statement of unknown outcome stored: settle the batches that it stored, return the others.
 
-        The epochs are advanced first, which waits for the old statement's end: after that nothing changes any more.
+        The epochs are advanced first, which waits until the old statement has ended. After that nothing changes any
+        more.
         """
         self.unknown_outcomes += 1
         await lane.close()
@@ -337,8 +338,9 @@ class Writer:
         return missing
 
     async def _is_stored(self, log: TopicLog, batch: AppendBatch) -> bool:
-        """Return whether a batch of unknown outcome is in the log. Call this after advancing the epoch: then it cannot
-        change.
+        """Return whether a batch of unknown outcome is in the log.
+
+        Call this after the epoch was advanced, because the answer cannot change from then on.
         """
         last = batch.entries[-1]
         stored = await repeat_until_done(

@@ -27,7 +27,7 @@ ADMIN: Final = "admin"  # the permission that a tenant's admins have
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredAccess:
-    """Everything that the broker checks against."""
+    """The stored permissions and revocations against which the broker checks requests."""
 
     grants: Grants  # without superusers, which a setting names
     revoked_tokens: frozenset[str]  # ids
@@ -50,7 +50,10 @@ async def of_namespace(connection: Connection, namespace: str) -> Grants:
 async def set_permissions(
     connection: Connection, subject: Subject, roles: Collection[str], permissions: Collection[Permission]
 ) -> None:
-    """Replace what these roles may do to a namespace, topic or subscription. None at all revokes. Safe to repeat."""
+    """Replace what these roles may do to a namespace, topic or subscription. Safe to repeat.
+
+    Without `permissions`, the roles may do nothing to it any more.
+    """
     await connection.execute(
         query("access", "set_permissions"),
         {
@@ -64,7 +67,7 @@ async def set_permissions(
 async def set_roles(connection: Connection, subject: Subject, roles: Collection[str]) -> None:
     """Replace the roles that may use a subscription of a namespace. Safe to repeat.
 
-    Without any, it is open to every role that may consume from its topic.
+    Without `roles`, every role that may consume from the topic may use the subscription.
     """
     await connection.execute(
         query("access", "set_roles"),
@@ -81,7 +84,7 @@ async def set_tenant_admins(connection: Connection, tenant: str, roles: Collecti
 
 
 def subject_columns(subject: Subject) -> dict[str, object]:
-    """Return the columns that name a subject."""
+    """Return the values of the columns that name a subject in `vela_permission`."""
     return {
         "tenant": subject.tenant,
         "namespace": subject.namespace.partition("/")[2],

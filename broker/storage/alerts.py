@@ -1,4 +1,4 @@
-"""Alerts as Celery's tasks see them: synchronous, with a short connection for each round, like other tasks."""
+"""Alerts in PostgreSQL for Celery's tasks: synchronous, with a short connection for each round or call."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAlert:
-    """A stored alert that has not cleared, or whose clearing nobody has been notified of."""
+    """A stored alert that has not cleared, or that has cleared without a notification so far."""
 
     rule_id: int
     topic_name: str
@@ -103,7 +103,7 @@ class Notification:
 
 
 def match_parameters(rules: Iterable[Mapping[str, object]], now_ms: int) -> dict[str, Any]:
-    """Return the parameters of the statement `matches`. A rule has the columns that the statement names."""
+    """Return the parameters of the statement `matches` of alerts.sql, which names the keys that each rule has."""
     return {
         "rules": json.dumps([dict(rule) for rule in rules]),
         "now_ms": now_ms,
@@ -131,12 +131,12 @@ class AlertRound:
             return cursor.execute(query("alerts", "rules")).fetchall()
 
     def found(self, rules: Iterable[Mapping[str, object]], now_ms: int) -> list[Found]:
-        """Return the subjects that are over the limits of these rules."""
+        """Return the subjects that are over the limits of these rules, at most SUBJECTS_MOST for each rule."""
         with self._connection.cursor(row_factory=class_row(Found)) as cursor:
             return cursor.execute(query("alerts", "matches"), match_parameters(rules, now_ms)).fetchall()
 
     def open(self, now_ms: int) -> list[OpenAlert]:
-        """Return the alerts that wait or fire, and the cleared ones that no notification has named as cleared."""
+        """Return the alerts that wait or fire, and those that cleared within a day and were not notified as cleared."""
         rows = self._connection.execute(query("alerts", "open"), {"now_ms": now_ms}).fetchall()
         return [
             OpenAlert(
@@ -179,7 +179,7 @@ class AlertRound:
         self._connection.execute(query("alerts", "update"), {"rows": json.dumps(rows)})
 
     def delete(self, ids: list[int]) -> None:
-        """Forget alerts that never fired."""
+        """Delete these alerts, except any that has fired."""
         self._connection.execute(query("alerts", "delete"), {"ids": ids})
 
     def notify(self, rows: list[dict[str, object]]) -> None:
@@ -195,7 +195,7 @@ class AlertRound:
 
 @contextmanager
 def alert_round() -> Iterator[AlertRound | None]:
-    """Open the transaction of a round; None if another process is in one."""
+    """Run a round in one transaction. Yields None if another process is in a round."""
     with _connect() as connection:
         connection.execute(f"SET statement_timeout = {_STATEMENT_TIMEOUT_MS}".encode())
         with connection.transaction():
@@ -204,13 +204,16 @@ def alert_round() -> Iterator[AlertRound | None]:
 
 
 def claim(*, lease_s: int) -> Notification | None:
-    """Take a notification that is due. Unless `sent` or `failed` follows, it is due again after `lease_s` seconds."""
+    """Take a notification that is due, None if none is.
+
+    Unless `sent` or `failed` follows, the notification is due again after `lease_s` seconds.
+    """
     with _connect() as connection, connection.cursor(row_factory=class_row(Notification)) as cursor:
         return cursor.execute(query("alerts", "claim"), {"lease_s": lease_s}).fetchone()
 
 
 def sent(notification_id: int) -> None:
-    """Record that a notification has arrived."""
+    """Record that a notification was delivered."""
     with _connect() as connection:
         connection.execute(query("alerts", "sent"), {"id": notification_id})
 
@@ -223,7 +226,10 @@ def failed(notification_id: int, error: str, *, retry_s: int | None) -> None:
 
 
 def trim(before_ms: int) -> int:
-    """Delete alerts that cleared and notifications that were stored before a time. Return how many. Safe to repeat."""
+    """Delete alerts that cleared and notifications that were stored before `before_ms`, at most 1,000 of each.
+
+    Return how many. Safe to repeat.
+    """
     with _connect() as connection:
         names = ("trim_firings", "trim_notifications")
         return sum(

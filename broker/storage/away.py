@@ -1,6 +1,6 @@
 """Which errors mean that the database is away, and which mean that it refuses a statement.
 
-psycopg's classes do not say it: an index row that is too long is an OperationalError, like a lost connection.
+psycopg's classes do not tell them apart: an index row that is too long is an OperationalError, like a lost connection.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ _KEEPALIVE = {  # a lost host is noticed within 15 s
     "tcp_user_timeout": 15_000,
     "connect_timeout": 5,
 }
-# The server's side of the same socket. The default is the system's two hours: for so long, a host that vanished would
-# keep the broker lock, and a statement that was cut off would keep its row locks.
+# The server's side of the same socket. By default the server's system waits two hours. Until then, a host that vanished
+# would keep the broker lock, and a statement that was cut off would keep its row locks.
 _SERVER_KEEPALIVE = (
     "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=3 -c tcp_keepalives_count=3 "
     "-c tcp_user_timeout=15000"
@@ -52,8 +52,8 @@ def is_outcome_unknown(error: psycopg.Error, connection: Connection) -> bool:
     """Return whether a failed statement may have committed.
 
     It did not commit if the server answered with an error and keeps running, or if the statement never left this
-    process because a value could not be bound. It may have committed if the connection died or the server was shutting
-    down (class 57P) while the statement was under way.
+    process because a value could not be bound. It may have committed if the connection died (or the server reports so:
+    class 08), or if the server was shutting down (class 57P) while the statement was under way.
     """
     if connection.closed or connection.broken:
         return True

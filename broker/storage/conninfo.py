@@ -1,4 +1,4 @@
-"""The database's address for psycopg, from Django's settings, so that the ORM and the broker use the same one."""
+"""The address of the database for psycopg, from Django's settings, so that the ORM and the broker use the same one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["conninfo"]
 def conninfo() -> str:
     """Return the address of the default database. Raises KeyError if the settings have none.
 
-    VELA_DATABASE_NAME names another database on the same server: pytest-django's.
+    VELA_DATABASE_NAME replaces the database's name, for example with that of pytest-django's test database.
     """
     database = settings.DATABASES["default"]
     options = {key: value for key, value in database.get("OPTIONS", {}).items() if isinstance(value, str)}

@@ -14,7 +14,7 @@ __all__ = ["Holder", "end_own_holder", "holder", "name_broker", "seen", "stopped
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """The process that runs the broker on this database, as it described itself."""
+    """A process that runs the broker on this database, as it described itself."""
 
     host: str
     pid: int
@@ -43,7 +43,7 @@ async def name_broker(connection: Connection, *, host: str, pid: int, http_url: 
 
 
 async def stopped(connection: Connection, *, host: str, pid: int) -> None:
-    """Record that this process stopped cleanly, unless another one has the lock already, and release the lock."""
+    """Record that this process stopped cleanly, unless another one took over, and release the lock."""
     await connection.execute(query("ownership", "stopped"), (pid, host))
     await connection.execute(query("ownership", "unlock"))
 
@@ -56,7 +56,7 @@ async def seen(connection: Connection) -> float:
 
 
 async def holder(connection: Connection) -> Holder | None:
-    """Return the lock's holder, so that a second broker can name it when it gives up."""
+    """Return the process that took the lock last, so that a second broker can name it when it gives up."""
     cursor = await connection.execute(query("ownership", "holder"))
     row = await cursor.fetchone()
     return None if row is None else Holder(host=row[0], pid=row[1], started_at=row[2])

@@ -31,7 +31,7 @@ def query(table: str, name: str) -> bytes:
 
 
 def script(table: str, name: str) -> str:
-    """Return the body of a migration: several statements, with their comments."""
+    """Return a named script that a migration runs: several statements, with their comments. Raises KeyError."""
     return _load(table)[name]
 
 

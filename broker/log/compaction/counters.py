@@ -36,5 +36,5 @@ class CompactionCounters:
         return bool(self.succeeded or self.failed)
 
     def per_s(self, size_bytes: int) -> float:
-        """Return bytes of the latest run as a rate."""
+        """Return `size_bytes` divided by the duration of the latest run, in bytes a second."""
         return size_bytes * 1000 / max(1, self.duration_ms)

@@ -38,7 +38,10 @@ _REMOVED: Final = _group(SingleMessageMetadata(payload_size=0, compacted_out=Tru
 
 
 def compaction_entry(entry: StoredEntry, *, max_message_bytes: int) -> CompactionEntry:
-    """Return the keys of an entry. One that cannot be read, such as an encrypted batch, has no messages."""
+    """Return what compaction needs to know of an entry: the key of each message, and whether it deletes that key.
+
+    An entry that cannot be read, such as an encrypted batch, has no messages.
+    """
     position = Position(entry.ledger_id, entry.entry_id)
     if entry.flags & FLAG_MARKER:
         return CompactionEntry(position, (None,))  # no client gets it
@@ -78,7 +81,10 @@ def without_messages(data: bytes, kept: Collection[int], *, max_message_bytes: i
 
 
 def last_kept_index(entry: StoredEntry, *, max_message_bytes: int) -> int:
-    """Return the index of the last message of a batch that has content; -1 if it is no batch."""
+    """Return the index of the last message of a batch that has content; -1 if the entry is not a batch.
+
+    If the batch cannot be read, this is the index of its last message.
+    """
     if not entry.is_batch:
         return -1
     messages = _of_batch(entry.data, max_message_bytes)
@@ -87,7 +93,10 @@ def last_kept_index(entry: StoredEntry, *, max_message_bytes: int) -> int:
 
 
 def _groups(opened: OpenedEntry) -> Iterator[tuple[SingleMessageMetadata, bytes]]:
-    """Yield the metadata of each message of a batch, and the bytes of the message with it. Raises BatchCorrupt."""
+    """Yield the metadata of each message of a batch, and the bytes of that metadata and the message.
+
+    Raises BatchCorrupt if a message does not fit the payload.
+    """
     metadata, payload = opened
     offset = 0
     for index in range(metadata.num_messages_in_batch):

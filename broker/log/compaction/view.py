@@ -1,4 +1,7 @@
-"""What readers of a compacted topic get of it: the entries that stayed, up to the horizon, and above it the log."""
+"""Reads a compacted topic for readers that ask for it: the entries that compaction kept, up to its horizon.
+
+Above the horizon, readers get the log itself.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _PAGE_BYTES: Final = 1024 * 1024
 
 
 class ReadPage(NamedTuple):
-    """Everything that stayed from `first` up to but not including `end`."""
+    """All entries that compaction kept from `first` up to but not including `end`."""
 
     first: Position
     entries: Sequence[StoredEntry]
@@ -34,7 +37,7 @@ class ReadPage(NamedTuple):
 class CompactedView:
     """The compaction of one topic, as it is stored. `stored` None = it was never compacted.
 
-    Only the compactor changes it, after the statement that stored the change.
+    Only the compactor changes it. Readers get the entries of a run only after the statement that published them.
     """
 
     def __init__(
@@ -45,11 +48,11 @@ class CompactedView:
         self._max_message_bytes = max_message_bytes
         self.stored = stored
         self.counters = CompactionCounters()
-        self.is_running = False  # the compactor works on it, or it waits for the compactor
+        self.is_running = False  # a compaction runs, or waits for its turn
 
     @property
     def horizon(self) -> Position | None:
-        """The last entry that readers get from here; None = they read the log alone."""
+        """The last position that this view covers; None = readers get the log alone."""
         stored = self.stored
         return None if stored is None or not stored.generation else stored.horizon.position
 
@@ -59,7 +62,11 @@ class CompactedView:
         return None if self.stored is None else self.stored.horizon.position
 
     async def read(self, first: Position) -> ReadPage:
-        """Read the next entries that stayed. Safe to cancel."""
+        """Read the next kept entries from `first` on.
+
+        An empty page ends after the horizon if no kept entry is left, or at `first` if the compaction was deleted: the
+        caller reads the log from there. Safe to cancel.
+        """
         found = await repeat_until_done(
             self._pool,
             lambda c: store.read(c, self._topic_id, first=first, most=_PAGE_ENTRIES, more_bytes=_PAGE_BYTES),
@@ -74,7 +81,10 @@ class CompactedView:
         return ReadPage(first, verified(found.entries), end)
 
     async def last_message(self) -> tuple[StoredEntry, int] | None:
-        """Return the last entry that stayed, with the index of its last message that did; None if nothing stayed."""
+        """Return the last kept entry and the index of the last kept message in it, -1 if it is not a batch.
+
+        None if nothing was kept.
+        """
         entry = await repeat_until_done(
             self._pool,
             lambda c: store.last(c, self._topic_id),
@@ -85,7 +95,7 @@ class CompactedView:
         return entry, last_kept_index(entry, max_message_bytes=self._max_message_bytes)
 
     async def first_since(self, time_ms: int) -> Position | None:
-        """Return the first entry that stayed and was stored at or after a time; None if there is none."""
+        """Return the first kept entry that was appended at or after `time_ms`; None if there is none."""
         return await repeat_until_done(
             self._pool,
             lambda c: store.first_since(c, self._topic_id, time_ms),

@@ -1,4 +1,4 @@
-"""A ledger in a file. Files are read in a few threads, so that a slow storage delays no delivery of another topic."""
+"""A ledger in a file. Files are read in a few threads, so that a slow storage does not stop the event loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["FilePlace", "FileReads", "OffloadedUnreadable"]
 
 T = TypeVar("T")
 
-_THREADS = 2  # each needs memory for a row group and what it returns
+_THREADS = 2  # each needs memory for a row group and for the entries that it returns
 
 
 class OffloadedUnreadable(PersistenceFailed):
@@ -42,7 +42,10 @@ class FileReads:
         return self._files.size_bytes
 
     async def run(self, call: Callable[[LedgerFiles], T]) -> T:
-        """Call in a thread. Raises PlaceGone if the file does not exist, and OffloadedUnreadable. Safe to cancel."""
+        """Run `call` in a thread. Safe to cancel.
+
+        Raises PlaceGone if the file does not exist, and OffloadedUnreadable if it cannot be read or is damaged.
+        """
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._threads, call, self._files)
@@ -56,7 +59,7 @@ class FileReads:
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._files.verify, name)
 
     async def delete(self, name: str) -> None:
-        """Delete a file. Safe to repeat. Raises OffloadUnavailable."""
+        """Delete a file. Safe to repeat. Raises OffloadUnavailable if the storage cannot be used."""
         await asyncio.get_running_loop().run_in_executor(self._threads, self._files.delete, name)
 
     def stop(self) -> None:
@@ -66,7 +69,7 @@ class FileReads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePlace:
-    """The file of one ledger. See LedgerPlace. Every method raises OffloadedUnreadable."""
+    """The file of one ledger: a LedgerPlace. Every method raises OffloadedUnreadable if the file cannot be read now."""
 
     files: FileReads
     name: str

@@ -24,16 +24,19 @@ class LedgerPlace(Protocol):
     """
 
     async def read(self, first: int, last: int, *, more_bytes: int) -> list[StoredEntry]:
-        """Return entries `first` to `last`, with at most `more_bytes` after the first. Empty if it is not stored."""
+        """Return entries `first` to `last`, with at most `more_bytes` of data after the first one.
+
+        Returns none if entry `first` is not stored.
+        """
 
     async def read_some(self, entry_ids: Sequence[int]) -> list[StoredEntry]:
-        """Return the entries with these ids that are stored, in order."""
+        """Return the entries with these ids that are stored, in the order of their ids."""
 
     async def read_counts(self, first: int, last: int) -> list[tuple[int, int, int]]:
         """Return (entry id, cumulative messages, cumulative bytes) of entries `first` to `last`."""
 
     async def append_ms(self, entry_id: int) -> int | None:
-        """Return when an entry was appended, in Unix milliseconds."""
+        """Return when an entry was appended, in Unix milliseconds; None if it is not stored."""
 
     async def messages_through(self, entry_id: int) -> int | None:
-        """Return the topic's messages up to and including an entry."""
+        """Return the topic's messages up to and including an entry; None if it is not stored."""

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentPlace:
-    """The rows of one ledger. See LedgerPlace."""
+    """The rows of one ledger: a LedgerPlace. Raises psycopg.Error if the server refuses a read."""
 
     pool: ConnectionPool
     segment_id: int

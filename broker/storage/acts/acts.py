@@ -1,4 +1,7 @@
-"""Acts in PostgreSQL: the owner's side, asynchronous. The side that requests acts is storage/acts/requests.py."""
+"""Acts in PostgreSQL for the broker's process: asynchronous. Other processes use storage/acts/requests.py.
+
+The file is long because it has one function for each statement on one table, and many parameters to name.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,7 @@ class UndoSource:
     before: CursorState | None
     result: Mapping[str, Any]
     is_open: bool  # whether the undo window is open
-    acked_since: AckOverlay  # as far as it was stored
+    acked_since: AckOverlay  # as last stored; the memory of the topic's owner may have more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +116,10 @@ async def request_plan(
     origin: str,
     reason: str,
 ) -> int | None:
-    """Insert a request for a plan. Return the act's id, or None if what it is about does not exist."""
+    """Insert a request for a plan. Return the act's id, or None if its topic, subscription or namespace does not exist.
+
+    `topic` is the full name of a topic, or `tenant/namespace`. `message` is the entry of a message to publish.
+    """
     cursor = await connection.execute(
         query("acts", PLAN_REQUESTS[scope]),
         {
@@ -161,7 +167,7 @@ async def waiting(connection: Connection, *, most: int) -> list[WaitingAct]:
 
 
 async def unfinished(connection: Connection) -> list[WaitingAct]:
-    """Return long work that a broker started and did not finish."""
+    """Return the acts whose long work a broker started and did not finish."""
     return await _requests(connection, "unfinished")
 
 
@@ -200,7 +206,10 @@ async def finish(
     error_code: str = "",
     cursor_version: int | None = None,
 ) -> None:
-    """Answer a request that changes no cursor, such as a plan or a refusal, with JSON texts. Safe to repeat."""
+    """Answer a request without changing a cursor, for example with a plan or a refusal. Safe to repeat.
+
+    `plan` and `result` are JSON texts; None leaves the stored ones.
+    """
     await connection.execute(
         query("acts", "finish"),
         {
@@ -224,7 +233,7 @@ async def replan(
     error: str,
     error_code: str,
 ) -> None:
-    """Refuse an apply and store its new plan as a separate act, which the refused one names. Safe to repeat."""
+    """Refuse to apply an act, and store a new plan as a separate act, which the refused one names. Safe to repeat."""
     await connection.execute(
         query("acts", "replan"),
         {
@@ -265,9 +274,10 @@ async def apply_to_cursor(
     undo_window_s: int,
     passed: AckOverlay,
 ) -> bool:
-    """Store a cursor's whole new state with the act's result. Return False if the topic is fenced. Safe to repeat.
+    """Store a cursor's whole new state with the act's result. Safe to repeat.
 
-    `passed` has the acks of entries beyond the act's mark-delete, which an undo needs.
+    Return False if the topic is fenced or the subscription was deleted. An undo needs `before`, and `passed`, which has
+    the entries that the act acked beyond its mark-delete. `undo_window_s` 0 = the act cannot be undone.
     """
     cursor = await connection.execute(
         query("acts", "apply_to_cursor"),
@@ -306,7 +316,7 @@ async def record_change(
     origin: str,
     reason: str,
 ) -> None:
-    """Record a change that needs no plan. The caller makes it in the same transaction."""
+    """Record a change that needs no plan. The caller makes the change in the same transaction."""
     await connection.execute(
         query("acts", "record_change"),
         {
@@ -334,7 +344,7 @@ async def record_client_act(
     origin: str,
     cursor_version: int,
 ) -> int | None:
-    """Insert the act of a client's own command. The move that follows stores its result."""
+    """Insert the act of a client's own command and return its id. The move that follows stores the act's result."""
     cursor = await connection.execute(
         query("acts", "record_client_act"),
         {
@@ -384,7 +394,7 @@ async def record_commit(
 
 
 async def undo_source(connection: Connection, act_id: int) -> UndoSource | None:
-    """Return the act to undo, or None if there is no such act."""
+    """Return the act with this id, or None if there is none. Whether it can be undone is for the caller to check."""
     cursor = await connection.execute(query("acts", "undo_source"), (act_id,))
     row = await cursor.fetchone()
     if row is None:
@@ -402,7 +412,7 @@ async def undo_source(connection: Connection, act_id: int) -> UndoSource | None:
 
 
 async def open_undos(connection: Connection, topic_id: int) -> list[OpenUndo]:
-    """Return the latest move of each cursor that can be undone, with the acks recorded for the undo."""
+    """Return the latest move of each cursor of a topic if it can be undone, with the acks recorded for the undo."""
     cursor = await connection.execute(query("acts", "open_undos"), (topic_id,))
     return [
         OpenUndo(
@@ -429,12 +439,12 @@ async def store_overlays(
 
 
 def inside_to_json(inside: tuple[Position, int] | None) -> dict[str, str] | None:
-    """Return the batch in which an act ended, as the act's result stores it."""
+    """Return the batch in which an act ended, as the act's result stores it: `remaining` is a bitset in hexadecimal."""
     return None if inside is None else {"position": str(inside[0]), "remaining": f"{inside[1]:x}"}
 
 
 def recorded_acks(acked_since: bytes | None, result: Mapping[str, Any] | None) -> AckOverlay:
-    """Return the acks of entries that an act passed, from the act's row."""
+    """Return the acks recorded for an act's undo, from the columns `acked_since` and `result` of the act."""
     after = (result or {}).get("after")
     mark_delete = LATEST if after is None else Position.parse(after)
     if acked_since is None:
@@ -443,7 +453,7 @@ def recorded_acks(acked_since: bytes | None, result: Mapping[str, Any] | None) -
 
 
 async def latest_move(connection: Connection, subscription_id: int) -> int | None:
-    """Return the act that moved this cursor last, or None."""
+    """Return the id of the act that moved this cursor last, or None."""
     cursor = await connection.execute(query("acts", "latest_move"), (subscription_id,))
     row = await cursor.fetchone()
     return None if row is None else int(row[0])

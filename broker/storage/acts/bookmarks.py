@@ -28,7 +28,7 @@ async def create(
 ) -> bool | None:
     """Store a bookmark unless there is one of that name. Return None if the topic is fenced. Safe to repeat.
 
-    `keep_ms` 0 keeps the bookmark until it is deleted.
+    The bookmark expires after `keep_ms`; 0 = never.
     """
     cursor = await connection.execute(
         query("bookmarks", "create"),

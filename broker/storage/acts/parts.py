@@ -1,4 +1,4 @@
-"""Acts on several partitions: each partition's part is a separate act, which the whole act names."""
+"""Acts on several partitions: each partition's part is a separate act, which names the whole act."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["RecordedPart", "finish_whole", "parts_of", "record_parts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedPart:
-    """The part of an act on one partition, with JSON texts. Its topic is a full name."""
+    """The part of an act on one partition. `plan` and `result` are JSON texts, and `topic` is a full name."""
 
     topic: str
     plan: str
@@ -49,7 +49,7 @@ async def finish_whole(
     error: str = "",
     error_code: str = "",
 ) -> None:
-    """Finish an act on several partitions: failed if there is an error. Safe to repeat."""
+    """Finish an act on several partitions, as failed if `error` is not empty. `result` is JSON text. Safe to repeat."""
     await connection.execute(
         query("acts", "finish_whole"),
         {
@@ -64,6 +64,6 @@ async def finish_whole(
 
 
 async def parts_of(connection: Connection, act_id: int) -> dict[str, int]:
-    """Return the applied parts of an act by topic, in the order of its plan."""
+    """Return the ids of the applied parts of an act by topic, in the order in which they were recorded."""
     cursor = await connection.execute(query("acts", "parts"), (act_id,))
     return {row[1]: int(row[0]) for row in await cursor.fetchall()}

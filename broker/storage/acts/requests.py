@@ -1,6 +1,7 @@
-"""The side that requests acts, synchronous: insert a request, wake the owner, wait for its answer.
+"""Requests acts from processes other than the broker's: inserts a request, wakes the owner and waits for its answer.
 
-Each request uses one short connection. It listens for the answer, and polls the row in case a notification is lost.
+Synchronous. Each call uses one short connection. `wait` listens for the answer, and polls the row in case a
+notification is lost.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def request_plan(
 ) -> int | None:
     """Request a plan. Return the act's id, or None if the topic, subscription or namespace does not exist.
 
-    `message` is the entry of a message to publish.
+    `topic` is the full name of a topic, or `tenant/namespace`. `message` is the entry of a message to publish.
     """
     with _connection() as connection:
         row = connection.execute(
@@ -92,13 +93,13 @@ def request_apply(
 
 
 def get(act_id: int) -> Row | None:
-    """Return the act's row with the columns of `acts.sql: get`, or None."""
+    """Return the act's row with the columns of `acts.sql: get`, or None if there is no such act."""
     with _connection() as connection:
         return connection.execute(query("acts", "get"), (act_id,)).fetchone()
 
 
 def wait(act_id: int, wait_s: float) -> Row | None:
-    """Wake the owner, wait at most `wait_s` seconds for its answer, and return the row."""
+    """Wake the owner, wait at most `wait_s` seconds for its answer, and return the row as `get` does."""
     with _connection() as connection:
         connection.execute("LISTEN vela_act_done")
         connection.execute(query("acts", "wake_owner"), (act_id,))

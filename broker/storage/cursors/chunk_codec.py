@@ -1,8 +1,8 @@
 """The encoding of ack sets and cursor snapshots in bytea columns.
 
-Ack sets: a version byte, then per partly acked entry its id (u64), the length of its bitset in bytes (u16) and the
-bitset, little-endian, 1 = still unacked. The version byte alone is "no ack sets", which differs from an empty column:
-in a flush that means "unchanged" (cursors.sql).
+Ack sets: a version byte, then for each partly acked entry its id (u64), the length of its bitset in bytes (u16) and the
+bitset, little-endian, 1 = still unacked. The version byte alone means "no ack sets". An empty value means "unchanged"
+in a flush (cursors.sql).
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ def encode_ack_sets(ack_sets: Mapping[int, int]) -> bytes:
 
 
 def decode_ack_sets(data: bytes) -> dict[int, int]:
-    """Decode ack sets. Raises ValueError for another version or for bytes that end too early."""
+    """Decode ack sets. Empty bytes are no ack sets.
+
+    Raises ValueError for another version or a bitset that ends too early, struct.error for a head that does.
+    """
     if not data:
         return {}
     if data[:1] != _VERSION:
@@ -82,9 +85,9 @@ def decode_snapshot(data: bytes) -> CursorState:
 
 
 def encode_overlay(overlay: AckOverlay) -> bytes:
-    """Encode acks of entries that an act passed, and the entries that it passed beyond its mark-delete.
+    """Encode the later acks of entries that an act passed, and the entries that it acked beyond its mark-delete.
 
-    The mark-delete itself is in the act's result.
+    Leaves out the mark-delete, which the act's result has.
     """
     return json.dumps(
         {

@@ -1,4 +1,8 @@
-"""Subscriptions and their cursors in PostgreSQL. Every write is guarded by the topic's owner epoch."""
+"""Subscriptions, their cursors and pending acks in PostgreSQL.
+
+Every write to a subscription or cursor is guarded by the topic's owner epoch. Pending acks are written without a guard:
+the console shows them and Celery's tick reads them, but no owner starts from them.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +58,7 @@ class DirtyCursor(NamedTuple):
 
 
 class PendingRow(NamedTuple):
-    """A run of delivered, unacked entries of one consumer; columns as in the table."""
+    """A run of delivered, unacked entries of one consumer: columns of vela_pending_ack without `delivery_id`."""
 
     owner_epoch: int
     topic_id: int
@@ -133,7 +137,7 @@ async def create_subscription(
 
 
 async def set_type(connection: Connection, *, subscription_id: int, owner_epoch: int, type_name: str) -> None:
-    """Store the type that the subscription's consumers use now."""
+    """Store the type that the subscription's consumers use now. No effect if the topic is fenced. Safe to repeat."""
     await connection.execute(query("cursors", "set_type"), (type_name, subscription_id, owner_epoch))
 
 
@@ -233,7 +237,7 @@ def _chunk_columns(change: CursorFlush) -> Iterator[tuple[tuple[int, int], bytes
 async def replace_pending(
     connection: Connection, *, consumer_keys: Sequence[int], rows: Sequence[PendingRow]
 ) -> None:
-    """Replace the stored pending acks of these consumers. A consumer without rows ends up with none."""
+    """Replace the stored pending acks of these consumers, each with its rows, which may be none. Safe to repeat."""
     columns = (
         [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in PendingRow._fields]
     )

@@ -53,7 +53,10 @@ async def upsert_departures(connection: Connection, rows: Sequence[DepartureRow]
 
 
 async def broker_ended(connection: Connection) -> None:
-    """Turn the sessions that an earlier broker left behind into departures, and forget its obstacles."""
+    """Turn the sessions that an earlier broker left behind into departures, and delete its obstacles.
+
+    Call this before `sessions.forget_all`, which deletes those sessions.
+    """
     await connection.execute(query("obstacles", "broker_ended"))
 
 

@@ -21,7 +21,7 @@ class ParkedRow(NamedTuple):
 
 
 async def upsert(connection: Connection, rows: Sequence[ParkedRow]) -> None:
-    """Store these queues."""
+    """Store the waiting pulls of these topics. Safe to repeat."""
     if rows:
         await connection.execute(
             query("parked", "upsert"), [list(column) for column in zip(*rows, strict=True)]
@@ -29,11 +29,11 @@ async def upsert(connection: Connection, rows: Sequence[ParkedRow]) -> None:
 
 
 async def delete(connection: Connection, topic_ids: Sequence[int]) -> None:
-    """Delete the queues of these topics, where no pull waits any more."""
+    """Delete the rows of these topics, where no pull waits any more."""
     if topic_ids:
         await connection.execute(query("parked", "delete"), (list(topic_ids),))
 
 
 async def forget_all(connection: Connection) -> None:
-    """Delete what an earlier broker left behind."""
+    """Delete the rows that an earlier broker left behind."""
     await connection.execute(query("parked", "forget_all"))

@@ -170,10 +170,10 @@ async def forget_all(connection: Connection, now_ms: int) -> None:
 
 
 async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int, limit: int) -> int:
-    """Judge at most `limit` subscriptions last reported before that time, with a state that does not last by itself.
+    """Set the state of at most `limit` subscriptions that were last reported before `before_ms`, then of their topics.
 
-    Nobody has used them since, so they are stuck if messages wait, and idle otherwise. Their topics are judged after
-    them. Return how many were judged; fewer than `limit` if none is left.
+    Concerns those that are not stuck, paused or idle. Nobody has used them since then, so they are stuck if messages
+    wait, and idle otherwise. Returns the larger of the two counts: if it is below `limit`, none is left.
     """
     lasting = (SubscriptionState.STUCK, SubscriptionState.PAUSED, SubscriptionState.IDLE)
     values = {
@@ -193,6 +193,6 @@ async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int,
 
 
 async def notify_pages(connection: Connection, payloads: Sequence[str]) -> None:
-    """Notify the console's processes which blocks changed. Each payload is a JSON list of keys under 8,000 bytes."""
+    """Notify the console which parts of pages changed. Each payload is a JSON list of keys under 8,000 bytes."""
     for payload in payloads:
         await connection.execute(query("sessions", "notify_pages"), (payload,))

@@ -41,7 +41,7 @@ async def written_until_ms(connection: Connection) -> int:
 async def add_points(connection: Connection, at_ms: int, rows: Sequence[PointRow]) -> None:
     """Store the bucket that begins at `at_ms`. Safe to repeat: does nothing if this bucket or a later one is stored.
 
-    Raises psycopg.errors.LockNotAvailable if a roll-up is under way.
+    Raises psycopg.errors.LockNotAvailable if a roll-up keeps its lock for more than 200 ms.
     """
     async with connection.transaction():
         await connection.execute(query("history", "bound_bucket"))

@@ -28,7 +28,7 @@ RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of buckets, the finest
 # If no bucket came for this long, a minute is complete. A bucket that comes later counts in the first minute that is
 # not rolled up.
 _LATE_MS: Final = 30_000
-_RECENT_MS: Final = 120_000  # a minute that ended this recently takes the present sums
+_RECENT_MS: Final = 120_000  # a minute that ended this recently gets the present backlog and size
 _EXPIRED_AT_ONCE: Final = 10_000  # points
 
 _Connection = psycopg.Connection[tuple[object, ...]]
@@ -41,7 +41,7 @@ def _connect() -> _Connection:
 
 @cache
 def _of_tables(name: str, resolution_s: int, coarse_s: int = 0) -> bytes:
-    """Return a query of history.sql with its tables named."""
+    """Return a query of history.sql for the tables of these resolutions."""
     tables = {
         "points": sql.Identifier(f"vela_stats_point_{resolution_s}s"),
         "coarse": sql.Identifier(f"vela_stats_point_{coarse_s}s"),
@@ -52,7 +52,7 @@ def _of_tables(name: str, resolution_s: int, coarse_s: int = 0) -> bytes:
 def roll_up(now_ms: int, *, budget_s: float) -> int:
     """Roll up the buckets that are complete, oldest first, for about `budget_s`. Return how many. Safe to repeat.
 
-    Ends early if another run has the lock for 2 s.
+    Ends early if another run keeps a lock for 2 s.
     """
     ends_s = time.monotonic() + budget_s
     done = 0
@@ -93,9 +93,9 @@ def _roll_up_next(connection: _Connection, fine_s: int, coarse_s: int, now_ms: i
 
 
 def expire(now_ms: int, *, kept_ms: Mapping[int, int], budget_s: float) -> int:
-    """Remove points older than `kept_ms` of their resolution, for about `budget_s`. Return how many. Safe to repeat.
+    """Remove points that are older than `kept_ms` says for their resolution. Return how many. Safe to repeat.
 
-    Each resolution gets the same share of the time. Points that are not rolled up yet stay.
+    Takes about `budget_s`, of which each resolution gets the same share. Points that are not rolled up yet stay.
     """
     gone = 0
     with _connect() as connection:

@@ -41,7 +41,7 @@ class Horizon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What stays of a compacted topic, of everything up to its horizon."""
+    """How much a compaction kept of a topic up to its horizon."""
 
     entries: int = 0
     messages: int = 0
@@ -60,8 +60,8 @@ class StoredCompaction:
     """How far a topic is compacted."""
 
     horizon: Horizon
-    generation: int  # of the entries that stayed; 0 = the first run has not ended yet
-    attempt: int
+    generation: int  # the run whose entries readers get; 0 = the first run has not ended yet
+    attempt: int  # the number of the latest run
     kept: Kept
     failures: int = 0  # runs in a row that failed
     retry_ms: int = 0  # Unix time before which the policy starts no run; 0 = at any time
@@ -69,7 +69,7 @@ class StoredCompaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionResult:
-    """What a run did."""
+    """The result of a run."""
 
     kept: Kept
     removed_messages: int  # that the run before had kept, or that were published since
@@ -85,7 +85,10 @@ class CompactedPage:
 
 
 async def load(connection: Connection, topic_id: int) -> StoredCompaction | None:
-    """Return the compaction of a topic, None if it was never compacted. Ends the run of a broker that stopped."""
+    """Return the compaction of a topic, None if it was never compacted.
+
+    Marks a run that is under way as failed, because the broker that ran it has stopped.
+    """
     cursor = await connection.execute(query("compaction", "load"), {"topic_id": topic_id})
     row = await cursor.fetchone()
     if row is None:
@@ -101,7 +104,7 @@ async def load(connection: Connection, topic_id: int) -> StoredCompaction | None
 
 
 async def begin(connection: Connection, *, topic_id: int, owner_epoch: int, horizon: Horizon) -> int | None:
-    """Begin a run; return its number. `horizon` is stored if this is the first one. None if the topic is fenced."""
+    """Begin a run and return its number. `horizon` is stored if this is the first run. None if the topic is fenced."""
     cursor = await connection.execute(
         query("compaction", "begin"), {**_guard(topic_id, owner_epoch), **_place(horizon)}
     )
@@ -191,7 +194,7 @@ async def fail(
 async def empty(
     connection: Connection, *, topic_id: int, owner_epoch: int, attempt: int, horizon: Horizon
 ) -> bool | None:
-    """Move the horizon of a compacted topic without keeping anything. None if the topic is fenced. Safe to repeat."""
+    """Move the horizon of a compacted topic and keep no entry below it. None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("compaction", "empty"),
         {**_guard(topic_id, owner_epoch), **_place(horizon), "attempt": attempt},
@@ -220,7 +223,7 @@ async def sweep(
 async def read(
     connection: Connection, topic_id: int, *, first: Position, most: int, more_bytes: int
 ) -> CompactedPage | None:
-    """Return the entries that stayed from `first` on, at most `most` and `more_bytes` after the first.
+    """Return the kept entries from `first` on: at most `most`, and none after the one that reaches `more_bytes`.
 
     None if the topic has no compaction. Safe to repeat and to cancel.
     """
@@ -236,7 +239,7 @@ async def read(
 
 
 async def last(connection: Connection, topic_id: int) -> StoredEntry | None:
-    """Return the last entry that stayed, None if there is none."""
+    """Return the last kept entry, None if there is none."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("compaction", "last"), (topic_id,))
     row = await cursor.fetchone()
@@ -244,7 +247,7 @@ async def last(connection: Connection, topic_id: int) -> StoredEntry | None:
 
 
 async def first_since(connection: Connection, topic_id: int, time_ms: int) -> Position | None:
-    """Return the first entry that stayed and was stored at or after a time, None if there is none."""
+    """Return the first kept entry that was appended at or after `time_ms`, None if there is none."""
     cursor = await connection.execute(query("compaction", "first_since"), (topic_id, time_ms))
     row = await cursor.fetchone()
     return None if row is None else Position(row[0], row[1])

@@ -1,4 +1,4 @@
-"""The first passes that Spark did, in PostgreSQL. Each call is one statement; there is no state."""
+"""Surveys in PostgreSQL: the first passes of compactions, which a Spark job did. There is no state."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Survey:
     survey_id: int
     topic_name: str | None  # None = the topic was deleted
     generation: int  # of the compaction that it continues
-    begin: Position  # the last entry that it did not read
-    horizon: Position  # the last one that it read
+    begin: Position  # it read the entries after this one
+    horizon: Position  # the last entry that it read
 
 
 class LatestOfKey(NamedTuple):
@@ -48,7 +48,7 @@ async def ready(connection: Connection, *, limit: int) -> list[Survey]:
 
 
 async def keys(connection: Connection, survey_id: int, wanted: Sequence[bytes]) -> dict[bytes, LatestOfKey]:
-    """Return MD5 of a key → its latest message, for those of the wanted ones that the survey has."""
+    """Return MD5 of a key → the key's latest message, for those `wanted` keys that the survey has."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("compaction_surveys", "keys"), (survey_id, list(wanted)))
     return {
@@ -80,12 +80,12 @@ async def finish(
 
 
 async def abandon(connection: Connection) -> None:
-    """Refuse surveys whose run has ended. Safe to repeat."""
+    """Refuse surveys that were not ready when their run ended, or within a day. Safe to repeat."""
     await connection.execute(query("compaction_surveys", "abandon"))
 
 
 async def sweep(connection: Connection, *, limit: int) -> int:
-    """Delete keys of surveys that have ended, at most `limit`, and old surveys. Return how many keys."""
+    """Delete at most `limit` keys of surveys that have ended; if none is left, old surveys. Return how many keys."""
     cursor = await connection.execute(query("compaction_surveys", "sweep"), {"limit": limit})
     if not cursor.rowcount:
         await connection.execute(query("compaction_surveys", "forget"))

@@ -1,4 +1,4 @@
-"""The stored state of deduplication: sequence ids by producer name, and how much of each log they cover."""
+"""The stored state of deduplication: sequence ids by producer name, and the position up to which they cover a log."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class TopicFlush:
     topic_id: int
     through: Position
     rows: Sequence[ProducerRow]
-    gone: Sequence[str]
+    gone: Sequence[str]  # names of producers to delete
 
 
 async def load(connection: Connection, topic_id: int) -> tuple[Position | None, list[ProducerRow]]:
-    """Return the stored position (None = none yet) and the producers known at that position."""
+    """Return the stored position (None if nothing is stored) and the producers known at that position."""
     cursor = await connection.execute(query("deduplication", "position_of"), (topic_id,))
     row = await cursor.fetchone()
     if row is None:
@@ -71,7 +71,7 @@ async def flush(
 
 
 async def forget_topic(connection: Connection, *, topic_id: int, owner_epoch: int) -> bool | None:
-    """Delete the state, because deduplication was switched off. Return None if the topic is fenced. Safe to repeat."""
+    """Delete a topic's state when deduplication is switched off. Return None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("deduplication", "forget_topic"), {"topic_id": topic_id, "owner_epoch": owner_epoch}
     )

@@ -40,7 +40,7 @@ async def due_after(
 async def prune(
     connection: Connection, *, topic_id: int, owner_epoch: int, due_through_ms: int
 ) -> bool | None:
-    """Delete the rows due by a time. Return None if the topic is fenced. Safe to repeat."""
+    """Delete the rows due at or before `due_through_ms`. Return None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("delayed", "prune"),
         {"topic_id": topic_id, "owner_epoch": owner_epoch, "due_through_ms": due_through_ms},
@@ -51,7 +51,10 @@ async def prune(
 async def prune_trimmed(
     connection: Connection, *, topic_id: int, owner_epoch: int, first_ledger: int
 ) -> bool | None:
-    """Delete the rows of trimmed ledgers. Return None if the topic is fenced. Safe to repeat."""
+    """Delete the rows of ledgers below `first_ledger`, which are trimmed. Return None if the topic is fenced.
+
+    Safe to repeat.
+    """
     cursor = await connection.execute(
         query("delayed", "prune_trimmed"),
         {"topic_id": topic_id, "owner_epoch": owner_epoch, "first_ledger": first_ledger},

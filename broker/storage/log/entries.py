@@ -24,7 +24,7 @@ __all__ = [
 
 @dataclass(slots=True)
 class AppendColumns:
-    """The rows of one append statement as bound columns. Each list has one item per row."""
+    """The rows of one append statement as bound columns. The lists without a prefix have one item per entry."""
 
     topic_ids: list[int] = field(default_factory=list)
     ledger_ids: list[int] = field(default_factory=list)
@@ -39,11 +39,11 @@ class AppendColumns:
     data: list[bytes] = field(default_factory=list)
     delayed_topic_ids: list[int] = field(
         default_factory=list
-    )  # from here on: for entries that are not due yet
+    )  # `delayed_…`: due times of entries that are not due yet
     delayed_ms: list[int] = field(default_factory=list)
     delayed_ledger_ids: list[int] = field(default_factory=list)
     delayed_entry_ids: list[int] = field(default_factory=list)
-    moved_topic_ids: list[int] = field(default_factory=list)  # from here on: for entries from the outbox
+    moved_topic_ids: list[int] = field(default_factory=list)  # `moved_…`: outbox rows of entries
     moved_row_ids: list[int] = field(default_factory=list)
 
     def add(self, topic_id: int, entry: StoredEntry) -> None:
@@ -75,7 +75,7 @@ class AppendColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEntry:
-    """The totals of a ledger, from its last stored entry."""
+    """The last stored entry of a ledger, without its data. The cumulative totals are those of the topic."""
 
     entry_id: int
     messages: int
@@ -89,9 +89,9 @@ async def append(
 ) -> set[int]:
     """Store the rows of each topic whose epoch is still the one in `epochs` (topic → epoch).
 
-    Return the topics whose rows are stored. The rows of the others never will be. Raises psycopg.Error;
-    `is_outcome_unknown` then says whether the rows may be stored all the same. Not safe to cancel: the outcome would
-    be unknown.
+    Return the topics whose rows are stored. This statement will never store the rows of the others. Raises
+    psycopg.Error; `is_outcome_unknown` then says whether the rows may be stored all the same. Not safe to cancel: the
+    outcome would be unknown.
     """
     more: tuple[list[int], ...] = ()
     if rows.delayed_ms or rows.moved_row_ids:
@@ -142,7 +142,7 @@ async def read(
 async def read_some(
     connection: Connection, *, segment_id: int, ledger_id: int, entry_ids: Sequence[int]
 ) -> list[StoredEntry]:
-    """Return the named entries of one ledger, in order. Safe to repeat and to cancel."""
+    """Return the entries with these ids that are stored in one ledger, in order. Safe to repeat and to cancel."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(for_segment("read_some", segment_id), (ledger_id, list(entry_ids)))
     return [_entry(ledger_id, row) for row in await cursor.fetchall()]

@@ -1,4 +1,4 @@
-"""Free space in PostgreSQL: trim ledgers, drop segments, and copy the ledgers still in use out of them."""
+"""Frees space in PostgreSQL: seals and trims ledgers, drops segments, and copies ledgers still in use out of them."""
 
 from __future__ import annotations
 
@@ -84,19 +84,19 @@ async def trim(connection: Connection, *, topic_id: int, owner_epoch: int, throu
 
 
 async def undo_pins(connection: Connection, topic_id: int) -> list[Position]:
-    """Return the mark-delete positions that an undo may still restore."""
+    """Return the mark-delete positions that an undo may still restore on this topic."""
     cursor = await connection.execute(query("lifetime", "undo_pins"), (topic_id,))
     return [Position(*row[0]) for row in await cursor.fetchall()]
 
 
 async def bookmark_pins(connection: Connection, topic_id: int) -> list[Position]:
-    """Return the positions of a topic's bookmarks."""
+    """Return the positions of a topic's bookmarks that have not expired."""
     cursor = await connection.execute(query("lifetime", "bookmark_pins"), (topic_id,))
     return [Position(*row) for row in await cursor.fetchall()]
 
 
 async def segment_uses(connection: Connection) -> list[SegmentUse]:
-    """Return every closed segment and what is still in use in it, oldest first."""
+    """Return every closed segment, oldest first, and how much of it is still in use."""
     cursor = await connection.execute(query("lifetime", "segment_uses"))
     return [
         SegmentUse(
@@ -127,7 +127,7 @@ async def open_long_lived(connection: Connection) -> tuple[int, int] | None:
 
 
 async def open_segment(connection: Connection, now_ms: int, *, long_lived: bool) -> int:
-    """Create a segment's table. `refresh_entry_views` adds it to the views."""
+    """Create a segment and its table; return its id. `refresh_entry_views` adds it to the views later."""
     cursor = await connection.execute(query("lifetime", "open_segment"), (now_ms, long_lived))
     row = await cursor.fetchone()
     if row is None:
@@ -140,7 +140,8 @@ async def drop_segment(
 ) -> bool:
     """Take a closed segment out of the views and drop it.
 
-    Return False if a ledger is in it, or if a reader's transaction has locked it or the views; repeat later.
+    Return False if the segment is open or a ledger is in it, or if a reader's transaction has locked it or the views.
+    Safe to repeat.
     """
     try:
         async with connection.transaction():
@@ -182,10 +183,10 @@ async def copy_piece(
     last: int,
     more_bytes: int,
 ) -> int:
-    """Copy entries `first`..`last` of a ledger, with at most `more_bytes` after the first. Return how many.
+    """Copy entries `first`..`last` of a ledger, with at most `more_bytes` after the first. Return how many it copied.
 
-    Not durable by itself, but the later commit of `move_ledger` makes it so. Raises UndefinedTable if a segment was
-    dropped.
+    The commit does not wait for the disk: that of `move_ledger` makes the copies durable too. Raises UndefinedTable if
+    a segment was dropped.
     """
     statement = sql.SQL(query("lifetime", "copy_piece").decode()).format(
         source=entry_table(source), target=entry_table(target)
@@ -202,7 +203,10 @@ async def copy_piece(
 async def move_ledger(
     connection: Connection, *, topic_id: int, owner_epoch: int, ledger_id: int, source: int, target: int
 ) -> bool | None:
-    """Move a ledger to the segment `target`. False if it is not in `source` any more, None if fenced."""
+    """Move a ledger, whose copy is complete, to the segment `target`.
+
+    Return False if it is not in `source` any more, None if the topic is fenced.
+    """
     cursor = await connection.execute(
         query("lifetime", "move_ledger"),
         {
@@ -220,7 +224,10 @@ async def move_ledger(
 async def topics_to_visit(
     connection: Connection, *, known: Sequence[int], limit: int
 ) -> list[tuple[int, str]]:
-    """Return (id, name) of topics, except the `known` ones, that may have something to trim in closed segments."""
+    """Return (id, name) of at most `limit` topics, except the `known` ones, that may have something to free.
+
+    These have ledgers to trim or to seal in closed segments, files to delete, or a backlog that may expire.
+    """
     cursor = await connection.execute(
         query("lifetime", "topics_to_visit"), {"known": list(known), "limit": limit}
     )

@@ -43,9 +43,10 @@ async def waiting(connection: Connection, *, limit: int) -> list[WrittenFile]:
 
 
 async def attach(connection: Connection, *, topic_id: int, owner_epoch: int, name: str) -> bool | None:
-    """Let a ledger be read from its file. False if the ledger is gone or has another file, None if fenced.
+    """Let a ledger be read from its file, and no longer from its segment. Safe to repeat.
 
-    Safe to repeat.
+    Return False if the ledger was trimmed or has another file, or if the file is to be deleted. Return None if the
+    topic is fenced.
     """
     cursor = await connection.execute(
         query("offload", "attach"), {"topic_id": topic_id, "owner_epoch": owner_epoch, "name": name}
@@ -55,18 +56,21 @@ async def attach(connection: Connection, *, topic_id: int, owner_epoch: int, nam
 
 
 async def refuse(connection: Connection, name: str) -> None:
-    """Let a written file be deleted, unless it was attached. Safe to repeat."""
+    """Mark a written file for deletion, unless it was attached. Safe to repeat."""
     await connection.execute(query("offload", "refuse"), (name,))
 
 
 async def abandon(connection: Connection, *, stale_after_s: int) -> None:
-    """Let files be deleted that no ledger names any more, and those of runs that ended. Safe to repeat."""
+    """Mark files for deletion that no ledger names any more or whose topic was deleted. Safe to repeat.
+
+    Also marks files that are older than `stale_after_s` and were not attached, unless their run is under way.
+    """
     await connection.execute(query("offload", "abandon_detached"))
     await connection.execute(query("offload", "abandon_stale"), {"after_s": stale_after_s})
 
 
 async def doomed(connection: Connection, *, limit: int) -> list[str]:
-    """Return names of files to delete."""
+    """Return the names of at most `limit` files to delete."""
     cursor = await connection.execute(query("offload", "doomed"), {"limit": limit})
     return [row[0] for row in await cursor.fetchall()]
 

@@ -1,4 +1,7 @@
-"""The outbox as its mover reads it. Each call is one statement. The append of an entry deletes its row."""
+"""Reads the outbox for the broker, which moves its rows into topics. Each call is one statement.
+
+The append of an entry deletes its row.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ async def topics(connection: Connection) -> list[str]:
 
 
 async def waiting(connection: Connection, topic: str, *, taken: Sequence[int], most: int) -> list[OutboxRow]:
-    """Return the first rows of a topic, without those being appended. Safe to repeat and to cancel."""
+    """Return the first `most` rows of a topic that are not being appended (`taken`) and not refused for now.
+
+    Safe to repeat and to cancel.
+    """
     cursor = await connection.execute(
         query("outbox", "waiting"), {"topic": topic, "taken": list(taken), "most": most}
     )

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 SILENT_S: Final = 15  # as long as TCP keep-alive takes to notice a lost host
-TRIMMED_AT_ONCE: Final = 1000  # acts, by one statement
+TRIMMED_AT_ONCE: Final = 1000  # acts that one statement deletes, not counting their parts
 
 
 class SweptSessions(NamedTuple):
@@ -43,7 +43,7 @@ def _connect() -> psycopg.Connection[tuple[object, ...]]:
 
 
 def tick(now_ms: int) -> int:
-    """Notify the owner which subscriptions and topics are due at `now_ms`. Return how many. Safe to repeat."""
+    """Notify the owner which subscriptions and topics have work due at `now_ms`. Return how many. Safe to repeat."""
     with _connect() as connection:
         rows = connection.execute(query("sweep", "tick"), {"now_ms": now_ms}).fetchall()
         return sum(int(str(places)) for _, places in rows)
@@ -56,7 +56,10 @@ def policies() -> None:
 
 
 def dead_sessions(now_ms: int, *, silent_s: int) -> SweptSessions:
-    """Delete sessions of a broker that was not seen for `silent_s` seconds, and those on topics with a new owner."""
+    """Delete sessions of a broker that was not seen for `silent_s` seconds.
+
+    Also deletes sessions of an earlier owner epoch that were not updated for that long. Safe to repeat.
+    """
     with _connect() as connection:
         row = connection.execute(
             query("sweep", "dead_sessions"), {"now_ms": now_ms, "silent_s": silent_s}
@@ -78,27 +81,30 @@ def expire_plans(plan_expiry_s: int) -> int:
 
 
 def trim_acts(keep_days: int) -> int:
-    """Prune acts older than `keep_days` days, at most 1,000. Return how many. Safe to repeat."""
+    """Delete finished acts older than `keep_days` days that cannot be undone, at most 1,000 and their parts.
+
+    Return how many, parts included. Safe to repeat.
+    """
     with _connect() as connection:
         row = connection.execute(query("sweep", "trim_acts"), {"keep_days": keep_days}).fetchone()
         return 0 if row is None else int(str(row[0]))
 
 
 def trim_client_acts(keep: int) -> int:
-    """Prune the oldest acts of clients beyond `keep`, at most 1,000. Return how many. Safe to repeat."""
+    """Delete the oldest finished acts of clients beyond `keep`, at most 1,000. Return how many. Safe to repeat."""
     with _connect() as connection:
         row = connection.execute(query("sweep", "trim_client_acts"), {"keep": keep}).fetchone()
         return 0 if row is None else int(str(row[0]))
 
 
 def beat() -> None:
-    """Record that beat sent a task just now."""
+    """Record that Celery beat sent a tick just now."""
     with _connect() as connection:
         connection.execute(query("sweep", "beat"))
 
 
 def heartbeat_age_s(name: str) -> float | None:
-    """Return the seconds since `beat` sent or `worker` ran a tick; None = never."""
+    """Return the seconds since `name` was last seen: `beat` sent a tick, or `worker` ran one. None = never."""
     with _connect() as connection:
         row = connection.execute(query("sweep", "heartbeat_age"), (name,)).fetchone()
         return None if row is None else float(str(row[0]))

@@ -1,4 +1,4 @@
-"""Requests for runs and schedules of the pipeline's jobs, as acts make them: asynchronous."""
+"""Runs and schedules of the pipeline's jobs, as operators' acts request and cancel them: asynchronous."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Unended:
 
     id: int
     state: str
-    is_of_act: bool  # this act has requested it
+    is_of_act: bool  # the act that asks has requested it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Schedule:
 
 
 async def unended(connection: Connection, *, job: str, subject: str, act_id: int) -> Unended | None:
-    """Return the run of this job and subject that has not ended."""
+    """Return the run of this job and subject that has not ended, None if there is none."""
     cursor = await connection.execute(
         query("pipeline", "unended"), {"job": job, "subject": subject, "act_id": act_id}
     )
@@ -82,7 +82,10 @@ async def request(
     pinned: Mapping[str, Any] | None = None,
     resumes_id: int | None = None,
 ) -> None:
-    """Let a job wait for a worker. Safe to repeat. Raises UniqueViolation if one of this subject has not ended."""
+    """Insert a run, which waits for a worker. Safe to repeat.
+
+    Raises UniqueViolation if another run of the job and subject has not ended.
+    """
     await connection.execute(
         query("pipeline", "request"),
         {
@@ -100,13 +103,13 @@ async def request(
 
 
 async def id_of_act(connection: Connection, act_id: int) -> int | None:
-    """Return the run that an act requested."""
+    """Return the id of the run that an act requested, None if there is none."""
     row = await (await connection.execute(query("pipeline", "of_act"), (act_id,))).fetchone()
     return None if row is None else int(row[0])
 
 
 async def find(connection: Connection, run_id: int) -> Run | None:
-    """Return a run."""
+    """Return a run, None if there is none with this id."""
     row = await (await connection.execute(query("pipeline", "find"), (run_id,))).fetchone()
     if row is None:
         return None
@@ -138,7 +141,11 @@ async def schedule(
     every_minutes: int,
     who: str,
 ) -> None:
-    """Store a schedule: the job runs now, then repeatedly. Changes a schedule of the same subject. Safe to repeat."""
+    """Store a schedule: the job runs now, then every `every_minutes`. Safe to repeat.
+
+    Changes the schedule of the same job and subject if there is one: its next run then starts at its old time, or
+    `every_minutes` from now if that is earlier.
+    """
     await connection.execute(
         query("pipeline", "schedule"),
         {
@@ -153,7 +160,7 @@ async def schedule(
 
 
 async def find_schedule(connection: Connection, schedule_id: int) -> Schedule | None:
-    """Return a schedule."""
+    """Return a schedule, None if there is none with this id."""
     row = await (await connection.execute(query("pipeline", "find_schedule"), (schedule_id,))).fetchone()
     if row is None:
         return None

@@ -1,4 +1,4 @@
-"""Runs as a worker and beat see them: synchronous, with a short connection per call, like other tasks."""
+"""Runs of the pipeline's jobs, for workers and Celery's tasks: synchronous, with a short connection per call."""
 
 from __future__ import annotations
 
@@ -62,13 +62,16 @@ class Report:
 def _connect() -> psycopg.Connection[tuple[Any, ...]]:
     where = conninfo()
     given = keep_alive(where)
-    # A worker that waits for a lock cannot end its job.
+    # While a worker waits for a lock, it cannot end its job.
     given["options"] = f"{given['options']} -c statement_timeout={_STATEMENT_TIMEOUT_MS}"
     return psycopg.connect(where, autocommit=True, application_name="vela pipeline", **given)
 
 
 def claim(worker: str, *, most: int) -> ClaimedRun | None:
-    """Take the run that has waited longest, unless `most` runs are under way in all workers."""
+    """Take the run that has waited longest, unless all workers together run `most` already. None if none was taken.
+
+    Also records that a worker looked for runs.
+    """
     with _connect() as connection:
         connection.execute(query("pipeline", "look"))
         row = _claim(connection, worker, most)
@@ -120,19 +123,19 @@ def end(
 
 
 def end_silent(silent_s: int) -> int:
-    """Let runs fail whose worker has not reported for `silent_s` seconds. Return how many."""
+    """End runs as failed whose worker has not reported for `silent_s` seconds. Return how many. Safe to repeat."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "end_silent"), {"silent_s": silent_s}).rowcount
 
 
 def request_due() -> int:
-    """Let the jobs of schedules that are due wait for a worker. Return how many."""
+    """Insert a run for each schedule that is due, unless its last run has not ended. Return how many."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "request_due")).rowcount
 
 
 def request_offloads() -> int:
-    """Let the job offload wait for a worker for each topic whose policies ask for it now. Return how many."""
+    """Insert a run of the job offload for each topic whose policies ask for one now. Return how many."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "request_offloads")).rowcount
 
@@ -144,7 +147,7 @@ def trim(keep_days: int) -> int:
 
 
 def trim_insights(before_ms: int) -> int:
-    """Delete the insights of hours that began before a time. Return how many hours."""
+    """Delete the insights of hours that began before `before_ms`. Return the number of rows, one a topic and hour."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "trim_insights"), (before_ms,)).rowcount
 

@@ -1,11 +1,10 @@
--- Permissions of roles, and tokens.
--- Every writer notifies the broker, which has all of this in memory.
+-- Permissions of roles, and revoked tokens. Every writer notifies the broker, which has all of this in memory.
 
 -- name: permissions
 SELECT tenant, namespace, topic, subscription, role, permission FROM vela_permission
 
 -- name: permissions_of_namespace
--- With those of its topics and subscriptions.
+-- The permissions on a namespace and on its topics and subscriptions.
 SELECT tenant, namespace, topic, subscription, role, permission FROM vela_permission
 WHERE tenant = %(tenant)s AND namespace = %(namespace)s
 
@@ -14,7 +13,7 @@ WHERE tenant = %(tenant)s AND namespace = %(namespace)s
 SELECT id FROM vela_token WHERE revoked_at IS NOT NULL AND (expires_at IS NULL OR expires_at > now())
 
 -- name: set_permissions
--- Everything that these roles may do to this one subject. Safe to repeat.
+-- Replaces all permissions of these roles on this one subject. Safe to repeat.
 WITH gone AS (
     DELETE FROM vela_permission
     WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s AND subscription = %(subscription)s
@@ -28,7 +27,7 @@ WITH gone AS (
 SELECT pg_notify('vela_access', '')
 
 -- name: set_roles
--- All the roles that have this permission for this one subject. Safe to repeat.
+-- Replaces the roles that have this permission on this one subject. Safe to repeat.
 WITH gone AS (
     DELETE FROM vela_permission
     WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s AND subscription = %(subscription)s

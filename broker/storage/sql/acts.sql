@@ -1,14 +1,14 @@
--- Operators' acts. Any process inserts a request; only the topic's owner answers it.
+-- Operators' acts, and those of clients. Any process inserts a request; only the topic's owner answers it.
 --
 -- An act on several partitions is one row without a subscription. When it is applied, each partition gets a row of its own
--- with part_of_id, and that row has the snapshot: to undo an act, or to find the latest one, each part counts like any act.
+-- with part_of_id, and that row has the snapshot. An undo, and a search for the latest act, treat a part like any other act.
 --
--- The latest move of a cursor is its applied act with a snapshot that finished last; get, open_undos and latest_move write
--- the rule out and must agree. An act can be undone while undo_until > now(), by the clock of PostgreSQL alone. The broker
--- keeps the same time by its own clock (CursorKind.apply) only to know how long to record acks for the undo.
+-- The latest move of a cursor is the last to finish of its applied acts with a snapshot. The queries get, open_undos and
+-- latest_move repeat this rule and must agree. An act can be undone while undo_until > now(), by the clock of PostgreSQL
+-- alone. The broker also computes this time by its own clock (CursorKind.apply), to know how long to record acks for the undo.
 
 -- name: request_plan
--- Of a partitioned topic only the partitions have subscriptions; an act on it concerns those that have one of this name.
+-- A partitioned topic has its subscriptions on its partitions. An act on it concerns the partitions with one of this name.
 INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, error, who, origin,
                       reason, undo_of_id, created_at, requested_at)
 SELECT %(kind)s, 'plan_requested', w.topic_id, w.subscription_id, %(topic)s, %(subscription)s, %(parameters)s, '', %(who)s,
@@ -41,14 +41,14 @@ WHERE n.tenant || '/' || n.name = %(topic)s
 RETURNING id
 
 -- name: request_new_namespace_plan
--- For an act that makes its namespace.
+-- For an act that creates its namespace or tenant, so there is nothing to look up.
 INSERT INTO vela_act (kind, state, topic_name, subscription_name, parameters, error, who, origin, reason, created_at,
                       requested_at)
 VALUES (%(kind)s, 'plan_requested', %(topic)s, '', %(parameters)s, '', %(who)s, %(origin)s, %(reason)s, now(), now())
 RETURNING id
 
 -- name: request_apply
--- The reason of the plan stays unless there is a new one. Without any, an act on a protected namespace is not applied.
+-- The plan's reason stays unless there is a new one. Without a reason, an act on a protected namespace is not applied.
 UPDATE vela_act SET state = 'apply_requested', requested_at = now(), who = %(who)s, origin = %(origin)s,
        reason = coalesce(nullif(btrim(%(reason)s), ''), reason),
        plan = plan || CASE WHEN %(allowed_drift_messages)s::bigint IS NULL THEN '{}'::jsonb
@@ -61,7 +61,7 @@ RETURNING id
 SELECT pg_notify('vela_act', %s::text)
 
 -- name: get
--- `moved_by` is a later act that moved one of its cursors. The subscription of a cursor that is gone was deleted.
+-- `moved_by` is a later act that moved one of this act's cursors. `is_cursor_gone`: the subscription of one was deleted.
 SELECT a.id, a.kind, a.state, a.topic_name, a.subscription_name, a.parameters, a.plan, a.result, a.error, a.who, a.origin,
        a.reason, a.cursor_version, a.undo_of_id, a.undo_until, a.created_at, a.requested_at, a.finished_at, a.error_code,
        a.progress, (SELECT max(u.id) FROM vela_act u WHERE u.undo_of_id = a.id AND u.state = 'applied') AS undone_by,
@@ -93,7 +93,7 @@ SELECT id, kind, state, topic_id, subscription_id, topic_name, subscription_name
 FROM vela_act WHERE state = 'applying' ORDER BY id
 
 -- name: finish
--- The log keeps a message's digest, not the message.
+-- The row keeps a message to publish until the act is finished. After that it has only the message's digest.
 UPDATE vela_act SET state = %(state)s::text, message = CASE WHEN %(state)s::text = 'planned' THEN message END,
        plan = coalesce(%(plan)s, plan), result = coalesce(%(result)s, result),
        error = %(error)s, error_code = %(error_code)s, cursor_version = coalesce(%(cursor_version)s, cursor_version),

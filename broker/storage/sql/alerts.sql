@@ -1,9 +1,9 @@
--- Alerts. A round of Celery's task runs each of these statements once, whatever the number of rules.
+-- Alerts. A round of Celery's task runs each statement at most once, whatever the number of rules.
 
 -- name: matches
 -- The subjects that are over each rule's limit, at most `limit` for one rule, the worst first. The rules come as JSON, so
--- that the console can ask about a rule that is not stored yet. Each part begins at an index on what it measures; the stored
--- bytes and the points of the last minute have none and are read as they are.
+-- that the console can ask about a rule that is not stored yet. Each part begins at an index on its measure, except for the
+-- stored bytes and the points of the last minute, which have none.
 WITH rules AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(%(rules)s::jsonb)
         AS r(rule_id bigint, measure text, threshold bigint, within_ms bigint, topics text, subscriptions text)
@@ -70,7 +70,7 @@ SELECT r.rule_id, m.* FROM rules r CROSS JOIN LATERAL (
     ORDER BY u.last_used_ms, s.id LIMIT %(limit)s
 ) m WHERE r.measure = 'no_consumer'
 UNION ALL
--- Only topics with a letter in this time are looked up in the points: minutes as far as they are rolled up, then 10 seconds.
+-- Looks up only topics with a letter in this time: in the points of minutes as far as these are rolled up, then of 10 seconds.
 SELECT r.rule_id, m.* FROM rules r CROSS JOIN LATERAL (
     SELECT t.id, 0::bigint, t.namespace_id, t.name, '', g.messages, %(now_ms)s::bigint
     FROM vela_topic t
@@ -139,7 +139,7 @@ SELECT id, name, measure, threshold, within_ms, for_ms, namespaces, topics, subs
 FROM vela_alert_rule ORDER BY id
 
 -- name: open
--- Alerts that wait or fire, and cleared ones that no notification has named as cleared.
+-- Alerts that wait or fire, and those that cleared in the last 24 hours and were not notified as cleared.
 SELECT id, rule_id, topic_id, subscription_id, topic_name, subscription_name, value, over_since_ms, fired_ms, below_since_ms,
        cleared_ms, is_told
 FROM vela_alert_firing

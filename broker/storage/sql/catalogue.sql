@@ -1,7 +1,7 @@
--- Names of topics, as the admin API lists them.
+-- Names and details of topics and subscriptions, for the admin API.
 
 -- name: topics_of
--- Either the topics and partitions that have messages, or the partitioned parents.
+-- Either the topics and partitions that store messages, or the partitioned parents.
 SELECT t.name FROM vela_topic t JOIN vela_namespace n ON n.id = t.namespace_id JOIN vela_tenant w ON w.id = n.tenant_id
 WHERE w.name = %(tenant)s AND n.name = %(namespace)s AND t.name LIKE %(domain)s || '://%%'
   AND (t.partitions > 0) = %(partitioned)s
@@ -11,7 +11,7 @@ ORDER BY t.name
 SELECT t.partitions, t.properties, (extract(epoch FROM t.created_at) * 1000)::bigint FROM vela_topic t WHERE t.name = %s
 
 -- name: subscriptions_of
--- Of the topic itself or of its partitions.
+-- The subscriptions of the topic itself or of its partitions.
 SELECT DISTINCT s.name FROM vela_topic p JOIN vela_topic t ON t.id = p.id OR t.parent_id = p.id
 JOIN vela_subscription s ON s.topic_id = t.id WHERE p.name = %s ORDER BY s.name
 
@@ -28,8 +28,8 @@ UPDATE vela_subscription s SET properties = %(properties)s FROM vela_topic t
 WHERE t.id = s.topic_id AND t.name = %(topic)s AND s.name = %(subscription)s
 
 -- name: offload
--- When a file of the topic last took the place of rows, and when the job offload last failed for it, or for the
--- partitioned topic that it belongs to.
+-- When a file of the topic last took the place of rows, and when the job offload last failed for the topic, or for the
+-- partitioned topic of this partition.
 SELECT (extract(epoch FROM max(f.attached_at)) * 1000)::bigint, (
     SELECT (extract(epoch FROM max(r.ended_at)) * 1000)::bigint
     FROM vela_topic t LEFT JOIN vela_topic p ON p.id = t.parent_id

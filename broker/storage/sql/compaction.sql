@@ -1,9 +1,9 @@
--- Compacted topics. The entries that stay are copies, because the log may be trimmed below them. Each run writes a
--- generation of its own, which readers do not see before `publish` makes it the current one in one statement. What a run
--- that stopped has left is deleted by the next one.
+-- Compacted topics. The kept entries are copies, because the log may be trimmed below the horizon. Each run writes its own
+-- generation, which readers do not see before `publish` makes it the current one in one statement. The next run deletes
+-- what a stopped run left.
 
 -- name: load
--- A run that is under way when a topic is loaded belongs to a broker that stopped.
+-- A run that is under way when a topic is loaded belongs to a broker that has stopped.
 WITH stopped AS (
     UPDATE vela_compaction SET state = 'ERROR', failed_at = now(), last_error = 'the broker stopped during the compaction'
     WHERE topic_id = %(topic_id)s AND state = 'RUNNING'
@@ -13,7 +13,7 @@ SELECT horizon_ledger, horizon_entry, horizon_messages, horizon_bytes, generatio
 FROM vela_compaction WHERE topic_id = %(topic_id)s
 
 -- name: begin
--- The first run stores a horizon before the first stored entry: from now on nothing is trimmed before it is compacted.
+-- The first run stores a horizon before the first stored entry. From now on no entry is trimmed before it is compacted.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 )
@@ -27,7 +27,7 @@ ON CONFLICT (topic_id) DO UPDATE SET state = 'RUNNING', started_at = now(), last
 RETURNING attempt
 
 -- name: add
--- Safe to repeat. A row of the answer: not fenced.
+-- Safe to repeat. No row = fenced.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %b AND owner_epoch = %b FOR SHARE
 ), i AS (
@@ -60,7 +60,7 @@ WITH o AS MATERIALIZED (
 SELECT EXISTS (SELECT FROM published) FROM o
 
 -- name: fail
--- Safe to repeat: the second time the run does not go on any more.
+-- Safe to repeat: the second time the run is not RUNNING any more.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), failed AS (
@@ -71,7 +71,7 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: empty
--- Nothing stays up to a position. A run under way cannot publish any more, since it is not the latest attempt.
+-- Keeps nothing up to a position. A run under way cannot publish any more, because it is not the latest attempt.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), emptied AS (

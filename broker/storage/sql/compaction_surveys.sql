@@ -1,13 +1,13 @@
 -- Surveys: the first passes of compactions that Spark did. A job inserts them, and the topic's owner ends them.
 
 -- name: ready
--- Oldest first. One of a topic that was deleted has no name.
+-- Oldest first. The name is NULL if the topic was deleted.
 SELECT s.id, t.name, s.generation, s.begin_ledger, s.begin_entry, s.horizon_ledger, s.horizon_entry
 FROM vela_compaction_survey s LEFT JOIN vela_topic t ON t.id = s.topic_id
 WHERE s.state = 'ready' ORDER BY s.id LIMIT %(limit)s
 
 -- name: keys
--- Of these keys, those that the survey has.
+-- The latest message of each of these keys that the survey has.
 SELECT key, ledger_id, entry_id, batch_index, is_deleted FROM vela_compaction_key
 WHERE survey_id = %s AND key = ANY(%s::bytea[])
 
@@ -17,19 +17,20 @@ UPDATE vela_compaction_survey SET state = %(state)s, error = %(error)s, kept_mes
 WHERE id = %(survey_id)s AND state = 'ready'
 
 -- name: abandon
--- Surveys whose run has ended before they were ready, and those of a terminal that are a day old.
+-- Surveys whose run ended before they were ready. A job that was started in a terminal has no run, so every survey has
+-- at most a day.
 UPDATE vela_compaction_survey s SET state = 'refused', error = 'its run ended before it had read the topic'
 WHERE s.state = 'reading' AND (s.created_at < now() - interval '1 day' OR EXISTS (
     SELECT FROM vela_pipeline_run r WHERE r.write_id = s.write_id AND r.ended_at IS NOT NULL))
 
 -- name: sweep
--- Some keys of surveys that have ended.
+-- Deletes some keys of surveys that have ended.
 DELETE FROM vela_compaction_key WHERE ctid = ANY(ARRAY(
     SELECT k.ctid FROM vela_compaction_survey s JOIN vela_compaction_key k ON k.survey_id = s.id
     WHERE s.state IN ('done', 'refused') LIMIT %(limit)s))
 
 -- name: forget
--- Surveys that ended long ago and have no keys any more.
+-- Deletes surveys that have ended, are older than a week, and have no keys any more.
 DELETE FROM vela_compaction_survey s
 WHERE s.state IN ('done', 'refused') AND s.created_at < now() - interval '7 days'
   AND NOT EXISTS (SELECT FROM vela_compaction_key k WHERE k.survey_id = s.id)

@@ -1,4 +1,4 @@
--- Subscriptions, cursors, their chunks, pending acks. Every write is guarded by the owner's epoch.
+-- Subscriptions, cursors, their chunks, pending acks. Every write but those of pending acks is guarded by the owner's epoch.
 
 -- name: of_topic
 SELECT s.id, s.name, s.type, s.properties, c.mark_delete_ledger, c.mark_delete_entry, c.acked_messages, c.acked_entries,
@@ -70,8 +70,8 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: delete_subscription
--- Deletes the rows that refer to it in the same statement: foreign keys are checked at its end, and cascade only in
--- the ORM. Acts stay as the audit log, with the names stored in them. Safe to repeat after a lost answer.
+-- Deletes the rows that refer to the subscription in the same statement: foreign keys are checked at its end, and only the
+-- ORM cascades. Acts stay as the audit log, with the names stored in them. Safe to repeat after a lost answer.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), chunks AS (

@@ -1,4 +1,4 @@
--- Deduplication: the progress of each producer name, and the position up to which it covers the log.
+-- Deduplication: the sequence ids of each producer name, and the position up to which they cover the log.
 
 -- name: position_of
 SELECT ledger_id, entry_id FROM vela_deduplication WHERE topic_id = %s

@@ -1,8 +1,9 @@
--- Delayed entries that were not due when they were appended (entries.sql writes the rows). A row is needed until the
--- entry is due: after that, log and cursors suffice. Only the topic's owner deletes them.
+-- Entries that were not due when they were appended; `append_more` in entries.sql writes the rows. A row is needed until
+-- its entry is due: after that, log and cursors suffice. Only the topic's owner deletes rows.
 
 -- name: waiting
--- Which entries of a topic wait, as two big-endian bytes each, by runs of 32,768: a million rows are 31 of these.
+-- Which entries of a topic wait, by ledger and run of 32,768 entries: two big-endian bytes for each entry. A million
+-- consecutive entries are about 31 runs.
 SELECT ledger_id, entry_id >> 15, string_agg(int2send((entry_id & 32767)::smallint), ''::bytea)
 FROM vela_delayed_entry WHERE topic_id = %s GROUP BY 1, 2
 

@@ -3,8 +3,8 @@
 -- name: append
 -- One statement for the ready entries of many topics. A topic missing from the answer is fenced: another owner
 -- advanced its epoch, and none of its entries was stored. FOR SHARE in topic order: statements that advance several
--- epochs use the same order, or both would deadlock (tried). The lock also makes an advance of the epoch wait until
--- this statement has ended. Only so can a new owner find out an unknown outcome.
+-- epochs use the same order, or the two would deadlock (tried). The lock also makes an advance of the epoch wait until
+-- this statement has ended. Without that, nobody could find out what a statement of unknown outcome stored.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner
     WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%b::bigint[], %b::bigint[]))
@@ -23,8 +23,8 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: append_more
--- Does the same, inserts the due times of entries that are not due yet, and deletes the outbox rows that the entries
--- came from: all of it or nothing.
+-- Does the same as `append`, inserts the due times of entries that are not due yet, and deletes the outbox rows that the
+-- entries came from: all of it or nothing.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner
     WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%b::bigint[], %b::bigint[]))
@@ -52,7 +52,7 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: read
--- A range by primary key. It ends before its data exceeds the limit in bytes, but has at least the first entry.
+-- A range by primary key. It ends where the data after the first entry would exceed the limit in bytes.
 SELECT entry_id, messages, flags, key_hash, deliver_at_ms, append_ms, cumulative_messages, cumulative_bytes, data
 FROM {entries} WHERE ledger_id = %b AND entry_id >= %b AND entry_id <= %b AND cumulative_bytes <= (
     SELECT cumulative_bytes FROM {entries} WHERE ledger_id = %b AND entry_id = %b

@@ -1,4 +1,4 @@
--- Loaded by a migration. A function's name carries its version, so that an old broker keeps working beside a newer schema.
+-- Run by a migration. A function's name has a version, so that an old broker keeps working beside a newer schema.
 
 -- name: functions
 -- Whether the acts on a namespace (tenant/namespace) or on a topic (its full name) need a reason: the policy `protected`.
@@ -22,8 +22,8 @@ BEGIN
 EXCEPTION WHEN undefined_table THEN RETURN NULL;
 END $$;
 
--- Views over the live segments. A reader's open transaction may hold them, so the caller sets lock_timeout and repeats;
--- appends go to the segment's own table and never wait for this.
+-- Creates the views over the segments again. A reader's open transaction may lock them, so the caller sets lock_timeout and
+-- repeats. Appends go to the segment's own table and never wait for this.
 CREATE OR REPLACE FUNCTION vela_refresh_entry_views_v1() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     union_all text;
@@ -52,8 +52,8 @@ BEGIN
     END IF;
 END $$;
 
--- A new segment: the table first, so that appends can begin; the views follow in a transaction of their own. The ledgers
--- that keep other segments from being dropped are copied to a long-lived one.
+-- Opens a segment. It creates only the table, so that appends can begin; the views follow in a separate transaction. A
+-- long-lived segment takes copies of the ledgers that keep other segments from being dropped.
 CREATE OR REPLACE FUNCTION vela_open_segment_v1(now_ms bigint, is_long_lived boolean DEFAULT false)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -67,13 +67,13 @@ BEGIN
         ' key_hash integer, append_ms bigint NOT NULL, deliver_at_ms bigint NOT NULL,'
         ' cumulative_messages bigint NOT NULL, cumulative_bytes bigint NOT NULL, data bytea NOT NULL,'
         ' PRIMARY KEY (ledger_id, entry_id))', segment);
-    -- Producers compress payloads themselves, and random ones do not compress: PostgreSQL need not try.
+    -- PostgreSQL need not compress: producers compress payloads if they want to.
     EXECUTE format('ALTER TABLE vela_entry_%s ALTER COLUMN data SET STORAGE EXTERNAL', segment);
     RETURN segment;
 END $$;
 
--- Takes a segment out of the views and drops it, unless a ledger lies in it; false then. The row's lock keeps new ledgers
--- out: their foreign key waits for it. The caller sets lock_timeout and repeats.
+-- Takes a segment out of the views and drops it. Returns false, and changes nothing, if it is open or a ledger is in it. The
+-- row's lock keeps new ledgers out: their foreign key waits for it. The caller sets lock_timeout and repeats.
 CREATE OR REPLACE FUNCTION vela_drop_segment_v1(segment bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM FROM vela_segment WHERE id = segment AND state <> 'open' FOR UPDATE;
@@ -87,7 +87,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- The row of a topic in lists comes and goes with the topic. A partition has none: its topic's row has the sums.
+-- Inserts and deletes a topic's row in vela_listed_topic. A partition has no row: that of its partitioned topic has the sums.
 CREATE OR REPLACE FUNCTION vela_list_topic_v1() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
@@ -98,9 +98,10 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Brings these rows up to date once a statement has written summaries: `changed` has its rows. Rows whose numbers stay the
--- same are left alone. One row at a time, because each then goes by an index, however old the planner's statistics are: a join
--- may compare each changed row with every listed one. For 1,000 rows the loop takes no longer than a join by the index.
+-- Updates vela_listed_topic after a statement that wrote summaries; `changed` has the rows that it wrote. Rows whose numbers
+-- stay the same are not written. The loop updates one row at a time, so that each update uses an index, however old the
+-- planner's statistics are. A join might compare each changed row with every listed one. For 1,000 rows the loop takes no
+-- longer than a join by the index.
 CREATE OR REPLACE FUNCTION vela_list_changed_topics_v1() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     c record;
@@ -151,7 +152,7 @@ BEGIN
 END $$;
 
 -- name: tables
--- What models cannot say: UNLOGGED for what may vanish at a crash, room for HOT updates, the read schema.
+-- What models cannot say: UNLOGGED for tables that may be emptied by a crash, room for HOT updates, triggers, the read schema.
 ALTER TABLE vela_pending_ack SET UNLOGGED;
 ALTER TABLE vela_producer_session SET UNLOGGED;
 ALTER TABLE vela_consumer_session SET UNLOGGED;

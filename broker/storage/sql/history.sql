@@ -13,8 +13,8 @@ SELECT until_ms FROM vela_stats_progress WHERE resolution_s = %(resolution_s)s
 SELECT set_config('lock_timeout', '200ms', true), set_config('idle_in_transaction_session_timeout', '10s', true)
 
 -- name: begin_bucket
--- No row if the bucket is stored already, which a repetition finds. Otherwise where its points go: a bucket that comes after
--- its minute was rolled up counts in the first minute that was not. The share lock keeps a roll-up waiting meanwhile.
+-- Returns no row if the bucket is stored already, as when the statement is repeated. Otherwise returns the time for its
+-- points: if its minute is rolled up, this is the first minute that is not. The share lock makes a roll-up wait meanwhile.
 WITH turn AS (
     INSERT INTO vela_stats_progress AS g (resolution_s, until_ms) VALUES (10, %(at_ms)s + 10000)
     ON CONFLICT (resolution_s) DO UPDATE SET until_ms = EXCLUDED.until_ms WHERE g.until_ms < EXCLUDED.until_ms
@@ -38,8 +38,8 @@ ON CONFLICT (at_ms, topic_id, subscription_id) DO UPDATE SET messages_in = p.mes
     stored_bytes = EXCLUDED.stored_bytes
 
 -- name: bound_session
--- A worker that stands still in a transaction would hold the locks that the broker's next bucket needs. One that waits for
--- a lock would keep a thread of the worker from other tasks.
+-- If a worker stood still in a transaction, it would keep the locks that the broker's next bucket needs. If it waited for a
+-- lock, it could not run other tasks.
 SELECT set_config('idle_in_transaction_session_timeout', '10s', false), set_config('lock_timeout', '2s', false)
 
 -- name: lock_progress
@@ -59,9 +59,9 @@ FROM {points} WHERE at_ms >= %(from_ms)s AND at_ms < %(to_ms)s GROUP BY topic_id
 ON CONFLICT DO NOTHING
 
 -- name: sum_up
--- Points of partitioned topics and of all topics together, of the minute that `roll_up` has just filled. Their backlog and
--- size are those of now, as lists show them, so only a minute that has just ended gets them. Partitions without a point
--- count too. What the backlog was before is unknown: the points in the minute need not cover everything that grew.
+-- Points of partitioned topics and of all topics together, for the minute that `roll_up` has just filled. Their backlog and
+-- size are the present ones, which lists show, so only a minute that has just ended gets them. They include partitions
+-- without a point. `backlog_before` is unknown: the points of the minute need not cover every topic whose backlog grew.
 WITH grown AS (
     SELECT t.parent_id AS topic_id, sum(p.messages_in) AS messages_in, sum(p.bytes_in) AS bytes_in,
            sum(p.messages_out) AS messages_out, sum(p.messages_acked) AS messages_acked,

@@ -1,8 +1,8 @@
--- Frees the log: trims ledgers, drops segments, copies ledgers that are still in use out of them. README.md lists the
--- races.
+-- Frees the space of the log: seals and trims ledgers, drops segments, and copies ledgers that are still in use out of
+-- them. README.md lists the races.
 
 -- name: seal_ledger
--- Seals the open ledger of a topic without appends, so that its segment can be dropped later. NULL = fenced.
+-- Seals the open ledger of a topic without appends, so that its segment can be dropped later. No row = fenced.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), sealed AS (
@@ -14,8 +14,8 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: trim
--- Trims every ledger up to one. The topic's last ledger stays as an empty one, from which the next continues the
--- counts.
+-- Trims every ledger up to a given one. The topic's last ledger stays as an empty row, because the next ledger
+-- continues its counts.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), newest AS (
@@ -32,7 +32,7 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: undo_pins
--- Positions of the cursors before acts that can still be undone: only the latest act of each subscription.
+-- Where the cursors were before acts that can still be undone: only the latest act of each subscription can.
 SELECT convert_from(a.cursor_before, 'UTF8')::json -> 'mark_delete'
 FROM (
     SELECT DISTINCT ON (subscription_id) subscription_id, cursor_before, undo_until
@@ -41,7 +41,7 @@ FROM (
 ) a WHERE a.undo_until > now()
 
 -- name: segment_uses
--- Closed segments and what is still in use in them. A row costs about 128 bytes beside its data: header, columns,
+-- Closed segments and how much of them is still in use. Beside its data, a row takes about 128 bytes: header, columns,
 -- index.
 SELECT s.id, s.long_lived, coalesce(s.closed_ms, 0), pg_total_relation_size(('vela_entry_' || s.id)::regclass),
        count(l.id), count(l.id) FILTER (WHERE l.state = 'open'), coalesce(sum(l.size_bytes + 128 * l.entries), 0)::bigint
@@ -70,8 +70,8 @@ WHERE l.segment_id = %s AND l.state = 'sealed' ORDER BY l.id
 SELECT coalesce(max(entry_id), -1) FROM {target} WHERE ledger_id = %(ledger_id)s
 
 -- name: copy_piece
--- The next entries of a sealed ledger, cut where their bytes exceed a piece, though never before the first. Entries never
--- change, so a piece that two sessions copy is the same piece.
+-- The next entries of a sealed ledger. The piece ends where the data after its first entry would exceed a limit. Entries
+-- never change, so two sessions that copy a piece write the same rows.
 WITH copied AS (
     INSERT INTO {target} (ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms,
                           cumulative_messages, cumulative_bytes, data)
@@ -85,7 +85,7 @@ WITH copied AS (
 SELECT count(*) FROM copied
 
 -- name: move_ledger
--- The copy is complete and becomes the ledger. Row: not fenced; false: it has been trimmed or moved already.
+-- From this statement on, readers get the copy, which is complete. No row = fenced. 0 = the ledger was trimmed or moved.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), moved AS (

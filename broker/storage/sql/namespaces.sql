@@ -9,7 +9,7 @@ LEFT JOIN (vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id AND t.name 
        ON n.name = %(namespace)s
 
 -- name: delete
--- With the permissions in it: a namespace that gets this name later begins without any.
+-- Also deletes the permissions in the namespace: one that gets this name later begins without any.
 WITH gone AS (
     DELETE FROM vela_namespace n USING vela_tenant t
     WHERE t.id = n.tenant_id AND t.name = %(tenant)s AND n.name = %(namespace)s
@@ -21,7 +21,8 @@ WITH gone AS (
 SELECT pg_notify('vela_access', '') FROM gone
 
 -- name: delete_tenant
--- With the permissions of its admins. Without namespaces only, and if it was made by itself, only on request.
+-- Deletes a tenant that has no namespace, and the permissions of its admins. A tenant that was made on request (is_kept) is
+-- deleted only on request.
 WITH gone AS (
     DELETE FROM vela_tenant t WHERE t.name = %(name)s AND (NOT t.is_kept OR %(even_if_kept)s)
       AND NOT EXISTS (SELECT FROM vela_namespace n WHERE n.tenant_id = t.id)
@@ -44,7 +45,7 @@ SELECT ARRAY(SELECT p.role FROM vela_permission p
 FROM vela_tenant t WHERE t.name = %s
 
 -- name: granted_admins
--- Also of a tenant that does not exist yet.
+-- A tenant may have admins before it exists.
 SELECT role FROM vela_permission WHERE tenant = %s AND namespace = '' AND permission = 'admin' ORDER BY role
 
 -- name: of_tenant

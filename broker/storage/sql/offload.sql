@@ -1,4 +1,5 @@
--- Files of offloaded ledgers. A job writes them, and the topic's owner attaches them; see docs/decisions.
+-- Files of offloaded ledgers. A job writes them, and the topic's owner attaches them
+-- (docs/decisions/0034-offloaded-ledgers.md).
 
 -- name: waiting
 -- Files that a job has written and read back, oldest first.
@@ -7,7 +8,7 @@ FROM vela_ledger_file f JOIN vela_topic t ON t.id = f.topic_id
 WHERE f.state = 'written' ORDER BY f.created_at, f.name LIMIT %(limit)s
 
 -- name: attach
--- The ledger is read from its file from now on. File and ledger change together or not at all. Row: not fenced; 0: the
+-- The ledger is read from its file from now on. File and ledger change together or not at all. No row = fenced. 0 = the
 -- ledger was trimmed meanwhile or has another file, or the file is to be deleted. Safe to repeat.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
@@ -27,14 +28,14 @@ SELECT (SELECT count(*) FROM moved) FROM o
 UPDATE vela_ledger_file SET state = 'deleting' WHERE name = %s AND state = 'written'
 
 -- name: abandon_detached
--- Attached files that no ledger names any more: retention trimmed it, or the topic was deleted or truncated. Ids of
--- ledgers are never used again, so such a file is never needed again. One statement for these and one for the next: when
--- a row changes while a statement waits for it, PostgreSQL looks at the new row, but at the old ledgers.
+-- Attached files that no ledger names any more: the ledger was trimmed, or the topic was deleted or truncated. Ids of
+-- ledgers are never used again, so such a file is never needed again. `abandon_stale` is a separate statement: if a row
+-- changes while a statement waits for it, PostgreSQL checks the new row, but against the ledgers that it saw before.
 UPDATE vela_ledger_file f SET state = 'deleting'
 WHERE f.state = 'attached' AND NOT EXISTS (SELECT FROM vela_ledger l WHERE l.file_name = f.name)
 
 -- name: abandon_stale
--- Files whose run ended before they were attached, or whose topic was deleted.
+-- Old files whose run ended before they were attached, and files that are not attached and whose topic was deleted.
 UPDATE vela_ledger_file f SET state = 'deleting'
 WHERE f.state IN ('writing', 'written') AND (
     NOT EXISTS (SELECT FROM vela_topic t WHERE t.id = f.topic_id)

@@ -1,5 +1,5 @@
--- Messages that Django code publishes inside its own transaction. The owner moves visible rows into the log:
--- entries.sql, append_more, deletes a row in the statement that stores its entry.
+-- Messages that Django code publishes inside its own transaction. The owner moves visible rows into the log. The
+-- statement that stores an entry also deletes its row here: `append_more` in entries.sql.
 
 -- name: add
 INSERT INTO vela_outbox (topic, key_hash, deliver_at_ms, data, error, created_at)

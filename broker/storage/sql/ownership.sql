@@ -8,8 +8,8 @@ SELECT pg_try_advisory_lock(hashtextextended('vela broker ' || current_database(
 SELECT pg_advisory_unlock(hashtextextended('vela broker ' || current_database(), 0))
 
 -- name: end_own_holder
--- After the connection with the lock was lost, the server may not have noticed. Ends the backend that has the lock if
--- it belongs to this process. No row = another process has the lock.
+-- The server may not have noticed that the connection with the lock was lost. Ends the backend that has the lock if it
+-- belongs to this process. No row = it does not, or nobody has the lock.
 SELECT pg_terminate_backend(l.pid) FROM pg_locks l
 WHERE l.locktype = 'advisory' AND l.granted AND l.pid = ANY(%(pids)s::integer[])
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -25,7 +25,7 @@ ON CONFLICT (id) DO UPDATE SET host = EXCLUDED.host, pid = EXCLUDED.pid, started
 SELECT host, pid, started_at FROM vela_broker WHERE id = 1
 
 -- name: seen
--- Returns the seconds since the heartbeat before. A crash may lose it, so its commit does not wait for the disk.
+-- Returns the seconds since the previous heartbeat. A crash may lose a heartbeat, so its commit does not wait for the disk.
 UPDATE vela_broker b SET seen_at = now() FROM vela_broker before WHERE b.id = 1 AND before.id = b.id
 RETURNING extract(epoch FROM b.seen_at - before.seen_at)::float8, set_config('synchronous_commit', 'off', true)
 

@@ -1,4 +1,4 @@
--- Partitioned topics: growing them, and the statistics of all partitions. One transaction grows a topic, so that a
+-- Partitioned topics: adds partitions, and reads the statistics of all of them. One transaction grows a topic, so that a
 -- reader of the new count finds the partitions and their subscriptions.
 
 -- name: lock_parent
@@ -8,8 +8,8 @@ SELECT id, partitions FROM vela_topic WHERE name = %s FOR UPDATE
 SELECT name FROM vela_topic WHERE name = ANY(%s::text[]) ORDER BY name
 
 -- name: copy_subscriptions
--- Every subscription of any other partition, with its last known type. The new partitions are empty, so each
--- subscription starts at their first message.
+-- Creates on the new partitions every subscription that an earlier partition has, with its last known type. The new
+-- partitions are empty, so each subscription starts at their first message.
 WITH known AS (
     SELECT DISTINCT ON (s.name) s.name, s.type, s.properties
     FROM vela_subscription s JOIN vela_topic t ON t.id = s.topic_id

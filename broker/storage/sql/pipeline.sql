@@ -1,4 +1,5 @@
--- Runs of the pipeline's jobs. Acts insert them, a worker runs them, beat ends those of dead workers.
+-- Runs of the pipeline's jobs. Acts, schedules and policies insert them, a worker runs them, and a task that beat sends ends
+-- those of dead workers.
 --
 -- The index vela_pipeline_run_alone lets one run of a job and subject wait or run at a time.
 
@@ -29,7 +30,7 @@ UPDATE vela_pipeline_run SET cancelled_by = %(who)s, error = 'cancelled by ' || 
 WHERE id = %(id)s AND state IN ('waiting', 'running') AND cancelled_by = ''
 
 -- name: schedule
--- One that is to run more often does so from now on, not only after its next time.
+-- If the new interval is shorter, it counts from now on: the next run does not wait for the time of the old interval.
 INSERT INTO vela_pipeline_schedule (job, subject, topic_name, options, every_minutes, next_at, who, created_at)
 VALUES (%(job)s, %(subject)s, %(topic)s, %(options)s, %(every_minutes)s, now(), %(who)s, now())
 ON CONFLICT (job, subject) DO UPDATE
@@ -43,8 +44,8 @@ SELECT id, job, subject, topic_name, every_minutes FROM vela_pipeline_schedule W
 DELETE FROM vela_pipeline_schedule WHERE id = %s
 
 -- name: request_due
--- A schedule that was late runs once, not once for each time that it missed. One whose last run has not ended waits for
--- its next time.
+-- A schedule that was late runs once, not once for each time that it missed. A schedule whose last run has not ended waits
+-- for its next time.
 WITH due AS (
     UPDATE vela_pipeline_schedule
     SET next_at = next_at + make_interval(mins => every_minutes)
@@ -58,9 +59,9 @@ SELECT job, subject, topic_name, options, '', '{}', 'waiting', '[]', '', '', '',
 ON CONFLICT DO NOTHING RETURNING id
 
 -- name: request_offloads
--- The job offload for each topic, or partitioned topic, with a ledger that its policies let go. What the policies say
--- becomes the job's options, so the job finds what is found here. After a run, the next one waits ten minutes: one that
--- fails, or finds a ledger trimmed, is not repeated all the time.
+-- A run of the job offload for each topic, or partitioned topic, with a ledger that its policies want offloaded. The policies
+-- become the job's options, so the job finds the same ledgers as this statement. Runs of one topic begin at least ten minutes
+-- apart, so that a run that fails, or finds a ledger trimmed, is not repeated all the time.
 WITH limits AS MATERIALIZED (
     SELECT t.id AS topic_id, coalesce(parent.name, t.name) AS name,
            ceil(nullif(coalesce(d.topic -> 'offload_after_ms', d.namespace -> 'offload_after_ms')::bigint, -1) / 60000.0)::bigint
@@ -101,7 +102,7 @@ ON CONFLICT DO NOTHING
 LOCK TABLE vela_pipeline_run IN SHARE ROW EXCLUSIVE MODE
 
 -- name: look
--- The sign of life of a worker that looks for runs.
+-- Records that a worker looked for runs.
 INSERT INTO vela_heartbeat (name, at) VALUES ('pipeline', now()) ON CONFLICT (name) DO UPDATE SET at = EXCLUDED.at
 
 -- name: claim

@@ -37,8 +37,8 @@ DELETE FROM vela_consumer_session WHERE key = ANY(%b::bigint[])
 DELETE FROM vela_producer_session WHERE key = ANY(%b::bigint[])
 
 -- name: forget_all
--- At a broker's start: clients of an earlier broker are not connected any more. What they used counts as used until
--- now.
+-- At a broker's start: clients of an earlier broker are not connected any more. Their subscriptions and topics count as used
+-- until now.
 WITH c AS (
     DELETE FROM vela_consumer_session
 ), s AS (
@@ -85,7 +85,7 @@ ON CONFLICT (subscription_id) DO UPDATE SET acked_messages = EXCLUDED.acked_mess
     drain_s = EXCLUDED.drain_s
 
 -- name: judge_unloaded
--- Of subscriptions that no topic in memory has reported since `before_ms`: nobody consumes them.
+-- Sets the state of subscriptions that no topic in memory has reported since `before_ms`: nobody consumes them.
 WITH unused AS MATERIALIZED (
     SELECT s.id, s.topic_id, n.messages_in - u.acked_messages AS backlog
     FROM vela_subscription_summary u

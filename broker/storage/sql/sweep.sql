@@ -3,9 +3,9 @@
 -- name: tick
 -- Notify the owner of every subscription with an overdue delivery and every topic with a delayed message that is due.
 -- An empty notification goes out when nothing is found: parked pulls and Failover's switch have no rows.
--- One tick runs at a time: a second worker finds the lock taken and leaves. A deadline of an older epoch belongs to a
--- delivery that has ended. The row of a delayed message that is due stays until the owner has released the message.
--- A notification carries less than 8,000 bytes, hence 350 ids at most.
+-- One tick runs at a time: if a second worker finds the lock taken, it notifies nobody. A deadline of an older epoch
+-- belongs to a delivery that has ended. The row of a delayed message that is due stays until the owner has released the
+-- message. PostgreSQL limits a notification to less than 8,000 bytes, hence 350 ids at most.
 WITH RECURSIVE mine AS (
     SELECT pg_try_advisory_xact_lock(hashtextextended('vela tick ' || current_database(), 0)) AS taken
 ), alive AS (
@@ -34,7 +34,7 @@ WITH RECURSIVE mine AS (
 SELECT pg_notify('vela_tick', payload), places FROM notifications, mine WHERE mine.taken
 
 -- name: policies
--- The owner checks quotas and expiry from memory. This only notifies it that it is time.
+-- The owner checks quotas and expiry from memory. This query only tells it when.
 SELECT pg_notify('vela_policies', '')
 
 -- name: lifetime
@@ -42,7 +42,7 @@ SELECT pg_notify('vela_policies', '')
 SELECT pg_notify('vela_lifetime', '')
 
 -- name: dead_sessions
--- Sessions of a broker that died without deleting them, or of topics that have another owner now.
+-- Sessions that a broker left when it died, and sessions of an earlier owner epoch.
 WITH silent AS (
     SELECT NOT EXISTS (
         SELECT FROM vela_broker WHERE seen_at > now() - make_interval(secs => %(silent_s)s) AND stopped_at IS NULL
@@ -79,7 +79,8 @@ WITH expired AS (
 SELECT count(*) FROM expired
 
 -- name: trim_acts
--- The oldest finished acts, some at a time: none that waits, is running, or can be undone. Parts go with their act.
+-- The oldest finished acts, some at a time: none that waits, is running, or can be undone. Parts are deleted with their
+-- act.
 WITH whole AS MATERIALIZED (
     SELECT id FROM vela_act
     WHERE coalesce(finished_at, requested_at) < now() - make_interval(days => %(keep_days)s) AND part_of_id IS NULL
@@ -95,9 +96,9 @@ WITH whole AS MATERIALIZED (
 SELECT count(*) FROM gone
 
 -- name: trim_client_acts
--- Clients write acts that no operator asked for: their own seeks and unsubscribes, and the offsets of pulls. Of these the
--- oldest go beyond a number, even if they could still be undone: else a client that seeks in a loop fills the disk. Both
--- scans use the index vela_act_clients.
+-- Clients write acts that no operator asked for: their own seeks and unsubscribes, and the offsets of pulls. Only the
+-- newest ones are kept. Older ones are deleted even if they could still be undone, or a client that seeks in a loop would
+-- fill the disk. Both scans use the index vela_act_clients.
 WITH edge AS MATERIALIZED (
     SELECT id FROM vela_act WHERE origin LIKE 'client %%' ORDER BY id DESC OFFSET %(keep)s LIMIT 1
 ), doomed AS MATERIALIZED (

@@ -2,14 +2,14 @@
 -- only vela_listed_topic has a trigger.
 
 -- name: terminate
--- Called while no append is in flight, so that the last entry stays the last. Safe to repeat.
+-- The caller makes sure that no append is in flight, so that the last entry stays the last. Safe to repeat.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 )
 UPDATE vela_topic t SET terminated_at = coalesce(t.terminated_at, now()) FROM o WHERE t.id = o.topic_id RETURNING t.id
 
 -- name: members
--- The topic itself, or its partitions: the topics that have messages.
+-- The topic itself, or its partitions: the topics that store messages.
 SELECT t.id, t.name FROM vela_topic p JOIN vela_topic t ON t.id = p.id OR t.parent_id = p.id
 WHERE p.name = %s AND t.partitions = 0 ORDER BY t.partition
 
@@ -22,8 +22,8 @@ SELECT coalesce(sum(s.stored_bytes), 0)::bigint FROM vela_topic_summary s WHERE 
 
 -- name: delete
 -- All of these topics or none: nothing is deleted if one has another owner now, or the parent has other partitions.
--- Acts stay as the audit log, with the names stored in them. Entries stay in their segments' tables until the segment
--- is dropped. They are invisible, because the views join the ledgers.
+-- Acts stay as the audit log, with the names stored in them. Entries stay in a segment's table until the segment is
+-- dropped. They are invisible, because the views join the ledgers.
 WITH held AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner
     WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%(topic_ids)b::bigint[], %(owner_epochs)b::bigint[]))

@@ -22,7 +22,7 @@ INSERT INTO vela_namespace (tenant_id, name, policies, created_at)
 SELECT id, %s, %s, now() FROM vela_tenant WHERE name = %s ON CONFLICT DO NOTHING
 
 -- name: create_topics
--- One topic, or partitions of one. The broker tells those who watch the namespace's list.
+-- One topic, or partitions of one. After the notification, the broker tells the clients that watch the namespace's topics.
 WITH made AS (
     INSERT INTO vela_topic (namespace_id, name, partitions, parent_id, partition, properties, policies, created_at)
     SELECT n.id, a.name, %(partitions)s, (SELECT id FROM vela_topic WHERE name = %(parent)s), a.partition,
@@ -37,7 +37,8 @@ SELECT pg_notify('vela_topics', %(tenant)s::text || '/' || %(namespace)s::text) 
 
 -- name: take
 -- Takes topics. Their earlier owner is fenced from now on. Waits for that owner's last appends to end (see entries.sql).
--- A topic that was deleted meanwhile is missing from the answer. Topics are not locked: a delete locks their owners first.
+-- A topic that was deleted meanwhile is missing from the answer. The rows of topics are not locked, because a delete locks
+-- the rows of their owners first.
 INSERT INTO vela_topic_owner (topic_id, owner_epoch, owner_token)
 SELECT id, 1, %(token)s FROM vela_topic WHERE id = ANY(%(topic_ids)s::bigint[]) ORDER BY id
 ON CONFLICT (topic_id) DO UPDATE SET owner_epoch = vela_topic_owner.owner_epoch + 1, owner_token = EXCLUDED.owner_token
@@ -59,7 +60,7 @@ FROM known WHERE o.topic_id = known.topic_id
 RETURNING o.topic_id, o.owner_epoch
 
 -- name: owned
--- Of these topics, those that still have these epochs. The rest of the transaction keeps them from being advanced.
+-- The topics that still have these epochs. Nobody can advance them before the transaction ends.
 SELECT topic_id FROM vela_topic_owner
 WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%(topic_ids)s::bigint[], %(epochs)s::bigint[]))
 ORDER BY topic_id FOR SHARE
@@ -110,7 +111,7 @@ SELECT vela_open_segment_v1(%s)
 UPDATE vela_segment SET state = 'closed', closed_ms = %s WHERE id = %s AND state = 'open'
 
 -- name: close_older_segments
--- A broker that died between opening a segment and closing the one before left both open.
+-- A broker that died after it opened a segment and before it closed the earlier one left both open.
 UPDATE vela_segment SET state = 'closed', closed_ms = %s WHERE state = 'open' AND NOT long_lived AND id < %s
 
 -- name: has_role

@@ -1,4 +1,4 @@
-"""Names of topics in PostgreSQL, as the admin API lists them."""
+"""Names and details of topics and subscriptions in PostgreSQL, for the admin API."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LastCompaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastOffload:
-    """When ledgers of a topic were last moved to files. Unix times, 0 = never."""
+    """When ledgers of a topic were last moved to files, and when the job last failed. Unix times, 0 = never."""
 
     succeeded_ms: int
     failed_ms: int
@@ -56,7 +56,7 @@ class LastOffload:
 async def topics_of(
     connection: Connection, tenant: str, namespace: str, *, domain: str, partitioned: bool
 ) -> list[str]:
-    """Return full names, sorted: the partitioned parents, or else the topics and partitions that have messages."""
+    """Return full names, sorted: the partitioned parents if `partitioned`, else the topics and partitions."""
     cursor = await connection.execute(
         query("catalogue", "topics_of"),
         {"tenant": tenant, "namespace": namespace, "domain": domain, "partitioned": partitioned},
@@ -107,7 +107,7 @@ async def last_offload(connection: Connection, topic_id: int) -> LastOffload:
 
 
 async def properties_of(connection: Connection, topic: str, subscription: str) -> Mapping[str, str]:
-    """Return the properties of a subscription, on any partition of the topic. Empty if there are none."""
+    """Return the properties of a subscription on the topic, or on its first partition where it has any."""
     cursor = await connection.execute(query("catalogue", "properties_of"), (topic, subscription))
     row = await cursor.fetchone()
     return {} if row is None else row[0]
@@ -116,7 +116,7 @@ async def properties_of(connection: Connection, topic: str, subscription: str) -
 async def set_subscription_properties(
     connection: Connection, topic: str, subscription: str, properties: Mapping[str, str]
 ) -> None:
-    """Replace the properties of a subscription. Safe to repeat."""
+    """Replace the properties of a subscription on one topic or partition. Safe to repeat."""
     await connection.execute(
         query("catalogue", "set_subscription_properties"),
         {"topic": topic, "subscription": subscription, "properties": json.dumps(dict(properties))},

@@ -1,4 +1,4 @@
-"""Find topics in PostgreSQL that may have subscriptions to expire, or may be deleted, because nobody uses them."""
+"""Finds topics in PostgreSQL that nobody uses, and that may have subscriptions to expire or may be deleted."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ async def idle_topics(
 ) -> list[tuple[int, str]]:
     """Return (id, full name) of topics that may have something to expire, or whose last use is not recorded.
 
-    Sorted by id, from above `after`, without the ids in `known`. `defaults` are the policies that a document does not
-    set.
+    At most `limit`, sorted by id, with ids above `after` that are not in `known`. `defaults` apply where a document
+    sets no value.
     """
     cursor = await connection.execute(
         query("disuse", "idle_topics"),

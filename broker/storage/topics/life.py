@@ -1,4 +1,4 @@
-"""Terminating and deleting topics in PostgreSQL."""
+"""Terminates and deletes topics in PostgreSQL, and reads what a deletion takes with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _DELETE_ATTEMPTS = 5
 
 
 async def terminate(connection: Connection, *, topic_id: int, owner_epoch: int) -> bool | None:
-    """Terminate a topic, so that its log has an end. Return None if the topic is fenced. Safe to repeat."""
+    """Record that a topic is terminated. Return None if the topic is fenced. Safe to repeat.
+
+    Call this while no append is in flight.
+    """
     cursor = await connection.execute(
         query("topic_life", "terminate"), {"topic_id": topic_id, "owner_epoch": owner_epoch}
     )
@@ -35,7 +38,7 @@ async def subscription_names(connection: Connection, topic_ids: Sequence[int]) -
 
 
 async def stored_bytes(connection: Connection, topic_ids: Sequence[int]) -> int:
-    """Return the stored bytes of these topics, as last reported."""
+    """Return the stored bytes of these topics together, as last reported."""
     cursor = await connection.execute(query("topic_life", "stored_bytes"), (list(topic_ids),))
     row = await cursor.fetchone()
     return 0 if row is None else int(row[0])
@@ -44,7 +47,8 @@ async def stored_bytes(connection: Connection, topic_ids: Sequence[int]) -> int:
 async def delete(connection: Connection, epochs: Mapping[int, int], *, parent_id: int | None) -> bool:
     """Delete topics (id → owner epoch), and the partitioned parent if one is given, with all their rows.
 
-    Deletes all or none. Returns False if one of them has another owner now, or if they are already deleted.
+    Deletes all or none. Returns False if one of them has another owner now, if the parent has other partitions, or if
+    they are already deleted. Safe to repeat.
     """
     parameters = {
         "topic_ids": list(epochs.keys()),

@@ -23,7 +23,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundNamespace:
-    """What is stored about a namespace, which need not exist."""
+    """The result of looking up a namespace."""
 
     exists: bool
     topics: int  # partitions not counted
@@ -39,7 +39,7 @@ async def find(connection: Connection, tenant: str, namespace: str) -> FoundName
 
 
 async def delete(connection: Connection, tenant: str, namespace: str) -> None:
-    """Delete a namespace without topics, then its tenant if that has no namespace left and was not made by itself.
+    """Delete a namespace without topics, then its tenant if no namespace is left and nobody made it with `set_tenant`.
 
     A namespace that has topics stays. Safe to repeat.
     """
@@ -51,7 +51,7 @@ async def delete(connection: Connection, tenant: str, namespace: str) -> None:
 
 
 async def set_tenant(connection: Connection, name: str, admin_roles: Sequence[str]) -> None:
-    """Create a tenant, or change its roles. From then on it stays when it has no namespace. Safe to repeat."""
+    """Create a tenant, or replace its admin roles. From then on it stays without a namespace. Safe to repeat."""
     async with connection.transaction():
         await connection.execute(query("namespaces", "make_tenant"), (name,))
         await access.set_tenant_admins(connection, name, admin_roles)
@@ -85,6 +85,6 @@ async def granted_admins(connection: Connection, name: str) -> list[str]:
 
 
 async def of_tenant(connection: Connection, name: str) -> list[str]:
-    """Return the names of a tenant's namespaces without the tenant, sorted."""
+    """Return the names of a tenant's namespaces, sorted, each without `tenant/`."""
     cursor = await connection.execute(query("namespaces", "of_tenant"), (name,))
     return [row[0] for row in await cursor.fetchall()]

@@ -1,4 +1,4 @@
-"""Partitioned topics in PostgreSQL: add partitions, and read the statistics of all of them."""
+"""Partitioned topics in PostgreSQL: adds partitions, and reads the statistics of all of them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ class Growth:
 
 
 async def grow(connection: Connection, name: TopicName, partitions: int) -> Growth | None:
-    """Add partitions up to a count, with the subscriptions of the present ones. Return None without such a topic.
+    """Add partitions until a topic has `partitions`, with the subscriptions of the present ones.
 
-    Never removes partitions. Safe to repeat.
+    Returns None if there is no such topic. Never removes partitions. A topic without partitions stays as it is. Raises
+    InvalidTopicName if the names of the new partitions are too long. Safe to repeat.
     """
     async with connection.transaction():
         cursor = await connection.execute(query("partitions", "lock_parent"), (name.full,))
@@ -56,7 +57,7 @@ async def grow(connection: Connection, name: TopicName, partitions: int) -> Grow
 
 
 async def subscription_names(connection: Connection, name: str) -> list[str]:
-    """Return the names of the subscriptions on any partition of a topic."""
+    """Return the names of the subscriptions on any partition of a topic, sorted."""
     cursor = await connection.execute(query("partitions", "subscription_names"), (name,))
     return [each for (each,) in await cursor.fetchall()]
 

@@ -15,7 +15,7 @@ __all__ = ["StoredPolicies", "change", "in_force", "of_namespace", "of_topic", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPolicies:
-    """A stored document, not checked."""
+    """A stored document of policies. Nothing has checked its values."""
 
     row_id: int  # of the namespace or the topic
     document: Mapping[str, object]
@@ -65,6 +65,9 @@ async def overriding(connection: Connection, namespace_id: int, names: Sequence[
 async def in_force(
     connection: Connection, names: Sequence[str]
 ) -> list[tuple[str, Mapping[str, object], Mapping[str, object]]]:
-    """Return (topic, its namespace's document, its own or its parent's) for these topics."""
+    """Return (topic, its namespace's document, its own) for each of these topics that exists.
+
+    A partition's own document is that of its partitioned topic.
+    """
     cursor = await connection.execute(query("policies", "in_force"), (list(names),))
     return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]

@@ -12,7 +12,7 @@ __all__ = ["add", "of_topic"]
 
 
 async def of_topic(connection: Connection, topic_name: str) -> list[StoredSchema]:
-    """Return every version, oldest first."""
+    """Return every stored version of a topic's schema, oldest first."""
     cursor = await connection.execute(query("schemas", "of_topic"), (topic_name,))
     return [
         StoredSchema(
@@ -26,7 +26,7 @@ async def of_topic(connection: Connection, topic_name: str) -> list[StoredSchema
 
 
 async def add(connection: Connection, topic_name: str, version: int, schema: SchemaDefinition) -> bool:
-    """Store a version. Return False if it is already stored, perhaps by a call that lost its answer."""
+    """Store a version. Return False if that version is already stored, perhaps by a call that lost its answer."""
     cursor = await connection.execute(
         query("schemas", "add"),
         (

@@ -47,11 +47,11 @@ class TopicRow:
     """One stored topic."""
 
     topic_id: int
-    partitions: int  # > 0: a partitioned parent, which has no messages itself
+    partitions: int  # > 0: a partitioned parent, which stores no messages itself
     partition: int  # -1 if it is not a partition
     terminated: bool
     namespace_policies: Mapping[str, object]  # the stored documents, not checked
-    topic_policies: Mapping[str, object]  # of a partition: its parent's
+    topic_policies: Mapping[str, object]  # a partition has its parent's
     last_used_ms: int  # when its last client left; 0 = not known
     producer_epoch: int | None  # of the last exclusive producer, None = there was none
 
@@ -122,7 +122,8 @@ async def create_topic(
 ) -> None:
     """Create a topic, and its tenant and namespace if missing. Safe to repeat; keeps what exists.
 
-    `policies` are those of a new namespace, `properties` those of the topic.
+    `policies` are those of a new namespace, `properties` those of the topic. Raises InvalidTopicName if the names of
+    its partitions are too long.
     """
     async with connection.transaction():
         await create_namespace(connection, name.tenant, name.namespace, policies)
@@ -174,7 +175,7 @@ async def _insert_topics(
 
 
 async def names_in_namespace(connection: Connection, tenant: str, namespace: str) -> list[str]:
-    """Return the full names of all topics and partitions, without partitioned parents, sorted."""
+    """Return the full names of a namespace's topics and partitions, without partitioned parents, sorted."""
     escaped = (
         f"persistent://{tenant}/{namespace}/".replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
     )
@@ -231,7 +232,7 @@ async def set_producer_epoch(
 
 
 async def ledgers_of(connection: Connection, topic_id: int) -> list[LedgerRow]:
-    """Return every ledger of a topic that still has entries to read, oldest first."""
+    """Return every open or sealed ledger of a topic, oldest first, also those without entries."""
     cursor = await connection.execute(query("topics", "ledgers"), (topic_id,))
     return [
         LedgerRow(
@@ -263,9 +264,9 @@ async def topic_of_ledger(connection: Connection, ledger_id: int) -> str | None:
 async def roll_ledgers(
     connection: Connection, rolls: Sequence[tuple[LedgerRoll, int]], *, segment_id: int, now_ms: int
 ) -> dict[int, int]:
-    """Seal the open ledger of each topic with its totals, and open the next one, guarded by its owner epoch.
+    """Seal the open ledger of each topic with its totals, and open the next one, guarded by the topic's owner epoch.
 
-    Returns topic → new ledger; a missing topic is fenced.
+    Returns topic → new ledger; a missing topic is fenced. Safe to repeat if the answer was lost.
     """
     sealing = [roll.sealing or LedgerInfo(ledger_id=-1) for roll, _ in rolls]
     cursor = await connection.execute(
@@ -290,14 +291,14 @@ async def roll_ledgers(
 
 
 async def newest_segment(connection: Connection) -> tuple[int, int] | None:
-    """Return (id, opened at ms) of the segment that takes appends, or None if none is open."""
+    """Return (id, Unix milliseconds when it was opened) of the segment that takes appends, or None if none is open."""
     cursor = await connection.execute(query("topics", "open_segments"))
     row = await cursor.fetchone()
     return None if row is None else (int(row[0]), int(row[1]))
 
 
 async def open_segment(connection: Connection, now_ms: int) -> int:
-    """Create a segment's table. `refresh_entry_views` adds it to the views."""
+    """Create a segment and its table; return its id. `refresh_entry_views` adds it to the views later."""
     cursor = await connection.execute(query("topics", "open_segment"), (now_ms,))
     row = await cursor.fetchone()
     if row is None:
@@ -306,17 +307,23 @@ async def open_segment(connection: Connection, now_ms: int) -> int:
 
 
 async def close_segment(connection: Connection, segment_id: int, now_ms: int) -> None:
-    """Close a segment to new ledgers. Ledgers that are open in it are sealed at their next append."""
+    """Close a segment to new ledgers. Ledgers open in it are sealed by the next append or by `seal_ledger`.
+
+    Safe to repeat.
+    """
     await connection.execute(query("topics", "close_segment"), (now_ms, segment_id))
 
 
 async def close_older_segments(connection: Connection, open_id: int, now_ms: int) -> None:
-    """Close every open segment below the one that takes appends."""
+    """Close every open segment older than the one that takes appends, except the long-lived one."""
     await connection.execute(query("topics", "close_older_segments"), (now_ms, open_id))
 
 
 async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, read_role: str) -> bool:
-    """Create the views over all live segments again. Return False if a reader locked them too long; repeat later."""
+    """Create the views over all segments again, with grants for `read_role` if it is not empty.
+
+    Return False if a reader locked them for longer than `lock_timeout_ms`. Safe to repeat.
+    """
     try:
         async with connection.transaction():
             await connection.execute(
@@ -330,7 +337,7 @@ async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, r
 
 
 async def segment_size_bytes(connection: Connection, segment_id: int) -> int:
-    """Return the size of a segment's table, TOAST and index together."""
+    """Return the size of a segment's table with its TOAST table and indexes, in bytes."""
     cursor = await connection.execute(query("topics", "segment_size"), (segment_id,))
     row = await cursor.fetchone()
     return 0 if row is None or row[0] is None else int(row[0])
