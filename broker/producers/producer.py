@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from broker.core.errors import BrokerError, PersistenceFailed
+from broker.core.errors import BrokerError, NotAllowed, PersistenceFailed
 from broker.log.sends import Receipt
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ __all__ = ["Producer", "ProducerTopic", "Repeat"]
 
 logger = logging.getLogger(__name__)
 
+_LAST_SEQUENCE_ID: Final = 2**63 - 1  # PostgreSQL's bigint ends here
 _NOWHERE = -1  # ledger and entry of a repeated send: it is stored once, elsewhere
 
 
@@ -119,6 +120,13 @@ class Producer:
         """Queue one entry. Never blocks and raises nothing; the answer comes through the sink."""
         if not self.is_ready:
             self.sink.on_send_failed(request, PersistenceFailed("the producer is not open; open it again"))
+            return
+        if request.sequence_id > _LAST_SEQUENCE_ID or request.highest_sequence_id > _LAST_SEQUENCE_ID:
+            used_up = NotAllowed(
+                f"producer {self.name} has used the last sequence id, {_LAST_SEQUENCE_ID}: use another producer name"
+            )
+            self.refused(used_up)
+            self.sink.on_send_failed(request, used_up)
             return
         self._pending += 1
         self._topic.publishes.add(self, len(request.data))
