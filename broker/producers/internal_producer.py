@@ -1,9 +1,9 @@
 """The broker's own producer for topics of its process: dead letters, retry letters, redrives.
 
-It is an ordinary producer whose sends are awaited. A topic that is unloaded, fenced or refused by the database closes
-its producers; this one opens again with its next send. An entry that has no receipt then may or may not be stored, and
-its sender gets SendOutcomeUnknown. If the sender sends it again, it may be stored twice; if not, it may be lost.
-Letters and redrives send again.
+It is an ordinary producer whose sends are awaited. When a topic is unloaded or fenced, or the database refuses entries,
+the topic closes its producers; this one opens again with its next send. An entry without a receipt may or may not be
+stored then, and its sender gets SendOutcomeUnknown. If the sender sends it again, it may be stored twice; if not, it
+may be lost. Letters and redrives are sent again.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class InternalProducer:
     """
 
     def __init__(self, lanes: Sequence[_Lane], *, name: str, max_pending: int) -> None:
-        """Do not call this: `open` returns a producer that is attached."""
+        """Call `open` instead, which attaches the producer."""
         self.name = name
         self._lanes = lanes
         self._turn = 0
@@ -296,5 +296,5 @@ class _Lane:
         self._give_up(error)
 
     async def is_alive(self) -> bool:
-        """Answer another producer that wants the name: it is in use for as long as this one is open."""
+        """Return whether the name is still in use, because another producer wants it."""
         return not self._is_closed

@@ -59,7 +59,7 @@ class Repeat:
 class Producer:
     """Accepts sends; their receipts go to the sink after COMMIT, in the order of the sends.
 
-    `is_ready` is False while it waits for exclusive access, and after its end: sends are refused then.
+    `is_ready` is False while it waits for exclusive access and after it was closed: sends are refused then.
     """
 
     def __init__(
@@ -80,13 +80,13 @@ class Producer:
         self.sink = sink
         self.connected_ms = now_ms
         self.last_sequence_id = -1  # -1 = not known: deduplication is off
-        self.schema_version = b""  # of the schema it came with, b"" = none
+        self.schema_version = b""  # of the schema that the client opened it with; b"" = none
         self.topic_epoch: int | None = None  # of an exclusive producer
         self.messages_in = 0
         self.bytes_in = 0
         self.last_sent_sequence_id = -1
         self.last_send_ms = 0
-        self.last_error = ""  # why its last refused send was refused; "" = none was
+        self.last_error = ""  # why the last refused send was refused; "" = none was refused
         self._topic = topic
         self._pending = 0
         self._settled = 0
@@ -135,7 +135,7 @@ class Producer:
     def repeat(self, request: SendRequest, *, is_stored: bool) -> Repeat:
         """Note that the send just accepted repeats an earlier one.
 
-        It gets its receipt in its turn, once that one is stored.
+        It gets its receipt in its turn, once the earlier one is stored.
         """
         repeat = Repeat(self._settled + self._pending - 1, request, is_stored=is_stored)
         self._repeats.append(repeat)
@@ -206,7 +206,7 @@ class Producer:
         self._topic.producer_refused()
 
     def admitted(self, topic_epoch: int | None) -> None:
-        """Allow sends from now on. Tell a producer that had to wait."""
+        """Allow sends from now on; `topic_epoch` is that of an exclusive producer, None for any other."""
         self.topic_epoch = topic_epoch
         self.is_ready = self.is_open
 
@@ -243,7 +243,7 @@ class Producer:
             self._topic.remove_producer(self)
 
     def closed_by_broker(self, error: BrokerError | None) -> None:
-        """Close it for the broker: the client looks up the topic again and resends what has no receipt. Repeatable."""
+        """End the producer and tell its client, which looks up the topic and sends again. Safe to repeat."""
         if self.is_open:
             self._end()
             if self._idle is not None:
