@@ -66,7 +66,7 @@ class Ownership:
         self._connection: Connection | None = None
         self._backends: set[int] = set()  # backends that may still have this process's lock
         self._task: asyncio.Task[None] | None = None
-        self.is_held = False  # nothing is sent or stored meanwhile
+        self.is_held = False  # while False, consumers get no messages
         self.on_resumed: Callable[[], None] = lambda: None
 
     async def acquire(self) -> None:
