@@ -41,7 +41,10 @@ class DeduplicationFlush:
 
 
 class TopicDeduplication:
-    """Only the event loop touches it. After it is switched off, it stays until its waiting repeats are answered."""
+    """The sends that one topic has stored or is storing, by producer. Only the event loop touches it.
+
+    After it is switched off, it stays until its waiting repeats are answered.
+    """
 
     def __init__(self, through: Position) -> None:
         self.is_enabled = True

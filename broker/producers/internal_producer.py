@@ -215,7 +215,7 @@ class _Lane:
             return self._producer
 
     async def send(self, request: Callable[[int], SendRequest]) -> Receipt:
-        """See `InternalProducer.send`; `request` gets the sequence id."""
+        """Send one entry, as `InternalProducer.send` describes; `request` gets the sequence id."""
         if self._is_closed:
             raise self._refusal()
         producer = self._producer
@@ -233,14 +233,14 @@ class _Lane:
         return await answer
 
     async def close(self) -> None:
-        """See `InternalProducer.close`."""
+        """Wait for the receipts, then detach, as `InternalProducer.close` describes."""
         self._is_closed = True
         if self._producer is not None:
             await self._producer.close()
         self.detach()
 
     def detach(self) -> None:
-        """See `InternalProducer.detach`."""
+        """Detach at once, as `InternalProducer.detach` describes."""
         self._is_closed = True
         producer, self._producer = self._producer, None
         if producer is not None:

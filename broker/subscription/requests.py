@@ -85,7 +85,7 @@ class LastMessage:
     """The answer of `Consumer.last_message`: the last message to get and the cursor, for hasMessageAvailable."""
 
     position: Position  # (-1, -1) when the topic is empty
-    batch_size: int  # up to that message; 0 when the last entry is not a batch
+    batch_size: int  # messages of its batch up to that message; 0 = not in a batch
     mark_delete: Position
 
 

@@ -200,7 +200,7 @@ class Endings:
 
     @asynccontextmanager
     async def _still(self, names: Sequence[TopicName]) -> AsyncIterator[list[Topic]]:
-        """Yield those of these topics that are loaded, with no append in flight. None is loaded meanwhile."""
+        """Yield the named topics that are loaded, without appends in flight. The others cannot be loaded meanwhile."""
         full_names = [each.full for each in names]
         async with self._topics.gates.closed(full_names), AsyncExitStack() as pauses:
             await self._topics.loads_done()

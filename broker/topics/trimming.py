@@ -27,7 +27,7 @@ __all__ = ["Trimmable", "Trimmer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trimmable:
-    """The data that a retention policy lets go."""
+    """The data that a retention policy would trim."""
 
     messages: int
     size_bytes: int
