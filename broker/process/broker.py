@@ -381,7 +381,10 @@ class Broker:
         self.lifetime.start()
 
     async def stop(self) -> None:
-        """Write the receipts, then the cursors, then close the connections. Takes about 5 s at most."""
+        """Write the receipts, detach producers and consumers, then store the cursors and the last report.
+
+        Gives up after 3 s for the receipts, 3 s for the cursors and 2 s for the report.
+        """
         self._is_stopping = True
         await self._housekeeping.stop()
         self.policy_rounds.stop()
@@ -424,7 +427,7 @@ class Broker:
         return self._metrics.page()
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
-        """See `Topics.partition_count`."""
+        """Return how many partitions a topic has, as `Topics.partition_count` describes."""
         return await self._requests.partition_count(topic, create=create)
 
     def service_urls(self, topic: TopicName) -> tuple[str, str]:
@@ -432,7 +435,7 @@ class Broker:
         return self.settings.advertised_url, self.settings.advertised_tls_url
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """See `ClientRequests.topics_of_namespace`."""
+        """Return the names of its topics, as `ClientRequests.topics_of_namespace` describes."""
         return await self._requests.topics_of_namespace(namespace)
 
     async def watch_topics(
@@ -441,49 +444,49 @@ class Broker:
         pattern: TopicPattern,
         on_change: Callable[[frozenset[str], frozenset[str]], None],
     ) -> TopicListWatch:
-        """See `TopicLists.watch`."""
+        """Watch the topics that a pattern chooses, as `TopicLists.watch` describes."""
         return await self.topic_lists.watch(namespace, pattern, on_change)
 
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
-        """See `ClientRequests.open_producer`."""
+        """Attach a producer, as `ClientRequests.open_producer` describes."""
         return await self._requests.open_producer(request, identity, sink)
 
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """See `ClientRequests.subscribe`."""
+        """Attach a consumer, as `ClientRequests.subscribe` describes."""
         return await self._requests.subscribe(request, identity, sink)
 
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """See `ClientRequests.get_schema`."""
+        """Return a schema and its version, as `ClientRequests.get_schema` describes."""
         return await self._requests.get_schema(topic, version)
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """See `ClientRequests.get_or_create_schema`."""
+        """Return the version of a schema, as `ClientRequests.get_or_create_schema` describes."""
         return await self._requests.get_or_create_schema(topic, schema)
 
     async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
-        """See `Pulls.pull`."""
+        """Answer a pull or park it, as `Pulls.pull` describes."""
         return await self._pulls.pull(ask)
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """See `Pulls.pull_now`."""
+        """Answer a pull from memory or park it, as `Pulls.pull_now` describes."""
         return self._pulls.pull_now(ask)
 
     def forget_pull(self, parked: ParkedPull) -> None:
-        """See `Pulls.forget`."""
+        """Forget a parked pull, as `Pulls.forget` describes."""
         self._pulls.forget(parked)
 
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
-        """See `Pulls.committed_offset`."""
+        """Return a group's offset, as `Pulls.committed_offset` describes."""
         return await self._pulls.committed_offset(topic, queue, subscription)
 
     async def commit_offset(
         self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
     ) -> int:
-        """See `Pulls.commit_offset`."""
+        """Store a group's offset, as `Pulls.commit_offset` describes."""
         return await self._pulls.commit_offset(topic, queue, subscription, offset, peer)
 
     def _on_notify(self, channel: str, payload: str) -> None:

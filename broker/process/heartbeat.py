@@ -17,7 +17,7 @@ __all__ = ["Heartbeat"]
 logger = logging.getLogger(__name__)
 
 INTERVAL_S: Final = 1.0
-LATE_S: Final = 5.0  # the console calls an older heartbeat silence
+LATE_S: Final = 5.0  # after this time the console says that the broker is silent
 
 
 class Heartbeat:
@@ -36,11 +36,11 @@ class Heartbeat:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start writing in the background."""
         self._task = asyncio.create_task(for_ever(self._turn, what="the heartbeat"), name="heartbeat")
 
     async def stop(self) -> None:
-        """End."""
+        """Stop writing, and close the pool."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -295,7 +295,7 @@ STORED_SUBSCRIPTION: Final[list[Family[Subscription] | SplitFamily[Subscription]
     Family(
         "vela_subscription_ignored_acks_total",
         "counter",
-        "cumulative acks that were ignored because the subscription's type has none",
+        "cumulative acks that were ignored: malformed, or the subscription's type has none",
         lambda subscription: subscription.counters.ignored_acks,
     ),
     SplitFamily(

@@ -47,7 +47,7 @@ class BrokerAlreadyRuns(Exception):
 
 
 class Ownership:
-    """Owns the lock. `on_lost` stops sending at once; `on_resumed` is called when every kept topic has a new epoch."""
+    """Takes and keeps the lock. `on_resumed` is called when the lock is back and every kept topic has a new epoch."""
 
     def __init__(
         self,
@@ -64,10 +64,9 @@ class Ownership:
         self._logs = logs
         self._on_notify = on_notify
         self._connection: Connection | None = None
-        self._backends: set[int] = set()  # of the lock's connections since the lock was last certainly ours
+        self._backends: set[int] = set()  # backends that may still have this process's lock
         self._task: asyncio.Task[None] | None = None
-        self.is_held = False
-        self.on_lost: Callable[[], None] = lambda: None
+        self.is_held = False  # while False, consumers get no messages
         self.on_resumed: Callable[[], None] = lambda: None
 
     async def acquire(self) -> None:
@@ -119,7 +118,6 @@ class Ownership:
             if connection is not None:
                 await connection.close()
         self.is_held = False
-        self.on_lost()
         await self._resume()
 
     async def _resume(self) -> None:
@@ -152,10 +150,10 @@ class Ownership:
         try:
             self.on_resumed()
         except Exception:  # the lock is ours even so
-            logger.exception("going on after the broker lock was taken again failed")
+            logger.exception("the broker lock is held again, but waking what waited for it failed")
 
     async def _take_back(self, connection: Connection) -> None:
-        """After the lock is ours again, keep every topic that nobody took meanwhile."""
+        """Once this process has the lock again, keep every topic that no other broker took meanwhile."""
         await self._announce(connection)
         logs = self._logs()
         kept = await self._epochs.advance({each: each.owner_epoch for each in logs})

@@ -127,7 +127,7 @@ class ProcessMetrics(Collector):
             ),
             (
                 "vela_offloaded_ledgers_total",
-                "ledgers that are read from a file since then",
+                "ledgers that the broker began to read from files",
                 lifetime.offloads.ledgers,
             ),
             (

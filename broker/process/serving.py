@@ -38,7 +38,7 @@ __all__ = ["CannotStart", "RunningBroker", "run_broker"]
 
 logger = logging.getLogger(__name__)
 
-# A tenth of the default, so that the threads of the flusher and the driver yield to the loop sooner.
+# A tenth of Python's default, so that worker threads, such as those of compaction, yield to the loop sooner.
 SWITCH_INTERVAL_S: Final = 0.0005
 CLOSE_TIMEOUT_S: Final = 1.0
 
@@ -58,7 +58,7 @@ class RunningBroker(BrokerPort, AdminPort, Protocol):
 
 
 class CannotStart(Exception):
-    """The broker cannot start. One sentence says why and what to change, the exit code whether to try again."""
+    """The broker cannot start. The text says why and what to change; the exit code says whether to try again."""
 
     def __init__(self, text: str, *, exit_code: int) -> None:
         super().__init__(text)

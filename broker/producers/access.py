@@ -23,7 +23,7 @@ _PROBED = (AccessMode.SHARED, AccessMode.EXCLUSIVE, AccessMode.WAIT_FOR_EXCLUSIV
 class ProducerAccess:
     """Admits, queues and fences producers. `producers` maps names to attached producers.
 
-    `store_epoch` makes the topic epoch durable before its producer is told of it.
+    `store_epoch` makes a new topic epoch durable before its exclusive producer may send.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ProducerAccess:
 
     @property
     def has_waiting(self) -> bool:
-        """Return whether a producer waits for exclusive access or is being given it."""
+        """Whether a producer waits for exclusive access, is being given it, or has it."""
         return bool(self._waiting) or self._exclusive is not None
 
     async def admit(self, producer: Producer) -> None:
@@ -116,7 +116,7 @@ class ProducerAccess:
             other.closed_by_broker(ProducerFenced(reason))
 
     async def _take(self, producer: Producer) -> None:
-        """Make `producer` the exclusive owner of the topic, which is reserved for it."""
+        """Give `producer` exclusive access, which is already reserved for it. Raises TopicFenced, ProducerFenced."""
         epoch = next_epoch(self.topic_epoch, producer.request.topic_epoch)
         try:
             await self._store_epoch(epoch)

@@ -1,7 +1,7 @@
 """Deduplication of one topic: recognizes repeated sends and remembers what each producer has stored.
 
-The state is stored once a second, after the sends themselves. When a broker takes the topic, it reads the newer entries
-from the log again, so that a crash at any moment loses nothing.
+The keeper stores the state once a second, so it lags behind the sends. A broker that takes the topic reads the newer
+entries from the log, so that a crash at any moment loses nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeduplicationFlush", "TopicDeduplication", "mark_of_entry"]
 
-_MOST_BYTES = 2**31 - 1  # no limit on decoding a batch for its last sequence id: it was accepted already
+_MOST_BYTES = 2**31 - 1  # no limit on decoding a batch: the door has checked its size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,10 @@ class DeduplicationFlush:
 
 
 class TopicDeduplication:
-    """Only the event loop touches it. After it is switched off, it stays until its waiting repeats are answered."""
+    """The sends that one topic has stored or is storing, by producer. Only the event loop touches it.
+
+    After it is switched off, it stays until its waiting repeats are answered.
+    """
 
     def __init__(self, through: Position) -> None:
         self.is_enabled = True
@@ -51,7 +54,7 @@ class TopicDeduplication:
         self._seen_ms: dict[str, int] = {}
         self._changed: set[str] = set()
         self._gone: set[str] = set()
-        self._is_dirty = True  # a topic without producers must store where it began, too
+        self._is_dirty = True  # `through` must be stored even if no producer ever comes
         self._waiting: deque[tuple[Producer, Repeat, Mark]] = deque()
         self._marks: dict[int, tuple[SendRequest, Mark]] = {}  # of sends in flight whose entry was parsed
         self._settled = asyncio.Event()
@@ -122,7 +125,7 @@ class TopicDeduplication:
 
     @property
     def has_waiting_repeats(self) -> bool:
-        """Return whether a repeat still waits for its answer."""
+        """Whether a repeat still waits for its answer."""
         return bool(self._waiting)
 
     async def last_sequence_id(self, name: str) -> int:
@@ -174,7 +177,7 @@ class TopicDeduplication:
         self._gone |= {name for name in flush.gone if self._filter.progress(name) is None}
 
     def expire(self, connected: Iterable[str], *, now_ms: int, expiry_ms: int) -> None:
-        """Forget producers that have been gone for this long."""
+        """Forget producers that have not been connected and stored nothing for `expiry_ms`."""
         for name in connected:
             self._seen_ms[name] = now_ms
         for name in [name for name, seen_ms in self._seen_ms.items() if seen_ms + expiry_ms < now_ms]:

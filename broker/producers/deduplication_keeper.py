@@ -30,7 +30,7 @@ __all__ = ["DeduplicatedTopic", "DeduplicationKeeper"]
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-UNKNOWN_TAIL_ENTRIES = 10_000  # read if nothing is stored: deduplication was only just switched on
+UNKNOWN_TAIL_ENTRIES = 10_000  # entries to read if no state is stored yet
 
 
 class DeduplicatedTopic(Protocol):
@@ -69,7 +69,7 @@ class DeduplicationKeeper:
         self._expiry_ms = expiry_ms
 
     async def load(self, topic: DeduplicatedTopic) -> TopicDeduplication:
-        """Return the state of a topic that was just taken: the stored rows and newer log entries. Raises GapInLog."""
+        """Return the state of a topic just taken, from the stored rows and the newer log entries. Raises GapInLog."""
         through, rows = await repeat_until_done(
             self._pool, lambda c: store.load(c, topic.topic_id), what="loading deduplication"
         )
@@ -88,9 +88,9 @@ class DeduplicationKeeper:
         return deduplication
 
     async def flush(self, topics: Sequence[DeduplicatedTopic]) -> None:
-        """Store the changes of these topics in one statement, or in several if the database refuses one of them.
+        """Store the changes of these topics in one statement. If it is refused, find and log the guilty topic.
 
-        Raises psycopg's error while the database is away; the changes then stay for the next flush.
+        Changes that are not stored stay for the next flush. Raises psycopg.Error while the database is away.
         """
         try:
             await self._flush(topics)

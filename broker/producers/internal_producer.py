@@ -1,9 +1,9 @@
 """The broker's own producer for topics of its process: dead letters, retry letters, redrives.
 
-It is an ordinary producer whose sends are awaited. A topic that is unloaded, fenced or refused by the database closes
-its producers; this one opens again with its next send. An entry that has no receipt then may or may not be stored, and
-its sender gets SendOutcomeUnknown. If the sender sends it again, it may be stored twice; if not, it may be lost.
-Letters and redrives send again.
+It is an ordinary producer whose sends are awaited. When a topic is unloaded or fenced, or the database refuses entries,
+the topic closes its producers; this one opens again with its next send. An entry without a receipt may or may not be
+stored then, and its sender gets SendOutcomeUnknown. If the sender sends it again, it may be stored twice; if not, it
+may be lost. Letters and redrives are sent again.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class InternalProducer:
     """
 
     def __init__(self, lanes: Sequence[_Lane], *, name: str, max_pending: int) -> None:
-        """Do not call this: `open` returns a producer that is attached."""
+        """Call `open` instead, which attaches the producer."""
         self.name = name
         self._lanes = lanes
         self._turn = 0
@@ -215,7 +215,7 @@ class _Lane:
             return self._producer
 
     async def send(self, request: Callable[[int], SendRequest]) -> Receipt:
-        """See `InternalProducer.send`; `request` gets the sequence id."""
+        """Send one entry, as `InternalProducer.send` describes; `request` gets the sequence id."""
         if self._is_closed:
             raise self._refusal()
         producer = self._producer
@@ -233,14 +233,14 @@ class _Lane:
         return await answer
 
     async def close(self) -> None:
-        """See `InternalProducer.close`."""
+        """Wait for the receipts, then detach, as `InternalProducer.close` describes."""
         self._is_closed = True
         if self._producer is not None:
             await self._producer.close()
         self.detach()
 
     def detach(self) -> None:
-        """See `InternalProducer.detach`."""
+        """Detach at once, as `InternalProducer.detach` describes."""
         self._is_closed = True
         producer, self._producer = self._producer, None
         if producer is not None:
@@ -296,5 +296,5 @@ class _Lane:
         self._give_up(error)
 
     async def is_alive(self) -> bool:
-        """Answer another producer that wants the name: it is in use for as long as this one is open."""
+        """Return whether the name is still in use, because another producer wants it."""
         return not self._is_closed

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from broker.core.errors import BrokerError, PersistenceFailed
+from broker.core.errors import BrokerError, NotAllowed, PersistenceFailed
 from broker.log.sends import Receipt
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ __all__ = ["Producer", "ProducerTopic", "Repeat"]
 
 logger = logging.getLogger(__name__)
 
+_LAST_SEQUENCE_ID: Final = 2**63 - 1  # PostgreSQL's bigint ends here
 _NOWHERE = -1  # ledger and entry of a repeated send: it is stored once, elsewhere
 
 
@@ -58,7 +59,7 @@ class Repeat:
 class Producer:
     """Accepts sends; their receipts go to the sink after COMMIT, in the order of the sends.
 
-    `is_ready` is False while it waits for exclusive access, and after its end: sends are refused then.
+    `is_ready` is False while it waits for exclusive access and after it was closed: sends are refused then.
     """
 
     def __init__(
@@ -79,13 +80,13 @@ class Producer:
         self.sink = sink
         self.connected_ms = now_ms
         self.last_sequence_id = -1  # -1 = not known: deduplication is off
-        self.schema_version = b""  # of the schema it came with, b"" = none
+        self.schema_version = b""  # of the schema that the client opened it with; b"" = none
         self.topic_epoch: int | None = None  # of an exclusive producer
         self.messages_in = 0
         self.bytes_in = 0
         self.last_sent_sequence_id = -1
         self.last_send_ms = 0
-        self.last_error = ""  # why its last refused send was refused; "" = none was
+        self.last_error = ""  # why the last refused send was refused; "" = none was refused
         self._topic = topic
         self._pending = 0
         self._settled = 0
@@ -120,6 +121,13 @@ class Producer:
         if not self.is_ready:
             self.sink.on_send_failed(request, PersistenceFailed("the producer is not open; open it again"))
             return
+        if request.sequence_id > _LAST_SEQUENCE_ID or request.highest_sequence_id > _LAST_SEQUENCE_ID:
+            used_up = NotAllowed(
+                f"producer {self.name} has used the last sequence id, {_LAST_SEQUENCE_ID}: use another producer name"
+            )
+            self.refused(used_up)
+            self.sink.on_send_failed(request, used_up)
+            return
         self._pending += 1
         self._topic.publishes.add(self, len(request.data))
         self._topic.append(self, request)
@@ -127,7 +135,7 @@ class Producer:
     def repeat(self, request: SendRequest, *, is_stored: bool) -> Repeat:
         """Note that the send just accepted repeats an earlier one.
 
-        It gets its receipt in its turn, once that one is stored.
+        It gets its receipt in its turn, once the earlier one is stored.
         """
         repeat = Repeat(self._settled + self._pending - 1, request, is_stored=is_stored)
         self._repeats.append(repeat)
@@ -198,7 +206,7 @@ class Producer:
         self._topic.producer_refused()
 
     def admitted(self, topic_epoch: int | None) -> None:
-        """Allow sends from now on. Tell a producer that had to wait."""
+        """Allow sends from now on; `topic_epoch` is that of an exclusive producer, None for any other."""
         self.topic_epoch = topic_epoch
         self.is_ready = self.is_open
 
@@ -235,7 +243,7 @@ class Producer:
             self._topic.remove_producer(self)
 
     def closed_by_broker(self, error: BrokerError | None) -> None:
-        """Close it for the broker: the client looks up the topic again and resends what has no receipt. Repeatable."""
+        """End the producer and tell its client, which looks up the topic and sends again. Safe to repeat."""
         if self.is_open:
             self._end()
             if self._idle is not None:

@@ -2,8 +2,8 @@
 
 Each connection has a limit of its own, but thousands of connections together could still fill the memory while the
 database is slow. Above the limit the broker stops reading from connections that publish, and goes on reading from those
-that only consume. It reads from all again when receipts have brought the sum down to half. So reading waits for the
-broker's own commits, never for a peer's frames.
+that only consume. It reads from all again when receipts have brought the sum down to half of the limit. Reading
+therefore waits for the broker's own commits, never for a peer's frames.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PublishBudget:
         return PublishAccount(self)
 
     def add(self, producer: Throttled, size_bytes: int) -> None:
-        """Count a publish. While the sum is above the limit, the broker stops reading from its producer."""
+        """Count a publish. If the sum is above the limit, stop reading from its producer."""
         self.size_bytes += size_bytes
         if self.size_bytes > self._limit_bytes and producer not in self._paused:
             self.pauses += 1
@@ -42,7 +42,7 @@ class PublishBudget:
             producer.throttle(self, throttled=True)
 
     def subtract(self, size_bytes: int) -> None:
-        """Publishes have their answers."""
+        """Subtract publishes that have their answers. At half of the limit, resume every producer."""
         self.size_bytes -= size_bytes
         if self._paused and self.size_bytes <= self._limit_bytes // 2:
             paused, self._paused = self._paused, {}
@@ -51,7 +51,7 @@ class PublishBudget:
 
 
 class PublishAccount:
-    """One topic's share of the sum. It ends when the topic leaves memory, even if sends still wait for answers."""
+    """One topic's share of the sum. `close` subtracts all of it, even if sends still wait for answers."""
 
     __slots__ = ("_budget", "_size_bytes")
 
@@ -65,7 +65,7 @@ class PublishAccount:
         self._budget.add(producer, size_bytes)
 
     def subtract(self, size_bytes: int) -> None:
-        """Publishes have their answers: receipts or refusals."""
+        """Subtract publishes that have their answers: receipts or refusals."""
         size_bytes = min(size_bytes, self._size_bytes)  # the account may have been closed since
         self._size_bytes -= size_bytes
         self._budget.subtract(size_bytes)

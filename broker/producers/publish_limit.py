@@ -35,13 +35,13 @@ class PublishLimit:
         self._bytes = TokenBucket(size_bytes, now_ms) if size_bytes else None
         self._throttled: set[Producer] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self.times = 0  # producers were stopped
+        self.times = 0  # how often a producer was stopped
 
     @classmethod
     def of(
         cls, policies: Policies, clock: Clock, call_later: CallLater, *, replaces: PublishLimit | None
     ) -> PublishLimit | None:
-        """Return the limit that these policies set, or None. It takes over the count of an earlier limit."""
+        """Return the limit that these policies set, or None. It releases an earlier one and continues its count."""
         messages, size_bytes = policies.publish_rate_messages, policies.publish_rate_bytes
         if replaces is not None:
             replaces.release()
@@ -52,7 +52,7 @@ class PublishLimit:
         return limit
 
     def sent(self, producer: Producer, request: SendRequest) -> None:
-        """Count a send. If the limit is reached, the broker stops reading from its producer."""
+        """Count a send. If the limit is reached, stop reading from its producer."""
         now_ms = self._clock.now_ms()
         if self._messages is not None:
             self._messages.take(request.messages, now_ms)

@@ -36,16 +36,16 @@ class ProducerRequest:
 
 
 class ProducerSink(Protocol):
-    """A transport's side of one producer. The calls come from the event loop and must not block."""
+    """The door's side of one producer. The producer calls it from the event loop; the calls must not block."""
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """The sends are durable. One call may carry many; write them with one transport write."""
+        """Answer these sends, which are durable, with one transport write."""
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """This send is known not to be stored."""
+        """Answer this send, which is known not to be stored."""
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """The broker closed the producer; no further call follows. The client reconnects and sends again."""
+        """Tell the client that the broker closed the producer, so that it reconnects. No further call follows."""
 
     async def is_alive(self) -> bool:
         """Ping the peer, for 5 s at most, because another producer wants its place. Return whether it answered."""

@@ -53,9 +53,9 @@ class Schemas:
         self._adding: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def of_producer(self, topic: str, schema: SchemaDefinition | None, policies: Policies) -> bytes:
-        """Return the version of a producer's schema, or b"" for a producer without one. Store a new schema if allowed.
+        """Return the version of a producer's schema; b"" for a producer without one. Store a new schema if allowed.
 
-        Raises IncompatibleSchema, also for a producer without a schema if the policy requires one.
+        Raises IncompatibleSchema, also if the producer has no schema and the policy requires one.
         """
         if schema is not None and schema.type is not SchemaType.NONE:
             return await self.add(topic, schema, policies)
@@ -70,9 +70,7 @@ class Schemas:
     ) -> None:
         """Check a consumer's schema, or store it as the first one of a topic without schemas, messages and clients.
 
-        `is_idle` says that the topic has no messages and no clients.
-
-        Raises IncompatibleSchema.
+        `is_idle` says that the topic has no messages and no clients. Raises IncompatibleSchema.
         """
         if schema is None or schema.type in (SchemaType.NONE, SchemaType.AUTO_CONSUME):
             return
@@ -95,7 +93,7 @@ class Schemas:
                     return version_bytes(version)
 
     async def delete(self, topic: str) -> int:
-        """Let the topic have no schema from now on, and return the version that says so.
+        """Store a version that says that the topic has no schema from now on, and return its number.
 
         Stored messages name the versions of their schemas, so `get` still returns those, and numbers are not reused.
         Raises SchemaNotFound if there is no schema, or if it is deleted already.
@@ -118,7 +116,7 @@ class Schemas:
         ):
             versions.append(StoredSchema(version=version, schema=schema))
             return version
-        # Another process stored that version, or this one did without learning of it.
+        # Another process stored that version, or this one did and the answer was lost.
         self._known.pop(topic, None)
         return None
 

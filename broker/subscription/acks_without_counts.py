@@ -1,4 +1,4 @@
-"""Apply acks of entries whose counts are not in memory, and all later acks, after reading the counts."""
+"""Apply late acks: those of entries whose message counts must be read first, and all acks that come behind them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["AcksWithoutCounts"]
 
 
 class AcksWithoutCounts:
-    """The late acks of one subscription. `failed` gives up a command that met a fault of the broker."""
+    """Applies the late acks of one subscription. Calls `failed` for a command that met a fault of the broker."""
 
     def __init__(
         self,

@@ -93,7 +93,7 @@ class Consumer(Member):
         self.is_open = True
         self.epoch = request.epoch  # the epoch in its frames; None = its client has none
         self.due_filter: DueFilter | None = None
-        self.departure = DepartureCause.LOST  # once it is not open any more, here and below
+        self.departure = DepartureCause.LOST  # why it left; read once `is_open` is False, as is the detail
         self.departure_detail = ""
         self._subscription = subscription
         self._splits_batches = splits_batches(identity)
@@ -123,6 +123,8 @@ class Consumer(Member):
         permits_settled: bool = False,
     ) -> None:
         """Acknowledge; safe to repeat. Calls `on_durable` once: when the ack is stored, or with an error.
+
+        A reader's ack is not stored, so it is answered at once.
 
         `validation_error` is the reason why the client discarded the message; it is still an ack. Such a client gives
         back one permit, whatever the entry cost, and the other permits are granted here. There are two exceptions: with
@@ -162,7 +164,7 @@ class Consumer(Member):
             self._subscription.redeliver_at(self, positions, due_ms)
 
     def filter_due(self, due_filter: DueFilter) -> None:
-        """Ask `due_filter` before overdue messages are redelivered: it may send some to a letter topic instead.
+        """Let `due_filter` choose which overdue messages are redelivered: it may send some to a letter topic instead.
 
         Messages that it keeps stay pending at this consumer, without a deadline.
         """
@@ -181,7 +183,7 @@ class Consumer(Member):
         return [each.position for each in due]
 
     def redelivery_count(self, position: Position) -> int:
-        """Return how often redelivery of an entry was asked for."""
+        """Return the redelivery count of an entry; 0 on Exclusive and Failover, which do not count."""
         return self._subscription.redelivery_count(position)
 
     def has_pending(self, position: Position) -> bool:
@@ -267,7 +269,10 @@ class Consumer(Member):
             logger.exception("consumer %s: its client was not notified that the topic has ended", self.name)
 
     def deliver(self, deliveries: list[Delivery], now_ms: int) -> None:
-        """Hand the dispatcher's choice to the sink, as one transport write."""
+        """Hand the dispatcher's choice to the sink, as one transport write.
+
+        A client too old to split batches gets the other entries, then its connection is closed.
+        """
         batches: list[Delivery] = []
         if not self._splits_batches:
             batches = [each for each in deliveries if each.entry.is_batch]
@@ -295,7 +300,7 @@ class Consumer(Member):
             self._end_connection(batches[0])
 
     def _end_connection(self, batch: Delivery) -> None:
-        """Close a connection that cannot read this batch, which stays unacked for a consumer that can."""
+        """Close a connection whose client cannot read this batch. The batch stays unacked, for another consumer."""
         reason = (
             f"consumer {self.name} speaks protocol version {self.identity.protocol_version} and cannot split the batch"
             f" {batch.entry.ledger_id}:{batch.entry.entry_id} of {self.topic_name}; use a newer client"

@@ -18,9 +18,9 @@ logger = logging.getLogger(__name__)
 
 
 async def expire_target(subscription: Subscription, before_ms: int) -> Position | None:
-    """Return the entry to which expiry moves the cursor: the newest one before a time, if it is beyond mark-delete.
+    """Return the newest entry appended before `before_ms`, if it is beyond mark-delete; None = nothing expires.
 
-    The ledger map is enough to skip whole ledgers; inside the last one PostgreSQL searches for the time.
+    The ledger map tells which whole ledgers are older. Inside the last one, PostgreSQL searches for the time.
     """
     cursor, reader = subscription.cursor, subscription.reader
     ledgers = subscription.log.ledgers

@@ -1,10 +1,11 @@
 """Store cursors some time after the acks: all changes in few statements, at an adaptive interval.
 
 Acks change memory at once. If the process dies, messages with unflushed acks are delivered again: at least once, never
-skipped. A requested ack receipt makes the next flush urgent, and is answered when the ack is durable.
+skipped. A client that asks for a receipt of its ack makes the next flush urgent, and gets it when the ack is durable.
 
 Whatever goes wrong, every change that a flush has taken is settled: it is stored, put back for the next flush, given up
 with its topic, or refused by the database and then tried alone (refused_cursors.py).
+Over 400 lines: a flush and everything that can go wrong in it are easier to check in one place.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 # Limits of one statement. A larger cursor still goes into one statement, since it is stored whole or not at all.
 MAX_CURSORS = 1000
-MAX_CHUNKS = 1000  # of 4 KiB at most, ack sets aside
+MAX_CHUNKS = 1000  # each with a bitmap of at most 4 KiB; MAX_ACK_SETS limits their ack sets
 MAX_ACK_SETS = 50_000
 MAX_TRIES = 16  # refused cursors tried in one turn
 _RETRY_S = 0.2
@@ -149,7 +150,7 @@ class Flusher:
             yield
 
     async def stop(self) -> None:
-        """Flush a last time, but give up if the database stays away."""
+        """Flush a last time, for at most 3 s, then stop and close the pool."""
         try:
             for each in await asyncio.wait_for(self.flush_now(), timeout=3):
                 logger.warning(
@@ -384,7 +385,7 @@ class Flusher:
             )
         subscription.refusal_changed()
         _answer(taken, refused.error())
-        self._work.set()  # receipts that came meanwhile are answered; the loop learns when to try again
+        self._work.set()  # wake the loop: it answers receipts that came meanwhile, and sees when to try again
 
     def _accepted(self, subscription: FlushedCursor) -> None:
         refused = self._refused.remove(subscription)

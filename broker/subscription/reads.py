@@ -1,4 +1,4 @@
-"""The reads of one subscription, one at a time. A failed read is repeated; a gap in the log stops delivery."""
+"""The reads of one subscription, one at a time, each in a task. After a fault the runner starts the read again."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ logger = logging.getLogger(__name__)
 
 
 class Reads:
-    """Calls `ended` after every read with the entries found, none after a fault, and `gap_found` before that.
+    """Runs reads. Calls `ended` with the entries found; after a fault, with none and after a pause.
 
-    `fault_changed` is called when `fault` has changed.
+    If the log lacks an entry, it calls `gap_found` before `ended`. It calls `fault_changed` when `fault` has changed.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Cursors that the database refuses because of their own values: a check constraint, a value out of range.
 
-This is only their table. The flusher finds out which cursor is refused, takes it out of the common flush and tries it
+This file only lists them. The flusher finds out which cursor is refused, takes it out of the common flush and tries it
 alone, at a growing interval, until the database takes it again. Meanwhile the subscription keeps delivering: memory is
-right, and only a restart would deliver messages acked since then again.
+right, and messages acked since then are delivered again only after a restart.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ C = TypeVar("C")  # a subscription
 
 @dataclass(slots=True)
 class RefusedCursor:
-    """One refusal; `next_try_s` is a time of the event loop's clock."""
+    """The refusals of one cursor in a row; `next_try_s` is a time of the event loop's clock."""
 
     since_ms: int
     reason: str

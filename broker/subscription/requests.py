@@ -48,7 +48,7 @@ class SubscribeRequest:
     consumer_name: str
     durable: bool = True
     priority: int = 0
-    earliest: bool = False  # where a subscription that this request creates begins
+    earliest: bool = False  # a new subscription begins at the first entry; False: after the last one
     start: Position | None = None  # non-durable only: the first entry to send; EARLIEST/LATEST allowed
     start_remaining: int | None = None  # ack set of `start`, None = all its messages
     rollback_s: int = 0  # > 0: start this many seconds back
@@ -85,18 +85,18 @@ class LastMessage:
     """The answer of `Consumer.last_message`: the last message to get and the cursor, for hasMessageAvailable."""
 
     position: Position  # (-1, -1) when the topic is empty
-    batch_size: int  # up to that message; 0 when the last entry is not a batch
+    batch_size: int  # messages of its batch up to that message; 0 = not in a batch
     mark_delete: Position
 
 
 class ConsumerSink(Protocol):
-    """The calls that a transport takes for one consumer. They come from the event loop and must not block."""
+    """The door's side of one consumer. The subscription calls it from the event loop; the calls must not block."""
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
         """Write these deliveries now, in one transport write."""
 
     def is_writable(self) -> bool:
-        """Return False while the peer does not take the bytes written to it; the dispatcher then passes it over."""
+        """Return False while the peer does not read what was written to it; the dispatcher then skips this consumer."""
 
     def on_end_of_topic(self) -> None:
         """Tell the client that the topic is terminated and fully acked: no message will ever follow."""

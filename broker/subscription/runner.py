@@ -60,13 +60,15 @@ __all__ = ["SubscriptionRunner"]
 
 logger = logging.getLogger(__name__)
 
-# One turn of the loop delivers at most this before other connections get their turn.
+# After one of these a subscription stops, and goes on after the other connections had their turn.
 TURN_ENTRIES: Final = 1000
 TURN_BYTES: Final = 4 * 1024 * 1024
 
 
 class SubscriptionRunner:
-    """Only the event loop uses it. It calls `report` after a change, and `forget` when nobody can use it any more.
+    """Runs one subscription. Call it only from the event loop.
+
+    It calls `report` after a change, and `forget` when no client can use a reader's cursor any more.
 
     `subscription_id` is None for a reader's own cursor, which is not stored and goes with its last consumer.
     """
@@ -263,7 +265,7 @@ class SubscriptionRunner:
         """Take permits from a client. Raises InvalidFlow."""
         self._machine.flow(consumer, permits, self._clock.now_ms())
         self._report()
-        self.pump()  # the only effect that permits ever have
+        self.pump()  # instead of carrying out effects: permits have no other effect
 
     def ack(
         self,
@@ -275,7 +277,7 @@ class SubscriptionRunner:
         validation_error: str | None,
         returns_permits: bool = False,
     ) -> None:
-        """Apply the acks of one command. Memory changes at once; the cursor is flushed behind.
+        """Apply the acks of one command. Memory changes at once; the flusher stores the cursor later.
 
         `returns_permits`: the client discarded these entries and gave back one permit for each.
         """
@@ -306,7 +308,7 @@ class SubscriptionRunner:
         self.carry_out(self._machine.redelivery.redeliver(consumer, positions, reason, now_ms))
 
     def redeliver_at(self, consumer: Consumer, positions: Iterable[Position], due_ms: int) -> None:
-        """Take negative acks from a door whose clients have no tracker themselves."""
+        """Redeliver these entries at `due_ms`, unless acked before: negative acks that the broker must time."""
         now_ms = self._clock.now_ms()
         self.carry_out(self._machine.redelivery.redeliver_at(consumer, positions, due_ms, now_ms))
 
@@ -351,7 +353,7 @@ class SubscriptionRunner:
         return entries
 
     def next_due_ms(self) -> int | None:
-        """Return the nearest deadline; None = nothing waits for a time."""
+        """Return the time at which something is due next; None = nothing waits for a time."""
         return self._machine.redelivery.next_due_ms()
 
     def replay(self, positions: Iterable[Position]) -> None:
@@ -386,7 +388,7 @@ class SubscriptionRunner:
         for entry in effect.entries:
             self._delayed.keep_back(entry)
 
-    # -- storing: `FlushedCursor` --------------------------------------------------------------------------------
+    # -- storing: the methods of `FlushedCursor` -----------------------------------------------------------------
 
     @property
     def subscription_id(self) -> int:

@@ -1,9 +1,9 @@
-"""One subscription in its topic's owner, as doors, acts and topics see it.
+"""One subscription in the process that owns its topic, as doors, acts and topics see it.
 
 Its machine (machine/) keeps the state, its runner (runner.py) carries out the machine's effects, and every move of its
 cursor passes one gate (moves/cursor_move.py). This file decides who may attach, and takes the requests of clients and
 operators.
-Over 400 lines: it is the only face of all these parts, and a third of it is properties that others read.
+Over 400 lines: callers see all these parts only through it, and a third of it is properties that they read.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def last_used_ms(self) -> int:
-        """When the last consumer left."""
+        """When the last consumer left; if none has since the topic was loaded, as stored."""
         return self._state.last_used_ms
 
     @property
@@ -399,7 +399,7 @@ class Subscription(SubscriptionRunner):
         self._machine.loaded(last_used_ms=last_used_ms, is_paused=is_paused)
 
     def policies_changed(self) -> None:
-        """Apply the new limits, send at once the messages that they allow, and record as the new policies say."""
+        """Apply the new limits, send the messages that they allow, and record delivery stories as the policies say."""
         policies = self._topic.policies
         self._state.story.use_policy(policies.delivery_story, policies.delivery_story_ms)
         limits = self._around.settings.unacked_limits(policies, is_durable=self.is_durable)
@@ -454,7 +454,7 @@ class Subscription(SubscriptionRunner):
         self.moves.done()
 
     def begin_at(self, position: Position) -> None:
-        """Note the position at which a new cursor begins, which may not be stored any more."""
+        """Note the position at which a new cursor begins. The entry there may be trimmed already."""
         self._state.begin_at(position)
 
     def place(self) -> Position:
@@ -491,7 +491,7 @@ class Subscription(SubscriptionRunner):
     # -- what clients ask for ------------------------------------------------------------------------------------
 
     def redelivery_count(self, position: Position) -> int:
-        """Return how often redelivery of an entry was asked for."""
+        """Return the redelivery count of an entry; 0 on Exclusive and Failover, which do not count."""
         return self._state.dispatcher.redelivery_count(position)
 
     def letter_written(self, consumer: Consumer, position: Position, event: StoryEvent, topic: str) -> None:
@@ -546,7 +546,7 @@ class Subscription(SubscriptionRunner):
         )
 
     async def _last_kept_message(self) -> LastMessage:
-        """Return the last message that stayed, when the topic is compacted up to its end."""
+        """Return the last message that compaction kept, for a topic that is compacted up to its end."""
         found = await self._compacted.last_message()
         if found is None:
             return LastMessage(position=Position(-1, -1), batch_size=0, mark_delete=self.cursor.mark_delete)
@@ -563,7 +563,7 @@ class Subscription(SubscriptionRunner):
         await self._around.tasks.finish(self.moves.seek(consumer, position, remaining))
 
     async def seek_time(self, consumer: Consumer, time_ms: int) -> None:
-        """Carry out a client's seek by time. Cancelling the move itself does not stop it."""
+        """Carry out a client's seek by time. Cancelling stops the search for the position, but not the move."""
         _require_open(consumer)
         position = await self.reader.position_at_time(time_ms)
         if consumer.request.read_compacted:

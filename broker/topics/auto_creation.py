@@ -1,7 +1,7 @@
 """Create topics when clients connect: decide whether a topic may be created, with how many partitions, and store it.
 
 Opening a producer or consumer creates a topic. Asking for the number of partitions also creates a topic that gets
-partitions, since the client then connects to them. All other questions, and refused requests, leave nothing behind.
+partitions, since the client then connects to them. Other requests, and refused ones, create nothing.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class BacklogQuota:
         self.breach: Breach | None = None
         self._was_checked = False  # a topic that was just loaded may be over its quota already
         self.evictions: dict[QuotaKind, int] = dict.fromkeys(QuotaKind, 0)
-        self._oldest: dict[str, tuple[Position, int]] = {}  # subscription → its oldest entry, appended at ms
+        self._oldest: dict[str, tuple[Position, int]] = {}  # subscription → oldest entry, append ms
 
     @property
     def is_set(self) -> bool:

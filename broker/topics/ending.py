@@ -55,7 +55,7 @@ class _Found:
 
 
 class Endings:
-    """Ends topics of this process. Requests for such a topic wait at its gate meanwhile."""
+    """Ends topics of this process. While a topic is unloaded or deleted, requests for it wait at its gate."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Endings:
         flusher: Flusher,
         schemas: Schemas,
     ) -> None:
-        """Take what is needed to end topics. `token` is the one of this process's epochs."""
+        """`token` is that of this process's `Epochs`; a delete takes topics that are not in memory with it."""
         self._topics = topics
         self._pool = pool
         self._token = token
@@ -101,7 +101,7 @@ class Endings:
         return topic.log.ledgers.last_position()
 
     async def unload(self, names: Sequence[TopicName]) -> int:
-        """Remove these topics from memory: receipts first, then acks, then connections. They load again on demand.
+        """Remove these topics from memory: send receipts, detach clients, store acks. They load again on demand.
 
         Return how many were loaded. Clients come back by themselves; those that come early wait until the unload ends.
         """
@@ -200,7 +200,7 @@ class Endings:
 
     @asynccontextmanager
     async def _still(self, names: Sequence[TopicName]) -> AsyncIterator[list[Topic]]:
-        """Yield those of these topics that are loaded, with no append in flight. Others cannot be loaded meanwhile."""
+        """Yield the named topics that are loaded, without appends in flight. The others cannot be loaded meanwhile."""
         full_names = [each.full for each in names]
         async with self._topics.gates.closed(full_names), AsyncExitStack() as pauses:
             await self._topics.loads_done()

@@ -149,7 +149,7 @@ class _Stored:
     ledgers: list[LedgerInfo]
     segments: dict[int, int]  # ledger → segment
     files: dict[int, str]  # offloaded ledger → its file's name
-    left_open: list[LedgerInfo]  # ledgers that rolls with a lost answer left open
+    left_open: list[LedgerInfo]  # open ledgers before the last one: the answer to a roll was lost
     subscriptions: list[cursor_store.SubscriptionRow]
     delayed: list[tuple[int, Sequence[int]]]  # (ledger, entries) that have a due time
     undos: list[act_store.OpenUndo]

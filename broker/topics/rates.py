@@ -17,13 +17,13 @@ __all__ = ["MEASURED_OVER_S", "Moving", "Rates"]
 _WEIGHT: Final = 0.4  # of the newest second: a change shows at once and has settled after about five reports
 MEASURED_OVER_S: Final = 5  # follows from that weight: older seconds have less than a tenth of it
 _NOTHING_PER_S: Final = 0.05
-# Messages. A slower flow is measured from one message to the next: in most seconds it has none.
+# A flow of fewer messages is measured from one message to the next, since in most seconds none comes.
 _SLOW_PER_S: Final = 1.0
-# A slow flow has ended when nothing came for so many of its gaps.
+# A slow flow has ended when nothing came for this many times its last gap.
 _PATIENCE: Final = 3
 _LEAST_PATIENCE_MS: Final = 2_000
 _MOST_PATIENCE_MS: Final = 30_000
-# Reports. Going through ten thousand topics at each one would cost as much as reporting may cost in all.
+# Number of reports. Going through ten thousand topics at each would cost as much as reporting may cost in all.
 _FORGET_EVERY: Final = 60
 
 T = TypeVar("T")

@@ -1,4 +1,7 @@
-"""One topic in the memory of the process that owns it: its log, its producers, its subscriptions."""
+"""One topic in the memory of the process that owns it: its log, its producers, its subscriptions.
+
+Over 400 lines: half of it declares and connects the parts of a topic, which are in files of their own.
+"""
 
 from __future__ import annotations
 
@@ -351,7 +354,11 @@ class Topic:
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Attach a consumer, and make its subscription if there is none."""
+        """Attach a consumer, and make its subscription if there is none.
+
+        Raises ServiceNotReady, UnsupportedVersion, IncompatibleSchema, and the errors of
+        `TopicSubscriptions.of_request` and `Subscription.attach`.
+        """
         self._require_open()
         if self._refuse_old_clients:
             check_batches(self.log, identity)

@@ -185,7 +185,10 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
             return subscription
 
     async def cursor_starting_at(self, start: Position, remaining: int | None = None) -> CursorState:
-        """Return a new cursor whose next entry is `start` or the one after; only `remaining` of it is unacked."""
+        """Return the state of a new cursor that begins at `start`, or at the next entry if that one is not stored.
+
+        `remaining` is the bitset of the unacked messages of `start`; None = all.
+        """
         log = self._topic.log
         while True:
             try:

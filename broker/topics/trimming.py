@@ -27,7 +27,7 @@ __all__ = ["Trimmable", "Trimmer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trimmable:
-    """The data that a retention policy lets go."""
+    """The data that a retention policy would trim."""
 
     messages: int
     size_bytes: int
@@ -54,8 +54,8 @@ class Trimmer:
         count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
         if count:
             async with topic.subscriptions.creating:
-                # Read the cursors before the pins that may move them back: an act applied in between had not yet
-                # moved a cursor that was read.
+                # Read the cursors before the pins to which an undo may return them. If an act is applied in between,
+                # its cursor was read where it was before the act, which is no later than the new pin.
                 limits = TrimLimits(
                     acked_entries=_acked_entries(topic),
                     pinned_entries=await self._pinned_entries(topic),
@@ -120,9 +120,10 @@ class Trimmer:
 
 
 def _acked_entries(topic: Topic) -> int | None:
-    """Return the number of entries below every durable mark-delete, also the stored one: a crash returns to it.
+    """Return the number of entries that every durable subscription has acked; None = there is none.
 
-    Of a topic that is compacted, entries above the horizon are needed too.
+    Both mark-delete positions count, the one in memory and the stored one, to which a crash returns. Of a compacted
+    topic, entries above the horizon are needed too.
     """
     needed = [
         min(each.cursor.mark_delete, each.stored_mark_delete)

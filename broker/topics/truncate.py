@@ -1,4 +1,4 @@
-"""Empty a topic: every subscription skips all stored messages, then all ledgers but the open one are freed."""
+"""Empty a topic: durable subscriptions skip all stored messages, then the ledgers that nobody needs are freed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Truncation:
 
     through: Position  # the last entry it passes over
     skipped_messages: int  # not acked, over all subscriptions
-    freed_bytes: int  # of whole ledgers that can go; those that an undo window or a bookmark pins stay
+    freed_bytes: int  # at most: undo windows and bookmarks may pin some of these ledgers
 
 
 class Truncator:

@@ -71,6 +71,18 @@ def apache(shared_vela: VelaProcess) -> Iterator[pulsar.Client]:
     client.close()
 
 
+@pytest.mark.parametrize("batching", ["false", "true"])
+def test_a_producer_past_the_last_sequence_id_is_refused(
+    shared_vela: VelaProcess, topic: str, batching: str
+) -> None:
+    used = f"?initialSequenceId={2**63 - 1}&batchingEnabled={batching}"
+    with producer(shared_vela, topic, used) as publishing:
+        publishing.send(json.dumps({"payload": ""}))
+        refused = json.loads(publishing.recv(RECEIVE_S))
+    assert refused["result"].startswith("send-error")
+    assert "last sequence id" in refused["errorMsg"]
+
+
 def test_a_published_message_arrives_whole_and_once_if_acked(shared_vela: VelaProcess, topic: str) -> None:
     with producer(shared_vela, topic) as publishing, consumer(shared_vela, topic) as consuming:
         sent = send(

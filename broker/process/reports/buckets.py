@@ -23,7 +23,7 @@ _SLICE = 200  # subscriptions and topics, less than a millisecond of work
 
 
 class _Seen:
-    """The numbers of a topic or subscription at the end of its last bucket."""
+    """The numbers of a subscription at the end of its last bucket."""
 
     __slots__ = ("backlog", "messages_acked", "messages_out", "messages_redelivered")
 

@@ -36,9 +36,9 @@ class History:
         self._pool = pool
         self._clock = clock
         self._buckets = Buckets()
-        self._open_ms = 0  # the begin of the first bucket that may be written next
+        self._open_ms = 0  # when the first bucket that may be written next begins
         self._is_behind = False  # by more than a minute, which the log says once
-        self._unstored: tuple[int, list[PointRow]] | None = None  # the begin of a bucket, and its rows
+        self._unstored: tuple[int, list[PointRow]] | None = None  # when a bucket begins, and its rows
 
     async def start(self) -> None:
         """Begin after the last bucket of an earlier broker, so that no two write the same one. Raises psycopg.Error."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["departure_of", "obstacles_of"]
 
-_LONGEST_FAULT: Final = 1000  # it has the address of a file
+_LONGEST_FAULT: Final = 1000  # characters: a fault names a file with its whole path
 
 
 def obstacles_of(subscription: Subscription, now_ms: int) -> ObstaclesRow:

@@ -65,7 +65,7 @@ class Reporter:
         self._refused: set[Topic] = set()  # the database refused their numbers last time
         self.rates = Rates()  # read by plans of acts too
         self.standings = Standings()  # read by /metrics too
-        self._started_ms = 0  # 0 = what an earlier broker left behind is judged
+        self._started_ms = 0  # 0 = the subscriptions that an earlier broker left are judged
         self.history = History(pool, clock)
         self.stories = Stories(pool, story_buffer)
         self._task: asyncio.Task[None] | None = None

@@ -97,7 +97,9 @@ class Standings:
         try:
             return self._is_news(subscription, now_ms)
         except Exception:  # the others are judged all the same
-            logger.exception("judging subscription %s of %s", subscription.name, subscription.topic_name)
+            logger.exception(
+                "subscription %s of %s was not judged", subscription.name, subscription.topic_name
+            )
             return False
 
     def _is_news(self, subscription: Subscription, now_ms: int) -> bool:

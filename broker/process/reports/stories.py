@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class Stories:
-    """Stores each row once. While the database is away the rows wait, and recorders count what finds no room.
+    """Stores each row once. While the database is away, rows wait in the buffer; recorders count those that do not fit.
 
     Only the reporter's task calls it. A crash loses the rows that were not stored.
     """

@@ -1,7 +1,7 @@
 """The effects: everything that a subscription's machine can ask its runner to do.
 
-An effect names a consumer by its key, since the consumer may have left before the effect is carried out. Effects made
-for every write are named tuples. An effect without data is a `Wish`, so that the commonest effects are made only once.
+An effect names a consumer by its key, since the consumer may have left before the effect is carried out. Effects with
+data are named tuples, because some are made for every write. An effect without data is a `Wish`, which is made once.
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ class ReadChosen(NamedTuple):
 
 
 class ReadCompacted(NamedTuple):
-    """Read what stayed of a compacted topic from a position on, then report it."""
+    """Read what compaction kept of a topic from a position on, then report it."""
 
     first: Position
 
 
 class LoadCounts(NamedTuple):
-    """Load the counts of these entries, then send again: without its counts, an entry cannot be acked."""
+    """Load the counts of these entries, then go on sending: without its counts, an entry cannot be acked."""
 
     ranges: Sequence[Range]
 

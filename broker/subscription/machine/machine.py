@@ -1,7 +1,7 @@
 """One subscription without I/O: commands and facts come in, effects go out. No loop, no clock, no log file.
 
-`state` is all that the machine knows. `acks`, `sending` and `redelivery` are its parts, whose methods callers call. A
-method returns effects (effects.py), and its caller carries them out in order before it calls the next method. The one
+`state` is all that the machine remembers. Callers also use its parts `acks`, `sending` and `redelivery` directly.
+A method returns effects (effects.py), and its caller carries them out in order before it calls the next method. The one
 exception is while the writes of a batch are under way: a consumer may then ack, ask for more or leave.
 """
 
@@ -35,7 +35,7 @@ _WARNING: Final = 30  # as in Python's logging
 
 
 class SubscriptionMachine:
-    """Takes everything that happens to one subscription of the topic `topic_name`."""
+    """Takes every event and command of one subscription of the topic `topic_name`."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class SubscriptionMachine:
         return SEND
 
     def gap_found(self, what: str) -> None:
-        """Note that the log lacks an entry: nothing is sent any more."""
+        """Note that the log lacks an entry: nothing is sent until an act or a seek moves the cursor."""
         self.state.gap = what
 
     def topic_ended(self) -> Effects:

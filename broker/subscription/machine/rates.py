@@ -18,11 +18,12 @@ __all__ = ["DispatchLimit", "RatePair", "rates_of"]
 
 
 class RatePair:
-    """Messages and bytes a second; 0 = no limit."""
+    """The bucket of a rate in messages and that of a rate in bytes; None = no limit."""
 
     __slots__ = ("bytes", "messages")
 
     def __init__(self, messages: int, size_bytes: int, now_ms: int) -> None:
+        """Units a second, 0 = no limit."""
         self.messages = TokenBucket(messages, now_ms) if messages else None
         self.bytes = TokenBucket(size_bytes, now_ms) if size_bytes else None
 

@@ -38,7 +38,7 @@ class Redelivery:
     def redeliver(
         self, member: Member, positions: Sequence[Position] | None, reason: StoryEvent, now_ms: int
     ) -> Effects:
-        """Redeliver for a client's request, a due negative ack or an ack timeout; None = everything pending at it."""
+        """Redeliver these entries of a consumer, or with None everything pending at it, for the given `reason`."""
         if positions is not None and not positions:
             return ()
         state = self._state
@@ -83,7 +83,7 @@ class Redelivery:
     def redeliver_at(
         self, member: Member, positions: Iterable[Position], due_ms: int, now_ms: int
     ) -> Effects:
-        """Take negative acks from a door whose clients have no tracker themselves."""
+        """Redeliver these entries at `due_ms`, unless acked before: negative acks that the broker must time."""
         if due_ms <= now_ms:
             return self.redeliver(member, list(positions), StoryEvent.NEGATIVELY_ACKED, now_ms)
         for position in positions:
@@ -175,7 +175,7 @@ class Redelivery:
         return overdue
 
     def _filter_again(self, now_ms: int, effects: list[Effect]) -> int:
-        """Let entries that a filter rescheduled be read again; return how many."""
+        """Show rescheduled entries to the filters again. Return how many; a subscription that waits counts as one."""
         state = self._state
         due = state.rescheduled.pop_due(now_ms)
         if due:

@@ -1,6 +1,6 @@
 """Sort out entries that are read but not sent: the step between a subscription's read and its dispatcher.
 
-Only reads with a flagged entry come here, or all if filters are configured; other reads cost one `|=` an entry.
+A read comes here only if filters are configured or one of its entries has a flag; any other costs one `|=` an entry.
 The broker itself acks an entry that no consumer may get: the entry spends no permit, is never pending, and is counted.
 """
 

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 __all__ = ["WRITE_BYTES", "Sending"]
 
-# The size of one write to one consumer. After each write the transport is asked whether the peer takes more.
+# A batch of this size takes no further entry. After each write the transport is asked whether the peer takes more.
 WRITE_BYTES: Final = 1024 * 1024
 
 
 class CompactedPage(Protocol):
-    """Everything that stayed of a compacted topic from `first` up to but not including `end`."""
+    """Everything that compaction kept of a topic from `first` up to but not including `end`."""
 
     @property
     def first(self) -> Position: ...
@@ -79,7 +79,7 @@ class Sending:
         self._just_read: dict[Position, StoredEntry] = {}
         self._found_bytes = 0  # of the entries found for the plan under way
         self._found_flags = 0
-        self._found_trimmed = False  # they are copies of entries that the log does not have any more
+        self._found_trimmed = False  # they are copies by compaction of entries that the log has trimmed
 
     def compacted_read(self, page: CompactedPage) -> None:
         """Keep what was read of a compacted topic until it is sent."""
@@ -157,10 +157,10 @@ class Sending:
     def _read_compacted(
         self, horizon: Position, plan: ReadPlan, found: list[StoredEntry], most: int | None
     ) -> Effects | None:
-        """Add to `found` what stayed up to the horizon of a compacted topic; return what to read when nothing is here.
+        """Add to `found` what compaction kept up to its horizon; return what to read when nothing is in memory.
 
-        Adds nothing and returns None if reading goes on above the horizon. Entries that were trimmed from the log and
-        others are never found together: the cursor knows acks of the others only.
+        Adds nothing and returns None if reading goes on above the horizon. One call never finds trimmed entries and
+        stored ones together, since the cursor has acks of stored entries only.
         """
         state, ledgers = self._state, self._ledgers
         most = plan.max_entries if most is None else min(plan.max_entries, most)

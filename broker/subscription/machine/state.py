@@ -1,4 +1,4 @@
-"""Everything a subscription knows. Only the parts of the machine change it."""
+"""Everything that one subscription remembers about its cursor, its consumers and its deliveries."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Counters:
 
 
 class Compacted(Protocol):
-    """What was compacted of the topic."""
+    """How far the topic is compacted."""
 
     @property
     def horizon(self) -> Position | None:

@@ -65,17 +65,17 @@ class CursorMove:
 
     @property
     def storing(self) -> Storing:
-        """Return the objects that store moves; all subscriptions of a broker share them."""
+        """The objects that store moves; all subscriptions of a broker share them."""
         return self._storing
 
     @property
     def is_busy(self) -> bool:
-        """Whether a move or an attach is under way."""
+        """Whether a move is under way, or an attach or another block of `idle`."""
         return self._gate.locked()
 
     @asynccontextmanager
     async def idle(self) -> AsyncIterator[None]:
-        """Wait until no move is under way, and keep new ones out meanwhile."""
+        """Wait until no move is under way, and let none begin during the block."""
         async with self._gate:
             yield
 
@@ -110,7 +110,10 @@ class CursorMove:
         self._runner.carry_out(self._machine.forget_acks())
 
     async def seek(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
-        """Carry out a client's seek: close the consumers, reset the cursor and write an act."""
+        """Carry out a client's seek: close the consumers, reset the cursor and write an act.
+
+        Raises SubscriptionBusy during another reset, TopicFenced, PersistenceFailed.
+        """
         cursor, runner = self._state.cursor, self._runner
         async with self.moving(closes_consumers=True):
             self.forget_acks()
@@ -202,7 +205,10 @@ class CursorMove:
         return staged.recorded
 
     async def delete(self, consumer: Consumer) -> None:
-        """Carry out a client's unsubscribe: delete the subscription and its cursor, and write an act."""
+        """Carry out a client's unsubscribe: delete the subscription and its cursor, and write an act.
+
+        Raises SubscriptionBusy during a reset, TopicFenced, PersistenceFailed.
+        """
         async with self.moving(closes_consumers=True):
             self.forget_acks()
             # The consumer that asked expects only its SUCCESS; the others are told.
@@ -219,7 +225,10 @@ class CursorMove:
             self._forget()
 
     async def remove(self, reason: str) -> None:
-        """Delete a durable subscription for an operator and tell its consumers why. Raises TopicFenced."""
+        """Delete a durable subscription for an operator, and tell its consumers why.
+
+        Raises SubscriptionBusy during a reset, TopicFenced.
+        """
         async with self.moving(closes_consumers=True):
             self.forget_acks()
             self._runner.close_consumers(reason)
@@ -282,5 +291,5 @@ class CursorMove:
             what="writing an act",
         )
         if act_id is None:
-            raise PersistenceFailed("the act log did not take the seek; try again")
+            raise PersistenceFailed(f"the act log did not take the {kind}; try again")
         return act_id

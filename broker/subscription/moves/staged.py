@@ -28,13 +28,16 @@ class StagedMove:
 
     @property
     def log(self) -> TopicLog:
-        """Return the log of the cursor's topic."""
+        """The log of the cursor's topic."""
         return self._runner.log
 
     async def store(
         self, connection: Connection, owner_epoch: int, *, act_id: int, result: str, undo_window_s: int
     ) -> bool:
-        """Store the cursor's state, its snapshot for an undo and the act's result. Return False if fenced."""
+        """Store the cursor's state, its snapshot for an undo and the act's result.
+
+        Return False if another broker has taken the topic.
+        """
         return await store.apply_to_cursor(
             connection,
             topic_id=self._runner.log.topic_id,

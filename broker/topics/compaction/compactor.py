@@ -1,8 +1,8 @@
-"""Compacts topics: of each key the latest message stays for the readers that ask for a compacted topic.
+"""Compacts topics: keeps the latest message of each key, for the readers that ask for a compacted topic.
 
-A run reads twice what stayed before and what was published since: first it finds the latest message of each key, then
-it copies the messages that stay. Nobody sees the copies before one statement makes them the current generation, so a
-run that stops at any step leaves everything as it was. The log itself does not change.
+A run reads twice what the last run kept and what was published since: first it finds the latest message of each key,
+then it copies the messages that stay. Nobody sees the copies before one statement makes them the current generation, so
+a run that stops at any step leaves everything as it was. The log itself does not change.
 
 Runs read in small pieces at a limited rate, decode in a thread, and come one after the other.
 """
@@ -121,10 +121,12 @@ class Compactor:
     async def compact(
         self, topic: Topic, *, report: Report = _no_report, survey: Survey | None = None
     ) -> CompactionResult:
-        """Compact a topic up to its last entry, or to a survey's end, after the run of another topic that is under way.
+        """Compact a topic up to its last entry, or up to the end of `survey`, the first pass as Spark did it.
+
+        Waits until the runs of other topics are over. Cancelling it leaves everything as it was.
 
         Raises CompactionBusy if this topic is being compacted, NotAllowed if it has too many keys or the survey does
-        not fit, TopicFenced, psycopg.Error. Cancelling it leaves everything as it was.
+        not fit, TopicFenced, psycopg.Error.
         """
         if topic.compacted.is_running:
             raise CompactionBusy(f"{topic.name} is being compacted already")
@@ -140,7 +142,7 @@ class Compactor:
         if survey is not None:
             horizon = await self._surveyed(topic, survey)
         elif stored is not None and stored.generation and stored.horizon.messages == ledgers.total_messages:
-            await self._sweep_quietly(topic)  # of a run that published and then stopped
+            await self._sweep_quietly(topic)  # entries that a run left when it stopped after publishing
             return CompactionResult(kept=stored.kept, removed_messages=0, duration_ms=0)
         else:
             horizon = Horizon(
@@ -161,7 +163,7 @@ class Compactor:
     async def _surveyed(self, topic: Topic, survey: Survey) -> Horizon:
         """Return the end of a survey that continues what is stored now. Raises NotAllowed if it does not."""
         stored = topic.compacted.stored
-        if stored is None or not stored.generation:  # it has read everything that is stored
+        if stored is None or not stored.generation:  # so Spark must have read everything
             is_next = not survey.generation
         else:
             is_next = (survey.generation, survey.begin) == (stored.generation, stored.horizon.position)
@@ -172,7 +174,7 @@ class Compactor:
         return await _totals(topic, survey.horizon)
 
     async def _begin(self, topic: Topic) -> int:
-        """Store that a run begins. From the first run on nothing is trimmed that is not compacted."""
+        """Store that a run begins. From the first run on, only compacted entries are trimmed."""
         view = topic.compacted
         known, first = view.stored, _before_log(topic)
         if known is None:
@@ -247,7 +249,10 @@ class Compactor:
             logger.warning("%s: the end of its compaction is not stored: %s", topic.name, first_line(fault))
 
     async def empty(self, topic: Topic, through: Position) -> None:
-        """Keep nothing of a compacted topic up to `through`, because the topic is truncated. Safe to repeat."""
+        """Keep nothing of a compacted topic up to `through`, because the topic is truncated. Safe to repeat.
+
+        Raises TopicFenced.
+        """
         stored = topic.compacted.stored
         if stored is None:
             return
@@ -264,7 +269,10 @@ class Compactor:
         await self._sweep_quietly(topic)
 
     async def forget(self, topic: Topic) -> None:
-        """Delete what is kept of a topic: its readers get the log, and retention alone decides. Safe to repeat."""
+        """Delete what is kept of a topic: its readers get the log, and retention alone decides. Safe to repeat.
+
+        Raises TopicFenced.
+        """
         if topic.compacted.stored is None:
             return
         await _write(topic, store.forget, what="deleting a compaction")

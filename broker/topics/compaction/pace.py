@@ -14,11 +14,11 @@ __all__ = ["Pace", "Report"]
 _REPORT_S: Final = 1.0
 
 Report = Callable[[int], Awaitable[None]]
-"""Takes how much of all that a run reads it has read, in percent."""
+"""Gets the share of its input that a run has read, in percent."""
 
 
 class Pace:
-    """The reads of one run, of `total_bytes` in all."""
+    """The pace of one run, which reads `total_bytes` in all."""
 
     def __init__(self, bytes_per_s: int, total_bytes: int, report: Report) -> None:
         self._bytes_per_s = bytes_per_s

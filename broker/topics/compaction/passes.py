@@ -1,4 +1,4 @@
-"""The two passes of a compaction over what stayed before and what was published since, piece by piece."""
+"""The two passes of a compaction over what the last one kept and what was published since, piece by piece."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Stayed(NamedTuple):
 
 
 class Passes:
-    """Decodes pieces in a thread: first `see` all of them, then ask for each again what stays of it."""
+    """Decodes pieces in a thread. First pass every piece to `see`, then every piece again to `stays`."""
 
     def __init__(self, *, retain_keyless: bool, max_message_bytes: int) -> None:
         self._latest = LatestByKey(retain_keyless=retain_keyless)
@@ -90,7 +90,7 @@ def stayed(
 
 
 async def pieces(topic: Topic, through: Position) -> AsyncIterator[list[StoredEntry]]:
-    """Yield what stayed before, then the entries of the log after it up to `through`. Raises TopicFenced."""
+    """Yield what the last compaction kept, then the log's entries after it up to `through`. Raises TopicFenced."""
     view, ledgers = topic.compacted, topic.log.ledgers
     position = Position(0, 0)
     while view.horizon is not None and position <= view.horizon:

@@ -74,7 +74,7 @@ class SurveyedPass:
         return stayed(piece, decoded, latest, max_message_bytes=self._max_message_bytes)
 
     def _require_earlier(self, position: Position) -> None:
-        """A key that the survey does not have stays, but only in what an earlier compaction kept."""
+        """Check that a message whose key the survey lacks was kept by an earlier compaction. Raises NotAllowed."""
         if position > self._survey.begin:
             raise NotAllowed(
                 f"Spark has not seen the key of the message at {position}, so nothing is compacted: run the job again"

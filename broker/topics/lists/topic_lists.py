@@ -49,7 +49,7 @@ class _Namespace:
 
 
 class TopicListWatch:
-    """What one client watches. `detach` ends it."""
+    """The watch of one client. `detach` ends it."""
 
     def __init__(self, matched: _Matched, on_change: OnChange, on_end: Callable[[], None]) -> None:
         self._matched = matched
@@ -89,7 +89,7 @@ class TopicLists:
     async def watch(self, namespace: str, pattern: TopicPattern, on_change: OnChange) -> TopicListWatch:
         """Watch the topics of a namespace, which need not exist, that a pattern chooses.
 
-        `on_change` is called once for each change after this one's answer. Raises InvalidTopicName for something that
+        `on_change` is called once for each change after this call returns. Raises InvalidTopicName for something that
         is not `tenant/namespace`.
         """
         parse_namespace(namespace)

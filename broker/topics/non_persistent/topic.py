@@ -87,14 +87,17 @@ class NonPersistentTopic:
         self.policies_changed()
 
     async def _keep_epoch(self, epoch: int) -> None:
-        """Store nothing: the epoch lives as long as the topic, so no producer can return later with an older one."""
+        """Store nothing: the epoch lasts as long as the topic, so no producer can return later with an older one."""
 
     # -- producers -----------------------------------------------------------------------------------------------
 
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
-        """Attach a producer. Raises the errors of `Topic.open_producer`. An initial subscription has no effect."""
+        """Attach a producer. An initial subscription has no effect.
+
+        Raises ServiceNotReady, IncompatibleSchema, ProducerBusy, ProducerFenced.
+        """
         producer = Producer(
             key=self._next_key(),
             topic=self,
@@ -128,7 +131,7 @@ class NonPersistentTopic:
         """Do nothing: the console does not show the topic."""
 
     def append(self, producer: Producer, request: SendRequest) -> None:
-        """Pass an entry on in this turn of the loop."""
+        """Queue an entry. All entries of one turn of the loop are passed on together, soon after it."""
         if self.publish_limit is not None:
             self.publish_limit.sent(producer, request)
         if not self._queue:
@@ -177,7 +180,10 @@ class NonPersistentTopic:
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Attach a consumer, which gets messages from now on. Raises the errors of `Topic.subscribe`."""
+        """Attach a consumer, which gets messages from now on.
+
+        Raises ServiceNotReady, IncompatibleSchema, and the errors of `NonPersistentSubscription.attach`.
+        """
         self._attaching += 1
         try:
             if request.schema is not None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from broker.core.errors import BrokerError, MessageTooLarge, NotAllowed, SendOutcomeUnknown
+from broker.core.errors import BrokerError, MessageTooLarge, SendOutcomeUnknown
 from broker.core.hash_slots import slot_of_key
 from broker.log.sends import Receipt, SendRequest
 from vela.wire.entry import OutgoingMessage, encode_single
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["RestSends"]
 
 RECEIPT_TIMEOUT_S: Final = 30.0
-_LAST_SEQUENCE_ID: Final = 2**63 - 1  # PostgreSQL's bigint ends here
 
 
 class RestSends:
@@ -66,12 +65,6 @@ class RestSends:
             producer.refused(refused)
             raise refused
         sequence_id = self._next_sequence_id if sequence_id is None else sequence_id
-        if sequence_id > _LAST_SEQUENCE_ID:
-            used_up = NotAllowed(
-                f"{producer.name} has used the last sequence id, {_LAST_SEQUENCE_ID}: send under another producerName"
-            )
-            producer.refused(used_up)
-            raise used_up
         self._next_sequence_id = sequence_id + 1
         answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
         self._waiting[sequence_id] = answer
