@@ -1,4 +1,4 @@
-"""The facts of an entry's metadata that its row keeps as flags."""
+"""What doors read from an entry's metadata before it is stored: its flags, and whether a chunk is valid."""
 
 from __future__ import annotations
 
