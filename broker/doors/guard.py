@@ -43,7 +43,7 @@ class GuardedBroker:
     def __init__(self, broker: BrokerPort, principal: Principal | None = None) -> None:
         self.principal = principal
         self._broker = broker
-        # Made by the first client that is opened: each pull has a guard of its own, and opens none.
+        # Made when the first producer, consumer or watch is opened. The guard of a pull never opens one.
         self._open: _Open | None = None
 
     @property

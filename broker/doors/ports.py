@@ -179,17 +179,17 @@ class ConsumerPort(Protocol):
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         """Move the cursor so that `position` comes next, with these of its members (None = all). Raises BrokerError.
 
-        The broker closes the consumer first; the client connects again.
+        The broker first closes the subscription's consumers, which their clients open again.
         """
 
     async def seek_time(self, publish_time_ms: int) -> None:
         """Move the cursor to the first entry appended at or after this time, in ms since 1970. See `seek_position`."""
 
     async def last_message(self) -> LastMessage:
-        """Return the topic's last entry and this subscription's mark-delete position."""
+        """Return the last message that this consumer can get, and the subscription's mark-delete position."""
 
     async def unsubscribe(self, *, force: bool) -> None:
-        """Remove the subscription. Raises BrokerError."""
+        """Delete the subscription. Raises BrokerError, also while other consumers are attached unless `force`."""
 
     def writable_again(self) -> None:
         """Resume delivery: the peer takes bytes again."""
@@ -376,7 +376,7 @@ class BrokerPort(MetricsPort, ClientPort, CredentialsPort, Protocol):
 
 
 class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
-    """What the admin REST API works with. It changes nothing itself: changes are acts."""
+    """What the admin REST API works with. Most of its changes are acts, which it requests through `own_requests`."""
 
     @property
     def own_requests(self) -> OwnRequests:

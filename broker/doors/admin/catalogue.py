@@ -122,7 +122,7 @@ class Catalogue:
         )
 
     async def require(self, name: TopicName) -> store.TopicDetails:
-        """Return what is stored about a topic; nothing is, if it is non-persistent and in use. Raises TopicNotFound."""
+        """Return what is stored about a topic, empty for a non-persistent one in use. Raises TopicNotFound."""
         found = await self.details(name)
         if found is None:
             if any(each.name == name for each in self._broker.non_persistent.all()):

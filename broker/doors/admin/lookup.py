@@ -1,4 +1,4 @@
-"""Topic lookup over HTTP, for binary clients whose service URL begins with http://."""
+"""Topic lookup over HTTP, for binary clients whose service URL begins with http:// or https://."""
 
 from __future__ import annotations
 

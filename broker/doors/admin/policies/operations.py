@@ -92,11 +92,12 @@ def _register(
 ) -> None:
     """Register the operations that get, set and remove a policy."""
     vela = " and ".join(policy.names)
+    applied = ".\n\nWith applied=true, return the value in force there" if level == "topic" else ""
     get.__annotations__["return"] = policy.body
     if "value" in set_.__annotations__:
         set_.__annotations__["value"] = Body[policy.body]  # type: ignore[misc, name-defined]  # known at run time
     for view, method, does in (
-        (get, "GET", f"Return the policy {name} that is set on a {level}"),
+        (get, "GET", f"Return the policy {name} that is set on a {level}{applied}"),
         (set_, verb, f"Set {vela} on a {level}"),
         (remove, "DELETE", f"Remove {vela} from a {level}"),
     ):

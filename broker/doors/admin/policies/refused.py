@@ -1,4 +1,4 @@
-"""Pulsar's policies that Vela does not have. Changing one is refused; reading one returns Pulsar's default."""
+"""Pulsar's policies that this API refuses to change, most because Vela has none like them. Reads return the default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The statistics of one topic or partition, from memory and a few statements."""
+"""The statistics of one topic or partition, from memory and PostgreSQL."""
 
 from __future__ import annotations
 

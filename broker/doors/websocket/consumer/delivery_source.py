@@ -131,7 +131,7 @@ class DeliverySource:
     def _pass_over(
         self, entry: StoredEntry, redelivery_count: int, charged: int, error: EntryCorrupt
     ) -> None:
-        """Handle an entry that was not decoded: discard a damaged one, leave one that others can read to them.
+        """Handle an entry that was not decoded: discard a damaged one, and leave one that other clients can read.
 
         `crypto_failure_action` decides about an encrypted one.
         """

@@ -222,7 +222,7 @@ class Letters:
             )
         return wanted
 
-    # -- writing letters ----------------------------------------------------------------------------------------------
+    # -- writing letters -----------------------------------------------------------------------------------------
 
     def _begin(self, letter: _Letter) -> None:
         key = (letter.position, letter.batch_index)

@@ -194,7 +194,7 @@ def _is_cumulative(ack_type: object) -> bool:
 def _delay_ms(value: object) -> int:
     if type(value) is int and 0 <= value < _LONGEST_DELAY_MS:
         return value
-    raise InvalidCommand("reconsumeLater needs delayMillis, a whole number from 0 to 100 years")
+    raise InvalidCommand("reconsumeLater needs delayMillis, a whole number of milliseconds up to 100 years")
 
 
 def _properties(value: object) -> dict[str, str]:

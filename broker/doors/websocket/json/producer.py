@@ -1,6 +1,6 @@
 """A producer's frames: messages in, acks out.
 
-Extension: a text frame may hold a JSON array of message objects. The answer is exactly one frame: an array of
+Extension: a text frame may be a JSON array of message objects. The answer is exactly one frame: an array of
 acks in the same order, sent when the last of its messages is settled (`ArrayAcks`). Each item succeeds or
 fails by itself, as if it had been sent alone. The answer to an array that is empty or above the limit is one
 `send-error:3` object.
