@@ -31,7 +31,7 @@ Send: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON: Final = b"application/json"
-CERTIFICATE: Final = "vela.certificate"  # in a scope's extensions
+CERTIFICATE: Final = "vela.certificate"  # the key in a scope's extensions
 
 
 def certificate_of(scope: Mapping[str, Any]) -> ClientCertificate | None:
@@ -66,7 +66,7 @@ async def respond(
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, refusal: HandshakeRefused) -> None:
-    """Answer a request or a handshake that nobody has looked at yet."""
+    """Answer a request or a WebSocket handshake with a refusal, before any application has received its events."""
     if scope["type"] == "websocket":
         await receive()  # websocket.connect
         await refuse_handshake(send, refusal)

@@ -1,4 +1,4 @@
-"""Watches over the credentials of an open connection: they expire, are revoked, or lose a permission."""
+"""Watches an open connection: its credentials may expire or be revoked, and its client may lose a permission."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
 __all__ = ["CredentialsWatch"]
 
-_LONGEST_WAIT_S: Final = 60.0  # so that a clock that was set late is noticed
+_LONGEST_WAIT_S: Final = 60.0  # asks the clock at least this often, because somebody may set it
 
 
 class CredentialsWatch:
-    """Calls back once when the credentials expire, and whenever the client may no longer do what it does."""
+    """Calls `on_expired` once when the credentials expire, and `on_refused` when a check after a change fails.
+
+    Permissions and revocations are checked again after each change of either. Without authentication it does nothing.
+    """
 
     def __init__(
         self,
@@ -39,7 +42,7 @@ class CredentialsWatch:
         self._unwatch: Callable[[], None] = lambda: None
 
     def begin(self) -> None:
-        """Watch over the guard's principal. Call it again when that has new credentials."""
+        """Watch the guard's principal. Call this again when the client has sent new credentials."""
         self.stop()
         if self._broker.access.is_on:
             self._unwatch = self._broker.access.watch(self._recheck)

@@ -1,4 +1,4 @@
-"""The facts of an entry's metadata that its row keeps as flags."""
+"""What doors read from an entry's metadata before it is stored: its flags, and whether a chunk is valid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["check_chunk", "entry_flags"]
 
 
 def entry_flags(header: EntryHeader) -> int:
-    """Return the flags of an entry with this header. Exactly one chunk of a message is the last one."""
+    """Return the flags of an entry with this header. A last chunk gets both flags of chunks."""
     flags = FLAG_BATCH if header.is_batch else 0
     if header.marker_type is not None:
         flags |= FLAG_MARKER

@@ -1,4 +1,4 @@
-"""The lock between a door and the broker: what a client asks for is checked before the broker hears of it."""
+"""Checks the permission that each client request needs, then passes the request on to the broker."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ _Open: TypeAlias = (
 
 
 class GuardedBroker:
-    """The broker as one client may use it. Every door gives its connections this, and not the broker itself.
+    """The broker as one client may use it. Connections and pulls get this instead of the broker itself.
 
-    Without a `principal` it refuses everything, so a door that forgets to authenticate stays locked. Sends, acks and
-    seeks are not checked again: they need a producer or consumer, which is checked when it is opened, and by `recheck`
-    after each change of permissions.
+    Without a `principal` it refuses every request that needs a permission, so a door that forgets to authenticate
+    serves nobody. Sends, acks and seeks are not checked one by one: they need a producer or consumer, which is checked
+    when it is opened, and by `recheck` after each change of permissions. The admin API checks its requests itself, in
+    `doors/admin/operations.py`.
     """
 
     __slots__ = ("_broker", "_open", "principal")
@@ -42,7 +43,7 @@ class GuardedBroker:
     def __init__(self, broker: BrokerPort, principal: Principal | None = None) -> None:
         self.principal = principal
         self._broker = broker
-        # Made when it is needed: each pull has its own guard, and opens nothing.
+        # Made when the first producer, consumer or watch is opened. The guard of a pull never opens one.
         self._open: _Open | None = None
 
     @property
@@ -60,15 +61,15 @@ class GuardedBroker:
         return self._broker.is_ready()
 
     def check_topic(self, action: Action, topic: TopicName, subscription: str = "") -> None:
-        """Raises NotAuthorized if the client may not do this, AuthenticationFailed if nobody knows who it is."""
+        """Raises NotAuthorized if the client may not do this, AuthenticationFailed if it has not authenticated."""
         if self.is_locked():
             self._check(action, Subject.of_topic(topic, subscription))
 
     def recheck(self) -> None:
-        """Check again after a change.
+        """Check again after a change of permissions or revocations.
 
-        Raises AuthenticationFailed if the token was revoked, NotAuthorized if the client has a producer or consumer
-        that it may not have any more.
+        Raises AuthenticationFailed if the token was revoked or the password was changed, NotAuthorized if the client
+        has an open producer, consumer or topic watch that it is no longer allowed to have.
         """
         if self.principal is not None:
             self._broker.access.check_revoked(self.principal)
@@ -77,7 +78,7 @@ class GuardedBroker:
                 self._check(action, subject)
 
     def is_locked(self) -> bool:
-        """Return whether requests are checked at all: nobody has authenticated, or the broker asks for credentials."""
+        """Return whether requests are checked: the client has not authenticated, or the broker asks for credentials."""
         return self.principal is None or self._broker.access.is_on
 
     def _check(self, action: Action, subject: Subject) -> None:
@@ -91,7 +92,7 @@ class GuardedBroker:
         if not self.is_locked():
             return
         try:
-            # Somebody may have taken the permission while the client was being opened.
+            # Somebody may have revoked the permission while the producer, consumer or watch was being opened.
             self._check(action, subject)
         except BrokerError:
             client.detach()
@@ -100,7 +101,8 @@ class GuardedBroker:
             self._open = weakref.WeakKeyDictionary()
         self._open[client] = (action, subject)
 
-    # -- what each request needs ---------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------------
+    # Each also raises AuthenticationFailed if the client has not authenticated.
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
         """See `PartitionsPort`. Raises NotAuthorized."""
@@ -173,9 +175,10 @@ class GuardedBroker:
         return self._broker.pull_now(ask)
 
     def check_answer(self, topic: TopicName) -> None:
-        """Check again before a pull is answered that was parked.
+        """Check again before a parked pull is answered.
 
-        Raises AuthenticationFailed if the credentials ended meanwhile, NotAuthorized if the permission was taken.
+        Raises AuthenticationFailed if the credentials have ended meanwhile, NotAuthorized if the permission was
+        revoked.
         """
         if self.principal is not None and self.is_locked():
             self._broker.access.check_current(self.principal, self._broker.clock.now_ms())

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 __all__ = ["CHOSEN_METHOD", "ORIGINAL_ROLE", "principal_now", "principal_of"]
 
 CHOSEN_METHOD: Final = b"x-pulsar-auth-method-name"
-ORIGINAL_ROLE: Final = b"x-original-principal"  # a proxy's client
+ORIGINAL_ROLE: Final = b"x-original-principal"  # from a proxy: the role of its client
 _BEARER: Final = "Bearer "
 
 
 async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = "") -> Principal:
     """Return who sent a request, by its headers or the client certificate of its connection.
 
-    `token` is the address' own, which counts only without a header Authorization.
+    `token` comes from the query of the address. It counts only if the request has no header Authorization.
 
-    Raises AuthenticationFailed, NotAuthorized if proxy and client do not fit, and TooManyRequests if its role asks
-    too often.
+    Raises AuthenticationFailed for wrong credentials, NotAuthorized if a proxy names no client or a client that is no
+    proxy names another role, and TooManyRequests if the role sends too many requests.
     """
     if not broker.access.is_on:
         return ANONYMOUS
@@ -41,7 +41,7 @@ async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = ""
     for name, value in headers:
         if name == b"authorization":
             if authorization is not None:
-                raise AuthenticationFailed("a request has one header Authorization")
+                raise AuthenticationFailed("the request has several headers Authorization: send one")
             authorization = value
         elif name == CHOSEN_METHOD:
             chosen = value.decode("latin-1")
@@ -67,8 +67,8 @@ def principal_now(
 ) -> Principal | None:
     """Return who sent a request with this header Authorization; None if only `principal_of` can tell.
 
-    Raises AuthenticationFailed, NotAuthorized, TooManyRequests. `certificate` is the client's, which the TLS handshake
-    has checked; None = it showed none.
+    `certificate` is the client's, which the TLS handshake has checked; None = it showed none. Raises what
+    `principal_of` raises.
     """
     if not broker.access.is_on:
         return ANONYMOUS

@@ -1,4 +1,4 @@
-"""The base of the middleware that looks at a request before its door does."""
+"""The base of middleware that checks a request or a handshake before its door gets it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["CheckingMiddleware"]
 
 
 class CheckingMiddleware(BaseMiddleware):  # type: ignore[misc]  # Channels has no types
-    """Passes a request on if `check` lets it, and answers it otherwise."""
+    """Passes a request on unless `check` refuses it, and then answers with the refusal."""
 
     def check(self, scope: Scope) -> None:
         """Look at the scope, which is the inner application's own copy. Raises HandshakeRefused."""

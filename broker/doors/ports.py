@@ -1,4 +1,4 @@
-"""What the doors ask of the running broker, as protocols. `broker.process` implements them, and so do small fakes."""
+"""What the doors ask of the running broker, as protocols. `process/broker.py` implements them; tests use fakes."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ class ProducerPort(Protocol):
 
     @property
     def last_sequence_id(self) -> int:
-        """The sequence id of this name's last stored message, -1 = not known."""
+        """The sequence id of the last message stored under this producer name, -1 = not known."""
 
     @property
     def schema_version(self) -> bytes:
-        """The version of the schema that it was opened with, b"" = none."""
+        """The version of the schema that the producer was opened with, b"" = none."""
 
     @property
     def topic_epoch(self) -> int | None:
@@ -102,13 +102,13 @@ class ProducerPort(Protocol):
         """Queue one entry. The sink gets the answer. Raises nothing."""
 
     def refused(self, error: BrokerError) -> None:
-        """Note for the console why the door refused an entry."""
+        """Record, for the console, why the door refused an entry."""
 
     async def close(self) -> None:
-        """Detach when every send has its answer."""
+        """Wait until every send has its answer, then detach."""
 
     def detach(self) -> None:
-        """Let go: the connection is lost. Safe to repeat."""
+        """Detach at once: the connection is lost. Safe to repeat."""
 
 
 class ConsumerPort(Protocol):
@@ -120,7 +120,7 @@ class ConsumerPort(Protocol):
 
     @property
     def name(self) -> str:
-        """As the client gave it."""
+        """The name that the client gave."""
 
     @property
     def topic_name(self) -> TopicName:
@@ -132,7 +132,7 @@ class ConsumerPort(Protocol):
 
     @property
     def epoch(self) -> int | None:
-        """The consumer epoch that every frame to it carries; None when its client never sent one."""
+        """The consumer epoch that every message frame to the client carries; None if the client never sent one."""
 
     def flow(self, permits: int) -> None:
         """Grant permits, in messages. Raises InvalidFlow for 0 or less."""
@@ -146,19 +146,23 @@ class ConsumerPort(Protocol):
         validation_error: str | None = None,
         permits_settled: bool = False,
     ) -> None:
-        """Acknowledge. Safe to repeat. `permits_settled`: the door itself returns a discarded entry's permits."""
+        """Acknowledge. Safe to repeat.
+
+        `on_durable` is called once: when the ack is stored, or with an error. `validation_error` names why the client
+        discards the entries. `permits_settled`: the door itself returns the permits of discarded entries.
+        """
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
-        """Deliver these again, or with None everything unacked. `epoch` is the client's epoch from now on."""
+        """Deliver these again, or with None everything unacked. `epoch` is the new consumer epoch, None = unchanged."""
 
     def redeliver_at(self, positions: Sequence[Position], due_ms: int) -> None:
-        """Deliver these again at `due_ms`, unless they are acked before."""
+        """Deliver these again at `due_ms` (ms since 1970), unless they are acked before."""
 
     def filter_due(self, due_filter: DueFilter) -> None:
-        """Ask `due_filter` before overdue entries are redelivered."""
+        """Ask `due_filter` which overdue entries to redeliver, each time some are due."""
 
     def redelivery_count(self, position: Position) -> int:
-        """Return how often an entry was to be redelivered."""
+        """Return how often redelivery of an entry was asked for."""
 
     def has_pending(self, position: Position) -> bool:
         """Return whether this consumer was sent the entry and has not acked all of it."""
@@ -167,28 +171,31 @@ class ConsumerPort(Protocol):
         """Read an entry again, with its unacked members (None = all). Raises BrokerError."""
 
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
-        """Return a function that acks even when the consumer has left."""
+        """Return a function that acks for this consumer, even after it has left."""
 
     def letter_written(self, position: Position, topic: str, *, is_retry: bool) -> None:
         """Record in the delivery story that the door wrote a letter of an entry to this topic."""
 
     async def seek_position(self, position: Position, remaining: int | None) -> None:
-        """Send `position` next. Raises BrokerError."""
+        """Move the cursor so that `position` comes next, with these of its members (None = all). Raises BrokerError.
+
+        The broker first closes the subscription's consumers, which their clients open again.
+        """
 
     async def seek_time(self, publish_time_ms: int) -> None:
-        """Send the first entry that is not older than this next. Raises BrokerError."""
+        """Move the cursor to the first entry appended at or after this time, in ms since 1970. See `seek_position`."""
 
     async def last_message(self) -> LastMessage:
-        """Return the topic's last entry and this subscription's mark-delete position."""
+        """Return the last message that this consumer can get, and the subscription's mark-delete position."""
 
     async def unsubscribe(self, *, force: bool) -> None:
-        """Remove the subscription. Raises BrokerError."""
+        """Delete the subscription. Raises BrokerError, also while other consumers are attached unless `force`."""
 
     def writable_again(self) -> None:
-        """Deliver again: the peer takes bytes."""
+        """Resume delivery: the peer takes bytes again."""
 
     def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
-        """Let go: the connection is lost, or the client closed the consumer. Safe to repeat."""
+        """Detach: the connection is lost, or the client closed the consumer. Safe to repeat."""
 
 
 class TopicListPort(Protocol):
@@ -196,18 +203,18 @@ class TopicListPort(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """False once it has ended."""
+        """False once the watch has ended."""
 
     @property
     def names(self) -> frozenset[str]:
-        """The full names of the topics that the pattern chooses now, with each partition by itself."""
+        """The full names of the topics that the pattern chooses now. Partitions are listed instead of their topic."""
 
     def detach(self) -> None:
         """End the watch. Safe to repeat."""
 
 
 class StatusPort(Protocol):
-    """Whether, by which settings and within which limits the broker serves."""
+    """Whether the broker is ready, its settings, and its limits on connections."""
 
     @property
     def connections(self) -> ConnectionLimits:
@@ -222,27 +229,30 @@ class StatusPort(Protocol):
 
 
 class MetricsPort(StatusPort, Protocol):
-    """What the operator's pages show."""
+    """What `/metrics`, `/healthz` and `/readyz` answer from."""
 
     def metrics_page(self) -> Iterator[bytes]:
-        """Yield Prometheus text in slices. Each takes about a millisecond to make."""
+        """Yield Prometheus text in slices, each of which takes about a millisecond to make."""
 
 
 class PartitionsPort(Protocol):
-    """How topics are divided."""
+    """The partitions of topics."""
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
-        """Return the number of partitions, 0 = not partitioned. Raises TopicNotFound."""
+        """Return the number of partitions, 0 = not partitioned.
+
+        With `create`, a topic that does not exist is created if policies allow it. Raises TopicNotFound.
+        """
 
 
 class LookupPort(StatusPort, PartitionsPort, Protocol):
-    """Where topics are."""
+    """Which topics there are, and the URLs of the broker that serves them."""
 
     def service_urls(self, topic: TopicName) -> tuple[str, str]:
         """Return the URLs of the broker that serves a topic: without TLS and with it."""
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Return full names, with each partition by itself."""
+        """Return full names of topics, with partitions instead of their topic. Raises InvalidTopicName."""
 
     async def watch_topics(
         self,
@@ -257,7 +267,7 @@ class LookupPort(StatusPort, PartitionsPort, Protocol):
 
 
 class PublishPort(StatusPort, PartitionsPort, Protocol):
-    """Where producers are opened."""
+    """How doors open producers."""
 
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
@@ -266,7 +276,7 @@ class PublishPort(StatusPort, PartitionsPort, Protocol):
 
 
 class SubscribePort(StatusPort, PartitionsPort, Protocol):
-    """Where consumers attach."""
+    """How doors attach consumers."""
 
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
@@ -285,13 +295,13 @@ class SchemasPort(Protocol):
 
 
 class PullsPort(StatusPort, PartitionsPort, Protocol):
-    """What pull clients ask."""
+    """What pull clients ask for."""
 
     async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
         """Return the answer to a long-poll pull, or the parked pull. Raises BrokerError."""
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Do the same without asking PostgreSQL; None when only PostgreSQL has the answer. Raises BrokerError."""
+        """Answer a pull as `pull` does, from memory. None if PostgreSQL must be asked. Raises BrokerError."""
 
     def forget_pull(self, parked: ParkedPull) -> None:
         """Drop a pull whose client is gone. Safe to repeat."""
@@ -302,7 +312,7 @@ class PullsPort(StatusPort, PartitionsPort, Protocol):
     async def commit_offset(
         self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
     ) -> int:
-        """Store that everything before `offset` is consumed; return the offset kept. Raises BrokerError."""
+        """Store that everything before `offset` is consumed. Return the offset that is stored. Raises BrokerError."""
 
 
 class ClientPort(LookupPort, PublishPort, SubscribePort, SchemasPort, PullsPort, Protocol):
@@ -319,14 +329,14 @@ class AccessPort(Protocol):
     def authenticate_now(self, credentials: Credentials, now_ms: int) -> Principal | None:
         """Return the client that these credentials prove; None if only `authenticate` can tell.
 
-        Raises AuthenticationFailed, and NotAuthorized if proxy and client do not fit.
+        Raises AuthenticationFailed, and NotAuthorized if a proxy names no client or another client names one.
         """
 
     async def authenticate(self, credentials: Credentials, now_ms: int) -> Principal:
-        """Do the same, and wait for a password to be checked or an issuer's keys to be fetched."""
+        """Do the same, and check a password or fetch an issuer's keys if necessary. Never returns None."""
 
     def check_current(self, principal: Principal, now_ms: int) -> None:
-        """Raises AuthenticationFailed if the client's credentials have expired or were revoked since it came."""
+        """Raises AuthenticationFailed if the client's credentials have expired or were revoked meanwhile."""
 
     def check_revoked(self, principal: Principal) -> None:
         """Raises AuthenticationFailed if somebody revoked this client's token, or changed its password."""
@@ -335,14 +345,14 @@ class AccessPort(Protocol):
         """Raises NotAuthorized unless the client may do this."""
 
     async def load(self) -> None:
-        """Use the permissions that are stored now. Raises psycopg.Error."""
+        """Read the stored permissions and revocations into memory. Raises psycopg.Error."""
 
     def watch(self, recheck: Callable[[], None]) -> Callable[[], None]:
-        """Call `recheck` after each change of permissions and revocations. Return how to stop it."""
+        """Call `recheck` after each change of permissions or revocations. Return a function that ends the watch."""
 
 
 class CredentialsPort(Protocol):
-    """What finds out who a client is."""
+    """What it takes to authenticate a client."""
 
     @property
     def access(self) -> AccessPort:
@@ -354,11 +364,11 @@ class CredentialsPort(Protocol):
 
     @property
     def clock(self) -> Clock:
-        """The broker's time, which ends credentials."""
+        """The broker's clock, which decides whether credentials have expired."""
 
 
 class BrokerPort(MetricsPort, ClientPort, CredentialsPort, Protocol):
-    """The whole broker: what a listener has."""
+    """All that a listener needs of the broker."""
 
     @property
     def refused_requests(self) -> Counter[str]:
@@ -366,7 +376,7 @@ class BrokerPort(MetricsPort, ClientPort, CredentialsPort, Protocol):
 
 
 class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
-    """What the admin REST API works with. It changes nothing itself: changes are acts."""
+    """What the admin REST API works with. Most of its changes are acts, which it requests through `own_requests`."""
 
     @property
     def own_requests(self) -> OwnRequests:
@@ -382,7 +392,7 @@ class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
 
     @property
     def policies(self) -> PolicyChanges:
-        """The policies that are set, and those in force."""
+        """The policy documents, and the policies in force."""
 
     @property
     def schemas(self) -> Schemas:
@@ -390,8 +400,8 @@ class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
 
     @property
     def rates(self) -> Rates:
-        """Rates of publishing, delivering and acking, as last reported."""
+        """Rates of publishing, delivering and acking, as last measured."""
 
     @property
     def pool(self) -> ConnectionPool:
-        """Connections to PostgreSQL, for names that are not in memory."""
+        """Connections to PostgreSQL, for what is not in memory."""

@@ -29,9 +29,9 @@ def form_decode(text: str, what: str) -> str:
 
 
 def parse_query(query_string: str | bytes) -> Query:
-    """Return `a=1&b=2`, without the question mark, as a mapping. The first value of a repeated name counts.
+    """Return a query string such as `a=1&b=2` as a mapping. The first value of a repeated name counts.
 
-    A name without `=` has the value "". Raises InvalidQuery when the text cannot be decoded.
+    Leave out the question mark. A name without `=` has the value "". Raises InvalidQuery if the text cannot be decoded.
     """
     text = query_string.decode("latin-1") if isinstance(query_string, bytes) else query_string
     query: dict[str, str] = {}

@@ -78,7 +78,10 @@ class ReadGate:
             self._open_if_possible()
 
     def throttled(self, is_throttled: bool) -> None:
-        """Close while a producer of this peer has spent its topic's publish rate, or its credentials are checked."""
+        """Close while a producer has spent its topic's publish rate, or the peer's credentials are checked.
+
+        Each call with True needs one with False later: several reasons may apply at once.
+        """
         self._throttles += 1 if is_throttled else -1
         if self._throttles and self._open:
             self._close()

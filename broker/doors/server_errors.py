@@ -1,4 +1,7 @@
-"""The broker's refusals as Pulsar's ServerError and as HTTP statuses."""
+"""The broker's errors as codes of the binary protocol, and as HTTP statuses of handshakes and pulls.
+
+The admin API has statuses of its own: `doors/admin/refusals.py`.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ _SERVER_ERRORS: Final[dict[str, ServerError]] = {
     "ProducerFenced": ServerError.PRODUCER_FENCED,
     "UnsupportedVersionError": ServerError.UNSUPPORTED_VERSION_ERROR,
 }
-# As Pulsar answers a WebSocket handshake. Every other error is 500.
+# By error code, as Pulsar answers a WebSocket handshake. Every other error is 500.
 _HTTP_STATUSES: Final[dict[str, int]] = {
     "AuthenticationError": 401,
     "AuthorizationError": 403,
@@ -60,5 +63,5 @@ def server_error(error: BrokerError) -> ServerError:
 
 
 def http_status(error: BrokerError) -> int:
-    """Return the HTTP status that the error becomes, for a handshake as for a pull."""
+    """Return the HTTP status of an error at a WebSocket handshake, in a pull or on a page such as `/metrics`."""
     return _HTTP_STATUSES.get(error.code, 500)

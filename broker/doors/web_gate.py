@@ -1,9 +1,9 @@
-"""Which hosts the broker's HTTP port answers to, and which web pages it answers.
+"""Which `Host` and `Origin` a request to the broker's HTTP port may have.
 
-The broker asks nobody for a password, so any page that a person on this machine or network opens could use the broker
-through the browser. Two headers that a page cannot set stop that. `Origin` and `Sec-Fetch-Site` say where the page
-comes from. `Host` says by which name the browser reached the broker: a page that makes its own name resolve to the
-broker's address (DNS rebinding) still sends its own name. Clients that are not browsers send only a `Host`.
+Without authentication, any page that a person on this machine or network opens could use the broker through the
+browser. Headers that a page cannot set stop that. `Origin` and `Sec-Fetch-Site` say where the page comes from. `Host`
+says by which name the browser reached the broker: a page that makes its own name resolve to the broker's address (DNS
+rebinding) still sends its own name. Clients that are not browsers send only a `Host`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = ["HostAndOrigin", "WebGate"]
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _OWN_SITES: Final = (b"same-origin", b"none")  # none: a person typed the address
-_REMEMBERED: Final = 1024
+_REMEMBERED: Final = 1024  # answers of `takes_host`
 _LONGEST_HOST: Final = 300  # bytes; a DNS name has at most 253, and a port follows
 _SHOWN: Final = 100  # characters of what a caller sent, in a refusal
 
 
 class WebGate:
-    """The rules, made from a broker's settings."""
+    """Decides by VELA_ALLOWED_HOSTS, VELA_ALLOWED_ORIGINS and the broker's own addresses."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._hosts = _LOOPBACK | settings.own_hosts | settings.allowed_hosts
@@ -55,11 +55,11 @@ class WebGate:
         )
 
     def check(self, scope: Scope) -> None:
-        """Check a request or handshake. Raises HandshakeRefused, which names the setting to change."""
+        """Check a request or handshake. Raises HandshakeRefused: 400 or 421 for its host, 403 for its origin."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) > 1 or not (hosts or scope.get("http_version") == "1.0"):
-            raise HandshakeRefused(400, "a request names its host in one field Host")
+            raise HandshakeRefused(400, "the request needs exactly one header Host")
         local_address = scope["server"][0] if scope.get("server") else ""
         if hosts and not self.takes_host(hosts[0], local_address):
             raise HandshakeRefused(
@@ -73,7 +73,8 @@ class WebGate:
             parsed = parse_origin(origin.decode("latin-1"))
             if parsed is None or (parsed != own and parsed not in self._origins):
                 raise _foreign(f"pages of {_shown(origin)} may not ask the broker")
-        if not origins:  # an image or a link: the browser says only how far away the page is
+        if not origins:
+            # For an image or a link browsers send no Origin, but they say whether the page is of another site.
             sites = [value for name, value in headers if name == b"sec-fetch-site"]
             if any(site not in _OWN_SITES for site in sites):
                 raise _foreign("pages of another origin may not ask the broker")
@@ -92,7 +93,7 @@ class HostAndOrigin(CheckingMiddleware):
 
 
 def _foreign(what: str) -> HandshakeRefused:
-    return HandshakeRefused(403, f"{what}; to let them, add their origin to VELA_ALLOWED_ORIGINS")
+    return HandshakeRefused(403, f"{what}; to allow them, add their origin to VELA_ALLOWED_ORIGINS")
 
 
 def _own_origin(scope: Scope, host: bytes) -> Origin | None:
@@ -101,7 +102,7 @@ def _own_origin(scope: Scope, host: bytes) -> Origin | None:
 
 
 def _same_address(host: str, local_address: str) -> bool:
-    """Return whether a host is written as the address that the connection came in on. A name never is."""
+    """Return whether a host is an IP address, and the one that the connection came in on."""
     try:
         return _address(host.strip("[]")) == _address(local_address)
     except ValueError:

@@ -33,7 +33,7 @@ ABSENT: Final[dict[str, str]] = {
     "GET /admin/v2/bookies/{rest}": "Vela stores messages in PostgreSQL",
     "GET /admin/v2/proxy-stats/{rest}": "WebSockets are served by the broker: read /metrics",
     "GET /admin/v2/worker/{rest}": "Vela has no functions",
-    "GET /admin/v3/{rest}": "Vela has no functions, connectors, packages and transactions",
+    "GET /admin/v3/{rest}": "Vela has no functions, connectors, packages or transactions",
 }
 
 
@@ -50,5 +50,5 @@ _PATTERNS: Final = [(_pattern(line), reason) for line, reason in ABSENT.items()]
 
 
 def why_absent(path: str) -> str:
-    """Return why Vela does not have this path of Pulsar; empty if Pulsar has no such path either."""
+    """Return why Vela does not have this path of Pulsar's API; "" for a path that is not listed in `ABSENT`."""
     return next((reason for pattern, reason in _PATTERNS if pattern.fullmatch(path)), "")

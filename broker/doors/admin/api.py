@@ -1,4 +1,4 @@
-"""The ninja application behind /admin/v2 and /lookup/v2: how it reads bodies, and how it words refusals."""
+"""The ninja application behind /admin/v2, /lookup/v2 and /topics: how it reads bodies, and how it words refusals."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ _MOST_LISTED_ERRORS: Final = 100  # of one request; each costs 12 us
 
 
 def refusal(status: int, reason: str) -> HttpResponse:
-    """Return a refusal in Pulsar's shape."""
+    """Return a refusal as Pulsar writes it: {"reason": …}."""
     return HttpResponse(json_reason(reason), status=status, content_type="application/json")
 
 
 class _Parser(Parser):
     def parse_body(self, request: HttpRequest) -> Any:
-        """Return any JSON value: Pulsar's bodies may be numbers, texts and lists. Any exception becomes HttpError."""
+        """Return any JSON value: Pulsar's bodies may be numbers, strings and lists. Ninja wraps errors in HttpError."""
         return json.loads(request.body)
 
     def parse_querydict(
@@ -74,7 +74,7 @@ class _Api(NinjaAPI):
     def validation_error_from_error_contexts(
         self, error_contexts: list[ValidationErrorContext[Any]]
     ) -> ValidationError:
-        """Return the errors in a request. A large number is only counted: listing it would stop the event loop."""
+        """Return the errors in a request. Many are only counted: listing them would block the event loop."""
         count = sum(each.pydantic_validation_error.error_count() for each in error_contexts)
         if count <= _MOST_LISTED_ERRORS:
             return super().validation_error_from_error_contexts(error_contexts)
@@ -84,7 +84,7 @@ class _Api(NinjaAPI):
 
 
 def _complaint(found: Mapping[str, Any]) -> str:
-    """Return what is wrong with a parameter or a body, without this code's own names."""
+    """Say what is wrong with a parameter or a body, without naming arguments of Python functions."""
     place, *names = found["loc"]
     wrong = str(found["msg"]).removeprefix("Value error, ")
     if found["type"] == "too_long" and "max_length" in found.get("ctx", {}):
@@ -93,9 +93,7 @@ def _complaint(found: Mapping[str, Any]) -> str:
     if place != "body":
         name = ".".join(str(each) for each in names)
         return f"the parameter {name} is missing" if is_missing else f"{name}: {wrong}"
-    member = ".".join(
-        str(each) for each in names[1:]
-    )  # the first is the name of the operation's own argument
+    member = ".".join(str(each) for each in names[1:])  # names[0] is the operation's argument for the body
     if not member:
         return "the request needs a body, in JSON" if is_missing else f"the body cannot be used: {wrong}"
     return f"the body lacks {member}" if is_missing else f"{member} in the body: {wrong}"
@@ -109,7 +107,7 @@ def _why_not_json(error: BaseException | None) -> str:
             return f"the body is not JSON: it is not UTF-8 at byte {error.start}"
         case RecursionError():
             return "the body cannot be used: it is nested too deeply"
-        case ValueError():  # Python reads numbers of some thousand digits only
+        case ValueError():  # Python refuses to read a number of some thousand digits
             return "the body cannot be used: a number in it has too many digits"
         case _:
             return "the body is not JSON"

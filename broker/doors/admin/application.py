@@ -38,12 +38,12 @@ _RESOLVER: Final = URLResolver(
 
 
 _OPENAPI_PATH: Final = "/admin/v2/openapi.json"
-# Made at the start: it takes a tenth of a second, which would stop the event loop.
+# Made when the module is imported. At a request it would block the event loop for a tenth of a second.
 _OPENAPI: Final = json.dumps(API.get_openapi_schema(path_prefix=""), cls=NinjaJSONEncoder).encode()
 
 
 class AdminPages:
-    """Serves /admin/, /lookup/ and /topics/ to clients that prove who they are. Its caller checks host and origin."""
+    """Serves /admin/, /lookup/ and /topics/. It authenticates each request; its caller has checked host and origin."""
 
     def __init__(self, broker: AdminPort) -> None:
         self._broker = broker
@@ -95,7 +95,7 @@ class AdminPages:
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """Return the body, which the server has limited; None if the client has gone."""
+    """Return the body, whose size the server limits; None if the client has gone."""
     parts: list[bytes] = []
     while True:
         event = await receive()

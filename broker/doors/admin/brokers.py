@@ -1,4 +1,4 @@
-"""Clusters and brokers: there is one of each, and the tools ask for them first."""
+"""Clusters and brokers: there is one of each. Pulsar's tools ask for them first."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["BUNDLE", "router"]
 BUNDLE: Final = "0x00000000_0xffffffff"  # Vela has no bundles: this is the whole ring of hashes
 _BROKERS: Final = "/admin/v2/brokers"
 _CLUSTER: Final = "/admin/v2/clusters/{segment:cluster}"
-# The version of Pulsar whose API this is: some tools compare it.
+# Some tools compare this version of Pulsar, whose API Vela has.
 _API_VERSION: Final = "4.0.0"
 
 router = Router()
 
 
 class ClusterData(BaseModel):
-    """Where the cluster is reached."""
+    """The URLs of the cluster."""
 
     service_url: str = Field(serialization_alias="serviceUrl")
     broker_service_url: str = Field(serialization_alias="brokerServiceUrl")

@@ -21,7 +21,7 @@ _NAME: Final = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
 
 
 def require_name(what: str, name: str) -> None:
-    """Refuse with 412 a name of a tenant or cluster that Pulsar does not allow."""
+    """Check a name by Pulsar's rule for tenants. Raises Refused(412), whose reason begins with `what`."""
     if not _NAME.fullmatch(name):
         raise Refused(412, f"{what} name is not valid: use letters, digits and -=:._, 255 at most")
 
@@ -32,7 +32,11 @@ def named(domain: str, tenant: str, namespace: str, topic: str) -> TopicName:
 
 
 class Catalogue:
-    """The names that one request asks for. Raises Refused(404) for a tenant or namespace that does not exist."""
+    """Looks up names for one request.
+
+    Methods that need a tenant or a namespace raise Refused(404) if it does not exist. `has_…` and `granted_admins` do
+    not need one.
+    """
 
     def __init__(self, broker: AdminPort) -> None:
         self._broker = broker
@@ -51,7 +55,7 @@ class Catalogue:
         return roles
 
     async def granted_admins(self, tenant: str) -> list[str]:
-        """Return the roles that administer a tenant, which need not exist."""
+        """Return the roles with permission to administer a tenant. The tenant need not exist."""
         return await repeat_until_done(
             self._broker.pool, lambda c: namespaces.granted_admins(c, tenant), what="reading permissions"
         )
@@ -94,7 +98,10 @@ class Catalogue:
     async def topics(
         self, tenant: str, namespace: str, *, domain: str, partitioned: bool = False
     ) -> list[str]:
-        """Return full names: the partitioned parents, or else the topics and partitions that have messages."""
+        """Return full names: of partitioned topics, or else of partitions and topics that are not partitioned.
+
+        Those of the domain `non-persistent` include topics that are only in use, not stored.
+        """
         full = await self.require_namespace(tenant, namespace)
         stored = await repeat_until_done(
             self._broker.pool,
@@ -115,7 +122,7 @@ class Catalogue:
         )
 
     async def require(self, name: TopicName) -> store.TopicDetails:
-        """Return what is stored about a topic. Raises TopicNotFound."""
+        """Return what is stored about a topic, empty for a non-persistent one in use. Raises TopicNotFound."""
         found = await self.details(name)
         if found is None:
             if any(each.name == name for each in self._broker.non_persistent.all()):
@@ -130,7 +137,7 @@ class Catalogue:
         )
 
     async def subscription_properties(self, name: TopicName, subscription: str) -> dict[str, str]:
-        """Return the properties of a subscription of a topic, or of the first partition that has any."""
+        """Return a subscription's properties; on a partitioned topic those of the first partition that has any."""
         found = await repeat_until_done(
             self._broker.pool,
             lambda c: store.properties_of(c, name.full, subscription),

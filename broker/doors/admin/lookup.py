@@ -1,4 +1,4 @@
-"""Topic lookup over HTTP, for binary clients whose service URL begins with http://."""
+"""Topic lookup over HTTP, for binary clients whose service URL begins with http:// or https://."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ router = Router()
 
 
 class LookupData(BaseModel):
-    """Where the broker of a topic is reached; "" where a port is not open. Apache's C++ client needs every member."""
+    """The URLs of the broker that serves a topic, "" for a closed port. Apache's C++ client needs every member."""
 
     broker_url: str = Field(serialization_alias="brokerUrl")
     broker_url_tls: str = Field(serialization_alias="brokerUrlTls")

@@ -1,4 +1,4 @@
-"""Namespaces: list them and their topics, and act on all topics of one. policies/document.py makes and deletes them."""
+"""Lists namespaces and their topics, and acts on all topics of one. policies/document.py creates and deletes them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def get_topics_of_namespace(
 
 @operation(router, "GET", f"{NAMESPACE}/bundles", Action.ADMINISTER)
 async def get_bundles(request: AdminRequest, tenant: str, namespace: str) -> Bundles:
-    """Return the one bundle that every namespace is."""
+    """Return the one bundle, which covers the whole namespace."""
     await Catalogue(request.broker).require_namespace(tenant, namespace)
     return Bundles(boundaries=BUNDLE.split("_"), numBundles=1)
 

@@ -1,10 +1,10 @@
-"""How an operation of the admin REST API is declared: its path, what its caller must be allowed, and on what.
+"""Declares operations of the admin REST API, each with its path and the permission that its caller needs.
 
     @operation(router, "DELETE", "/admin/v2/tenants/{segment:tenant}", Action.RULE)
     async def delete_tenant(request: AdminRequest, tenant: str) -> None: ...
 
-The subject of the check follows from the names in the path. The table of all operations is read back from the API, for
-docs/reference/admin-rest.md.
+The names in the path say on which tenant, namespace, topic or subscription the caller needs the permission. `described`
+lists all operations for the tables in docs/reference/admin-rest.md.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _WORDS: Final = {
 
 
 def _subject_of(names: Mapping[str, Any]) -> Subject:
-    """Return what the names in a path describe. Raises InvalidTopicName."""
+    """Return the tenant, namespace, topic or subscription that a path names. Raises InvalidTopicName."""
     tenant, namespace, topic = (str(names.get(name, "")) for name in ("tenant", "namespace", "topic"))
     if topic:
         name = named(str(names.get("domain", "persistent")), tenant, namespace, topic)
@@ -61,7 +61,7 @@ class Described:
     path: str  # without converters
     action: str
     summary: str
-    refused: str = ""  # why the operation is refused; empty if it is done
+    refused: str = ""  # why the operation always refuses; empty if it does not
 
 
 class _Segment:
@@ -70,7 +70,7 @@ class _Segment:
     regex = "[^/]+"
 
     def to_python(self, value: str) -> str:
-        return unquote_plus(value, errors="strict")  # ValueError: no such path
+        return unquote_plus(value, errors="strict")  # a ValueError means that no path matches
 
     def to_url(self, value: str) -> str:
         return value
@@ -94,12 +94,12 @@ def operation(
 ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
     """Register an asynchronous operation. A result of None is answered with 204 and no body, as Pulsar does.
 
-    The check runs before the operation; with None for `action`, every client that has proved who it is may call it.
-    Raises NotAuthorized. `refused` says why the operation only refuses.
+    Before each call the client's permission for `action` is checked, which raises NotAuthorized. With None, every
+    authenticated client may call. `refused`: why the operation always refuses, for the reference.
     """
 
     def register(view: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
-        # Ninja calls this before it reads parameters and body. It would call a plain function in a thread.
+        # Ninja calls this before it reads parameters and body. It would run a plain function in a thread.
         async def check(request: AdminRequest) -> Principal:
             if action is not None:
                 request.broker.access.check(request.principal, action, _subject_of(request.path_names))

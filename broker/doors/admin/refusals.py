@@ -1,4 +1,4 @@
-"""The HTTP statuses of refusals: those of Pulsar's admin API, which differ from the ones of a WebSocket handshake."""
+"""The HTTP statuses of refusals, as in Pulsar's admin API. `doors/server_errors.py` has those of other requests."""
 
 from __future__ import annotations
 

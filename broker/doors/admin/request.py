@@ -25,7 +25,7 @@ def _no_boolean(given: Any) -> Any:
 
 
 Number: TypeAlias = Annotated[int, BeforeValidator(_no_boolean)]
-"""A body that is a number. Pydantic alone takes true for 1."""
+"""A whole number in a body. Pydantic alone would read true as 1."""
 
 
 class PulsarObject(BaseModel):
@@ -40,7 +40,7 @@ class PulsarObject(BaseModel):
 
 
 class AdminRequest(ASGIRequest):
-    """Django's request, made by `AdminPages`, which sets the broker, the client and what the path names."""
+    """Django's request. `AdminPages` makes it and sets the broker, the client and the names in the path."""
 
     broker: AdminPort
     principal: Principal
@@ -59,7 +59,7 @@ class AdminRequest(ASGIRequest):
         subscription: str = "",
         parameters: Mapping[str, object] | None = None,
     ) -> int:
-        """Carry out an act for the caller. Return its id. Raises the errors of `OwnRequests.carry_out`."""
+        """Carry out an act for the caller and return the act's id. Raises the errors of `OwnRequests.carry_out`."""
         return await self.broker.own_requests.carry_out(
             kind,
             topic=topic,

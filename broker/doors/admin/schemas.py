@@ -36,7 +36,7 @@ router = Router()
 
 
 def type_named(name: str) -> SchemaType:
-    """Return the type that a client names. Raises Refused(422)."""
+    """Return the schema type that a client names, in any case. Raises Refused(422) for an unknown one."""
     upper = name.upper()
     type_ = SchemaType.__members__.get(_NAMES.get(upper, upper))
     if type_ is None:
@@ -47,14 +47,14 @@ def type_named(name: str) -> SchemaType:
 
 
 class SchemaPayload(PulsarObject):
-    """A schema in a body. `schema` is its definition; of a primitive type it is empty."""
+    """A schema in a body. `schema` is its definition, which is empty for a primitive type."""
 
     type: str
     text: str = Field(default="", alias="schema")
     properties: dict[str, str] = Field(default_factory=dict)
 
     def definition(self) -> SchemaDefinition:
-        """Return the schema. Raises Refused(422) if it is not one."""
+        """Return the schema. Raises Refused(422) if it is invalid or a KeyValue schema."""
         type_ = type_named(self.type)
         if type_ is SchemaType.KEY_VALUE:
             raise Refused(422, "a KeyValue schema is stored by the producer that uses it, not over this API")
@@ -88,19 +88,19 @@ class SchemaResponse(BaseModel):
 
 
 class AllSchemas(BaseModel):
-    """Every version of a schema."""
+    """Every version of a topic's schema."""
 
     getSchemaResponses: list[SchemaResponse]  # noqa: N815 - Pulsar's name
 
 
 class VersionResponse(BaseModel):
-    """The version of a schema."""
+    """The number of a version."""
 
     version: int
 
 
 class Compatibility(BaseModel):
-    """Whether a schema could be the next version."""
+    """Whether a schema could be the next version, and by which compatibility strategy."""
 
     compatibility: bool
     schemaCompatibilityStrategy: str  # noqa: N815 - Pulsar's name
@@ -134,7 +134,7 @@ async def get_all_schemas(request: AdminRequest, tenant: str, namespace: str, to
 async def post_schema(
     request: AdminRequest, tenant: str, namespace: str, topic: str, payload: SchemaPayload
 ) -> dict[str, VersionResponse]:
-    """Add a version to a schema, if its policy allows it, or return the version that it already is."""
+    """Store a schema as a new version if the compatibility policy allows it. Return its version, new or known."""
     name, definition = named("persistent", tenant, namespace, topic), payload.definition()
     policies = await _policies(request, name)
     version = await request.broker.schemas.add(name.base, definition, policies)
@@ -145,7 +145,7 @@ async def post_schema(
 async def delete_schema(
     request: AdminRequest, tenant: str, namespace: str, topic: str, force: bool = False
 ) -> VersionResponse:
-    """Let a topic have no schema. Stored messages can still be read with theirs, also with force=true."""
+    """Remove a topic's schema. Stored messages can still be read with their versions, even after force=true."""
     name = TopicName.parse(named("persistent", tenant, namespace, topic).base)
     versions = await _stored(request, tenant, namespace, topic)
     await request.act("delete_schema", topic=name.full)

@@ -1,4 +1,4 @@
-"""Subscriptions: list, create, delete, and moves of their cursors. Counts are entries, as in Pulsar."""
+"""Subscriptions: list, create and delete them, and move their cursors. `skip` counts entries, as in Pulsar."""
 # ruff: noqa: N815 - the names of members are Pulsar's
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ __all__ = ["SUBSCRIPTION", "found_subscription", "router"]
 SUBSCRIPTION: Final = f"{TOPIC}/subscription/{{segment:subscription}}"
 _EARLIEST: Final = -1
 _LATEST: Final = 2**63 - 1
-_NEARLY_CAUGHT_UP: Final = 1000  # entries: with consumers connected, Pulsar leaves the rest to them
+# Entries. With a smaller backlog and consumers connected, Pulsar refuses unless the oldest message has expired.
+_NEARLY_CAUGHT_UP: Final = 1000
 
 router = Router()
 
@@ -40,7 +41,7 @@ class ResetCursorData(PulsarObject):
     properties: dict[str, str] | None = None
 
     def place(self) -> dict[str, object]:
-        """Return the place as the parameters of an act."""
+        """Return the place as parameters of the act `reset` or `create_subscription`."""
         if (self.ledgerId, self.entryId) == (_EARLIEST, _EARLIEST):
             return {"to": "earliest"}
         if (self.ledgerId, self.entryId) == (_LATEST, _LATEST):
@@ -48,13 +49,13 @@ class ResetCursorData(PulsarObject):
         return {"to": "id", "id": self.text(), "inclusive": not (self.excluded or self.isExcluded)}
 
     def text(self) -> str:
-        """Return the id as acts take it."""
+        """Return the id as acts take it: ledger:entry, or ledger:entry:partition:index inside a batch."""
         text = f"{self.ledgerId}:{self.entryId}"
         return text if self.batchIndex < 0 else f"{text}:{self.partitionIndex}:{self.batchIndex}"
 
 
 class BacklogAnalysis(BaseModel):
-    """What a subscription still has to deliver. Vela asks its entry filters at delivery, so all count as accepted."""
+    """A subscription's backlog. Entry filters run only at delivery, so all of it counts as accepted."""
 
     entries: int
     messages: int
@@ -80,7 +81,11 @@ def _place(given: ResetCursorData | str | None) -> dict[str, object]:
 async def found_subscription(
     request: AdminRequest, name: TopicName, subscription: str, what: str
 ) -> tuple[Topic, Subscription]:
-    """Return a topic that is not partitioned and its subscription. Raises Refused: 405 for a parent, 404 if missing."""
+    """Return a topic and its subscription.
+
+    Raises Refused, 405 for a partitioned or non-persistent topic and 404 without the subscription, and TopicNotFound.
+    `what` names the operation.
+    """
     topic = await opened(request, name, what)
     found = topic.subscriptions.get(subscription)
     if found is None:
@@ -189,7 +194,7 @@ async def expire_older(
     subscription: str,
     seconds: int,
 ) -> None:
-    """Skip the messages that are older than this."""
+    """Skip the messages that are older than this many seconds."""
     name = named(domain, tenant, namespace, topic)
     await _require(request, name, subscription, "Expire messages")
     await _expire_older(request, name, subscription, seconds)
@@ -223,7 +228,7 @@ async def expire_through(
 async def expire_all(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, seconds: int
 ) -> None:
-    """Skip the messages that are older than this, on every subscription. The caller must be allowed to use each."""
+    """Skip the messages older than this many seconds, on every subscription. The caller must be allowed to use each."""
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Expire messages")
     await Catalogue(request.broker).require(name)

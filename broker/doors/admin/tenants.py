@@ -44,7 +44,7 @@ async def get_tenant(request: AdminRequest, tenant: str) -> TenantInfo:
 
 @operation(router, "PUT", _TENANT, Action.RULE)
 async def create_tenant(request: AdminRequest, tenant: str, info: TenantInfo) -> None:
-    """Create a tenant. Roles that may administer it already keep that."""
+    """Create a tenant. Roles that already have permission to administer it keep it."""
     require_name("Tenant", tenant)
     catalogue = Catalogue(request.broker)
     if await catalogue.has_tenant(tenant):
@@ -54,7 +54,7 @@ async def create_tenant(request: AdminRequest, tenant: str, info: TenantInfo) ->
 
 @operation(router, "POST", _TENANT, Action.RULE)
 async def update_tenant(request: AdminRequest, tenant: str, info: TenantInfo) -> None:
-    """Change the roles of a tenant."""
+    """Replace the roles that administer a tenant."""
     await Catalogue(request.broker).admin_roles(tenant)
     await _set(request, tenant, info)
 

@@ -42,7 +42,7 @@ class MessageIdData(PulsarObject):
 
 
 class LongRunningStatus(BaseModel):
-    """The state of work that takes long: NOT_RUN, RUNNING, SUCCESS or ERROR."""
+    """The state of long-running work: NOT_RUN, RUNNING, SUCCESS or ERROR."""
 
     status: str
     lastError: str = ""  # noqa: N815
@@ -51,7 +51,7 @@ class LongRunningStatus(BaseModel):
 async def opened(request: AdminRequest, name: TopicName, what: str) -> Topic:
     """Return the topic in memory, loaded if necessary.
 
-    Raises Refused(405) for a partitioned topic or one without a log, and TopicNotFound. `what` names the operation.
+    Raises Refused(405) for a partitioned or non-persistent topic, and TopicNotFound. `what` names the operation.
     """
     require_persistent(name, what)
     if (await Catalogue(request.broker).require(name)).partitions:
@@ -62,14 +62,14 @@ async def opened(request: AdminRequest, name: TopicName, what: str) -> Topic:
 
 
 def require_persistent(name: TopicName, what: str, status: int = 405) -> None:
-    """Refuse an operation that needs a log."""
+    """Raise Refused with this status for a non-persistent topic. `what` names the operation, which needs a log."""
     if name.domain != "persistent":
         raise Refused(status, f"{what} on a non-persistent topic is not allowed: it stores nothing")
 
 
 @operation(router, "GET", NAMESPACE, Action.ADMINISTER)
 async def get_topics(request: AdminRequest, domain: str, tenant: str, namespace: str) -> list[str]:
-    """List the topics, with the partitions of a topic instead of the topic."""
+    """List the topics of a namespace, with the partitions of a topic instead of the topic."""
     return await Catalogue(request.broker).topics(tenant, namespace, domain=domain)
 
 
@@ -77,7 +77,7 @@ async def get_topics(request: AdminRequest, domain: str, tenant: str, namespace:
 async def get_partitioned_topics(
     request: AdminRequest, domain: str, tenant: str, namespace: str
 ) -> list[str]:
-    """List the partitioned topics."""
+    """List the partitioned topics of a namespace."""
     return await Catalogue(request.broker).topics(tenant, namespace, domain=domain, partitioned=True)
 
 
@@ -123,7 +123,11 @@ async def delete_topic(
 
 
 async def remove_topic(request: AdminRequest, name: TopicName, *, force: bool) -> None:
-    """Delete a topic. Subscriptions go with it, and connected clients too if `force`; else they refuse it with 412."""
+    """Delete a topic with its subscriptions. `force` disconnects its clients first.
+
+    Raises Refused(412) for a non-persistent topic with clients, even with `force`, and TopicBusy for a persistent one
+    with clients unless `force`.
+    """
     for each in request.broker.non_persistent.all():
         if name.full in (each.name.full, each.name.base):
             raise Refused(412, f"{each.name} has clients connected: disconnect them first")

@@ -1,4 +1,4 @@
-"""The WebSocket half of the broker's HTTP port: middleware, then the routes."""
+"""The WebSocket half of the broker's HTTP port: middleware in front of the routes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ __all__ = ["websocket_application"]
 def websocket_application(broker: BrokerPort, clock: Clock | None = None) -> Application:
     """Return an ASGI application for `websocket` scopes whose host and origin have been checked.
 
-    Authentication belongs behind the limit: there it can refuse before the query is read, and what it learns about the
-    client reaches the socket in the scope.
+    No middleware here authenticates the client: `BrokerSocket.opening` does, and the binary protocol with CONNECT.
     """
     router = URLRouter(socket_routes(broker, clock or SystemClock()))
     return ConnectionLimit(

@@ -1,4 +1,4 @@
-"""Pulsar's binary protocol inside binary WebSocket messages (`/ws/binary`): frames may be cut across messages."""
+"""Pulsar's binary protocol inside binary WebSocket messages, at `/ws/binary`. A frame may span several messages."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class BinarySocket(BrokerSocket):
 
     def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
         super().__init__(broker=broker, clock=clock)
-        self._whole_broker = broker  # the protocol has a guard of its own, which CONNECT unlocks
+        self._whole_broker = broker  # BinaryConnection makes a guard of its own, which CONNECT unlocks
         self._connection: BinaryConnection | None = None  # None until the handshake is accepted
         self._may_read = asyncio.Event()
         self._may_read.set()
 
     async def connect(self) -> None:
-        """Accept, and begin the protocol."""
+        """Accept the handshake and begin the protocol. Raises HandshakeRefused if the broker is not ready."""
         await super().connect()
         link = _WebSocketLink(self.transport, self._may_read)
         self._connection = BinaryConnection(
@@ -53,7 +53,7 @@ class BinarySocket(BrokerSocket):
             await self.transport.share.away(self._may_read.wait())
 
     def release(self) -> None:
-        """Give what this connection's consumers hold to others."""
+        """Detach its producers and consumers. Other consumers get the unacked messages. Safe to repeat."""
         if self._connection is not None:
             self._connection.lost()
 

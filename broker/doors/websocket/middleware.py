@@ -1,4 +1,4 @@
-"""What every WebSocket handshake passes on its way to its socket: a limit, its parameters, its path."""
+"""Middleware of every WebSocket handshake: it limits connections, decodes the query and prepares the path."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ UNKNOWN_ENDPOINT: Final = "No such endpoint; see /ws/v2/producer, /ws/v2/consume
 
 
 class ConnectionLimit(BaseMiddleware):  # type: ignore[misc]  # Channels has no types
-    """Bounds the WebSockets that are open or opening; one more is refused with 503."""
+    """Limits the WebSockets that are open or opening. Above the limit it refuses with 503."""
 
     def __init__(self, inner: Application, *, most: int, limits: ConnectionLimits) -> None:
         """`most` is 0 for no limit. `limits` counts the refusals."""
         super().__init__(inner)
         self._most = most
         self._limits = limits
-        self._open = 0  # one instance serves all connections, and they are what it counts
+        self._open = 0  # connections; one instance serves all of them
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._most and self._open >= self._most:
@@ -49,7 +49,7 @@ class ConnectionLimit(BaseMiddleware):  # type: ignore[misc]  # Channels has no 
 
 
 class QueryParameters(CheckingMiddleware):
-    """Decodes the query into `scope["query"]`. A query that cannot be decoded is 400 on every path."""
+    """Decodes the query into `scope["query"]`. If it cannot be decoded, the answer is 400 on every path."""
 
     def check(self, scope: Scope) -> None:
         """Raises InvalidQuery."""

@@ -1,4 +1,4 @@
-"""The addresses of the WebSocket API, and the socket that serves each."""
+"""The paths of the WebSocket API, and the class that serves each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ABSENT: Final = dict.fromkeys(
     (f"ws/{each}" for each in ("producer", "consumer", "reader")),
     "topics have had no cluster in their names since Pulsar 2; use /ws/v2",
 )
-"""Paths that Pulsar has, or had, and Vela does not; and why."""
+"""Paths that Pulsar has or had and Vela does not have, with the reason."""
 FRAGMENT_CACHE_BYTES: Final = 8 * 1024 * 1024
 
 _NAMESPACE: Final = r"(?P<domain>[^/]*)/(?P<tenant>[^/]*)/(?P<namespace>[^/]*)"
@@ -46,7 +46,7 @@ def socket_routes(broker: BrokerPort, clock: Clock) -> list[URLPattern]:
     """Return the routes; the first that matches wins. They match undecoded paths, see `RawPath`.
 
     A producer's or reader's topic is all that follows the namespace, as in Pulsar's releases 3.x and 4.x. Newer ones
-    silently drop further segments, which addresses another topic than the client wrote.
+    silently drop further segments, and so serve another topic than the client named.
     """
     fragments = FragmentCache(FRAGMENT_CACHE_BYTES)
     own: dict[str, Any] = {"broker": broker, "clock": clock}

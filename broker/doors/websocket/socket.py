@@ -55,12 +55,13 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     """One WebSocket connection. Subclasses use the interface of Channels' `AsyncWebsocketConsumer`.
 
     `connect` attaches to the broker and accepts, or raises HandshakeRefused; `receive` gets each frame; `disconnect`
-    is called once at the end, even if the handshake was refused. The address is in `scope["url_route"]["kwargs"]`, and
-    `accept`, `send` and `close` are Channels' own. Callbacks of the broker, which cannot await, write to `transport`.
+    is called once at the end, even if the handshake was refused. The names in the path are in
+    `scope["url_route"]["kwargs"]`, and `accept`, `send` and `close` are Channels' own. Callbacks of the broker, which
+    cannot await, write to `transport`.
 
-    Only the receive loop is not Channels' own. Channels makes a task for each message and goes to a thread to close
-    old database connections before it calls `receive`: one connection then takes 3,000 messages a second, and 26,500
-    with this loop, nine times as many. Nor has Channels back-pressure: Daphne's queue in front of it takes any number
+    Only the receive loop is not Channels' own. Channels makes a task for each message and goes to a thread to close old
+    database connections before it calls `receive`: one connection then takes 3,000 messages a second, and 26,500 with
+    this loop, nine times as many. Channels has no back-pressure either: Daphne's queue in front of it takes any number
     of frames. Here nothing stands between the server's bounded queue and `receive`. While `receive` waits, that queue
     fills, and the server stops reading from the peer. docs/decisions/0023-channels-for-the-websocket-doors.md has the
     figures.
@@ -94,7 +95,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
 
     @property
     def identity(self) -> ClientIdentity:
-        """The peer, as producers and consumers show it."""
+        """The peer as the identity of its producers and consumers."""
         certificate = certificate_of(self.scope)
         return ClientIdentity(
             address=self.address,
@@ -105,13 +106,13 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
 
     @property
     def path_arguments(self) -> Mapping[str, str]:
-        """What the route found in the path, still percent-encoded."""
+        """The names that the route found in the path, still percent-encoded."""
         found: Mapping[str, str] = self.scope["url_route"]["kwargs"]
         return found
 
     @property
     def query(self) -> Query:
-        """The parameters of the address, decoded."""
+        """The parameters of the query, decoded."""
         query: Query = self.scope["query"]
         return query
 
@@ -133,7 +134,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             self.transport.share.close()
 
     def _refused(self, error: BrokerError) -> None:
-        """Close: the client's credentials have ended, or a permission was taken from it."""
+        """Close the socket: the client's credentials have ended, or a permission was revoked."""
         number = (
             WebSocketError.AUTHENTICATION_ERROR
             if isinstance(error, AuthenticationFailed)
@@ -143,11 +144,11 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         self.release()
 
     async def _serve(self, receive: Receive) -> int:
-        """Take frames until the connection is gone, each in this connection's turn. Return the close code."""
+        """Receive frames until the connection is gone, each in this connection's turn. Return the close code."""
         share = self.transport.share
         frames = 0
         while True:
-            event = await receive()  # the server stops the stopwatch when this has to wait
+            event = await receive()  # while this waits, the server charges no time to this connection
             if event["type"] != "websocket.receive":
                 return _close_code(event)
             frames += 1
@@ -170,7 +171,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                 raise
 
     async def _keep_to_rates(self, messages: int, size_bytes: int) -> None:
-        """Read nothing more from the peer while it, its address or its role has sent too much."""
+        """Wait, and so read nothing from the peer, while its address or its role has sent too much."""
         principal = self.guard.principal
         role = "" if principal is None or principal is ANONYMOUS else principal.role
         while wait_s := self._rates.wait_s(self.address, role, messages=messages, size_bytes=size_bytes):
@@ -192,7 +193,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
 
     @contextlib.asynccontextmanager
     async def opening(self) -> AsyncIterator[None]:
-        """Authenticate, and attach to the broker inside this block, within the time limit.
+        """Authenticate the client, then run the block, which attaches to the broker, within OPEN_TIMEOUT_S in all.
 
         Raises HandshakeRefused for every failure.
         """
@@ -203,7 +204,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                     self._authenticator, self.scope, token=self.query.get("token", "")
                 )
                 yield
-            self.guard.recheck()  # of what changed while the socket was being opened
+            self.guard.recheck()  # permissions may have changed while the socket was being opened
             self._watch.begin()
         except BrokerError as error:
             raise self.refusal(http_status(error), str(error)) from None
@@ -220,22 +221,23 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
         return HandshakeRefused(status, reason)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Take one frame. Raises SessionError to close the socket; the peer is not read from while this waits.
+        """Handle one frame. Raises SessionError to close the socket.
 
-        What it waits for belongs into `transport.share.away`: the time in which others work is not this peer's.
+        Nothing is read from the peer while this waits. It must wait inside `transport.share.away`, so that the work of
+        others meanwhile is not charged to this connection.
         """
         only_text(text_data)
 
     async def disconnect(self, code: int) -> None:
-        """Let go of everything; the connection is gone, or was never accepted."""
+        """Release everything: the connection is gone, or was never accepted."""
         self.release()
 
     def release(self) -> None:
-        """Let go of everything at the broker. Broker callbacks call it too. Safe to repeat."""
+        """Detach from the broker. Callbacks of the broker may call this too. Safe to repeat."""
 
 
 class PingPongSocket(BrokerSocket):
-    """`/ws/pingpong`: the server itself answers WebSocket pings."""
+    """`/ws/pingpong`: ignores text frames. The server itself answers WebSocket pings."""
 
 
 def only_text(text_data: str | None) -> str:

@@ -30,25 +30,25 @@ class FrameTransport(Protocol):
 
     @property
     def share(self) -> TimeShare:
-        """The connection's part of each turn of the event loop."""
+        """The connection's share of the event loop's time."""
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes written that the peer has not taken (an upper bound)."""
+        """Bytes that were written and that the peer has not taken yet (an upper bound)."""
 
     def is_writable(self) -> bool:
         """Return False from the write that passed the high-water mark until the peer has taken it all, or is gone."""
 
     def on_writable(self, callback: Callable[[], None]) -> None:
-        """Call this whenever the socket becomes writable again."""
+        """Call `callback` whenever the socket becomes writable again."""
 
     async def is_alive(self, timeout_ms: int) -> bool:
-        """Ping the peer, and return True as soon as it sends anything. Safe to cancel."""
+        """Ping the peer. Return True as soon as it sends anything, False if it does not in time. Safe to cancel."""
 
     def close(self, code: int, reason: str) -> None:
         """Send what was written, then the close frame. Safe to repeat."""
 
 
 def transport_of(scope: Scope) -> FrameTransport:
-    """Return a connection's transport. Raises KeyError when the server is not `broker.doors.http.daphne_server`."""
+    """Return a connection's transport. Raises KeyError unless `broker.doors.http.daphne_server` serves it."""
     return cast(FrameTransport, scope["extensions"][EXTENSION])

@@ -26,6 +26,6 @@ def test_every_operation_says_what_it_does() -> None:
 
 def test_an_absent_path_has_its_reason() -> None:
     assert why_absent("/admin/v3/functions/public/default") == (
-        "Vela has no functions, connectors, packages and transactions"
+        "Vela has no functions, connectors, packages or transactions"
     )
     assert why_absent("/admin/v2/nothing") == ""

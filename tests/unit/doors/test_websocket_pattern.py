@@ -116,7 +116,7 @@ async def test_dead_letter_topics_of_the_socket_are_not_consumed(broker: FakeBro
 
 async def test_retry_letters_need_named_topics(broker: FakeBroker) -> None:
     status, reason = await connect(broker, "&retryEnable=true").refused()
-    assert (status, "retryEnable takes topics" in reason) == (400, True)
+    assert (status, "retryEnable needs topics" in reason) == (400, True)
 
 
 async def test_topics_that_the_role_may_not_consume_are_left_out() -> None:

@@ -1,4 +1,4 @@
-"""One entry as the answer of a peek: the payload in the body, and the metadata in headers."""
+"""One entry as the answer to a peek: the payload in the body, and the metadata in headers."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ if TYPE_CHECKING:
 
 __all__ = ["entry_answer"]
 
-_SIGNED: Final = 1 << 63
+_SIGNED: Final = 1 << 63  # from here on Java writes an unsigned 64-bit number as a negative one
 _FLAGS: Final = ("null_value", "null_partition_key", "partition_key_b64_encoded")
 _CODECS: Final = {each.value: each.name for each in Compression}
 
 
 def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
-    """Return an entry with its payload decompressed, or as stored if it is encrypted. A batch stays a batch.
+    """Return an entry with its payload decompressed, or as stored if it is encrypted or a chunk. A batch stays a batch.
 
-    Raises Refused(500) if the entry is damaged, or larger than `most_bytes` once decompressed.
+    Raises Refused(500) if the entry is damaged or its codec is not installed, or if it says that it decompresses to
+    more than `most_bytes`.
     """
     position = f"{entry.ledger_id}:{entry.entry_id}"
     if entry.flags & FLAG_CORRUPT:
@@ -112,5 +113,5 @@ def _bool(value: object) -> str:
 
 
 def _text(value: str) -> str:
-    """Return a client's text without characters that cannot be in a header."""
+    """Return a client's text with ? for each character that cannot be printed, such as a line break."""
     return "".join(each if each.isprintable() else "?" for each in value)

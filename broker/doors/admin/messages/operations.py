@@ -1,4 +1,4 @@
-"""Messages by place: peek at a backlog, examine a topic, ids and sizes. Nothing here moves a cursor."""
+"""Reads single messages by their place, and answers with message ids and sizes. Nothing here moves a cursor."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def examine(
     stored = sum(each.entries for each in ledgers)
     if not stored:
         raise Refused(412, "Could not examine messages due to the total message is zero")
-    # Entries further away than the other end of the topic are that end.
+    # A number past the other end of the topic means the entry at that end.
     back = min(max(1, messagePosition), stored)
     return await _entry(
         request, found, _nth(found, back if initialPosition == "earliest" else stored - back + 1)
@@ -99,7 +99,7 @@ async def get_last_message_id(
     try:
         found = await opened(request, name, "GetLastMessageId")
     except Refused as refused:
-        # Only here Pulsar does not know a partitioned topic.
+        # For this operation alone, Pulsar answers 404 for a partitioned topic.
         raise Refused(404 if name.domain == "persistent" else 405, refused.reason) from refused
     ledgers = found.log.ledgers
     last = ledgers.last_position()

@@ -33,7 +33,7 @@ __all__ = ["router"]
 
 _TOPIC: Final = "/topics/{domain:domain}/{segment:tenant}/{segment:namespace}/{segment:topic}"
 MAX_MESSAGES: Final = 1000
-_AGAIN, _REFUSED = 1, 2  # Pulsar's error codes of a message: try the same request again; do not
+_AGAIN, _REFUSED = 1, 2  # Pulsar's error codes of a message: send it again, or change it first
 _MAX_INT64: Final = 2**63 - 1
 _MOST_DIGITS: Final = 30  # of a time: more than any time needs
 
@@ -53,27 +53,26 @@ router = Router()
 
 
 class RestMessage(PulsarObject):
-    """One message. `payload` is text, which the schema decides how to store."""
+    """One message. `payload` is text; the schema decides which bytes are stored for it."""
 
     payload: _Text
     key: _Text | None = None
     properties: dict[_Text, _Text] = Field(default_factory=dict)
     eventTime: str | None = None  # ms since 1970, or ISO 8601
-    sequenceId: Annotated[Number, Field(ge=0, lt=_MAX_INT64)] | None = (
-        None  # below the last, so that one can follow
-    )
+    # The largest 64-bit number is left out, so that another id can follow.
+    sequenceId: Annotated[Number, Field(ge=0, lt=_MAX_INT64)] | None = None
     deliverAt: _Time = 0  # ms since 1970
     deliverAfterMs: _Time = 0
 
 
 class RestMessages(PulsarObject):
-    """The messages of one request, and the producer and schema that they get."""
+    """The messages of one request, and the producer name and schema for all of them."""
 
     messages: Annotated[list[RestMessage], Field(min_length=1, max_length=MAX_MESSAGES)]
     producerName: _Text | None = None
     schemaVersion: Number = -1  # -1: not given
     keySchema: str | None = None
-    valueSchema: str | None = None  # a SchemaInfo in JSON, as it is or in base64
+    valueSchema: str | None = None  # a SchemaInfo as JSON, or that JSON in base64
 
 
 class RestResult(BaseModel):
@@ -96,7 +95,7 @@ class RestResults(BaseModel):
 async def publish_messages(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, given: RestMessages
 ) -> RestResults:
-    """Publish messages. On a partitioned topic the key chooses the partition; those without a key share one."""
+    """Publish messages. On a partitioned topic the key chooses the partition; messages without a key share one."""
     name = named(domain, tenant, namespace, topic)
     count = await request.broker.partition_count(name, create=True)
     return await _published(request, name, _by_key(name, count, given.messages), given)
@@ -126,7 +125,7 @@ _turns = itertools.count()
 
 
 def _by_key(name: TopicName, count: int, messages: Sequence[RestMessage]) -> list[TopicName]:
-    """Return the topic or partition that each message goes to, as Pulsar's clients choose."""
+    """Return the topic or partition for each message, chosen as Pulsar's clients choose."""
     if not count:
         return [name] * len(messages)
     turn = next(_turns) % count

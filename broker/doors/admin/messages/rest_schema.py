@@ -38,10 +38,14 @@ class RestSchema:
 
     stored: SchemaDefinition | None = None  # the topic's
     version: bytes = b""  # of `stored`
-    new: SchemaDefinition | None = None  # as the request gives it, to be stored when the producer opens
+    new: SchemaDefinition | None = None  # the one in the request; opening the producer stores it
 
     def encoded(self, text: str) -> bytes:
-        """Return the bytes of one payload. Raises IncompatibleSchema if the text is no value of the schema."""
+        """Return the bytes of one payload.
+
+        Raises IncompatibleSchema if the text is not a value of the schema, and Refused(422) for a type that REST does
+        not write.
+        """
         schema = self.new or self.stored
         if schema is None:
             return text.encode()
@@ -66,7 +70,7 @@ def _encoded(type_: SchemaType, text: str) -> bytes:
     try:
         return struct.pack(form, float(text) if form in (">f", ">d") else int(text))
     except (ValueError, struct.error, OverflowError):
-        raise IncompatibleSchema(f"it is no number of type {type_.name}") from None
+        raise IncompatibleSchema(f"it is not a number of type {type_.name}") from None
 
 
 async def schema_of(
@@ -74,7 +78,7 @@ async def schema_of(
 ) -> RestSchema:
     """Return the schema that a request names, or else the topic's latest, if it has one.
 
-    Raises Refused, SchemaNotFound for a version that the topic does not have.
+    Raises Refused for a schema or version that cannot be read, SchemaNotFound for a version that the topic lacks.
     """
     if key_schema:
         raise Refused(422, "keySchema: REST has no KeyValue messages; publish them with a client")
@@ -93,7 +97,7 @@ async def schema_of(
 
 
 def _read(text: str) -> SchemaDefinition:
-    """Read `{"name", "type", "schema", "properties"}`, as JSON or as base64 of it; `schema` is base64."""
+    """Read `{"name", "type", "schema", "properties"}`, as JSON or as that JSON in base64. `schema` is in base64."""
     try:
         info: Any = json.loads(
             text if text.lstrip().startswith("{") else base64.b64decode(text, validate=True)
@@ -105,8 +109,8 @@ def _read(text: str) -> SchemaDefinition:
     except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
         raise Refused(
             422,
-            "valueSchema is no SchemaInfo: give an object with a type, in JSON or in base64 of it,"
-            " whose schema is in base64",
+            "valueSchema is not a SchemaInfo: send a JSON object with a type, and its schema in base64; you may"
+            " send the whole object in base64 too",
         ) from None
     for each in (name, *properties, *properties.values()):
         try:

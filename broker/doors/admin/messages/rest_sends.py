@@ -1,4 +1,4 @@
-"""The messages of one REST request on their way into topics: a producer for each topic or partition that gets some."""
+"""A producer that one REST request opens: one for each topic or partition to which it publishes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RECEIPT_TIMEOUT_S: Final = 30.0
 
 
 class RestSends:
-    """One producer of a request. It is the producer's `ProducerSink`. `open` it, publish, and `close` it."""
+    """One producer of a request, and its `ProducerSink`. Call `open`, then `publish` for each message, then `close`."""
 
     def __init__(self, broker: PublishPort, producer_request: ProducerRequest) -> None:
         self._broker = broker
@@ -48,8 +48,9 @@ class RestSends:
     ) -> Receipt:
         """Store one message and wait for its receipt.
 
-        Messages are stored in the order of the calls. Without `sequence_id` the broker counts. Raises
-        SendOutcomeUnknown if there is no receipt, and any other BrokerError if the message is not stored.
+        Messages are stored in the order of the calls. Without a `sequence_id` the message gets the one after the last.
+        `deliver_at_ms` is 0 for a message without delay. Raises SendOutcomeUnknown if there is no receipt, and any
+        other BrokerError if the message is not stored.
         """
         producer = self._producer
         if producer is None:
@@ -90,7 +91,7 @@ class RestSends:
             ) from None
 
     def close(self) -> None:
-        """Let the producer go. What the broker was handed it still stores. Safe to repeat."""
+        """Detach the producer. The broker still stores the messages that it was given. Safe to repeat."""
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.detach()
@@ -98,7 +99,7 @@ class RestSends:
     # -- ProducerSink --------------------------------------------------------------------------------------------
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Answer these sends, which are durable."""
+        """Answer sends that are durable now."""
         for receipt in receipts:
             answer = self._waiting.pop(receipt.sequence_id, None)
             if answer is not None and not answer.done():
@@ -111,7 +112,7 @@ class RestSends:
             answer.set_exception(error)
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Give up the sends without a receipt: the topic goes away."""
+        """Fail the sends without a receipt with SendOutcomeUnknown: the broker closed the producer."""
         self._producer = None
         waiting, self._waiting = self._waiting, {}
         why = "" if error is None else f": {error}"
@@ -124,5 +125,5 @@ class RestSends:
                 )
 
     async def is_alive(self) -> bool:
-        """Answer another producer that wants the name: the request is under way."""
+        """Return whether this request still uses the producer. The broker asks if another producer wants the name."""
         return self._producer is not None

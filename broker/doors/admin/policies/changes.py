@@ -29,7 +29,7 @@ async def of_topic(request: AdminRequest, name: TopicName) -> Holder:
 
 
 async def values(request: AdminRequest, holder: Holder, *, applied: bool) -> Values:
-    """Return Vela's policies that are set on a holder, or with `applied` all that are in force there."""
+    """Return the policies of Vela that are set on a holder, or with `applied` all that are in force there."""
     state = await request.broker.policies.documents.read(holder)
     return asdict(state.in_force) if applied else state.document
 
@@ -41,7 +41,7 @@ async def change(
     to_set: Mapping[str, object] | None = None,
     to_unset: Iterable[str] = (),
 ) -> None:
-    """Set and unset Vela's policies on a holder. Does nothing if they are so already."""
+    """Set and unset Vela's policies on a holder as one act. Does nothing if the document already says so."""
     state = await request.broker.policies.documents.read(holder)
     texts = {
         name: _text(value) for name, value in (to_set or {}).items() if state.document.get(name) != value

@@ -57,7 +57,7 @@ async def get_policies(request: AdminRequest, tenant: str, namespace: str) -> di
 async def create_namespace(
     request: AdminRequest, tenant: str, namespace: str, policies: Body[dict[str, Any] | None] = None
 ) -> None:
-    """Create a namespace. The body may have policies: those that Vela has are set, unless they are Pulsar's default."""
+    """Create a namespace. The body may have policies; those that Vela has are set, unless their value means none."""
     parse_namespace(f"{tenant}/{namespace}")
     catalogue = Catalogue(request.broker)
     await catalogue.admin_roles(tenant)
@@ -96,7 +96,10 @@ async def _all_topics(request: AdminRequest, tenant: str, namespace: str) -> lis
 
 
 def _given(policy: AdminPolicy, document: dict[str, Any]) -> Any:
-    """Return a policy's value in an object of all policies; None if it is absent, or what clients send for no value."""
+    """Return a policy's value in the object of all policies; None if it is absent, empty, zero, -1 or UNDEFINED.
+
+    Raises Refused(400) if the value has the wrong type.
+    """
     raw = document.get(policy.member) if policy.member else None
     if policy.by_cluster and isinstance(raw, dict):
         raw = raw.get(CLUSTER)

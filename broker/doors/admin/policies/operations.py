@@ -1,4 +1,4 @@
-"""The operations on single policies, made from the table, and those whose paths follow no rule."""
+"""The operations on single policies: most are made from the table, and quotas and replication are written out."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _add_to_topics(policy: AdminPolicy) -> None:
         holder = await of_topic(request, named(domain, tenant, namespace, topic))
         await change(request, holder, to_unset=policy.names)
 
-    if policy.topic == "messageTTL":
+    if policy.topic == "messageTTL":  # its value comes in the query, not in the body
 
         async def set_ttl(
             request: AdminRequest,
@@ -90,13 +90,14 @@ def _add_to_topics(policy: AdminPolicy) -> None:
 def _register(
     level: str, name: str, path: str, policy: AdminPolicy, verb: str, get: Any, set_: Any, remove: Any
 ) -> None:
-    """Register the three operations of a policy, with the type of its value."""
+    """Register the operations that get, set and remove a policy."""
     vela = " and ".join(policy.names)
+    applied = ".\n\nWith applied=true, return the value in force there" if level == "topic" else ""
     get.__annotations__["return"] = policy.body
     if "value" in set_.__annotations__:
         set_.__annotations__["value"] = Body[policy.body]  # type: ignore[misc, name-defined]  # known at run time
     for view, method, does in (
-        (get, "GET", f"Return the policy {name} that is set on a {level}"),
+        (get, "GET", f"Return the policy {name} that is set on a {level}{applied}"),
         (set_, verb, f"Set {vela} on a {level}"),
         (remove, "DELETE", f"Remove {vela} from a {level}"),
     ):
@@ -113,7 +114,7 @@ for each in POLICIES:
 
 
 def quota_map(found: Values) -> dict[str, BacklogQuota]:
-    """Return the backlog quotas by type. Empty if none is set."""
+    """Return the backlog quotas among these values, by type. Empty if there are none."""
     policy = found.get("backlog_quota_policy", _DEFAULT_QUOTA_POLICY)
     quotas: dict[str, BacklogQuota] = {}
     if found.get("backlog_quota_bytes", -1) >= 0:
@@ -126,7 +127,7 @@ def quota_map(found: Values) -> dict[str, BacklogQuota]:
 
 
 async def _set_quota(request: AdminRequest, holder: Holder, given: BacklogQuota, kind: str) -> None:
-    """Set one quota. Raises Refused if that would change what the other one does: Vela has one policy for both."""
+    """Set one quota. Raises Refused(412) if its policy differs from the other quota's: Vela has one for both."""
     found = await values(request, holder, applied=False)
     others = [name for name, vela in _QUOTA_NAMES.items() if name != kind and found.get(vela, -1) >= 0]
     now = found.get("backlog_quota_policy", _DEFAULT_QUOTA_POLICY)
@@ -190,7 +191,10 @@ async def remove_namespace_backlog_quota(
 async def get_topic_backlog_quotas(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, applied: bool = False
 ) -> dict[str, BacklogQuota]:
-    """Return the backlog quotas that are set on a topic."""
+    """Return the backlog quotas that are set on a topic.
+
+    With applied=true, return those in force there.
+    """
     holder = await of_topic(request, named(domain, tenant, namespace, topic))
     return quota_map(await values(request, holder, applied=applied))
 
@@ -226,7 +230,7 @@ async def remove_topic_backlog_quota(
 
 @operation(router, "GET", f"{NAMESPACE}/replication", Action.ADMINISTER)
 async def get_replication_clusters(request: AdminRequest, tenant: str, namespace: str) -> list[str]:
-    """Return the one cluster."""
+    """List the clusters that a namespace is replicated to: one."""
     await of_namespace(request, tenant, namespace)
     return [CLUSTER]
 
@@ -235,7 +239,7 @@ async def get_replication_clusters(request: AdminRequest, tenant: str, namespace
 async def set_replication_clusters(
     request: AdminRequest, tenant: str, namespace: str, clusters: Body[list[str]]
 ) -> None:
-    """Accept the one cluster."""
+    """Accept the list of the one cluster, and refuse any other."""
     await of_namespace(request, tenant, namespace)
     if clusters != [CLUSTER]:
         raise Refused(412, f"Vela does not replicate: the only cluster is {CLUSTER}")

@@ -1,4 +1,4 @@
-"""Permissions of roles on namespaces, topics and subscriptions. A change is in force when it is answered."""
+"""Permissions of roles on namespaces, topics and subscriptions. A change is in force before it is answered."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def get_namespace_permissions(request: AdminRequest, tenant: str, namespac
 
 @operation(router, "GET", f"{_OF_NAMESPACE}/subscription", Action.ADMINISTER)
 async def get_subscription_permissions(request: AdminRequest, tenant: str, namespace: str) -> _Roles:
-    """Return the roles that may use each subscription of a namespace that is not open to all its consumers."""
+    """Return the restricted subscriptions of a namespace, each with the roles that may use it."""
     subject = await _namespace(request, tenant, namespace)
     return _of_subscriptions(await _granted(request, f"{tenant}/{namespace}"), subject)
 
@@ -65,7 +65,7 @@ async def grant_subscription_permission(
 async def revoke_subscription_permission(
     request: AdminRequest, tenant: str, namespace: str, subscription: str, role: str
 ) -> None:
-    """Take a subscription from a role. Without any role left, it is open to all consumers of its topic."""
+    """Take a subscription from a role. Once no role is left, every consumer of the topic may use it."""
     subject = await _namespace(request, tenant, namespace)
     await _set(request, replace(subject, subscription=subscription), [role], [])
 
@@ -124,7 +124,7 @@ async def revoke_topic_permission(
 
 
 async def auth_policies(request: AdminRequest, tenant: str, namespace: str) -> dict[str, object]:
-    """Return all permissions of a namespace in the shape that Pulsar's object of policies has."""
+    """Return all permissions of a namespace, as the member `auth_policies` of Pulsar's policies object has them."""
     granted = await _granted(request, f"{tenant}/{namespace}")
     subject = Subject.of_namespace(tenant, namespace)
     return {
@@ -150,7 +150,7 @@ async def _topic(request: AdminRequest, domain: str, tenant: str, namespace: str
 
 
 async def _granted(request: AdminRequest, namespace: str) -> Grants:
-    """Return what is stored of a namespace: without VELA_AUTHENTICATION the broker has no permissions in memory."""
+    """Read a namespace's permissions from PostgreSQL: without VELA_AUTHENTICATION the broker has none in memory."""
     return await repeat_until_done(
         request.broker.pool, lambda c: access.of_namespace(c, namespace), what="reading permissions"
     )
@@ -161,7 +161,7 @@ async def _set(
 ) -> None:
     """Replace what these roles may do, in one transaction and as one act."""
     if not all(role.strip() for role in roles):
-        raise Refused(412, "a role has a name")
+        raise Refused(412, "the name of a role is empty")
 
     async def store(connection: Connection) -> None:
         async with connection.transaction():

@@ -1,4 +1,4 @@
-"""Paths of Pulsar that Vela refuses: it has nothing that they could change. Reading answers Pulsar's default."""
+"""Pulsar's policies that this API refuses to change, most because Vela has none like them. Reads return the default."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Refused:
     path: str  # under the namespace or the topic
     reason: str
     changes: tuple[str, ...] = ("POST", "DELETE")
-    default: Any = None  # of a GET; None is answered with 204
+    default: Any = None  # what a GET answers; None becomes 204
     has_get: bool = True
 
 

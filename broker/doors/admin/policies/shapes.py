@@ -1,4 +1,4 @@
-"""Bodies of policies, as Pulsar names their members."""
+"""Bodies of policies, with the names that Pulsar gives to their members."""
 # ruff: noqa: N815 - the names are Pulsar's
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class Retention(PulsarObject):
-    """How long messages that are acknowledged stay. -1: no limit."""
+    """How long, and up to which size, acknowledged messages are kept. -1: no limit."""
 
     retentionTimeInMinutes: int
     retentionSizeInMB: int
@@ -52,7 +52,7 @@ class PublishRate(PulsarObject):
 
 
 class AutoTopicCreation(PulsarObject):
-    """Whether connecting creates topics, and which."""
+    """Whether a connecting client creates a missing topic, and with how many partitions."""
 
     allowAutoTopicCreation: bool = False
     topicType: Literal["partitioned", "non-partitioned"] | None = None
@@ -66,9 +66,9 @@ class AutoSubscriptionCreation(PulsarObject):
 
 
 class DelayedDelivery(PulsarObject):
-    """Whether delivery times count."""
+    """Whether the broker delays messages that have a delivery time, and by how much at most (0: no limit)."""
 
-    tickTime: int = 1000  # ms; Vela's tick is a setting
+    tickTime: int = 1000  # ms; checked, but not stored: Vela's precision is fixed
     active: bool = True
     maxDeliveryDelayInMillis: int = 0
 

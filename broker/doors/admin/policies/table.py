@@ -1,4 +1,4 @@
-"""Pulsar's policies that Vela has: which of Vela's they set, and how their values are written."""
+"""The table of Pulsar's policies that Vela has: which of Vela's policies each one sets, and how values convert."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminPolicy:
-    """One policy of Pulsar."""
+    """One policy of Pulsar, in terms of Vela's."""
 
     names: tuple[str, ...]  # of Vela's policies that it sets
     body: Any  # the type of its JSON value
     read: Callable[[Values], Any]  # from Vela's values; called only if one of `names` is there
     write: Callable[[Any], dict[str, object]]  # to Vela's values. Raises Refused
-    namespace: str = ""  # its path on a namespace; empty: not there
-    topic: str = ""  # its path on a topic; empty: not there
+    namespace: str = ""  # its path under a namespace; empty: namespaces do not have it
+    topic: str = ""  # its path under a topic; empty: topics do not have it
     namespace_verb: str = "POST"
     topic_verb: str = "POST"
     member: str = ""  # its name in the object of all policies of a namespace
-    by_cluster: bool = False  # there its value is a map by cluster
+    by_cluster: bool = False  # in that object its value is a map by cluster
 
 
 def _number(
@@ -101,7 +101,7 @@ def _write_retention(given: Retention) -> dict[str, object]:
 
 
 def _limit(value: int) -> int:
-    """Return Vela's limit, where 0 means none, for Pulsar's, where -1 does."""
+    """Convert a limit of Pulsar, where -1 means none, to one of Vela, where 0 means none."""
     return max(0, value)
 
 
@@ -119,7 +119,7 @@ def _dispatch_rate(prefix: str, namespace: str, member: str) -> AdminPolicy:
             raise Refused(412, f"ratePeriodInSecond is {given.ratePeriodInSecond}: it takes at least 1")
         period_s = given.ratePeriodInSecond
         rates = _limit(given.dispatchThrottlingRateInMsg), _limit(given.dispatchThrottlingRateInByte)
-        # Vela's rates are per second. Rounded up, so that a small rate does not become none.
+        # Vela's rates are per second. Round up: a small rate must not become 0, which means no limit.
         return dict(zip((messages, size_bytes), (-(-rate // period_s) for rate in rates), strict=True))
 
     return AdminPolicy(

@@ -37,7 +37,11 @@ def publisher_stats(producer: Producer, rates: Rates) -> PublisherStats:
 def consumer_stats(
     consumer: Consumer, rates: Rates, *, counts_unacked: bool, ranges: list[tuple[int, int]] | None
 ) -> ConsumerStats:
-    """Return the statistics of a consumer. `counts_unacked` False: its subscription's type counts none."""
+    """Return the statistics of a consumer.
+
+    `counts_unacked` is False for the subscription types that do not count unacked messages. `ranges` are the consumer's
+    hash slots, None unless it is on a Key_Shared subscription.
+    """
     rate_out, rate_acked, rate_again = rates.consumer_per_s(consumer)
     average_bytes = consumer.bytes_out / consumer.messages_out if consumer.messages_out else 0.0
     return ConsumerStats(

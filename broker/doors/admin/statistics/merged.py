@@ -13,7 +13,7 @@ __all__ = ["merged"]
 
 M = TypeVar("M", bound=BaseModel)
 
-# These are no amounts: the largest of all partitions is shown.
+# Endings of names. These values are not amounts, so they are not added: the largest is shown.
 _LARGEST: Final = (
     "Timestamp",
     "TimeStamp",
@@ -30,7 +30,7 @@ _EARLIEST: Final = ("earliestMsgPublishTimeInBacklog", "earliestMsgPublishTimeIn
 
 
 def merged(parts: Sequence[TopicStats]) -> TopicStats:
-    """Sum amounts and rates, and merge clients and subscriptions of the same name. Empty without parts."""
+    """Add up amounts and rates, and merge clients and subscriptions of the same name. Without parts, all is zero."""
     if not parts:
         return TopicStats()
     whole = _merged(parts)

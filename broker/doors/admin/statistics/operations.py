@@ -27,7 +27,7 @@ router = Router()
 
 
 class _Options(BaseModel):
-    """What the caller wants. Backlogs are always exact."""
+    """The parts of the statistics that the caller asks for. Backlogs are always exact."""
 
     model_config = ConfigDict(populate_by_name=True)
 

@@ -1,4 +1,4 @@
-"""The statistics of one topic or partition, from the numbers in memory."""
+"""The statistics of one topic or partition, from memory and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HOLES_COUNTED: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What the caller wants besides the numbers that cost nothing."""
+    """Which optional parts of the statistics to compute."""
 
     backlog_size: bool = True
     earliest_time: bool = False
@@ -40,7 +40,11 @@ class Asked:
 
 
 async def topic_stats(broker: AdminPort, topic: Topic, asked: Asked, *, created_ms: int) -> TopicStats:
-    """Return the statistics of a topic in memory. PostgreSQL has properties, times, compaction and offloads."""
+    """Return the statistics of a topic in memory.
+
+    PostgreSQL is asked for properties, compaction and offloads, and for the ages of backlogs if the caller wants them.
+    `created_ms` is when the topic was created, 0 = not known. Raises psycopg.Error.
+    """
     pool, topic_id = broker.pool, topic.topic_id
     properties = await repeat_until_done(
         pool, lambda c: store.subscription_properties(c, topic_id), what="reading properties"

@@ -1,4 +1,9 @@
-"""The statistics of a topic as Pulsar names them. Rates are per second; counters count since the topic was loaded."""
+"""The statistics of a topic, with Pulsar's names. Rates are per second.
+
+Counters of a topic or subscription count since the topic was loaded, those of a client since it connected. The
+bytesOutCounter of a topic or subscription adds up only the consumers that are connected now. Members that Vela does
+not fill in keep their defaults.
+"""
 # ruff: noqa: N815 - the names are Pulsar's
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Work that runs as a bounded number of tasks, while the rest waits in order."""
+"""Runs work in a limited number of tasks, while the rest waits in order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BoundedTasks:
         self._room.set()
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run `work` now or when its turn comes. Never refuses."""
+        """Run `work` now or when its turn comes, however many pieces wait."""
         self._waiting.append(work)
         if len(self._waiting) > _ROOM:
             self._room.clear()

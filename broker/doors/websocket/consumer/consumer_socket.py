@@ -65,7 +65,7 @@ class ConsumerSocket(PushSocket):
 
     @property
     def prefetched(self) -> int:
-        """The permits to begin with. Pull mode waits for the peer's, but several sources prefetch for them."""
+        """The permits to begin with: none in pull mode with one source, where the peer grants them, else a window."""
         return 0 if self.options.pull_mode and self.has_one_source else self.options.window
 
     def read_address(self) -> Sequence[str]:
@@ -75,7 +75,7 @@ class ConsumerSocket(PushSocket):
         return (topic,)
 
     async def attach(self, asked: Sequence[str]) -> None:
-        """Attach to these topics. They deliver when they get permits. Raises BrokerError."""
+        """Attach to these topics, which deliver once they get permits. Raises BrokerError and InvalidQuery."""
         options, topics = self.options, list(asked)
         if options.dead_letter is not None:
             letters = self.letters = self.letters or Letters(
@@ -87,12 +87,12 @@ class ConsumerSocket(PushSocket):
                 retry=options.retry,
             )
             await letters.resolve(topics)
-            for each in letters.topics:  # now, and not when the first letter is written
+            for each in letters.topics:  # now, rather than when the first letter is written
                 self.guard.check_topic(Action.PRODUCE, each)
             if letters.retry_topic is not None:
                 topics.append(letters.retry_topic.full)
             topics = list(dict.fromkeys(topics))
-        for name in topics:  # all before the first: a refused handshake must leave no subscription behind
+        for name in topics:  # check all before subscribing: a refused handshake must leave no subscription
             self.guard.check_topic(Action.CONSUME, TopicName.parse(name), self.subscription)
         first_new = len(self.sources)
         await self.subscribe(topics, self._request)
@@ -104,7 +104,7 @@ class ConsumerSocket(PushSocket):
                 self.letters.attend(source)
             if source.consumer is not None and self._is_retry_topic(source.consumer.topic_name):
                 source.is_ended = (
-                    True  # nobody terminates it, and it must not hide that the others have ended
+                    True  # retry topics are not terminated, and isEndOfTopic asks about the others
                 )
 
     def _request(self, topic: TopicName, partitions: int) -> SubscribeRequest:
@@ -196,7 +196,7 @@ class ConsumerSocket(PushSocket):
         await self.transport.share.away(self.letters.has_room())
 
     def release(self) -> None:
-        """Apply the acks that came, finish letters under way, and leave the rest to other consumers."""
+        """Apply the acks that came, finish letters that are being written, and leave the rest to other consumers."""
         super().release()
         if self.letters is not None:
             self.letters.lost()
@@ -213,5 +213,5 @@ class ConsumerSocket(PushSocket):
 
 
 def _warning_headers(warnings: Sequence[str]) -> list[tuple[bytes, bytes]]:
-    """Return the header of the handshake's answer that names options without effect."""
+    """Return the header of the handshake's answer that has the warnings about options."""
     return [(b"X-Vela-Warning", "; ".join(warnings).encode())] if warnings else []

@@ -43,10 +43,10 @@ class SourceOwner(Protocol):
     """The socket, as its sources see it."""
 
     def push(self, source: DeliverySource, entry: Outgoing) -> None:
-        """Push messages. They may wait for `flush`."""
+        """Push the messages of an entry. They may be written only with the next `flush`."""
 
     def flush(self) -> None:
-        """Write the delivery, which is complete."""
+        """Write what was pushed: the delivery is complete."""
 
     def is_writable(self) -> bool:
         """Return whether the socket takes more."""
@@ -55,17 +55,17 @@ class SourceOwner(Protocol):
         """End the socket: the broker detached a consumer."""
 
     async def is_alive(self) -> bool:
-        """Ask whether the peer is alive."""
+        """Return whether the peer answers a ping."""
 
 
 class LetterBox(Protocol):
-    """The dead letters, as a source sees them."""
+    """The socket's `Letters`, as its sources see them."""
 
     def bypasses(self, redeliveries: int) -> bool:
         """Return whether a delivery with this count goes to the dead letter topic without being pushed."""
 
     def take(self, source: DeliverySource, position: Position, permits: int) -> None:
-        """Make a dead letter of a delivery, then give its permits back."""
+        """Write a dead letter for a delivery that is not pushed, then give its permits back."""
 
 
 class Outgoing(NamedTuple):
@@ -78,7 +78,10 @@ class Outgoing(NamedTuple):
 
 
 class DeliverySource:
-    """What a client library does for one consumer: decode, ack, grant permits. It is the consumer's `ConsumerSink`."""
+    """Does for a JSON client what a client library does: decode entries, track acks, grant permits.
+
+    It is its consumer's `ConsumerSink`.
+    """
 
     def __init__(
         self, owner: SourceOwner, cache: FragmentCache, *, partition: int, max_message_bytes: int
@@ -128,7 +131,10 @@ class DeliverySource:
     def _pass_over(
         self, entry: StoredEntry, redelivery_count: int, charged: int, error: EntryCorrupt
     ) -> None:
-        """Discard a damaged entry once. Leave one that is only unreadable here to other consumers."""
+        """Handle an entry that was not decoded: discard a damaged one, and leave one that other clients can read.
+
+        `crypto_failure_action` decides about an encrypted one.
+        """
         position = Position(entry.ledger_id, entry.entry_id)
         if isinstance(error, EntryEncrypted):
             if self.crypto_failure_action is CryptoFailureAction.CONSUME:
@@ -176,11 +182,11 @@ class DeliverySource:
         return self._owner.is_writable()
 
     def on_end_of_topic(self) -> None:
-        """Note the end. Nothing is pushed; the peer asks with `isEndOfTopic`."""
+        """Record the end. Nothing is pushed: the peer asks with `isEndOfTopic`."""
         self.is_ended = True
 
     def on_consumer_closed(self, reason: str) -> None:
-        """End the socket: the broker detached the consumer because of a seek, a reset or an unload."""
+        """End the socket: the broker detached the consumer, for example for a seek, a reset or an unload."""
         self.consumer = None
         self._owner.source_closed(reason)
 
@@ -189,34 +195,34 @@ class DeliverySource:
         self.on_consumer_closed(reason)
 
     def on_active_change(self, is_active: bool) -> None:
-        """Do nothing: Pulsar's WebSocket API has no frame for it."""
+        """Do nothing: Pulsar's WebSocket API has no frame that tells which Failover consumer is active."""
 
     async def is_alive(self) -> bool:
-        """Ask whether the peer is alive."""
+        """Return whether the peer answers a ping."""
         return await self._owner.is_alive()
 
     # -- from the peer -------------------------------------------------------------------------------------------
 
     def ack(self, acks: Sequence[EntryAck]) -> None:
-        """Acknowledge these, together with all that arrives in this turn of the loop."""
+        """Acknowledge these entries, together with other acks that arrive in this turn of the event loop."""
         self._acks_due += acks
         self._schedule()
 
     def ack_through(self, ack: EntryAck) -> None:
-        """Acknowledge everything up to here, at once."""
+        """Acknowledge everything up to this entry, without waiting for more acks."""
         self._settle()
         if self.consumer is not None:
             request = AckRequest(Position(ack.ledger_id, ack.entry_id), ack.remaining)
             self.consumer.ack([request], cumulative=True)
 
     def credit(self, messages: int) -> None:
-        """Grant permits to the broker, together with all that arrives in this turn of the loop."""
+        """Grant permits to the broker, together with those of this turn of the event loop. Ignores 0 and less."""
         if messages > 0:
             self._permits_due += messages
             self._schedule()
 
     def redeliver_at(self, position: Position, due_ms: int) -> None:
-        """Carry out a negative ack."""
+        """Carry out a negative ack: deliver the entry again at `due_ms`, in ms since 1970."""
         self.acks.forget(*position)
         self._settle()
         if self.consumer is not None:

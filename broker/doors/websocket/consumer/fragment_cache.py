@@ -1,4 +1,7 @@
-"""Decoded entries in the form in which sockets push them. All sockets share them, so each is decoded once."""
+"""A cache of decoded entries, in the form in which sockets push them.
+
+All sockets share it, so that an entry with several consumers is decoded once.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ class Fragment(NamedTuple):
 
 
 class FragmentCache:
-    """Keeps the entries that were decoded last, at most `max_bytes` of fragments."""
+    """Keeps the entries that were decoded last: at most `max_bytes` of fragments, and none above a quarter of that."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes

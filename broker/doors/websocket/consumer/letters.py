@@ -1,8 +1,8 @@
-"""Dead letters and retry letters of one socket. Pulsar's client libraries write them for themselves.
+"""Dead letters and retry letters of one JSON socket. Clients of the binary protocol write their own.
 
 The socket writes a letter, waits for its receipt, and then acks the original. If it cannot write the letter, the
-original is delivered again. So each message is acked by the application, or stored on the topic of its letter, or
-both, and never neither. While a letter waits for its turn, only the position is kept; the entry is read again.
+original is delivered again. So no message is lost: the application acks it, or a letter topic stores it, or both.
+While a letter waits for its turn, only the position is in memory; the entry is read again when it is written.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = ["Letters"]
 logger = logging.getLogger(__name__)
 
 AT_ONCE: Final = 100  # letters of one kind that one socket writes at the same time
-_WHOLE_ENTRY: Final = -2
+_WHOLE_ENTRY: Final = -2  # as a batch index: every member that is not acked
 _AFTER_FAILURE: Final = RedeliveryBackoff(min_ms=1000, max_ms=60_000, multiplier=2)
 _FINISH_S: Final = 5.0  # for letters that are being written when the socket is lost
 
@@ -62,15 +62,15 @@ class _Letter:
     consumer: ConsumerPort
     position: Position
     ack: Callable[[Sequence[AckRequest]], None]  # works even after the consumer has left
-    batch_index: int = _WHOLE_ENTRY  # the member to copy, -1 = the entry is not a batch
+    batch_index: int = _WHOLE_ENTRY  # or the member to copy, -1 = the entry is not a batch
     is_retry: bool = False
     delay_ms: int = 0  # of a retry letter
     properties: Mapping[str, str] = field(default_factory=dict)  # added to a retry letter's
-    permits: int = 0  # to give back when it is settled, of messages that were not pushed
+    permits: int = 0  # to give back when the letter is settled, for messages that were not pushed
 
 
 class Letters:
-    """The letters of one socket that asked for them. Call `resolve` first."""
+    """Writes the letters of one socket, if its options ask for them. Call `resolve` first."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class Letters:
         return {*self._dead_letter_topics.values(), *filter(None, (self.retry_topic,))}
 
     def attend(self, source: DeliverySource) -> None:
-        """Decide from now on which of this source's overdue deliveries become letters."""
+        """Decide from now on which deliveries of this source become letters."""
         source.letters = self
         if source.consumer is not None:
             source.consumer.filter_due(lambda due: self._still_due(source, due))
@@ -153,7 +153,7 @@ class Letters:
         return self._dead_letter is not None and self._dead_letter.bypasses(redeliveries)
 
     def take(self, source: DeliverySource, position: Position, permits: int) -> None:
-        """Make a dead letter of a delivery that is not pushed, then give its permits back."""
+        """Write a dead letter for a delivery that is not pushed, then give its permits back."""
         consumer = source.consumer
         if consumer is not None:
             self._begin(
@@ -169,7 +169,10 @@ class Letters:
     def reconsume_later(
         self, source: DeliverySource, message_id: MessageId, delay_ms: int, properties: Mapping[str, str]
     ) -> None:
-        """Put a message off. Ignored for a message that is not pending here, as a negative ack is."""
+        """Write a retry letter, due after `delay_ms`. Ignore a message that is not pending at this socket.
+
+        `properties` are added to those of the copy.
+        """
         consumer, position = source.consumer, Position(message_id.ledger_id, message_id.entry_id)
         if consumer is not None and consumer.has_pending(position):
             self._begin(
@@ -198,7 +201,7 @@ class Letters:
         wanted: list[Position] = []
         for position, is_nack in due:
             if position in busy:
-                # Other members of the batch are still to be redelivered, when the letter is settled.
+                # A letter of some members is being written. Redeliver the other members once it is settled.
                 consumer.redeliver_at([position], self._clock.now_ms() + _AFTER_FAILURE.min_ms)
                 continue
             is_dead = self._dead_letter is not None and self._dead_letter.ends(
@@ -219,7 +222,7 @@ class Letters:
             )
         return wanted
 
-    # -- writing it ----------------------------------------------------------------------------------------------
+    # -- writing letters -----------------------------------------------------------------------------------------
 
     def _begin(self, letter: _Letter) -> None:
         key = (letter.position, letter.batch_index)
@@ -239,7 +242,7 @@ class Letters:
             error = refusal
         except Exception as fault:
             logger.exception(
-                "%s: a letter failed, its message is delivered again", letter.consumer.topic_name
+                "%s: writing a letter failed, so its message is delivered again", letter.consumer.topic_name
             )
             error = fault
         finally:
@@ -253,7 +256,7 @@ class Letters:
         delay_ms = _AFTER_FAILURE.delay_ms(self._failures - 1) if self._failures else 0
         self._failures += 1
         logger.warning(
-            "%s, subscription %s: no %s letter was written of %s:%s, it is delivered again: %s",
+            "%s, subscription %s: no %s letter was written for entry %s:%s, which is delivered again: %s",
             letter.consumer.topic_name,
             self._subscription,
             "retry" if letter.is_retry else "dead",
@@ -264,7 +267,7 @@ class Letters:
         letter.consumer.redeliver_at([letter.position], self._clock.now_ms() + delay_ms)
 
     async def _copy(self, letter: _Letter, entry: StoredEntry, remaining: int | None) -> None:
-        """Write the letter's messages and ack those that are durable. Raises the first failure."""
+        """Write a letter for each message and ack the messages whose letter is durable. Raises the first failure."""
         limit = self._broker.settings.max_uncompressed_bytes
         left = [
             message
@@ -363,7 +366,10 @@ class Letters:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def lost(self) -> None:
-        """Finish the letters that are being written, and leave those that wait to other consumers. Safe to repeat."""
+        """Finish letters that are being written, for at most 5 s, and drop those that wait. Safe to repeat.
+
+        Other consumers get the messages of the letters that were dropped.
+        """
         self._dead_letters.drop_waiting()
         self._retry_letters.drop_waiting()
         if self._producers or self._busy:

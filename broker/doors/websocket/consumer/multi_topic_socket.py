@@ -26,22 +26,22 @@ logger = logging.getLogger(__name__)
 
 
 class MultiTopicConsumerSocket(ConsumerSocket):
-    """One consumer of several topics. With a pattern it also consumes matching topics that come later, at once.
+    """One consumer of several topics. With a pattern it also consumes matching topics as soon as they are created.
 
-    A client gets only the topics that its role may consume. A topic that goes, as one that is unloaded, closes the
-    socket with 1012, and the client connects again.
+    With a pattern, topics that the client's role may not consume are left out; a named one refuses the handshake. When
+    a topic is deleted or unloaded, the socket closes with 1012, and the client connects again.
     """
 
     def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:
         super().__init__(broker=broker, clock=clock, fragments=fragments)
         self._requested: RequestedPattern | None = None
         self._list: TopicListPort | None = None
-        self._joining = asyncio.Lock()  # while topics are attached
+        self._joining = asyncio.Lock()  # taken while topics are attached
         self._has_started = False
         self._joins: set[asyncio.Task[None]] = set()
 
     def read_address(self) -> Sequence[str]:
-        """Set the subscription, and return the topics that are named: none if there is a pattern."""
+        """Set the subscription and return the named topics, none if there is a pattern. Raises InvalidQuery."""
         self.subscription = subscription_name(self.path_arguments["subscription"])
         found = requested_topics(self.query)
         if not isinstance(found, RequestedPattern):
@@ -50,13 +50,13 @@ class MultiTopicConsumerSocket(ConsumerSocket):
         return ()
 
     async def attach(self, asked: Sequence[str]) -> None:
-        """Attach to the topics that are named, or to those that the pattern chooses now."""
+        """Attach to the named topics, or to those that the pattern chooses now. Raises as the base class does."""
         if self._requested is None:
             await super().attach(asked)
             return
         if self.options.retry is not None:
             raise InvalidQuery(
-                "retryEnable takes topics: retry letters have one topic, that of the first named"
+                "retryEnable needs topics, not topicsPattern: the first topic named gives the retry topic its name"
             )
         async with self._joining:
             self._list = await self.broker.watch_topics(
@@ -88,7 +88,7 @@ class MultiTopicConsumerSocket(ConsumerSocket):
             join.add_done_callback(self._joins.discard)
 
     async def _join(self, added: frozenset[str]) -> None:
-        """Consume topics that came. If one cannot be consumed the socket closes, since it must not miss messages."""
+        """Consume new topics. If one cannot be consumed the socket closes, because it must not miss messages."""
         async with self._joining:
             before = len(self.sources)
             try:
@@ -108,12 +108,12 @@ class MultiTopicConsumerSocket(ConsumerSocket):
                 self.credit_share(self.sources[before:], self.prefetched)
 
     def start(self, permits: int) -> None:
-        """Begin to deliver, also from topics that came while the socket was being opened."""
+        """Begin to deliver, also from topics that were created while the socket was being opened."""
         super().start(permits)
         self._has_started = True
 
     def release(self) -> None:
-        """Stop watching too."""
+        """Release as other consumers do, and stop watching for new topics."""
         super().release()
         if self._list is not None:
             self._list.detach()

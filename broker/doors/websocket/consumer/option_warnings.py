@@ -1,4 +1,7 @@
-"""Warnings about a consumer's options that have no effect, for the log, the handshake's answer and a counter."""
+"""Warnings about options of a consumer that do not do what they seem to.
+
+The handshake's answer has them, and the broker gets them with the subscribe request.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ __all__ = ["option_warnings"]
 
 
 def option_warnings(options: ConsumerOptions) -> Iterator[str]:
-    """Yield one ASCII line for each option without effect."""
+    """Yield one line of ASCII text for each warning."""
     single_active = options.subscription_type in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER)
     if options.dead_letter is not None and options.retry is None and single_active:
         yield (

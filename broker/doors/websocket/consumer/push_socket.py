@@ -1,4 +1,4 @@
-"""What consumers and readers share: sources, the window, and pushes that are joined into one write."""
+"""The base of consumer and reader sockets: their sources, their window, and pushes joined into one write."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PushSocket"]
 
-KNOWN_IDS: Final = 2_000  # ids that need no parsing when they come back: two full windows
+KNOWN_IDS: Final = 2_000  # ids that need no parsing when they are sent back: two of the largest windows
 MAX_READY_BYTES: Final = 1024 * 1024
 
 
@@ -42,8 +42,9 @@ class PushSocket(BrokerSocket):
     """Pushes messages of one source or several.
 
     A socket with one source writes each delivery at once, because the broker's permits are its window. With several
-    sources (partitions, v3) nobody knows beforehand which of them has messages. Each gets a share of the window as
-    permits, and deliveries wait here for room: at most a window of them, and delivery stops at 1 MiB.
+    sources (partitions, v3) it is unknown which of them has messages. So each gets a share of the window as permits, at
+    least one, and its deliveries wait here until the window has room. Above 1 MiB of waiting messages, the broker stops
+    delivering.
     """
 
     window: DeliveryWindow  # `connect` sets it
@@ -60,13 +61,16 @@ class PushSocket(BrokerSocket):
         self._ready_bytes = 0
         self._is_draining = False
         self._departure = DepartureCause.LOST
-        self.is_growing = False  # topics may come while the socket is open
-        self.is_letting_go = False  # the peer asked for the end, so it gets no close frame
+        self.is_growing = False  # topics may be added while the socket is open
+        self.is_letting_go = False  # the socket is ending: no topic joins, and no further close frame is sent
 
     async def subscribe(
         self, topics: Sequence[str], request: Callable[[TopicName, int], SubscribeRequest]
     ) -> None:
-        """Attach to each topic, or to its partitions. `request` gets a name and the topic's number of partitions."""
+        """Attach to each topic, or to its partitions. Raises BrokerError.
+
+        `request` gets the name of a topic or partition, and the topic's number of partitions.
+        """
         max_message_bytes = self.broker.settings.max_uncompressed_bytes
         for text in topics:
             topic = TopicName.parse(text)
@@ -135,7 +139,7 @@ class PushSocket(BrokerSocket):
             self.transport.write_frames(frames, binary=False)
 
     def drain_soon(self) -> None:
-        """Push what waits after the present callback, as far as the window has room."""
+        """After the current callback, push waiting messages as far as the window has room."""
         if self._ready and not self._is_draining:
             self._is_draining = True
             self._loop.call_soon(self._drain)
@@ -173,7 +177,7 @@ class PushSocket(BrokerSocket):
             self.drain_soon()
 
     def source_of(self, message_id: MessageId) -> DeliverySource:
-        """Return the source that delivered an id, or the partition that it names if this socket was not sent it.
+        """Return the source that delivered an id; if none did, that of the partition in the id, or else the first.
 
         Raises InvalidCommand while no topic matches the socket's pattern.
         """
@@ -189,7 +193,7 @@ class PushSocket(BrokerSocket):
 
     @property
     def is_end_of_topic(self) -> bool:
-        """Whether every topic and partition is terminated and all of it is acked. Without any there is no end."""
+        """Whether every topic and partition is terminated and all of it is acked. False while there is none."""
         return bool(self.sources) and all(source.is_ended for source in self.sources)
 
     # -- the end -------------------------------------------------------------------------------------------------
@@ -205,13 +209,13 @@ class PushSocket(BrokerSocket):
         return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
     async def disconnect(self, code: int) -> None:
-        """Let go of everything; the peer has closed, or its connection is lost."""
+        """Release everything, and record whether the peer closed or its connection was lost."""
         if code != NO_CLOSE_FRAME:
             self._departure = DepartureCause.CLOSED
         await super().disconnect(code)
 
     def release(self) -> None:
-        """Apply the acks that came, and leave the rest to other consumers."""
+        """Apply the acks that came, and leave the rest to other consumers. Safe to repeat."""
         self.is_letting_go = True
         self._ready.clear()
         self._ready_bytes = 0

@@ -1,4 +1,4 @@
-"""`/ws/v2/reader/…`: reads a topic from a chosen message on, without a durable subscription."""
+"""`/ws/v2/reader/…`: reads a topic after a chosen message, without a durable subscription."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ReaderSocket"]
 
-_OWN_STATUS = (401, 403)
+_OWN_STATUS = (401, 403)  # these are not answered with 500
 
 
 class ReaderSocket(PushSocket):
@@ -39,7 +39,7 @@ class ReaderSocket(PushSocket):
         self._passed: dict[DeliverySource, Position] = {}
 
     async def connect(self) -> None:
-        """Attach behind the message that the peer named, accept, and deliver up to the window."""
+        """Attach after the message that the peer named, accept, and deliver up to the window."""
         topic = full_topic(self.path_arguments)
         options = self._options = reader_options(self.query)
         self.window = DeliveryWindow.push(options.window)
@@ -63,7 +63,7 @@ class ReaderSocket(PushSocket):
         )
 
     def _start(self, topic: TopicName) -> tuple[Position, int | None]:
-        """Return the first entry to send and its messages to send (None = all), without the message that is named."""
+        """Return the first entry to send, and which of its messages (None = all). The named message is not sent."""
         message_id = self._options.start
         position = Position(message_id.ledger_id, message_id.entry_id)
         if message_id in (EARLIEST, LATEST):
@@ -77,13 +77,13 @@ class ReaderSocket(PushSocket):
         return Position(position.ledger_id, position.entry_id + 1), None
 
     def refusal(self, status: int, reason: str) -> HandshakeRefused:
-        """Return 500, as Pulsar does for every refusal of a reader except missing rights."""
+        """Return 500, as Pulsar does for a refused reader, unless credentials or a permission are missing."""
         return HandshakeRefused(
             status if status in _OWN_STATUS else 500, f"Failed to create reader: {reason}"
         )
 
     def push(self, source: DeliverySource, entry: Outgoing) -> None:
-        """Push, and move the reader's cursor along, so that its backlog is what it has not been sent."""
+        """Push, and move the reader's cursor along, so that its backlog is what has not been pushed."""
         super().push(source, entry)
         if not self._passed:
             self._loop.call_soon(self._move_cursors)
@@ -96,7 +96,7 @@ class ReaderSocket(PushSocket):
                 source.consumer.ack([AckRequest(position)], cumulative=True)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Count each object as one message processed; the ids in it are not read."""
+        """Count each object as one message processed, whatever id it has, and answer `isEndOfTopic`."""
         frame = decode_reader_frame(only_text(text_data))
         if frame.end_of_topic_requests:
             answer = end_of_topic_frame(self.is_end_of_topic)

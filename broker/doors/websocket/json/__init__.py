@@ -1,6 +1,6 @@
-"""The sans-I/O part of Pulsar's WebSocket API v2 (and Vela's documented extensions to it).
+"""The part of Pulsar's WebSocket API, with Vela's extensions, that does no I/O and reads no clock.
 
-`paths` and `options` read the handshake, `producer`, `consumer` and `reader` decode client frames and encode
-what the server sends, `window` keeps flow control, `batch_acks` turns acks of single messages into acks of
-entries, `errors` has the numbers and close codes. Nothing here does I/O or reads a clock.
+`paths`, `options` and `encryption` read the handshake. `producer`, `consumer` and `reader` decode client frames and
+encode what the server sends, with `frames` and `times`. `window` has the flow control, `batch_acks` turns acks of
+single messages into acks of entries, and `errors` has the error numbers and close codes.
 """

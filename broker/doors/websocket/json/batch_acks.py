@@ -10,13 +10,13 @@ from vela.wire.message_id import MessageId
 
 __all__ = ["MAX_BATCH_SIZE", "BatchAcks", "EntryAck"]
 
-# More members than an entry of 5 MiB can hold (a member takes 6 bytes at least). A bit set is as long as the
-# batch size an id claims, so an invented id must not be able to ask for gigabytes.
+# More members than an entry of 5 MiB can have (a member takes 6 bytes at least). A bit set is as long as the batch size
+# that an id claims, so without this limit an invented id could make the broker allocate gigabytes.
 MAX_BATCH_SIZE = 1 << 20
 
 
 class EntryAck(NamedTuple):
-    """The ack of one entry. The cursor ANDs `remaining` with what it knows.
+    """The ack of one entry. The cursor ANDs `remaining` with the members that it still has as unacked.
 
     A named tuple because every ack makes one, and a dataclass would cost more than the rest of the work.
     """
@@ -30,10 +30,10 @@ class EntryAck(NamedTuple):
 class BatchAcks:
     """Turns acked ids of one topic, as one socket sends them, into entry acks.
 
-    With `batch_index_acks` (Vela's default) every member is acked by itself and nothing is kept between
-    calls. Without it an entry is acked when this socket has acked all its members since the last delivery. Then
-    one bit set is kept for each partly acked entry, at most `max_entries` of them. Forgetting the oldest costs a
-    redelivery, and never a message.
+    With `batch_index_acks` (Vela's default) every member is acked by itself and nothing is kept between calls. Without
+    it an entry is acked when this socket has acked all its members since the last delivery. Until then a bit set is
+    kept for each partly acked entry, for at most `max_entries`. Above that the oldest is forgotten, so its entry is
+    redelivered; no message is lost.
     """
 
     __slots__ = ("_batch_index_acks", "_max_entries", "_partly")
@@ -51,8 +51,8 @@ class BatchAcks:
     def individual(self, ids: Iterable[MessageId]) -> list[EntryAck]:
         """Return one ack for each entry of `ids`, in the order in which the entries were first named.
 
-        Repeating ids is harmless. Raises InvalidCommand for a batch member with an impossible index or size,
-        and then nothing is recorded.
+        Repeating ids is harmless. Raises InvalidCommand for a batch member with an impossible index or size, and for
+        ids that disagree about the size of a batch; then nothing is recorded.
         """
         sizes: dict[tuple[int, int], int] = {}
         merged: dict[tuple[int, int], int] = {}  # bits still unacked according to these ids alone
@@ -90,7 +90,7 @@ class BatchAcks:
         """Return the ack of everything up to and including `message_id`.
 
         Inside a batch, the members after it remain. Without batch index acks all members of its entry remain, so
-        only the entries before it are acked. Raises InvalidCommand as `individual` does.
+        only the entries before it are acked. Raises InvalidCommand for an impossible index or size.
         """
         position = (message_id.ledger_id, message_id.entry_id)
         remaining, size = 0, 0

@@ -1,7 +1,7 @@
 """A consumer's frames: commands in, messages out.
 
-Extensions: a text frame may hold a JSON array of command objects (all are decoded before any is applied, so a
-frame with a bad command changes nothing), `{"type":"acknowledge","ackType":"cumulative","messageId":…}`, and
+Extensions: a text frame may be a JSON array of command objects (all are decoded before any is applied, so a frame with
+a command that cannot be decoded changes nothing), `{"type":"acknowledge","ackType":"cumulative","messageId":…}`, and
 `{"type":"reconsumeLater","messageId":…,"delayMillis":…,"properties":{…}}`.
 """
 
@@ -47,7 +47,7 @@ class Acknowledge(msgspec.Struct, frozen=True, gc=False):
     """Acknowledge one message, or all up to and including it."""
 
     message_id: MessageId
-    cumulative: bool  # True only for the extension
+    cumulative: bool  # True only for the extension ackType=cumulative
 
 
 class NegativeAcknowledge(msgspec.Struct, frozen=True, gc=False):
@@ -63,7 +63,7 @@ class Permit(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReconsumeLater(msgspec.Struct, frozen=True, gc=False):
-    """Put a copy on the retry letter topic, to be delivered after `delay_ms`, and ack the message (the extension)."""
+    """Put a copy on the retry letter topic, to be delivered after `delay_ms`, and ack the message (an extension)."""
 
     message_id: MessageId
     delay_ms: int  # >= 0
@@ -132,13 +132,12 @@ _END_OF_TOPIC = {True: b'{"endOfTopic":true}', False: b'{"endOfTopic":false}'}
 def decode_commands(frame: Frame, known: Mapping[str, MessageId] = _NONE_KNOWN) -> list[ConsumerCommand]:
     """Return the commands of a text frame in order: one, unless the frame is an array.
 
-    `known` maps the texts of ids that this socket was sent to the ids, which saves parsing them (4 µs each).
-    An id that is not in it is parsed, so a socket may ack what another one received.
+    `known` maps the base64 text of ids that were sent to this socket to the ids, which saves parsing them (4 µs each).
+    An id that is not in it is parsed, so a client may ack on one socket what it received on another.
 
     Raises InvalidJson (not JSON, wrong types, empty or oversized array) and InvalidCommand (an id that is
     missing, not base64 or not a MessageIdData; `permit` without a number; unknown `ackType`; `reconsumeLater`
-    without a delay). Do not apply anything of a frame that raises. A `type` that is absent or unknown
-    acknowledges, as in Pulsar.
+    without a delay or with wrong properties). A `type` that is absent or unknown acknowledges, as in Pulsar.
     """
     fields = guarded_decode(_decode, frame)
     if type(fields) is _Fields:
@@ -195,7 +194,7 @@ def _is_cumulative(ack_type: object) -> bool:
 def _delay_ms(value: object) -> int:
     if type(value) is int and 0 <= value < _LONGEST_DELAY_MS:
         return value
-    raise InvalidCommand("reconsumeLater needs delayMillis, a whole number from 0 on, at most 100 years")
+    raise InvalidCommand("reconsumeLater needs delayMillis, a whole number of milliseconds up to 100 years")
 
 
 def _properties(value: object) -> dict[str, str]:
@@ -203,7 +202,7 @@ def _properties(value: object) -> dict[str, str]:
         return {}
     if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
         return value
-    raise InvalidCommand("properties of reconsumeLater is an object of texts")
+    raise InvalidCommand("the properties of reconsumeLater must be an object whose values are strings")
 
 
 def push_fragment(message: Message) -> bytes:
@@ -218,7 +217,7 @@ def push_fragment(message: Message) -> bytes:
 
 
 def encrypted_fragment(entry: EncryptedEntry) -> bytes:
-    """Return the same for an encrypted entry, with its `encryptionContext` (cryptoFailureAction CONSUME)."""
+    """Return the fragment of an encrypted entry, with its `encryptionContext` (cryptoFailureAction CONSUME)."""
     message = entry.message
     push = _EncryptedPush(message.payload, message.properties, format_time(message.publish_time_ms))
     push.encryptionContext = _EncryptionContext(

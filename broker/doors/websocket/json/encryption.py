@@ -1,6 +1,6 @@
-"""Messages that the client has encrypted: the keys in the address, and what each message says about itself.
+"""Messages that the client has encrypted: the keys in the address, and the fields of each message about encryption.
 
-The broker stores such a payload as it comes, and what consumers need to decrypt it as metadata.
+The broker stores such a payload as it is, and writes what consumers need to decrypt it into the entry's metadata.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class EncryptionKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageEncryption:
-    """What one encrypted message says about itself."""
+    """The fields of one encrypted message that consumers need to decrypt it."""
 
     param: bytes
     compression: Compression = Compression.NONE  # of the payload before the client encrypted it
@@ -59,7 +59,7 @@ class _GivenKey(msgspec.Struct):
 def encryption_keys(query: Query) -> tuple[EncryptionKey, ...]:
     """Read `encryptionKeys`: base64 of `{"⟨name⟩": {"keyValue": base64, "metadata": {}}}`. () if there are none.
 
-    Raises HandshakeRefused (500) for anything else, such as names of keys, which would ask the broker to encrypt.
+    Raises HandshakeRefused (500) for anything else, such as names of keys, with which Pulsar encrypts in the broker.
     """
     text = query.get("encryptionKeys")
     if not text:
@@ -71,8 +71,8 @@ def encryption_keys(query: Query) -> tuple[EncryptionKey, ...]:
     if not given:
         raise HandshakeRefused(
             500,
-            "Failed to create producer: the broker has no keys to encrypt with: send encryptionKeys as base64 of a JSON"
-            " object, with the keys with which the client encrypts",
+            "Failed to create producer: the broker has no keys to encrypt with: let the client encrypt, and send its"
+            " keys in encryptionKeys, a JSON object in base64",
         )
     return tuple(
         EncryptionKey(name=name, value=each.keyValue, metadata=each.metadata or {})

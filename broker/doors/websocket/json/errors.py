@@ -1,7 +1,7 @@
 """Errors on an open JSON socket, and the numbers that a peer sees for them.
 
 A `SessionError` closes the socket. A refused send is a value (`broker.doors.websocket.json.producer.SendError`),
-because no producer error closes. `broker.doors.handshake_errors` has the errors that keep a socket from opening.
+because it does not close the socket. `broker.doors.handshake_errors` has the errors that keep a socket from opening.
 """
 
 from __future__ import annotations
@@ -21,11 +21,15 @@ __all__ = [
     "close_reason",
 ]
 
-MAX_CLOSE_REASON_BYTES = 123  # a control frame holds 125 bytes, two of them are the code (RFC 6455, 5.5)
+MAX_CLOSE_REASON_BYTES = 123  # a control frame takes 125 bytes, two of them are the code (RFC 6455, 5.5)
 
 
 class WebSocketError(IntEnum):
-    """Pulsar's error numbers. 1, 2, 5 and 6 are HTTP statuses at the handshake and never reach a frame."""
+    """Pulsar's error numbers.
+
+    At the handshake Vela answers with HTTP statuses instead. 5 and 6 are sent when it closes a socket whose credentials
+    have ended or whose permission was revoked; 1, 2 and 4 are never sent.
+    """
 
     FAILED_TO_CREATE_PRODUCER = 1
     FAILED_TO_SUBSCRIBE = 2
@@ -55,20 +59,22 @@ _TEXTS = {
 
 
 class CloseCode(IntEnum):
-    """Every close code Vela sends. Pulsar closes with 3 or 4, which no peer can see (it reads 1005)."""
+    """The close codes that a peer sees. Pulsar closes with 3 or 4, which a peer cannot see (it reads 1005)."""
 
     NORMAL = 1000  # the client closed first
     GOING_AWAY = 1001  # idle time-out, or the broker stops
     UNSUPPORTED_DATA = 1003  # a binary frame on a JSON endpoint
     INVALID_DATA = 1007  # not UTF-8, not JSON, or JSON of the wrong types (error 3)
-    POLICY_VIOLATION = 1008  # a command that cannot be carried out: bad id, permits <= 0 (error 3)
+    # A command that cannot be carried out, such as a bad id or permits <= 0 (error 3); credentials that have ended
+    # (error 5); a revoked permission (error 6); on /ws/binary, the end of the protocol.
+    POLICY_VIOLATION = 1008
     MESSAGE_TOO_BIG = 1009  # a frame above the limit
     INTERNAL_ERROR = 1011  # a fault of the broker
-    SERVICE_RESTART = 1012  # a seek, reset or unload detached the consumer: connect again
+    SERVICE_RESTART = 1012  # the broker closed the consumer or producer, as for a seek: connect again
 
 
 class SessionError(RemoteProtocolError):
-    """Closes the socket with `close_code` and `reason`. Nothing of the frame is applied.
+    """Closes the socket with `close_code` and `reason`. Of an array, commands before the wrong one may be applied.
 
     You may show `str()` to the peer.
     """
@@ -83,7 +89,7 @@ class SessionError(RemoteProtocolError):
 
 
 class InvalidJson(SessionError):
-    """The frame is not JSON, or not of the shape this endpoint takes."""
+    """The frame is not JSON, or does not have the shape that this endpoint takes. Nothing of it is applied."""
 
     close_code = CloseCode.INVALID_DATA
 
@@ -93,7 +99,7 @@ class InvalidCommand(SessionError):
 
 
 class UnexpectedBinaryFrame(SessionError):
-    """A binary frame on a JSON endpoint; Pulsar's own protocol is at /ws/binary."""
+    """A binary frame on a JSON endpoint; Pulsar's binary protocol is at /ws/binary."""
 
     close_code = CloseCode.UNSUPPORTED_DATA
 

@@ -1,4 +1,4 @@
-"""What the decoders of client frames share: a limit, and one guard around msgspec."""
+"""What the decoders of client frames share: the limit of an array, and errors of msgspec as InvalidJson."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Frame: TypeAlias = str | bytes | bytearray | memoryview
 
 _T = TypeVar("_T")
 
-# msgspec raises its own error or the codec's, and the interpreter's when brackets are nested too deeply.
+# msgspec raises MsgspecError, UnicodeError for bytes that are not UTF-8, and RecursionError for deep nesting.
 DECODE_ERRORS: tuple[type[Exception], ...] = (msgspec.MsgspecError, UnicodeError, RecursionError)
-_TRUNCATED: Final = "Input data was truncated"  # msgspec's words, which do not say what to do
+_TRUNCATED: Final = "Input data was truncated"  # msgspec's words; they do not say what to change
 
 
 def guarded_decode(decode: Callable[[Frame], _T], frame: Frame) -> _T:

@@ -1,6 +1,6 @@
 """The query parameters of the handshake as options, with Pulsar's names, defaults and refusals.
 
-Unknown parameters are ignored, `token` too: `BrokerSocket` has read it.
+Unknown parameters are ignored. So is `token`, which `BrokerSocket` reads.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
     "reader_options",
 ]
 
-MAX_RECEIVER_QUEUE = 1000  # a larger number counts as this one
+MAX_RECEIVER_QUEUE = 1000  # messages; a larger number counts as this one
 MIN_ACK_TIMEOUT_MS = 1000
 MIN_TICK_MS = 100
 MIN_NEGATIVE_ACK_DELAY_MS = 100  # a shorter delay counts as this one, as in Pulsar's clients
@@ -94,7 +94,7 @@ class InitialPosition(StrEnum):
 
 
 class CryptoFailureAction(StrEnum):
-    """What to do with a message that cannot be decrypted."""
+    """What to do with an encrypted message: leave it unacked, discard it, or push it still encrypted."""
 
     FAIL = "FAIL"
     DISCARD = "DISCARD"
@@ -103,7 +103,7 @@ class CryptoFailureAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerOptions:
-    """Options of a producer. The batching numbers and `max_pending_messages` count only with batching."""
+    """Options of a producer. `batching_max_…` and `max_pending_messages` have an effect only with batching."""
 
     producer_name: str | None = None  # None = the broker makes one
     initial_sequence_id: int | None = None  # the last id already used; None = the first message is 0
@@ -129,7 +129,7 @@ class ConsumerOptions:
     consumer_name: str | None = None  # None = the broker makes one
     priority_level: int = 0  # 0 is served first
     ack_timeout_ms: int = 0  # 0 = off, else >= 1000
-    ack_timeout_tick_ms: int = MIN_TICK_MS  # timeouts fall on multiples of it; at most the timeout
+    ack_timeout_tick_ms: int = MIN_TICK_MS  # timeouts fall on multiples of it; never above the timeout
     ack_timeout_backoff: RedeliveryBackoff | None = None  # added to the timeout, by redelivery count
     negative_ack_redelivery_delay_ms: int = 60_000  # >= 100
     negative_ack_backoff: RedeliveryBackoff | None = None  # instead of the delay, by redelivery count
@@ -163,9 +163,9 @@ class ReaderOptions:
 def producer_options(query: Query) -> ProducerOptions:
     """Read the options of a producer. Raises InvalidQuery (400), and HandshakeRefused (500) for names of keys.
 
-    A client that encrypts its messages sends the keys; batching and compression do not apply then. Pulsar too refuses
-    names of keys if no key reader is configured: a client that believes that the broker encrypts its messages must
-    not publish them in plain text.
+    A client that encrypts its messages sends the keys; then batching and compression have no effect. Names of keys are
+    refused, as Pulsar refuses them without a key reader: a client that expects the broker to encrypt must not publish
+    in plain text.
     """
     keys = encryption_keys(query)
     defaults = ProducerOptions()
@@ -307,7 +307,7 @@ def _retry(query: Query) -> RetryPolicy | None:
 
 
 def _flag(query: Query, name: str, *, default: bool = False) -> bool:
-    """Read a flag. Raises InvalidQuery for anything but true and false, which Pulsar takes for false."""
+    """Read a flag. Raises InvalidQuery unless it is true or false. Pulsar takes anything else for false."""
     if name not in query:
         return default
     text = query[name].lower()
@@ -317,7 +317,7 @@ def _flag(query: Query, name: str, *, default: bool = False) -> bool:
 
 
 def _tick_ms(query: Query, ack_timeout_ms: int) -> int:
-    """Read the tick: at least 100 ms, and at most the timeout."""
+    """Read the tick. Raises InvalidQuery below 100 ms; a tick above the timeout counts as the timeout."""
     tick_ms = _number(query, "ackTimeoutTickMillis", MIN_TICK_MS, minimum=MIN_TICK_MS)
     return min(tick_ms, ack_timeout_ms) if ack_timeout_ms else tick_ms
 

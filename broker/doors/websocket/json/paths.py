@@ -17,12 +17,12 @@ __all__ = ["RequestedPattern", "full_topic", "requested_topics", "subscription_n
 def full_topic(pieces: Mapping[str, str]) -> str:
     """Return `domain://tenant/namespace/topic` from undecoded pieces of a path with these names.
 
-    Empty segments inside the topic are left out. Whether the name is a legal one is the broker's to say. Raises
-    InvalidQuery for an unknown domain, and for a piece that is empty or cannot be decoded.
+    Empty segments inside the topic are left out. The broker checks later whether the name is legal. Raises InvalidQuery
+    for an unknown domain, and for a piece that is empty or cannot be decoded.
     """
     domain = pieces["domain"]
     if domain not in DOMAINS:
-        raise InvalidQuery("the domain in the path is persistent or non-persistent")
+        raise InvalidQuery("the domain in the path must be persistent or non-persistent")
     tenant = form_decode(pieces["tenant"], "the tenant")
     namespace = form_decode(pieces["namespace"], "the namespace")
     topic = form_decode("/".join(filter(None, pieces["topic"].split("/"))), "the topic")
@@ -53,7 +53,8 @@ class RequestedPattern:
 def requested_topics(query: Query) -> tuple[str, ...] | RequestedPattern:
     """Return the full names of `topics=a,b`, in order and without repetition, or the pattern.
 
-    Raises InvalidQuery unless exactly one of `topics` and `topicsPattern` is given, and for a pattern that is none.
+    Raises InvalidQuery unless exactly one of `topics` and `topicsPattern` is given, for an empty name among `topics`,
+    and for a pattern that is invalid or chooses non-persistent topics.
     """
     topics, pattern = query.get("topics"), query.get("topicsPattern")
     if topics is None and pattern is None:

@@ -1,6 +1,6 @@
 """A producer's frames: messages in, acks out.
 
-Extension: a text frame may hold a JSON array of message objects. The answer is exactly one frame: an array of
+Extension: a text frame may be a JSON array of message objects. The answer is exactly one frame: an array of
 acks in the same order, sent when the last of its messages is settled (`ArrayAcks`). Each item succeeds or
 fails by itself, as if it had been sent alone. The answer to an array that is empty or above the limit is one
 `send-error:3` object.
@@ -28,7 +28,7 @@ class ProducerMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One message to publish. A msgspec struct, because it costs a fifth of a dataclass to make."""
 
     payload: bytes
-    properties: dict[str, str]  # {} when none were sent
+    properties: dict[str, str]  # {} if none were sent
     key: str | None  # partition key
     event_time_ms: int  # 0 = none
     deliver_at_ms: int | None  # None = at once
@@ -37,7 +37,7 @@ class ProducerMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SendError(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The refusal of a message. The socket stays open: no producer error closes it."""
+    """The refusal of a message. The socket stays open."""
 
     error: WebSocketError  # 3, 7 or 8
     message: str  # text for people
@@ -73,7 +73,7 @@ class _Fields(msgspec.Struct, gc=False):
 
 
 class _FieldsBadPayload(_Fields, gc=False):
-    # To look at a refused object again: if only its base64 is wrong, the answer can echo the context (error 7).
+    # Decodes a refused object again: if only its base64 is wrong, the answer can echo the context (error 7).
     payload: str | None = None  # type: ignore[assignment]
 
 
@@ -97,9 +97,9 @@ def decode_frame(
 ) -> DecodedMessage | list[DecodedMessage]:
     """Return the message of a text frame, or a list of them if the frame is an array. Never raises.
 
-    `now_ms` is the broker's clock, for `deliverAfterMs`. `is_encrypted`: the socket has encryptionKeys. Errors
-    are values: 3 if the frame is not JSON or a field has the wrong type, 7 for the payload (missing, null, not base64),
-    for times out of range and for what an encrypted message lacks.
+    `now_ms` is the broker's clock, for `deliverAfterMs`. `is_encrypted`: the socket has encryptionKeys. Errors are
+    values: 3 if the frame is not JSON or a field has the wrong type; 7 for a payload that is missing, null or not
+    base64, for a time that cannot be read or stored, and for fields that an encrypted message lacks.
     """
     try:
         fields = _decode(frame)
@@ -151,7 +151,7 @@ def _message(fields: _Fields, now_ms: int, is_encrypted: bool) -> DecodedMessage
 def _refused(
     frame: Frame, now_ms: int, error: Exception, is_encrypted: bool
 ) -> DecodedMessage | list[DecodedMessage]:
-    """Find the wrong objects of a refused frame, so that the others are published and contexts are echoed."""
+    """Decode the objects of a refused frame one by one, so that good ones are published and contexts are echoed."""
     try:
         items = array_items(_decode_raw_items(frame))
     except DECODE_ERRORS:

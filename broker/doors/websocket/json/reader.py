@@ -1,4 +1,4 @@
-"""A reader's frames. Pushes are a consumer's: `push_fragment`, `push_frame`."""
+"""A reader's frames to the broker. The frames to a reader are a consumer's: `push_frame`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class ReaderFrame:
     """What one frame of a reader asks for."""
 
     processed: int  # messages processed: makes room in the window, acknowledges nothing
-    end_of_topic_requests: int  # to be answered with `end_of_topic_frame` each
+    end_of_topic_requests: int  # answer each with `end_of_topic_frame`
 
 
 def decode_reader_frame(frame: Frame) -> ReaderFrame:
-    """Decode a reader's frame: any JSON object but `isEndOfTopic`, even `{}`, is one message processed.
+    """Decode a reader's frame. A JSON object, even `{}`, reports one message as processed, unless it is `isEndOfTopic`.
 
     The ids in it are not read. Extension: an array of such objects. Raises InvalidJson for anything else.
     """

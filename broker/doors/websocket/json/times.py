@@ -21,8 +21,8 @@ _CYCLE_S = 146_097 * 86_400  # the Gregorian calendar repeats after 400 years
 def format_time(time_ms: int) -> str:
     """Write milliseconds since 1970 as `2024-05-01T10:00:00.12Z`, without trailing zeros or an empty fraction.
 
-    Never fails: a producer may stamp any 64-bit number, so years that `datetime` cannot hold are written with
-    a sign, as Java does.
+    Never fails. A producer may stamp any 64-bit number, so years outside the range of `datetime` are written with a
+    sign, as Java writes them.
     """
     second, millisecond = divmod(time_ms, 1000)
     if not millisecond:
@@ -41,9 +41,9 @@ def _second_text(second: int) -> str:
 
 
 def parse_time(text: str) -> int:
-    """Read an ISO-8601 instant with an offset as milliseconds since 1970. Digits below a millisecond are cut off.
+    """Read an ISO-8601 instant with an offset, in milliseconds since 1970. Digits below a millisecond are cut off.
 
-    Raises ValueError if `text` is not one, or if it lies before 1970 (an entry stores unsigned milliseconds).
+    Raises ValueError if `text` is not such an instant, or is before 1970 (an entry stores unsigned milliseconds).
     """
     match = _PATTERN.fullmatch(text)
     if match is None:

@@ -1,4 +1,4 @@
-"""Flow control of a consumer or reader socket."""
+"""The flow control of a consumer or reader socket."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class DeliveryWindow:
 
     In push mode, and for every reader, at most `window` messages are pushed and not settled. Each ack or nack
     frees one place, whatever id it names, so a client that acks twice widens its window. Pull mode starts with
-    no room: `permit` grants it, acks do not count, and unused permits stay.
+    no room: `permit` grants it, acks free none, and unused permits stay.
 
-    `balance` falls below 0 when a batch has more messages than the socket has room; the next credits pay the
-    debt. `settled` and `permit` return the credit they gave, for the dispatcher's permits.
+    `balance` falls below 0 when a batch has more messages than the socket has room; the next credits make up for it.
+    `settled` and `permit` return their credit in messages, which the socket grants to the broker as permits.
     """
 
     __slots__ = ("_balance", "_pull")
@@ -56,7 +56,7 @@ class DeliveryWindow:
         self._balance -= messages
 
     def unsent(self, messages: int = 1) -> None:
-        """Writing failed: the places are free again, the messages come back by redelivery only."""
+        """Free the places of messages that could not be written; they come again only by redelivery."""
         self._balance += messages
 
     def settled(self, frames: int = 1) -> int:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ProducerSocket"]
 
-_ALONE: Final = (None, 0)  # a message that was not in an array
+_ALONE: Final = (None, 0)  # the rest of a `Reply` for a message that was not in an array
 
 
 class ProducerSocket(BrokerSocket):
-    """One producer. It has a lane for each partition, or one for a topic without partitions."""
+    """One client that publishes. It has a lane for each partition, or one for a topic without partitions."""
 
     def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
         super().__init__(broker=broker, clock=clock)
@@ -51,7 +51,7 @@ class ProducerSocket(BrokerSocket):
             len(self._lanes), routing=options.routing_mode, hashing=options.hashing_scheme
         )
         await self.accept()
-        # A peer that publishes without reading its acks is not read from until it does.
+        # `answer` closes the gate if the peer does not read its acks. This opens it once the peer has read them.
         self.transport.on_writable(lambda: self._gate.output_stuck(stuck=False))
 
     async def _open_lanes(self, topic: TopicName, options: ProducerOptions) -> None:
@@ -81,7 +81,7 @@ class ProducerSocket(BrokerSocket):
         return HandshakeRefused(status, f"Failed to create producer: {reason}")
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Publish one message or an array of them. Waits while too much has no receipt."""
+        """Publish one message or an array of them. Wait while the broker owes the peer too many receipts."""
         decoded = decode_frame(only_text(text_data), self.clock.now_ms(), is_encrypted=self._is_encrypted)
         self.taken = 1
         if type(decoded) is list:
@@ -101,7 +101,7 @@ class ProducerSocket(BrokerSocket):
             self._lanes[self._choice.of(message.key)].publish(message, reply)
 
     def answer(self, answers: Sequence[tuple[Reply, bytes]]) -> None:
-        """Send these acks or refusals with one write. Those of an array wait for its last."""
+        """Send these acks or refusals with one write. Those of an array wait until its last message has one."""
         frames: list[bytes] = []
         for (_, array, index), frame in answers:
             whole = frame if array is None else array.settle(index, frame)
@@ -119,11 +119,11 @@ class ProducerSocket(BrokerSocket):
         self.release()
 
     async def is_alive(self) -> bool:
-        """Ask whether the peer is alive, because another client wants this producer's name."""
+        """Return whether the peer answers a ping. The broker asks if another client wants this producer's name."""
         return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
     def release(self) -> None:
-        """Let the producers go. The broker still stores what it was handed."""
+        """Send open batches and detach the producers. The broker still stores what it was given. Safe to repeat."""
         self._is_lost = True
         for lane in self._lanes:
             lane.detach()

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LaneOwner", "PublishLane", "Reply"]
 
-MAX_BATCH_BYTES: Final = 128 * 1024  # as Pulsar's clients cut their batches
+MAX_BATCH_BYTES: Final = 128 * 1024  # of payloads; Pulsar's clients close a batch at this size
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]
-"""Where an answer goes: the message's context, the array it came in (None = alone), its place there."""
+"""Where an answer goes: the message's context, the array that it came in (None = alone), its index there."""
 
 
 class LaneOwner(Protocol):
@@ -42,11 +42,11 @@ class LaneOwner(Protocol):
         """End the socket: the broker closed a producer."""
 
     async def is_alive(self) -> bool:
-        """Ask whether the peer is alive."""
+        """Return whether the peer answers a ping."""
 
 
 class _Pending:
-    """An entry without a receipt. It changes when the send times out, so it is no frozen dataclass."""
+    """An entry without a receipt. It is not frozen, because it changes when the send times out."""
 
     __slots__ = ("is_batch", "queued_s", "replies", "sequence_id")
 
@@ -54,13 +54,13 @@ class _Pending:
         self, sequence_id: int, replies: Sequence[Reply], *, is_batch: bool, queued_s: float
     ) -> None:
         self.sequence_id = sequence_id
-        self.replies = replies  # empty once the client was told that it took too long
+        self.replies = replies  # empty once the client was told that the send timed out
         self.is_batch = is_batch
         self.queued_s = queued_s  # loop time
 
 
 class PublishLane:
-    """Keeps the order of its messages. It is its producer's `ProducerSink`."""
+    """Publishes to one topic or partition, in the order of the calls. It is its producer's `ProducerSink`."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class PublishLane:
             self._next_sequence_id = producer.last_sequence_id + 1
 
     def detach(self) -> None:
-        """Send the open batch and let the producer go: the socket is gone. Safe to repeat."""
+        """Send the open batch and detach the producer: the socket is gone. Safe to repeat."""
         self._flush_batch()
         if self._timeout_timer is not None:
             self._timeout_timer.cancel()
@@ -110,7 +110,7 @@ class PublishLane:
             producer.detach()
 
     def publish(self, message: ProducerMessage, reply: Reply) -> None:
-        """Hand one message to the broker, alone or in the open batch."""
+        """Hand one message to the broker, alone or in the open batch. Refuse one that is too large or one too many."""
         options = self._options
         size_bytes = len(message.payload)
         policy_bytes = 0 if self._producer is None else self._producer.max_message_bytes
@@ -212,7 +212,7 @@ class PublishLane:
     # -- answers -----------------------------------------------------------------------------------------------
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Ack these sends, which are durable, with one write."""
+        """Ack sends that are durable now, with one write."""
         answers: list[tuple[Reply, bytes]] = []
         partition, size_bytes = self._partition, 0
         for receipt in receipts:
@@ -248,7 +248,7 @@ class PublishLane:
         self._owner.closed_by_broker(error)
 
     async def is_alive(self) -> bool:
-        """Ask whether the peer is alive."""
+        """Return whether the peer answers a ping."""
         return await self._owner.is_alive()
 
     def _refuse(self, replies: Sequence[Reply], reason: str) -> None:
