@@ -84,8 +84,8 @@ class OverlayRecorder:
 def passed_by_act(before: CursorState, mark_delete: Position, acked: AckChunks) -> tuple[AckChunk, ...]:
     """Return what an act acked beyond mark-delete when it changed the cursor from `before` to (mark_delete, acked).
 
-    These are the newly wholly acked entries, and the new ack sets of batches whose ack set it changed. An undo is such
-    an act.
+    These are the entries that the act completed, and the new ack sets of batches that it acked in part. An undo counts
+    as such an act.
     """
     then = AckChunks(before.chunks)
     floor = max(before.mark_delete, mark_delete)
