@@ -83,7 +83,7 @@ class Grants:
     namespaces: Mapping[str, _Permissions] = field(default_factory=dict)  # by tenant/namespace
     topics: Mapping[str, _Permissions] = field(default_factory=dict)  # by full name
     subscriptions: Mapping[tuple[str, str], AbstractSet[str]] = field(default_factory=dict)
-    """Roles by tenant/namespace and subscription. Others are open to consumers of the topic."""
+    """Roles by (tenant/namespace, subscription). Any other subscription is open to all consumers of its topic."""
 
 
 _WANTED: Final = {
