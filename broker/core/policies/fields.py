@@ -52,7 +52,7 @@ class PolicyField:
     says: str  # what it does, for people
     unit: PolicyUnit  # of a number policy
     least: int  # lowest value of a number policy; the highest is MOST
-    named: Mapping[int, str]  # numbers that mean something else than their amount: 0 is never
+    named: Mapping[int, str]  # numbers with a meaning of their own, such as 0 for never
     levels: frozenset[PolicyLevel]  # where it may be set
 
     @property
