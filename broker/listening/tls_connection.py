@@ -128,7 +128,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
                 break
             except ssl.SSLError:  # the peer broke the protocol; `close` sends the alert
                 data = b""
-            if not data:  # or it says that it closes
+            if not data:  # or the peer says that it closes
                 self.close()
                 return
             protocol.data_received(data)
