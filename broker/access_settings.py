@@ -82,9 +82,7 @@ class AccessSettings(DoorSettings):
     ] = ()
     openid_audiences: Annotated[
         Names,
-        Variable(
-            "VELA_OPENID_AUDIENCES", "texts, by commas", "the audiences, of which a token must have one"
-        ),
+        Variable("VELA_OPENID_AUDIENCES", "texts, by commas", "the audiences; a token must have one of them"),
     ] = ()
     openid_role_claim: Annotated[
         str, Variable("VELA_OPENID_ROLE_CLAIM", "name", "the claim of an issuer's token that has the role")

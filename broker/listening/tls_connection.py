@@ -220,7 +220,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         if self._is_closing:
             return
         self._is_closing = True
-        with contextlib.suppress(ssl.SSLError):  # the peer's own end has not come yet; nobody waits for it
+        with contextlib.suppress(ssl.SSLError):  # the peer's own end has not come yet, and is not needed
             self._tls.unwrap()
         self._send_encrypted()
         self._transport.close()

@@ -43,7 +43,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A tenant, a namespace, a topic or a subscription of a topic. Each names what it lies in; "" = not in one."""
+    """A tenant, a namespace, a topic or a subscription, with the tenant, namespace and topic around it; "" = none."""
 
     tenant: str = ""
     namespace: str = ""  # tenant/namespace

@@ -382,7 +382,7 @@ class Cursor:
     ) -> None:
         """Restore `snapshot`, plus everything that was acked since.
 
-        `act_mark_delete` is the mark-delete right after the act. `overlay` holds the acks recorded since; by default,
+        `act_mark_delete` is the mark-delete right after the act. `overlay` has the acks recorded since; by default,
         those that this cursor recorded. Raises IndexMissing.
         """
         overlay = overlay or self.undo_overlay() or AckOverlay()

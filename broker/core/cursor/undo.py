@@ -125,8 +125,8 @@ def merge_undo(
     passed = AckChunks(overlay.passed)
     for ledger_id, entry_id, left_by_act in passed.partials(floor, LATEST):
         _merge_inside(index, merged, Position(ledger_id, entry_id), left_by_act, now)
-    # The overlay has the acks of entries that the act passed wholly. Those of batches that it passed in part are merged
-    # above.
+    # The overlay has the acks of entries that the act passed wholly. The acks of batches that it passed in part are
+    # merged above.
     now.subtract(passed)
     _merge(merged, now)
     merged.drop_ledgers_before(ledgers.first_position().ledger_id)

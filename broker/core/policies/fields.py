@@ -49,7 +49,7 @@ class PolicyField:
 
     name: str
     kind: type[bool | int | StrEnum]
-    says: str  # what it does, for people
+    says: str  # what the policy does, in words
     unit: PolicyUnit  # of a number policy
     least: int  # lowest value of a number policy; the highest is MOST
     named: Mapping[int, str]  # numbers with a meaning of their own, such as 0 for never

@@ -162,7 +162,7 @@ class Standing:
         if self.state is SubscriptionState.STUCK:
             return self._still_stuck(sample)
         if not -WINDOW_MS <= sample.now_ms - self._seen_ms <= self.look_again_ms - self._seen_ms + WINDOW_MS:
-            self._begin(sample)  # nobody looked, or the clock was set
+            self._begin(sample)  # the sample is late, or the clock was set
             return SubscriptionState.WATCHING
         self._rest(sample)
         self._count(sample)
