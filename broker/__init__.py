@@ -1,4 +1,4 @@
-"""Vela's broker as a Django app. A project's own code needs `from broker import publish` only."""
+"""Vela's broker as a Django app. A project that publishes needs only `from broker import publish`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["apublish", "publish"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import `publish` on first use, because every process imports this package and few of them publish."""
+    """Import `publish` or `apublish` on first use, because every process imports this package and few publish."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from broker import outbox

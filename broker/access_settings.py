@@ -1,4 +1,4 @@
-"""The settings of who may use the broker's doors. They are part of BrokerSettings."""
+"""The settings that say who may use the broker's ports. They are part of BrokerSettings."""
 
 from __future__ import annotations
 
@@ -82,12 +82,10 @@ class AccessSettings(DoorSettings):
     ] = ()
     openid_audiences: Annotated[
         Names,
-        Variable(
-            "VELA_OPENID_AUDIENCES", "texts, by commas", "the audiences, of which a token must have one"
-        ),
+        Variable("VELA_OPENID_AUDIENCES", "texts, by commas", "the audiences; a token must have one of them"),
     ] = ()
     openid_role_claim: Annotated[
-        str, Variable("VELA_OPENID_ROLE_CLAIM", "name", "the claim of such a token that has the role")
+        str, Variable("VELA_OPENID_ROLE_CLAIM", "name", "the claim of an issuer's token that has the role")
     ] = "sub"
     openid_leeway_s: Annotated[
         int,
@@ -141,7 +139,9 @@ class AccessSettings(DoorSettings):
         str,
         Variable("VELA_TOKEN", "text", "the token with which handlers and jobs connect", is_secret=True),
     ] = field(default="", repr=False)
-    client_token_file: Annotated[str, Variable("VELA_TOKEN_FILE", "file", "the file with that token")] = ""
+    client_token_file: Annotated[
+        str, Variable("VELA_TOKEN_FILE", "file", "the file with the token of handlers and jobs")
+    ] = ""
     metrics_roles: Annotated[
         Names,
         Variable("VELA_METRICS_ROLES", "roles, by commas; `*`", "roles that may read /metrics"),

@@ -1,4 +1,4 @@
-"""The broker's app config for Django. It starts nothing: `manage.py runbroker` does."""
+"""The broker's app config for Django. It starts nothing; `manage.py runbroker` starts the broker."""
 
 from importlib import import_module
 

@@ -4,6 +4,8 @@ A bad value raises SettingInvalid, which ends the process with status 78: `manag
 `runbroker` for the settings that only the database can check.
 
 A project that embeds Vela sets the same environment variables; nothing here needs `config`.
+
+This file has over 400 lines because it declares each setting of the broker, except those of ports, access and login.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from broker.environment import Between, SettingInvalid, Variable, listed, read_s
 
 __all__ = ["EXIT_LOCK_TAKEN", "EXIT_SETTING_INVALID", "BrokerSettings", "SettingInvalid", "broker_settings"]
 
-EXIT_LOCK_TAKEN: Final = 75  # sysexits.h's EX_TEMPFAIL: the broker that has the lock may end
+EXIT_LOCK_TAKEN: Final = 75  # sysexits.h's EX_TEMPFAIL: a later start may find the lock free
 EXIT_SETTING_INVALID: Final = 78  # sysexits.h's EX_CONFIG: a supervisor need not start the process again
 
 MIB = 1024 * 1024
@@ -149,7 +151,7 @@ class BrokerSettings(AccessSettings):
     advertised_tls_url: Annotated[
         str,
         AfterValidator(_pulsar_tls_url),
-        Variable("VELA_ADVERTISED_TLS_URL", "URL", "the same for clients with TLS"),
+        Variable("VELA_ADVERTISED_TLS_URL", "URL", "the address that clients with TLS get from LOOKUP"),
     ] = ""
     url: Annotated[
         str,
@@ -223,7 +225,7 @@ class BrokerSettings(AccessSettings):
         int,
         Between(0),
         Variable(
-            "VELA_ACT_LOG_CLIENT_ROWS", "acts", "acts that clients themselves caused are kept; 0: no limit"
+            "VELA_ACT_LOG_CLIENT_ROWS", "acts", "how many acts of clients themselves are kept; 0: no limit"
         ),
     ] = 100_000
     history_10s_hours: Annotated[
@@ -437,7 +439,7 @@ class BrokerSettings(AccessSettings):
         Variable(
             "VELA_REFUSE_OLD_CLIENTS",
             "switch",
-            "clients that know no batches may not subscribe where there are some",
+            "clients that cannot read batches may not subscribe to topics with batches",
         ),
     ] = True
     lock_wait_s: Annotated[
@@ -498,7 +500,9 @@ class BrokerSettings(AccessSettings):
     offload_cache_bytes: Annotated[
         int,
         Between(0),
-        Variable("VELA_OFFLOAD_CACHE_BYTES", "bytes", "parts of these files that the broker keeps in memory"),
+        Variable(
+            "VELA_OFFLOAD_CACHE_BYTES", "bytes", "parts of offloaded files that the broker keeps in memory"
+        ),
     ] = 32 * MIB
     pipeline_log_days: Annotated[
         int, Between(0), Variable("VELA_PIPELINE_LOG_DAYS", "days", "how long runs are kept; 0: for ever")

@@ -35,7 +35,7 @@ class Timed(Protocol):
 
 
 class Deadlines:
-    """Runs each watched part when it is due. A turn costs time for the due parts only, not for all watched ones."""
+    """Runs each watched part when it is due. Each run costs time for the due parts only, not for all watched ones."""
 
     def __init__(self, clock: Clock, *, wheel_enabled: bool) -> None:
         self._clock = clock

@@ -60,7 +60,7 @@ class DoorSettings(LoginSettings):
         Variable("VELA_TLS_CERTIFICATE_FILE", "file", "the certificate of all ports with TLS, and its chain"),
     ] = None
     tls_key_file: Annotated[
-        Path | None, Variable("VELA_TLS_KEY_FILE", "file", "the private key of that certificate")
+        Path | None, Variable("VELA_TLS_KEY_FILE", "file", "the private key of the ports' certificate")
     ] = None
     tls_trust_file: Annotated[
         Path | None,
@@ -87,7 +87,7 @@ class DoorSettings(LoginSettings):
         Variable("VELA_CLIENT_CERTIFICATE_FILE", "file", "the certificate that handlers show to the broker"),
     ] = None
     client_key_file: Annotated[
-        Path | None, Variable("VELA_CLIENT_KEY_FILE", "file", "the private key of that certificate")
+        Path | None, Variable("VELA_CLIENT_KEY_FILE", "file", "the private key of the handlers' certificate")
     ] = None
     handshake_timeout_s: Annotated[
         int,
@@ -102,7 +102,9 @@ class DoorSettings(LoginSettings):
     http_idle_timeout_s: Annotated[
         int,
         Between(1, 3600),
-        Variable("VELA_HTTP_IDLE_TIMEOUT_S", "s", "an HTTP connection without a request is closed"),
+        Variable(
+            "VELA_HTTP_IDLE_TIMEOUT_S", "s", "an HTTP connection without a request for this time is closed"
+        ),
     ] = 60
     max_connections: Annotated[
         int,
@@ -119,7 +121,7 @@ class DoorSettings(LoginSettings):
     max_websockets: Annotated[
         int,
         Between(0),
-        Variable("VELA_MAX_WEBSOCKETS", "connections", "those of them that are WebSockets; 0: no limit"),
+        Variable("VELA_MAX_WEBSOCKETS", "connections", "WebSockets of one process; 0: no limit"),
     ] = 10_000
     max_producers_per_connection: Annotated[
         int,
@@ -257,7 +259,7 @@ class DoorSettings(LoginSettings):
         return _probe(self.console_port, self.console_tls_port)
 
     def check_together(self) -> None:
-        """Raise SettingInvalid for settings of which each is possible, but not all of them."""
+        """Raise SettingInvalid for settings that are valid one by one, but not together."""
         LoginSettings.check_together(self)  # a class with slots has no super() without arguments
         if self.has_tls != (self.tls_key_file is not None):
             raise SettingInvalid("VELA_TLS_CERTIFICATE_FILE and VELA_TLS_KEY_FILE need each other: set both")
@@ -269,7 +271,8 @@ class DoorSettings(LoginSettings):
             raise SettingInvalid("VELA_TLS_TRUST_FILE needs VELA_TLS_CERTIFICATE_FILE and VELA_TLS_KEY_FILE")
         if self.tls_require_client_certificate and self.tls_trust_file is None:
             raise SettingInvalid(
-                "VELA_TLS_REQUIRE_CLIENT_CERTIFICATE is 1: set VELA_TLS_TRUST_FILE to the authorities that sign them"
+                "VELA_TLS_REQUIRE_CLIENT_CERTIFICATE is 1: set VELA_TLS_TRUST_FILE to the authorities that sign the"
+                " certificates of clients"
             )
         for door in _DOORS:
             plain, tls = f"VELA_{door.upper()}_PORT", f"VELA_{door.upper()}_TLS_PORT"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_BODY_BYTES", "LimitedConnection", "LimitedServer"]
 
 MAX_BODY_BYTES: Final = 1024 * 1024
-MAX_UNFINISHED_REQUESTS: Final = 500  # on one port; one more closes the oldest
+MAX_UNFINISHED_REQUESTS: Final = 500  # on both ports of a server together; one more ends the oldest
 _SPELLED: Final = b"X-Pulsar-PROPERTY"  # Java's admin client ignores any other spelling
 LINGER_S: Final = 1.0  # time to read and ignore bytes after a refusal: closing at once could lose the answer
 
@@ -56,7 +56,7 @@ class LimitedConnection(HTTPChannel):
     factory: Any
     transport: Any
     share: TimeShare
-    """Its part of each turn of the event loop."""
+    """The connection's part of each turn of the event loop."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -201,7 +201,7 @@ class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
 
 
 class _PlainTransport(tcp.Server):
-    """A connection without TLS, which leaves its place among the counted ones when it is lost."""
+    """A connection without TLS. When it is lost, it gives up its place among the counted connections."""
 
     is_secure = False
     certificate: ClientCertificate | None = None

@@ -24,13 +24,13 @@ class Instruments:
         self.registry = CollectorRegistry()
         self.publish_latency = Histogram(
             "vela_publish_latency_seconds",
-            "from the first publish of a statement's share of a topic to the receipts of that share",
+            "from the first publish of a group to its receipts; a group is what one statement stores in one topic",
             buckets=_COMMIT_BUCKETS_S,
             registry=self.registry,
         )
         self.dispatch_latency = Histogram(
             "vela_dispatch_latency_seconds",
-            "age of the oldest entry of a first delivery to a subscription, from its append to the write",
+            "age of the oldest entry, since its append, when a group is first written to a subscription's consumers",
             buckets=_AGE_BUCKETS_S,
             registry=self.registry,
         )

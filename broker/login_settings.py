@@ -18,7 +18,8 @@ ROLES: Final = ("viewer", "reader", "operator", "admin")
 
 _NAME: Final = r"(?!\.+/?\Z)[-=:.\w]{1,255}"
 _PATTERN: Final = re.compile(rf"\*|{_NAME}/(?:\*|{_NAME})", re.ASCII)
-_ENTRY: Final = re.compile(rf"=(?:{'|'.join(ROLES)}):")  # in a group's name: two entries without a semicolon
+# If a group's name contains this, a semicolon between two entries is missing.
+_ENTRY: Final = re.compile(rf"=(?:{'|'.join(ROLES)}):")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
@@ -37,7 +38,10 @@ def is_role_pattern(text: str) -> bool:
 
 
 def issuer_url(url: str) -> str:
-    """Return the URL of an OpenID Connect server. Raises ValueError if it is none, or not https to another machine."""
+    """Check and return the URL of an OpenID Connect server.
+
+    Raises ValueError if it is not such a URL, or if it is plain http to another machine.
+    """
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -102,7 +106,10 @@ class LoginSettings:
         ),
     ] = field(default="", repr=False)
     oidc_client_secret_file: Annotated[
-        Path | None, Variable("VELA_OIDC_CLIENT_SECRET_FILE", "file", "the file with that secret")
+        Path | None,
+        Variable(
+            "VELA_OIDC_CLIENT_SECRET_FILE", "file", "the file with this console's secret at the login server"
+        ),
     ] = None
     oidc_scopes: Annotated[
         str,
@@ -122,11 +129,13 @@ class LoginSettings:
     oidc_session_hours: Annotated[
         int,
         Between(1, 24 * 365),
-        Variable("VELA_OIDC_SESSION_HOURS", "h", "when a user logs in at the login server again"),
+        Variable(
+            "VELA_OIDC_SESSION_HOURS", "h", "after how long a user must log in at the login server again"
+        ),
     ] = 12
 
     def check_together(self) -> None:
-        """Raise SettingInvalid for settings of which each is possible, but not all of them."""
+        """Raise SettingInvalid for settings that are valid one by one, but not together."""
         if not self.oidc_issuer:
             if not self.local_login:
                 raise SettingInvalid("VELA_LOCAL_LOGIN is 0: without VELA_OIDC_ISSUER nobody could log in")

@@ -59,7 +59,7 @@ class EntryFilter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentEntry:
-    """One entry that is being sent to one consumer. Its permits are spent and its pending ack is recorded."""
+    """One entry that is being sent to one consumer. Its permits are spent already."""
 
     topic: str  # full name
     subscription: str

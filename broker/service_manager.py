@@ -16,7 +16,7 @@ STOPPING: Final = "STOPPING=1"
 def tell(state: str) -> None:
     """Send the state to the socket that the service manager named; do nothing if it named none.
 
-    A manager that does not listen is none of a server's business: it notices by itself that it heard nothing.
+    Errors of the socket are ignored: a service manager that misses the state waits for it and then times out.
     """
     address = os.environ.get(SOCKET_VARIABLE, "")
     if not address:

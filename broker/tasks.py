@@ -26,7 +26,7 @@ class BackgroundTasks:
         return len(self._tasks)
 
     def keep(self, task: asyncio.Task[Any]) -> None:
-        """Keep a task that no caller awaits until it is done. Logs at ERROR level if it fails."""
+        """Keep a task that no caller awaits until it is done. Logs a BrokerError at INFO, other errors at ERROR."""
         self._tasks.add(task)
         task.add_done_callback(self._done)
 

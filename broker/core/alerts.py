@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 SUBJECTS_MOST: Final = 200  # subscriptions or topics that one rule watches at a time, the worst first
-ATTEMPTS_MOST: Final = 8  # over about half an hour
+ATTEMPTS_MOST: Final = 8  # to send one notification, over about half an hour
 _LONGEST_GAP_MS: Final = 60_000  # between two rounds; what happened in a longer gap is unknown
 _NOTIFY_EVERY_MS: Final = 15_000
 _FIRST_RETRY_S: Final = 15
@@ -98,7 +98,7 @@ class Alert:
     fired_ms: int | None = None
     below_since_ms: int | None = None
     cleared_ms: int | None = None
-    is_told: bool = False  # a notification names it as firing
+    is_told: bool = False  # a notification has said that it fires
     id: int | None = None  # None = not stored yet
 
 
@@ -112,7 +112,7 @@ def next_alerts(
 ) -> list[tuple[Alert | None, Alert | None]]:
     """Return each alert of a rule before and after this round. `after` is None if it never fired and has ended.
 
-    A rule with SUBJECTS_MOST matches may have more, so its alerts do not clear only because they are not among them.
+    A rule with SUBJECTS_MOST matches may have more that were left out. Then its alerts without a match do not change.
     """
     is_full = len(matches) >= SUBJECTS_MOST
     was_away = last_round_ms is None or now_ms - last_round_ms > _LONGEST_GAP_MS
@@ -136,8 +136,8 @@ def next_alert(
 ) -> Alert | None:
     """Return the alert after this round: it fires after `for_ms` over the limit and clears after as long below it.
 
-    None: there is no alert any more. After a round that came much too late (`was_away`) the time begins anew, unless
-    the tables know when it began.
+    None: there is no alert any more. If the last round was too long ago (`was_away`), the time begins anew, unless the
+    tables say when it began.
     """
     if match is None:
         if alert is None or alert.fired_ms is None:
@@ -164,5 +164,5 @@ def may_notify(*, now_ms: int, silent_until_ms: int | None, notified_ms: int | N
 
 
 def retry_after_s(attempts: int) -> int:
-    """Return how long to wait after this many failed attempts: each time twice as long, at most an hour."""
+    """Return the seconds to wait after this many failed attempts: each time twice as long, at most an hour."""
     return int(min(_FIRST_RETRY_S * 2 ** max(attempts - 1, 0), _LONGEST_RETRY_S))

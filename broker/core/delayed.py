@@ -42,7 +42,7 @@ class DelayedEntries:
     __slots__ = ("_is_refilling", "_late", "_near", "_unstored", "_window", "horizon", "waiting")
 
     def __init__(self, *, window: int = WINDOW_ENTRIES) -> None:
-        self.waiting = PositionSet()  # not due, whatever their due time
+        self.waiting = PositionSet()  # every entry that is not due yet, in the near window or beyond it
         self.horizon: DueEntry | None = None
         self._window = window
         self._near: list[int] = []  # heap

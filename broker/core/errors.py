@@ -1,4 +1,4 @@
-"""The errors that the broker answers, each with a code that Pulsar clients know.
+"""The errors with which the broker answers a client, each with a code that Pulsar clients know.
 
 `code` is the name of Pulsar's ServerError if one fits. `retriable` means that the same request may succeed later.
 `fatal` means that the connection or session that asked cannot continue.
@@ -127,7 +127,7 @@ class PersistenceFailed(BrokerError):
 
 
 class SendOutcomeUnknown(BrokerError):
-    """The topic was closed before it answered. The entry may be stored; if the producer sends it again, twice."""
+    """The topic was closed before it answered. The entry may be stored. Sent again, it may be stored twice."""
 
     code = "ServiceNotReady"
     retriable = True

@@ -80,7 +80,7 @@ class ParkedRequests(Generic[H]):
         return min(parked.due_ms, self._last_full_check_ms + FULL_CHECK_MS)
 
     def discard(self, parked: H) -> bool:
-        """Remove the request of a client that is gone. False if the request is being answered already."""
+        """Remove the request of a client that is gone. Returns False if the request has left the table already."""
         if not self._due.cancel(parked):
             return False
         self._remove(parked)
@@ -100,18 +100,18 @@ class ParkedRequests(Generic[H]):
         `arrived(offset)` returns the properties of the messages from `offset` on. If it is None, as from the timer,
         every filter matches. `newest_again` reads the queue's end again if `newest_offset` looks stale.
         """
-        waiting = self._queues.pop(key, [])  # step 1: no other call can answer them now
+        waiting = self._queues.pop(key, [])  # no other call can answer them now
         ready: list[H] = []
         kept: list[H] = []
         for parked in waiting:
-            if newest_offset <= parked.offset:  # step 2
+            if newest_offset <= parked.offset:
                 newest_offset = max(newest_offset, newest_again())
-            is_wanted = newest_offset > parked.offset and _matches(parked, arrived)  # step 3
-            if is_wanted or now_ms >= parked.due_ms:  # step 4
+            is_wanted = newest_offset > parked.offset and _matches(parked, arrived)
+            if is_wanted or now_ms >= parked.due_ms:
                 self._due.cancel(parked)
                 ready.append(parked)
             else:
-                kept.append(parked)  # step 5
+                kept.append(parked)
         if kept:
             self._queues[key] = kept
         return ready
@@ -129,7 +129,7 @@ class ParkedRequests(Generic[H]):
         newest_of: Callable[[QueueKey], int],
         on_error: Callable[[QueueKey, Exception], None],
     ) -> list[H]:
-        """Remove and return the requests whose time is over and, every 5 s, those that missed a notification.
+        """Remove and return the requests whose time is over and, every 5 s, those that a notification missed.
 
         If `newest_of` fails for a queue, calls `on_error` and goes on with the other queues.
         """

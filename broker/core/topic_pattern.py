@@ -27,7 +27,7 @@ class TopicPattern:
     """A regular expression that must match a whole `tenant/namespace/topic`, without domain and partition."""
 
     def __init__(self, text: str) -> None:
-        """Compile a pattern, whose domain is ignored.
+        """Compile a pattern. Its domain is ignored.
 
         Raises NotAllowed if it is too long, is not a regular expression, or is one that RE2 does not have.
         """

@@ -21,7 +21,7 @@ class Origin(NamedTuple):
 
 
 def parse_host(text: str) -> tuple[str, int | None] | None:
-    """Host and port of `host` or `host:port`, the host as in `Origin`; None for anything else."""
+    """Return the host, written as in `Origin`, and the port of `host` or `host:port`; None for anything else."""
     found = _AUTHORITY.fullmatch(text)
     if found is None or not found[1].strip("."):
         return None

@@ -1,7 +1,6 @@
 """Functions of a Django project that are called with a topic's messages. `manage.py runhandlers` is the worker.
 
-The worker is a client like any other, which happens to live in the Django app: it uses `vela.aio`, and the broker that
-it consumes from runs in another process.
+The worker is a client like any other: it uses `vela.aio`, and its broker runs in another process.
 """
 
 from __future__ import annotations

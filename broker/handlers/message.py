@@ -25,8 +25,8 @@ class Message:
     key: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     publish_time: datetime | None = None
-    event_time: datetime | None = None  # the publisher's own, if it gave one
-    redelivery_count: int = 0  # how often it was delivered before
+    event_time: datetime | None = None  # when the event happened, if the producer said so
+    redelivery_count: int = 0  # redeliveries that the broker counted; always 0 on Exclusive and Failover
 
     @property
     def text(self) -> str:

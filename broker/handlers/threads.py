@@ -19,8 +19,10 @@ class _Job(NamedTuple):
 
 
 class CallThreads:
-    """Runs at most `count` calls at once. The threads are daemons: at exit Python waits for the threads of its own
-    pools, and a function that never returns would keep the process alive.
+    """Runs at most `count` calls at once.
+
+    The threads are daemons. At exit Python waits for the threads of its own pools, so in one of those a function that
+    never returns would keep the process alive.
     """
 
     def __init__(self, count: int, name: str) -> None:
@@ -50,7 +52,7 @@ class CallThreads:
             error: Exception | None = None
             try:
                 job.call()
-            except StopIteration as stop:  # a future takes none
+            except StopIteration as stop:  # a future does not take this exception
                 error = RuntimeError(f"raised {stop!r}")
             except Exception as raised:
                 error = raised

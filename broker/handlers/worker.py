@@ -1,4 +1,4 @@
-"""Run handlers: a consumer of Vela's client for each, and a message acked when its function has returned."""
+"""Run handlers: subscribe a consumer of Vela's client for each, and ack a message when its function has returned."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _WEBSOCKET_SCHEMES: Final = {"http": "ws", "https": "wss"}
 def client_of(settings: BrokerSettings) -> Client:
     """Return a client of the broker whose HTTP port is at VELA_URL, with the settings' token and certificate.
 
-    Raises SettingInvalid for a bad URL, for a bad TLS file, and for both a token and a file with one.
+    Raises SettingInvalid for a bad URL, for a bad TLS file, and if both a token and a file with a token are set.
     """
     scheme, separator, rest = settings.url.partition("://")
     try:
@@ -98,9 +98,9 @@ class _Runner:
         self._calls: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Subscribe, and again when the consumer was closed for good. Runs until it is cancelled.
+        """Subscribe and consume. If that fails, subscribe again after a pause. Runs until it is cancelled.
 
-        The client connects again by itself; what ends here is a subscription that the broker refuses, or has closed.
+        The client reconnects by itself, so this fails only if the broker refuses or has closed the subscription.
         """
         faults = 0
         while True:
@@ -118,7 +118,7 @@ class _Runner:
             await asyncio.sleep(pause_after_faults_s(faults))
 
     async def finish(self, timeout_s: float) -> None:
-        """Wait at most `timeout_s` seconds for the calls under way; what has not ended is delivered again."""
+        """Wait at most `timeout_s` seconds for the calls under way. The messages of longer calls come again."""
         if self._calls:
             _, unfinished = await asyncio.wait(self._calls, timeout=timeout_s)
             if unfinished:
@@ -141,11 +141,11 @@ class _Runner:
             initial_position=InitialPosition.Earliest if handler.from_earliest else InitialPosition.Latest,
             dead_letter_policy=dead_letter_policy,
             batch_index_ack_enabled=True,
-            ack_group_time_ms=0,  # a worker that is killed repeats the call under way, and none that had returned
+            ack_group_time_ms=0,  # a killed worker repeats the calls under way, but none that had returned
         )
 
     async def _consume(self, consumer: Consumer) -> None:
-        """Start a call for each message, at most `concurrency` at once. Raises PulsarException when it is closed."""
+        """Start a call for each message, at most `concurrency` at once. Raises PulsarException if `consumer` closes."""
         while True:
             await self._free.acquire()
             try:
@@ -176,7 +176,7 @@ class _Runner:
             )
 
     async def _returns(self, received: ReceivedMessage) -> bool:
-        """Call the function; False when it raised, which is logged."""
+        """Call the function. Returns False, and logs the error, if the function raises."""
         handler = self.handler
         try:
             message = Message.from_received(handler.topic.full, received)

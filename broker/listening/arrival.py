@@ -1,4 +1,4 @@
-"""The first step of an accepted connection: it is counted, or refused before it costs more."""
+"""The first step of an accepted connection: count it, or refuse it before it costs more."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ __all__ = ["Arrival"]
 
 
 class Arrival(asyncio.Protocol):
-    """Hands a counted connection on to the protocol that `accept` makes, which leaves the place when it is lost."""
+    """Hands a counted connection on to the protocol that `accept` makes.
+
+    That protocol gives up the place when the connection is lost.
+    """
 
     def __init__(
         self,

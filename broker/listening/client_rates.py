@@ -1,4 +1,4 @@
-"""How much a client asks and sends in a second, limited by connection, by address and by role."""
+"""Limits on what a client requests and sends in a second: by connection, by address and by role."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientRates", "TooManyRequests"]
 
-_MOST_WAIT_MS: Final = 1000  # at once: a client that leaves meanwhile is noticed within this time
+_MOST_WAIT_MS: Final = 1000  # the broker notices within this time that a client has left
 
 
 class _By(IntEnum):
@@ -66,18 +66,21 @@ class ClientRates:
         """Whether `wait_s` can return anything but 0."""
 
     def check_request(self, peer: str) -> None:
-        """Count an HTTP request from this address and port. Raises TooManyRequests."""
+        """Count an HTTP request from this address and port. Raises TooManyRequests if it exceeds a limit."""
         self._check(self._requests, _keys(peer, ""), peer)
 
     def check_role(self, role: str) -> None:
-        """Count an HTTP request, or a handshake, of this role. "" = none is known. Raises TooManyRequests."""
+        """Count an HTTP request, or a handshake, of this role. "" = no role is known.
+
+        Raises TooManyRequests if it exceeds the limit.
+        """
         if role:
             self._check(self._role_requests, ("", "", role), f"role {role}")
 
     def wait_s(self, peer: str, role: str, *, messages: int, size_bytes: int) -> float:
-        """Count what a WebSocket sent. Return how long to read nothing more from it, at most a second at once.
+        """Count what a WebSocket sent. Return the seconds for which to read nothing more from it, at most one.
 
-        Call it again after that time, with nothing sent, until it returns 0.
+        After that time call it again with 0 messages and 0 bytes, until it returns 0.
         """
         keys = _keys(peer, role)
         longest_ms = 0
@@ -90,7 +93,7 @@ class ClientRates:
                 bucket.take(units, now_ms)
                 wait_ms = bucket.wait_ms(now_ms)
                 if wait_ms and units:
-                    self._reached(limit.setting, f"it sends {_rate(limit)}: reading it later", peer)
+                    self._reached(limit.setting, f"it sends more than {_rate(limit)}: reading it later", peer)
                 longest_ms = max(longest_ms, wait_ms)
         return min(longest_ms, _MOST_WAIT_MS) / 1000
 
@@ -99,7 +102,7 @@ class ClientRates:
         for limit in limits:
             bucket = limit.buckets.of(keys[limit.by], now_ms)
             if bucket.available(now_ms) < 1:
-                self._reached(limit.setting, f"refused, because it sends {_rate(limit)}", client)
+                self._reached(limit.setting, f"refused, because it sends more than {_rate(limit)}", client)
                 raise TooManyRequests(
                     f"more than {_rate(limit)}, the most that {limit.setting} allows: ask less often"
                 )

@@ -144,7 +144,7 @@ class TimeShare(Share):
             await comes
 
     async def away(self, work: Awaitable[_Result]) -> _Result:
-        """Await something that the stopwatch must not measure, because others work meanwhile."""
+        """Stop the stopwatch while `work` is awaited, because other connections work meanwhile. Then start it again."""
         self.ends()
         try:
             return await work

@@ -49,7 +49,7 @@ class TlsCertificates:
 
     @property
     def expires_s(self) -> float:
-        """The seconds until the certificate in use expires; negative when it has."""
+        """The seconds until the certificate in use expires; negative if it has expired."""
         return self._expires_at_s - time.time()
 
     def watch(self) -> None:

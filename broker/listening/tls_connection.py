@@ -128,7 +128,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
                 break
             except ssl.SSLError:  # the peer broke the protocol; `close` sends the alert
                 data = b""
-            if not data:  # or it says that it closes
+            if not data:  # or the peer says that it closes
                 self.close()
                 return
             protocol.data_received(data)
@@ -220,7 +220,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         if self._is_closing:
             return
         self._is_closing = True
-        with contextlib.suppress(ssl.SSLError):  # the peer's own end has not come yet; nobody waits for it
+        with contextlib.suppress(ssl.SSLError):  # the peer's own end has not come yet, and is not needed
             self._tls.unwrap()
         self._send_encrypted()
         self._transport.close()

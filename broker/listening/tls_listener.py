@@ -1,4 +1,4 @@
-"""A port with TLS: accepts connections, within the limits, and gives each decrypted to a protocol of its own."""
+"""A port with TLS: accepts connections within the limits, and gives the decrypted bytes of each to its own protocol."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TlsListener:
         *,
         handshake_timeout_s: float,
     ) -> None:
-        """`make_protocol` is called once a handshake is done. `limits` count a connection from its first byte on."""
+        """`make_protocol` is called after each handshake. `limits` count a connection from its first byte on."""
         self._make_protocol = make_protocol
         self._certificates = certificates
         self._limits = limits

@@ -22,7 +22,7 @@ class Credentials:
     method: str | None = None  # the method that the client names; None = the one that the credentials fit
     data: bytes = b""  # a token, or user:password
     certificate: ClientCertificate | None = None
-    host: str = ""  # the client's address without its port: each host may have few passwords checked at once
+    host: str = ""  # the client's address without its port; few passwords from one host are checked at once
     original_role: str = ""  # the role of the client for which a proxy connects; "" = the client itself
     original_method: str | None = None
     original_data: bytes = b""  # that client's own credentials, as the proxy got them

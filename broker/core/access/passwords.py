@@ -15,7 +15,7 @@ from typing import Final
 
 __all__ = ["PasswordFileInvalid", "StoredPassword", "fits", "read_passwords"]
 
-MAX_BCRYPT_COST: Final = 14  # a second
+MAX_BCRYPT_COST: Final = 14  # one check takes about a second
 MAX_PASSWORD_BYTES: Final = 1024  # apr1 hashes all of it 1,000 times
 MAX_BCRYPT_BYTES: Final = 72  # bcrypt cannot see more
 # A salt of 16 bytes leaves four bits of its 22nd character unused. bcrypt raises ValueError if they are not 0.
@@ -78,7 +78,7 @@ def fits(password: bytes, stored: StoredPassword) -> bool:
 
 
 def _apr1(password: bytes, stored: str) -> str:
-    """Return the hash by Apache's variant of crypt's MD5, with the salt of another."""
+    """Return the hash by Apache's variant of crypt's MD5, with the salt of the hash `stored`."""
     salt = stored.split("$")[2].encode()
     alternate = hashlib.md5(password + salt + password, usedforsecurity=False).digest()
     mixed = password + b"$apr1$" + salt

@@ -43,7 +43,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A tenant, a namespace, a topic or a subscription of a topic. Each names what it lies in; "" = not in one."""
+    """A tenant, a namespace, a topic or a subscription, with the tenant, namespace and topic around it; "" = none."""
 
     tenant: str = ""
     namespace: str = ""  # tenant/namespace
@@ -83,7 +83,7 @@ class Grants:
     namespaces: Mapping[str, _Permissions] = field(default_factory=dict)  # by tenant/namespace
     topics: Mapping[str, _Permissions] = field(default_factory=dict)  # by full name
     subscriptions: Mapping[tuple[str, str], AbstractSet[str]] = field(default_factory=dict)
-    """Roles by tenant/namespace and subscription. Others are open to consumers of the topic."""
+    """Roles by (tenant/namespace, subscription). Any other subscription is open to all consumers of its topic."""
 
 
 _WANTED: Final = {

@@ -44,9 +44,9 @@ ANONYMOUS: Final = Principal(role="anonymous", method="none", expires_ms=None, t
 def behind_proxy(principal: Principal, original: Principal | str, proxy_roles: Collection[str]) -> Principal:
     """Return the client for which `principal` connects, by Pulsar's rules for proxies.
 
-    `original` is the role that a proxy names, "" = none, or the client that its own credentials have proved. Then the
-    credentials of both must stay good. Raises NotAuthorized if only one of them fits: a proxy names a client, and
-    nobody else does.
+    `original` is the role that the connection names as its client ("" = none), or the client itself if its own
+    credentials were checked; then the credentials of both must stay good. Raises NotAuthorized if a role that is no
+    proxy names another role, if a proxy names none, or if it names the role of a proxy.
     """
     role = original if isinstance(original, str) else original.role
     if principal.role not in proxy_roles:

@@ -46,7 +46,10 @@ class TokenKey:
 
 
 def secret_key(raw: bytes) -> TokenKey:
-    """Return a secret key for HS256: raw bytes, or the same as base64 text. Raises TokenKeyInvalid."""
+    """Return a secret key for HS256, HS384 and HS512 from raw bytes, or from the same as base64 text.
+
+    Raises TokenKeyInvalid if it is too short or is a public key.
+    """
     secret = _from_base64(raw) or raw
     if len(secret) < MIN_SECRET_BYTES:
         raise TokenKeyInvalid(
@@ -123,7 +126,7 @@ def principal_of_claims(
     options: Mapping[str, Any],
     leeway_s: int = 0,
 ) -> Principal:
-    """Return who a token is for, whose signature somebody has checked. `options` are joserfc's, by claim.
+    """Return who a token is for. The caller has checked its signature. `options` are joserfc's, by claim.
 
     Raises AuthenticationFailed if it is not valid now, says no role, or does not fit the options.
     """

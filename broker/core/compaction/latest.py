@@ -4,8 +4,8 @@ Two passes over the same entries, in the order of the log: `see` finds the lates
 stays of an entry. The entries may be the result of an earlier compaction followed by the entries after it; the result
 is the same as if all entries had been compacted at once.
 
-The chunks of a large message stay or go together. Those of a message whose last chunk has not come stay, because it may
-come after the horizon.
+The chunks of a large message stay or go together. If its last chunk has not come, they stay, because it may come after
+the horizon.
 """
 
 from __future__ import annotations

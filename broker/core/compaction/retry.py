@@ -1,4 +1,4 @@
-"""How long the policy waits after compactions of a topic that failed."""
+"""How long the compaction policy waits after failed compactions of a topic."""
 
 from __future__ import annotations
 

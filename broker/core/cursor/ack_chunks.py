@@ -30,8 +30,8 @@ _ONES = re.compile("1+")
 class AckChunks:
     """Bits and ack sets by chunk key. An entry has a bit or an ack set, never both.
 
-    Bits at or before mark-delete have no meaning and stay until their chunk goes. `drop_through` removes ack sets at
-    once.
+    Bits at or before mark-delete have no meaning and stay until their chunk is dropped. `drop_through` removes ack sets
+    at once.
     """
 
     __slots__ = ("bits", "dirty_bits", "dirty_sets", "dropped", "sets")
@@ -225,7 +225,7 @@ class AckChunks:
     def put_back(self, flush: CursorFlush) -> None:
         """Mark the chunks of `flush` dirty again, because it was not stored.
 
-        The next flush stores their then current values.
+        The next flush stores the values that they have by then.
         """
         for pairs in (flush.bitmaps, flush.ack_sets, flush.dropped):
             for ledger_id, chunk in pairs:

@@ -97,7 +97,7 @@ def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other:
 def acked_only_in_simple(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
     """Do the same as `acked_only_in`, for an `other` without acks beyond its mark-delete and a `one` with known totals.
 
-    Walks the holes on one side of `other`'s mark-delete at most. Raises IndexMissing.
+    Walks the holes on at most one side of `other`'s mark-delete. Raises IndexMissing.
     """
     if other.mark_delete <= one.mark_delete:
         return Totals(*(mine - theirs for mine, theirs in zip(one.totals, other.totals, strict=True)))
@@ -208,7 +208,7 @@ def unacked_target(
 ) -> SkipTarget:
     """Walk from mark-delete past `messages` unacked messages, or past `entries` entries that are not wholly acked.
 
-    Return where that ends. Stops at the end of the log. Pass exactly one of the two. Raises IndexMissing.
+    Return where the walk ends, at the latest at the end of the log. Pass exactly one of the two. Raises IndexMissing.
     """
     at = SkipTarget(mark_delete, None, 0, 0)
     touched = set(acked.keys())
@@ -302,7 +302,7 @@ def _end_inside(
 ) -> SkipTarget:
     """Return the target after the first `wanted` messages of a piece that has more than that.
 
-    Its mark-delete is before the entry that it ends in.
+    The target lies inside or before an entry of the piece; its mark-delete is the entry before that one.
     """
     ledger_id, low, high = piece
     entry_id = low

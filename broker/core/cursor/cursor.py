@@ -1,6 +1,6 @@
 """One subscription's place in a topic: mark-delete, acks beyond it, exact totals.
 
-This file has over 400 lines because it holds one state and every way to change it. Counting, undo and bitmaps have
+This file has over 400 lines because it has one state and every way to change it. Counting, undo and bitmaps have
 their own modules.
 """
 
@@ -68,7 +68,7 @@ class Cursor:
 
     @property
     def version(self) -> int:
-        """A number that rises with every reset, move, skip and undo, and never with an ack."""
+        """A number that rises with each reset, skip, undo, and move that acks messages. An ack does not change it."""
         return self._version
 
     @property
@@ -355,7 +355,7 @@ class Cursor:
         self._replace_dirty(old)
 
     def partly_acked_next(self) -> tuple[Position, int] | None:
-        """Right after a move, return the batch that it ended in and its unacked members. None between entries."""
+        """Right after a move, return the batch in which it ended and its unacked members; None between entries."""
         inside = self.read_from()
         left = self._acked.remaining(*inside)
         return (inside, left) if left is not None else None
@@ -382,7 +382,7 @@ class Cursor:
     ) -> None:
         """Restore `snapshot`, plus everything that was acked since.
 
-        `act_mark_delete` is the mark-delete right after the act. `overlay` holds the acks recorded since; by default,
+        `act_mark_delete` is the mark-delete right after the act. `overlay` has the acks recorded since; by default,
         those that this cursor recorded. Raises IndexMissing.
         """
         overlay = overlay or self.undo_overlay() or AckOverlay()

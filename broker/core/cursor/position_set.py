@@ -48,7 +48,7 @@ class PositionSet:
             yield from positions_of(key, self._blocks[key])
 
     def add(self, position: Position) -> bool:
-        """Add a position. False if it was in the set already."""
+        """Add a position. Returns False if it was in the set already."""
         ledger_id, entry_id = position
         key = ledger_id << _LEDGER_SHIFT | entry_id >> BLOCK_SHIFT
         old = self._blocks.get(key)
@@ -74,7 +74,7 @@ class PositionSet:
             self._count += new.bit_count() - (old or 0).bit_count()
 
     def discard(self, position: Position) -> bool:
-        """Remove a position. False if it was not in the set."""
+        """Remove a position. Returns False if it was not in the set."""
         ledger_id, entry_id = position
         key = ledger_id << _LEDGER_SHIFT | entry_id >> BLOCK_SHIFT
         old = self._blocks.get(key, 0)
@@ -119,7 +119,7 @@ class PositionSet:
             self._blocks.pop(key, None)
 
     def _new_block(self, key: int) -> None:
-        """Called before an empty block gets its first entry."""
+        """Do nothing. A subclass may note that an empty block is about to get its first entry."""
 
 
 def positions_of(key: int, bits: int) -> Iterator[Position]:

@@ -63,7 +63,7 @@ class AckOverlay:
     mark_delete: Position = LATEST
     through: Position = EARLIEST  # highest cumulative ack at or below the act's mark-delete
     chunks: tuple[AckChunk, ...] = ()
-    # Entries that the act acked beyond mark-delete; an ack set holds the members that the act left unacked.
+    # Entries that the act acked beyond mark-delete; an ack set has the members that the act left unacked.
     passed: tuple[AckChunk, ...] = ()
 
 

@@ -84,8 +84,8 @@ class OverlayRecorder:
 def passed_by_act(before: CursorState, mark_delete: Position, acked: AckChunks) -> tuple[AckChunk, ...]:
     """Return what an act acked beyond mark-delete when it changed the cursor from `before` to (mark_delete, acked).
 
-    These are the newly wholly acked entries, and the new ack sets of batches whose ack set it changed. An undo is such
-    an act.
+    These are the entries that the act completed, and the new ack sets of batches that it acked in part. An undo counts
+    as such an act.
     """
     then = AckChunks(before.chunks)
     floor = max(before.mark_delete, mark_delete)
@@ -125,8 +125,8 @@ def merge_undo(
     passed = AckChunks(overlay.passed)
     for ledger_id, entry_id, left_by_act in passed.partials(floor, LATEST):
         _merge_inside(index, merged, Position(ledger_id, entry_id), left_by_act, now)
-    # The overlay has the acks of entries that the act passed wholly. Those of batches that it passed in part are merged
-    # above.
+    # The overlay has the acks of entries that the act passed wholly. The acks of batches that it passed in part are
+    # merged above.
     now.subtract(passed)
     _merge(merged, now)
     merged.drop_ledgers_before(ledgers.first_position().ledger_id)

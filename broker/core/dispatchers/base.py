@@ -1,9 +1,9 @@
 """The interface of all dispatchers, and the parts that they share.
 
-The dispatch loop calls `next_read()`, reads the entries of the plan, removes those that are acked or filtered by then,
-calls `assign(…, plan)` in the same step, and writes. Everything here is synchronous. Only the read comes between plan
-and assign. A plan that was overtaken during the read (`is_current` is False) assigns nothing and loses nothing. The
-loop must then leave the read position alone: the call that overtook the plan has set it.
+The dispatch loop calls `next_read()`, reads the entries of the plan, removes those that were acked meanwhile or that a
+filter rejects, calls `assign(…, plan)` in the same step, and writes. Everything here is synchronous. Only the read
+comes between plan and assign. A plan that was overtaken during the read (`is_current` is False) assigns nothing and
+loses nothing. The loop must then leave the read position alone: the call that overtook the plan has set it.
 """
 
 from __future__ import annotations
@@ -123,7 +123,10 @@ class DispatchConsumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment(Generic[E]):
-    """The entries for one consumer in one write, in order. Their permits are spent and pending acks recorded."""
+    """The entries for one consumer in one write, in order. Their permits are spent.
+
+    On Shared and Key_Shared their pending acks are recorded.
+    """
 
     consumer: DispatchConsumer
     entries: list[E]
@@ -141,7 +144,7 @@ class Dispatcher(Protocol):
 
     @property
     def due_ms(self) -> int | None:
-        """When to call `run_due`, in Unix milliseconds; None = not at any time."""
+        """When to call `run_due`, in Unix milliseconds; None = no call is needed."""
 
     @property
     def unacked_messages(self) -> int:
@@ -166,8 +169,8 @@ class Dispatcher(Protocol):
         """Add a consumer that asks for type `wanted`.
 
         Returns True for the first consumer; the caller then sets the read position to the entry after mark-delete.
-        Raises NotAllowed, SubscriptionBusy or ConsumerBusy as `check_attach` does, and ConsumerAssignFailed on
-        Key_Shared. An error leaves everything unchanged.
+        Raises NotAllowed, SubscriptionBusy or ConsumerBusy as `check_attach` does, and ConsumerAssignFailed if the
+        consumer cannot have its hash ranges. An error leaves everything unchanged.
         """
 
     def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
@@ -198,7 +201,7 @@ class Dispatcher(Protocol):
     def is_current(self, plan: ReadPlan) -> bool:
         """Return whether the plan can still be assigned.
 
-        False after it was assigned, replaced by another plan, overtaken by a rewind, or after the last consumer left.
+        False if it was assigned, another plan replaced it, a rewind overtook it, or the last consumer left.
         """
 
     def assign(
@@ -230,12 +233,15 @@ class Dispatcher(Protocol):
     ) -> None:
         """Record an ack that the cursor took, with `messages` newly acked. `completed`: the whole entry is acked.
 
-        The consumer at which the entry is pending is credited, whichever consumer acked. `consumer`, which acked, is
-        looked at first.
+        The consumer at which the entry is pending is credited, whichever consumer acked. `consumer` is the one that
+        acked; the search begins with it.
         """
 
     def acked_through(self, mark_delete: Position, messages: int) -> None:
-        """Record a cumulative ack that the cursor took, with `messages` newly acked. Shared has none."""
+        """Record a cumulative ack that the cursor took, with `messages` newly acked.
+
+        On Shared and Key_Shared, only the broker itself acks cumulatively.
+        """
 
     def discard(self, position: Position) -> None:
         """Forget an entry that the broker acked because no consumer may get it. Credits no consumer."""

@@ -21,8 +21,8 @@ __all__ = ["DispatchOptions", "dispatcher_for"]
 class DispatchOptions:
     """Options for the dispatchers of one subscription. Each type uses those that apply to it."""
 
-    topic_name: str = ""  # Failover chooses by it on a topic without partitions
-    partition: int | None = None  # None = the topic has none
+    topic_name: str = ""  # Failover chooses by it if `partition` is None
+    partition: int | None = None  # of a Failover topic; None = no partition, or a hash ring chooses
     failover_delay_ms: int = 0
     max_unacked: int = 0  # messages of the subscription; 0 = no limit
     max_read_entries: int = 100

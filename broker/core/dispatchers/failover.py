@@ -24,7 +24,7 @@ class FailoverDispatcher(SingleActiveDispatcher):
     def __init__(
         self, *, topic_name: str, partition: int | None = None, delay_ms: int = 0, max_read_entries: int = 100
     ) -> None:
-        """If `partition` is None, the topic has no partitions and the choice depends on its name."""
+        """If `partition` is None, a hash ring chooses by the topic's name."""
         super().__init__(max_read_entries=max_read_entries)
         self._topic_name = topic_name
         self._partition = partition

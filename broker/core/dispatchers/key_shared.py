@@ -196,7 +196,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- replay --------------------------------------------------------------------------------------------------
 
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        """Limit ANYBODY as reading ahead is limited: a consumer that cannot take entries now may own its entries."""
+        """Limit ANYBODY like reading ahead: its entries may belong to a consumer that cannot take entries now."""
         return [
             (ANYBODY, min(limit, self._look_ahead_left())),
             *(

@@ -1,7 +1,7 @@
 """The parts that Shared and Key_Shared have in common: pending acks, replay, redelivery counts, limits.
 
-Over 300 lines, because pending acks, replay set, plan and both unacked counters change together in each of these
-steps, and you can check their invariants only by reading the steps side by side.
+This file has over 300 lines because each step changes pending acks, replay set, plan and both unacked counters
+together. You can check their invariants only by reading the steps side by side.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class MultipleActiveDispatcher(ABC):
     ) -> int:
         """Assign entries through `_give`, put the rest into `left` and the replay set, return the messages assigned."""
 
-    def _released(self, position: Position) -> None:  # noqa: B027 - only Key_Shared keeps an account
+    def _released(self, position: Position) -> None:  # noqa: B027 - only Key_Shared counts pending entries by slot
         """Called when an entry stops being pending."""
 
     # -- what a dispatcher does ----------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ class MultipleActiveDispatcher(ABC):
         return list(taken.values()), left
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
-        """Move those of `positions` that are pending here to the replay set, with a higher redelivery count."""
+        """Move those of `positions` that are pending at the consumer to the replay set, and count the redelivery."""
         before = consumer.pending.messages
         taken = consumer.pending.pop_all() if positions is None else consumer.pending.pop(positions)
         self._credit(consumer, before - consumer.pending.messages)
@@ -279,7 +279,10 @@ class MultipleActiveDispatcher(ABC):
         self._counts.discard_through(mark_delete)
 
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> None:
-        """Change the limits on unacked messages; 0 = no limit. Consumers below a new limit are unblocked at once."""
+        """Change the limits on unacked messages; 0 = no limit.
+
+        Consumers at or below half of a new limit are unblocked at once.
+        """
         self.max_unacked = per_subscription
         if self._blocked and (not per_subscription or self._unacked < max(1, per_subscription // 2)):
             self._blocked = False

@@ -68,7 +68,7 @@ class ReplayQueues:
         members.add(position)
 
     def discard(self, position: Position) -> bool:
-        """Remove a position. False if it was not in any queue."""
+        """Remove a position. Returns False if it was not in any queue."""
         if self._anybody.discard(position):
             return True
         key = position[0] << _ENTRY_BITS | position[1]
@@ -80,7 +80,7 @@ class ReplayQueues:
     def pop_first(self, rooms: Iterable[tuple[int, int]], limit: int) -> list[Position]:
         """Remove and return the lowest positions of these queues, at most `limit`, ascending.
 
-        `rooms` are queues, each with the number of positions to take from it at most. O((queues + limit) log queues).
+        `rooms` pairs each queue with the most positions to take from it. O((queues + limit) log queues).
         """
         heads: list[tuple[Position, int, int]] = []
         for queue, room in rooms:
@@ -115,7 +115,7 @@ class ReplayQueues:
                 self.add(position, target)
 
     def sort(self, queue_of: Callable[[Position], int]) -> None:
-        """Ask for each bound position again which queue it belongs to. Linear: for joins and leaves."""
+        """Put each bound position into the queue that `queue_of` names. Linear: for joins, leaves and acts only."""
         positions = list(self.bound())
         self._where.clear()
         self._bound.clear()

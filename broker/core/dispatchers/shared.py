@@ -34,7 +34,7 @@ class _Level:
 
 
 class SharedDispatcher(MultipleActiveDispatcher):
-    """Serves the consumers of the best priority that has permits in turn. A message's chunks go to one consumer."""
+    """Serves in turn the consumers of the best priority that can take entries. A message's chunks stay together."""
 
     kind: ClassVar = SubscriptionType.SHARED
 
@@ -146,7 +146,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
         return at, charged
 
     def _assign_chunk(self, entry: E, uuid: str, taken: dict[int, Assignment[E]], left: list[E]) -> int:
-        """Assign one chunk of a large message to the consumer that got the first chunk, or let it wait for that one.
+        """Assign a chunk of a large message to the consumer that got the first chunk, or let it wait for that consumer.
 
         Returns the messages assigned.
         """

@@ -17,7 +17,7 @@ class SlotSelector(Protocol):
         """Return the owner of the slot, or None if no consumer covers it."""
 
     def add(self, consumer: DispatchConsumer) -> None:
-        """Add a consumer. Raises ConsumerAssignFailed, without a change, if its slots are taken."""
+        """Add a consumer. Raises ConsumerAssignFailed, without a change, if it cannot have slots."""
 
     def remove(self, consumer: DispatchConsumer) -> None:
         """Remove a consumer. Does nothing if it was not added."""

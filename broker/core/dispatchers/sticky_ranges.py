@@ -27,7 +27,10 @@ class StickyRanges:
         return owner if slot <= last else None
 
     def add(self, consumer: DispatchConsumer) -> None:
-        """Add a consumer's ranges. Raises ConsumerAssignFailed, without a change, if one overlaps a known range."""
+        """Add a consumer's ranges, or replace them.
+
+        Raises ConsumerAssignFailed, without a change, if they are not valid or overlap another consumer's.
+        """
         policy = consumer.key_shared
         policy.check()
         for wanted in policy.ranges:

@@ -83,8 +83,8 @@ class LedgerMap:
     """The ledgers of one topic in order of id; shared by its cursors.
 
     "Stored" below means inside a known ledger. The end is where the next entry would go: the open ledger's next entry
-    id. While every ledger is sealed it is one past the last entry; once a ledger is added, `next_valid` moves that
-    position into it.
+    id. While every ledger is sealed, the end is one past the last entry. After a ledger is added, `next_valid` of that
+    position is the start of the new ledger.
     """
 
     def __init__(self, infos: Iterable[LedgerInfo] = ()) -> None:
@@ -113,7 +113,7 @@ class LedgerMap:
         return None
 
     def add(self, info: LedgerInfo) -> None:
-        """Add a newer ledger at the end. Raises ValueError if its id is not above the last one's, or that is open."""
+        """Add a ledger at the end. Raises ValueError if its id is not above the last one's, or the last one is open."""
         if self._ledgers:
             last = self._ledgers[-1]
             if info.ledger_id <= last.ledger_id:
@@ -149,7 +149,7 @@ class LedgerMap:
         """Forget the oldest `count` ledgers, which were trimmed, and return them as they were.
 
         A sealed last ledger stays as an empty one, so that the topic's counts continue from it. Raises ValueError if
-        one of them is open.
+        one of them is open or there are fewer.
         """
         if not 0 <= count <= len(self._ledgers) or any(not each.sealed for each in self._ledgers[:count]):
             raise ValueError(f"cannot drop {count} of {len(self._ledgers)} ledgers; an open one must stay")
@@ -210,7 +210,7 @@ class LedgerMap:
         return Position(last.ledger_id, last.entries)
 
     def next_after(self, position: Position) -> Position:
-        """Return the next stored entry above `position`, or the end. Passes empty, sealed and trimmed ledgers."""
+        """Return the next stored entry above `position`, or the end. Skips ledgers that are empty or trimmed."""
         ledger_id, entry_id = position
         ledger = self._by_id.get(ledger_id)
         if ledger is not None and entry_id + 1 < ledger.entries:

@@ -22,7 +22,7 @@ LOAD_ENTRIES: Final = (
     1024  # to load around one unknown entry: that takes a few ms, a whole chunk takes longer
 )
 LEDGER_SHIFT: Final = 32
-_FEW_RUNS: Final = 200  # runs up to which Python walks them; more are summed in C
+_FEW_RUNS: Final = 200  # Python walks up to this many runs; if there are more, they are summed in C
 _AS_SELECTORS: Final = bytes.maketrans(b"01", b"\0\1")
 
 

@@ -12,13 +12,13 @@ __all__ = ["Retention", "TrimLimits", "trimmable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long, and how many bytes of, entries that every subscription acked are kept. -1 is no limit, 0 keeps none."""
+    """How long a topic keeps entries that every subscription has acked, and how many bytes; -1 = no limit, 0 = none."""
 
     time_ms: int  # age of a ledger's youngest entry
     size_bytes: int  # of all ledgers of the topic together
 
     def lets_go(self, ledger: LedgerInfo, *, kept_bytes: int, now_ms: int) -> bool:
-        """Return whether this ledger, the oldest of `kept_bytes` bytes of ledgers, exceeds the time or the size."""
+        """Return whether the oldest ledger exceeds the time or the size, if all ledgers have `kept_bytes` together."""
         if not ledger.entries:
             return True
         return (0 <= self.time_ms < now_ms - ledger.last_append_ms) or 0 <= self.size_bytes <= kept_bytes
@@ -29,9 +29,7 @@ class TrimLimits:
     """What is still needed of a topic, as numbers of entries since the topic began, trimmed ones included."""
 
     acked_entries: int | None  # at or below every durable mark-delete; None = no durable subscription
-    pinned_entries: int | None = (
-        None  # below what an undo window or a bookmark pins; None = nothing is pinned
-    )
+    pinned_entries: int | None = None  # before the first one that an undo or a bookmark needs; None = no pin
     pinned_bytes: int = -1  # pinned entries are trimmed while the topic is larger than this; -1 = no limit
 
 

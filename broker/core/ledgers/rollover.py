@@ -13,8 +13,8 @@ __all__ = ["RolloverPolicy", "must_roll"]
 class RolloverPolicy:
     """When an open ledger is full; None switches a limit off."""
 
-    max_entries: int | None  # entries
-    max_bytes: int | None  # bytes
+    max_entries: int | None
+    max_bytes: int | None
     min_age_ms: int  # no rollover at all before this age
     max_age_ms: int | None
 

@@ -10,7 +10,7 @@ __all__ = ["MAX_SEGMENTS", "SegmentUse", "closing_factor", "worth_copying"]
 MAX_SEGMENTS = 64  # more segments make every query plan over the views slow
 _CROWDED = 48  # from this number on, segments grow larger
 _DOUBLES_EVERY = 4
-_MOSTLY_DEAD = 4  # to copy one byte must free at least three
+_MOSTLY_DEAD = 4  # copying one byte must free at least three
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,8 @@ def closing_factor(segments: int) -> int:
 def worth_copying(closed: Iterable[SegmentUse], segments: int) -> SegmentUse | None:
     """Return the segment whose ledgers to copy out next, so that it can be dropped, or None.
 
-    Usually this is a segment that is mostly dead. When there are many segments, it is the one with the least to copy.
+    Usually this is a segment that is mostly dead. When there are many segments, it may be the one with the
+    least to copy, if at least half of that one is dead.
     """
     ready = [each for each in closed if each.ledgers and not each.open_ledgers]
     chosen = min(

@@ -52,7 +52,7 @@ class FairTurns:
         self._visits = len(self._line)
 
     def next(self) -> Share | None:
-        """Take the next connection that may work out of the line. It need not begin at once. None: no other may."""
+        """Take the next connection that may work out of the line; None if no other may. It need not begin at once."""
         while self._visits and 2 * self._left_ns > self._turn_ns:
             self._visits -= 1
             share, _ = self._line.popitem(last=False)

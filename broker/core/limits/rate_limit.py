@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["TokenBucket", "TokenBuckets"]
 
-_LOOKED_AT: Final = 3  # buckets, when a new one is made
+_LOOKED_AT: Final = 3  # old buckets, when a new one is made
 
 
 class TokenBucket:
@@ -49,7 +49,7 @@ class TokenBucket:
 
 
 class TokenBuckets:
-    """A token bucket for each key. Full buckets, which equal new ones, are forgotten: idle keys take no memory."""
+    """A token bucket for each key. When a new key comes, some full buckets are forgotten, since they equal new ones."""
 
     __slots__ = ("_buckets", "rate")
 
@@ -70,7 +70,7 @@ class TokenBuckets:
         return bucket
 
     def _forget_some(self, now_ms: int) -> None:
-        # More than one for each new key, so that the number shrinks, and never all of them at once.
+        # Look at more than one for each new key, so that their number shrinks, but never at all of them at once.
         for _ in range(min(_LOOKED_AT, len(self._buckets))):
             key, bucket = self._buckets.popitem(last=False)
             if bucket.available(now_ms) < self.rate:

@@ -49,10 +49,10 @@ class PolicyField:
 
     name: str
     kind: type[bool | int | StrEnum]
-    says: str  # what it does, for people
+    says: str  # what the policy does, in words
     unit: PolicyUnit  # of a number policy
     least: int  # lowest value of a number policy; the highest is MOST
-    named: Mapping[int, str]  # numbers that mean something else than their amount: 0 is never
+    named: Mapping[int, str]  # numbers with a meaning of their own, such as 0 for never
     levels: frozenset[PolicyLevel]  # where it may be set
 
     @property

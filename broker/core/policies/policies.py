@@ -62,7 +62,7 @@ class DeliveryStoryMode(StrEnum):
 class SchemaCompatibility(StrEnum):
     """Which schema may follow which one; the names are Pulsar's."""
 
-    UNDEFINED = "UNDEFINED"  # as FULL
+    UNDEFINED = "UNDEFINED"  # the same as FULL
     AUTO_UPDATE_DISABLED = "AUTO_UPDATE_DISABLED"  # the first one stays the only one
     ALWAYS_INCOMPATIBLE = "ALWAYS_INCOMPATIBLE"
     ALWAYS_COMPATIBLE = "ALWAYS_COMPATIBLE"
@@ -130,7 +130,10 @@ class Policies:
         -1, "limit on the backlog of the slowest subscription", {-1: "no limit"}, least=-1
     )
     backlog_quota_ms: int = _length(
-        -1, "limit on the age of that subscription's oldest unacked message", {-1: "no limit"}, least=-1
+        -1,
+        "limit on the age of the oldest message that a subscription has not acked",
+        {-1: "no limit"},
+        least=-1,
     )
     backlog_quota_policy: BacklogQuotaPolicy = field(
         default=BacklogQuotaPolicy.PRODUCER_REQUEST_HOLD,
@@ -144,11 +147,11 @@ class Policies:
     )
     delete_inactive_topics: bool = _policy(False, "whether the broker deletes a topic that nobody uses")
     inactive_topic_ms: int = _length(
-        60_000, "how long a topic must be without a client for that", {}, least=1
+        60_000, "how long a topic must be without clients to count as unused", {}, least=1
     )
     inactive_topic_mode: InactiveTopicMode = field(
         default=InactiveTopicMode.NO_SUBSCRIPTIONS,
-        metadata=_described("which topics that nobody uses may go"),
+        metadata=_described("which unused topics may be deleted"),
     )
     ledger_max_entries: int = _policy(50_000, "a ledger that has this many entries is sealed", least=1)
     ledger_max_bytes: int = _size(2048 * _MIB, "a ledger of this size is sealed", {}, least=1)
@@ -196,7 +199,9 @@ class Policies:
             " back, or all"
         ),
     )
-    delivery_story_ms: int = _length(24 * 3600 * 1000, "how long the broker keeps that", {}, least=1)
+    delivery_story_ms: int = _length(
+        24 * 3600 * 1000, "how long the broker keeps the record of deliveries and acks", {}, least=1
+    )
     # -- producers
     deduplication: bool = _policy(
         False, "whether a message is stored once for each producer name and sequence id"

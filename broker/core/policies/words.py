@@ -37,7 +37,10 @@ _Say = Callable[[str], str]
 
 
 def in_words(policies: Policies, say: _Say = str) -> tuple[str, ...]:
-    """Return how long messages stay, and what an operator must know before acting. `say` translates a text."""
+    """Return sentences on how long messages stay, what a backlog quota does, and whether acts need a reason.
+
+    `say` translates a text.
+    """
     sentences = [
         say(_TEXTS["acked"]).format(kept=kept(policies, say)),
         _expiry(policies, say),

@@ -39,7 +39,10 @@ class DeliveryDeadlines:
         self._wheel.schedule(position, due_ms)
 
     def nack(self, position: Position, due_ms: int) -> None:
-        """Set when to redeliver after a negative ack. The first of several counts, or they might put it off forever."""
+        """Set when to redeliver an entry after a negative ack.
+
+        Later negative acks of the same delivery change nothing, or a client could put the redelivery off forever.
+        """
         if position not in self._nacked:
             self._nacked.add(position)
             self._wheel.schedule(position, due_ms)

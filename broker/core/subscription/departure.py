@@ -8,7 +8,7 @@ __all__ = ["DepartureCause"]
 
 
 class DepartureCause(StrEnum):
-    """Who ended it, and how. Consoles read the values from the table `vela_consumer_departure`."""
+    """Who ended the consumer, and how. The console reads the values from the table `vela_consumer_departure`."""
 
     CLOSED = "closed"  # its client closed it
     LOST = "lost"  # its connection ended

@@ -15,7 +15,7 @@ class Use:
     """How a subscription is used."""
 
     consumers: int  # attached now
-    last_used_ms: int  # when its last consumer left, or the last ack came
+    last_used_ms: int  # when its last consumer left or, if that is unknown, when the topic was loaded
     backlog_messages: int
 
 

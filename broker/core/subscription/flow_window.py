@@ -1,4 +1,4 @@
-"""What is remembered of a subscription's flow: half a minute of coarse samples, and the longest gaps seen lately.
+"""The flow of a subscription as `standing` remembers it: coarse samples of half a minute, and the longest recent gap.
 
 No clock: time is part of each sample.
 """
@@ -11,29 +11,28 @@ from typing import Final, NamedTuple
 __all__ = ["GAPS", "LONGEST_WAIT_MS", "WINDOW_MS", "FlowWindow", "LongestGap", "Sample", "Totals"]
 
 WINDOW_MS: Final = 30_000
-"""The flow is measured over this time. Without samples of the whole window there is no word but `watching`."""
+"""The flow is measured over this time. Falling behind and draining need samples that cover all of it."""
 
 GAPS: Final = 3
-"""Silence may last for this many of the longest gap seen lately before it means something."""
+"""The flow counts as stopped after a silence of this many times the longest recent gap."""
 
 LONGEST_WAIT_MS: Final = 600_000
-"""Silence of this length means something, whatever the gaps were."""
+"""The flow counts as stopped after a silence of this length, however long the gaps were."""
 
-_RECENT_MS: Final = (
-    15_000  # a burst or a batch of acks that comes more often leaves lowest and highest as they are
-)
+# Bursts of messages or acks that come more often than this do not move the lowest and the highest number.
+_RECENT_MS: Final = 15_000
 _BUCKET_MS: Final = 3_000
 _GAPS_REMEMBERED: Final = 15  # at least, and at most twice as many
 
 
 class Sample(NamedTuple):
-    """What a subscription's numbers are at one time."""
+    """The counts of a subscription at one time."""
 
     now_ms: int
     ready_messages: int  # published since the topic began, without those whose delivery time is in the future
-    acked_messages: int  # cumulative; acks only, and not what expired
+    acked_messages: int  # acked, or passed by a move, since the topic began; not those that expired
     waiting_messages: int  # neither acked nor to be delivered in the future
-    cursor_version: int  # counts the moves of the cursor, which are no acks
+    cursor_version: int  # rises when an act or a client moves the cursor; acks do not change it
     is_paused: bool
 
 
@@ -46,16 +45,16 @@ class Totals(NamedTuple):
 
     @classmethod
     def of(cls, sample: Sample) -> Totals:
-        """Return those of a sample."""
+        """Return the totals of a sample."""
         return cls(sample.now_ms, sample.ready_messages, sample.acked_messages)
 
     def skipping(self, messages: int) -> Totals:
-        """Return them as if these messages had been gone already."""
+        """Return the totals as if these messages had been acked before."""
         return self._replace(acked_messages=self.acked_messages + messages)
 
 
 class LongestGap:
-    """The longest of the last 15 to 30 gaps. Old ones are forgotten in two generations, so it takes two numbers."""
+    """The longest of the last 15 to 30 gaps. Gaps are forgotten 15 at a time, so two numbers are enough."""
 
     __slots__ = ("_before_ms", "_count", "_now_ms")
 
@@ -66,7 +65,7 @@ class LongestGap:
 
     @property
     def ms(self) -> int:
-        """Its length; 0 = there was none."""
+        """The length of that gap; 0 = there was none."""
         return max(self._now_ms, self._before_ms)
 
     def add(self, gap_ms: int) -> None:
@@ -77,16 +76,19 @@ class LongestGap:
         self._count += 1
 
     def age(self) -> None:
-        """Make every gap so far an old one, which the next 15 replace."""
+        """Make every gap so far an old one. The next 15 gaps replace them."""
         self._before_ms, self._now_ms, self._count = self.ms, 0, 0
 
     def patience_ms(self, least_ms: int) -> int:
-        """Return how long silence may last before it is more than another gap."""
+        """Return how long a silence may last, at least `least_ms`, before the flow counts as stopped."""
         return min(LONGEST_WAIT_MS, max(least_ms, GAPS * self.ms))
 
 
 class FlowWindow:
-    """The samples of the last window: every three seconds the totals, and the least and most that waited since."""
+    """The samples of the last `WINDOW_MS`, in buckets of three seconds.
+
+    Each bucket has the totals at its beginning, and the smallest and largest number of messages that waited in it.
+    """
 
     __slots__ = ("_rows",)
     _WIDTH: Final = 5  # begin_ms, ready, acked, lowest waiting, highest waiting
@@ -110,37 +112,37 @@ class FlowWindow:
             rows[-1] = max(rows[-1], waiting)
 
     def skip(self, messages: int) -> None:
-        """Change every sample as if these messages had been gone already."""
+        """Change every sample as if these messages had been acked before."""
         for at in range(0, len(self._rows), self._WIDTH):
             self._rows[at + 2] += messages
             self._rows[at + 3] = max(0, self._rows[at + 3] - messages)
             self._rows[at + 4] = max(0, self._rows[at + 4] - messages)
 
     def is_full(self, now_ms: int) -> bool:
-        """Return whether it goes back the whole time."""
+        """Return whether the samples cover the whole window."""
         return bool(self._rows) and now_ms - self._rows[0] >= WINDOW_MS
 
     def flow_since(self, at: int, sample: Sample) -> tuple[int, int, int]:
-        """Return the time since a bucket began, and the messages that arrived and that were acked since."""
+        """Return the milliseconds since bucket `at` began, and how many messages arrived and were acked since then."""
         begin_ms, ready, acked = self._rows[at : at + 3]
         return sample.now_ms - begin_ms, sample.ready_messages - ready, sample.acked_messages - acked
 
     @property
     def begin(self) -> Totals:
-        """The totals at its beginning."""
+        """The totals at the beginning of the window. Fails if there is no sample."""
         return Totals(*self._rows[:3])
 
     def recent(self, now_ms: int) -> int:
-        """Return where the buckets of the last 15 seconds begin."""
+        """Return the first bucket of the last 15 seconds, as the other methods take it in `at`."""
         at = len(self._rows) - self._WIDTH
         while at and self._rows[at - self._WIDTH] >= now_ms - _RECENT_MS:
             at -= self._WIDTH
         return at
 
     def lowest(self, at: int) -> int:
-        """Return the least that waited since that bucket began."""
+        """Return the smallest number of messages that waited since bucket `at` began."""
         return min(self._rows[at + 3 :: self._WIDTH])
 
     def highest(self, at: int) -> int:
-        """Return the most that waited since that bucket began."""
+        """Return the largest number of messages that waited since bucket `at` began."""
         return max(self._rows[at + 4 :: self._WIDTH])

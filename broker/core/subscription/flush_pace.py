@@ -13,7 +13,7 @@ REFUSED_PAUSE_MOST_S: Final = 60.0
 """The longest pause between two attempts to store a cursor that the database refuses."""
 
 _LEAST_S: Final = 0.1
-_PAUSES_PER_FLUSH: Final = 20  # flushing may take a twentieth of the time
+_PAUSES_PER_FLUSH: Final = 20  # so that flushing takes about a twentieth of the time, unless flushes are slow
 _REFUSED_PAUSE_FIRST_S: Final = 0.2
 
 

@@ -18,8 +18,8 @@ _SLACK: Final = 64  # stale heap items tolerated before the heap is rebuilt
 class ReplaySet(PositionSet):
     """Positions to send before normal reads, lowest first.
 
-    A heap with lazy deletion, beside the bits, lists the blocks that are not empty: a million delayed messages that
-    fall due together may wait here.
+    A million delayed messages that fall due together may wait here. So a heap with lazy deletion, beside the bits,
+    lists the blocks that are not empty.
     """
 
     __slots__ = ("_heap",)
@@ -93,7 +93,7 @@ class RedeliveryCounts:
         self._counts[key] = self._counts.get(key, 0) + 1
 
     def returned(self, positions: Iterable[Position]) -> None:
-        """Count entries whose consumer left: they are sent again without a request."""
+        """With `every_send`, count entries that are sent again because their consumer left. Otherwise do nothing."""
         if self._every_send:
             for position in positions:
                 self.increment(position)

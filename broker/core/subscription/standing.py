@@ -1,6 +1,6 @@
-"""How a subscription gets on: one word, judged from what happened over time. No clock: time is part of each sample.
+"""The state of a subscription, judged from what happened over time. No clock: time is part of each sample.
 
-docs/reference/subscription-states.md says what each word means and names the windows and thresholds below.
+docs/reference/subscription-states.md says what each state means and names the windows and thresholds below.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _STUCK_AFTER_MS: Final = 30_000
 _IDLE_AFTER_MS: Final = 60_000
 _LONGEST_RECURRING_MS: Final = LONGEST_WAIT_MS // GAPS  # between two messages of one flow
 _FEW_MESSAGES: Final = 10
-_CAUGHT_UP_S: Final = 1  # of flow
+_CAUGHT_UP_S: Final = 1  # of flow: a subscription has caught up if no more than this waits
 _NOTABLE_S: Final = 10  # of flow: a change of less is noise
 _MOST_NOTABLE_S: Final = 60
 _LEAST_STAY_MS: Final = 30_000
-_STAYS: Final = 3  # a word stays for this many times what the change took
+_STAYS: Final = 3  # a state stays for this many times as long as the change took
 _FORGET_ANCHOR_MS: Final = 3_600_000
 _LOOK_MS: Final = 1_000  # between two samples while anything happens
 
 
 class SubscriptionState(IntEnum):
-    """The words, the worst first."""
+    """The states, the worst first. The tables store the values."""
 
     STUCK = 1
     FALLING_BEHIND = 2
@@ -46,23 +46,23 @@ class SubscriptionState(IntEnum):
 
     @property
     def words(self) -> str:
-        """The state as people read it."""
+        """The state in words, such as `falling behind`."""
         return self.name.lower().replace("_", " ")
 
 
 class Verdict(NamedTuple):
-    """The word for a subscription."""
+    """The state of a subscription, and since when."""
 
     state: SubscriptionState
     since_ms: int
-    drain_s: int | None  # while it is draining: seconds until nothing waits, at the present pace
+    drain_s: int | None  # while it is draining: seconds until nothing waits, at the recent pace
 
 
 class Standing:
-    """The judgement on one subscription. It takes about a kilobyte, so forget it while a subscription is idle.
+    """Judges one subscription. It takes about a kilobyte, so forget it while the subscription is idle.
 
-    Give it a sample each second while anything happens or waits, and otherwise at `look_again_ms`. If that sample is
-    late by more than the window, a new window begins.
+    Give it a sample each second while messages arrive, wait or are acked, and otherwise at `look_again_ms`. If that
+    sample comes later by more than `WINDOW_MS`, a new window begins.
     """
 
     __slots__ = (
@@ -89,14 +89,14 @@ class Standing:
     )
 
     def __init__(self, sample: Sample, state: SubscriptionState = SubscriptionState.WATCHING) -> None:
-        """`state` IDLE takes up a subscription again that was forgotten, as `is_forgettable` says."""
+        """Pass IDLE as `state` if the subscription was forgotten because `is_forgettable` was true."""
         self.state = state
         self._since_ms = sample.now_ms
         self._drain_s: int | None = None
         self._window = FlowWindow()
         self._ack_gap = LongestGap()
         self._arrival_gap = LongestGap()
-        # Something has just ended a long idleness, probably a message.
+        # Something, probably a message, has just ended a long idle time.
         is_awake = state is SubscriptionState.IDLE
         self._arrived_ms = sample.now_ms if is_awake else sample.now_ms - LONGEST_WAIT_MS
         self._is_recurring = False  # messages arrive again and again, rather than once in a while
@@ -107,17 +107,17 @@ class Standing:
 
     @property
     def verdict(self) -> Verdict:
-        """The word as of the last sample."""
+        """The state as of the last sample."""
         return Verdict(self.state, self._since_ms, self._drain_s)
 
     @property
     def is_settled(self) -> bool:
-        """Whether time alone cannot change the word: it takes an ack, a message, or an operator."""
+        """Whether time alone cannot change the state: only an ack, a message, an operator or a client can."""
         return self.state in (SubscriptionState.STUCK, SubscriptionState.PAUSED)
 
     @property
     def look_again_ms(self) -> int:
-        """When it needs the next sample, if nothing changes before: until then time alone cannot change the word."""
+        """When the next sample is needed if nothing changes before. Until then, time alone cannot change the state."""
         soon_ms = self._seen_ms + _LOOK_MS
         if self._waits:
             return soon_ms
@@ -128,7 +128,7 @@ class Standing:
         return max(soon_ms, self._arrived_ms + self._arrival_gap.patience_ms(_IDLE_AFTER_MS))
 
     def is_forgettable(self, sample: Sample) -> bool:
-        """Return whether it has been idle for so long that the next message begins a new story."""
+        """Return whether it has been idle for so long that what was seen before no longer matters."""
         return (
             self.state is SubscriptionState.IDLE
             and not sample.waiting_messages
@@ -136,7 +136,7 @@ class Standing:
         )
 
     def look(self, sample: Sample) -> Verdict:
-        """Judge again. Samples come in the order of their times."""
+        """Judge again, and return the new verdict. Pass the samples in the order of their times."""
         state = self._judged(sample)
         self._seen_ms, self._waits = sample.now_ms, sample.waiting_messages > 0
         if state is not SubscriptionState.DRAINING:
@@ -162,7 +162,7 @@ class Standing:
         if self.state is SubscriptionState.STUCK:
             return self._still_stuck(sample)
         if not -WINDOW_MS <= sample.now_ms - self._seen_ms <= self.look_again_ms - self._seen_ms + WINDOW_MS:
-            self._begin(sample)  # nobody looked, or the clock was set
+            self._begin(sample)  # the sample is late, or the clock was set
             return SubscriptionState.WATCHING
         self._rest(sample)
         self._count(sample)
@@ -178,7 +178,7 @@ class Standing:
         return self.state
 
     def _begin(self, sample: Sample) -> None:
-        """Begin a new window: what was seen before says nothing about what comes."""
+        """Begin a new window, because what was seen before says nothing about what comes."""
         self._window.clear()
         self._window.add(sample)
         self._ready, self._acked = sample.ready_messages, sample.acked_messages
@@ -190,9 +190,10 @@ class Standing:
         self._highest_at = self._drains_from = self._window.begin
 
     def _skip(self, sample: Sample) -> None:
-        """Take what an act skipped out of everything seen so far: it was not acked, and does not wait any more.
+        """Correct everything seen so far for messages that an act skipped: nobody acked them, and they no longer wait.
 
-        A quota that is exceeded all the time skips every few seconds, so this must not begin a new window.
+        While a backlog quota is exceeded, the broker skips messages every few seconds. So this must not begin a new
+        window.
         """
         messages = sample.acked_messages - self._acked
         self._version, self._acked = sample.cursor_version, sample.acked_messages
@@ -207,8 +208,8 @@ class Standing:
         is_acked = sample.acked_messages != self._acked
         if not is_acked and sample.waiting_messages:
             return SubscriptionState.STUCK
-        if is_acked:  # and not emptied by an act, which says nothing about consumers
-            # A slow consumer has such gaps, and then this one counts. After a failure it is soon forgotten.
+        if is_acked:  # an act that emptied the backlog says nothing about consumers
+            # If the consumer is slow, such gaps recur, so remember this one. After a failure it is soon forgotten.
             self._ack_gap.add(sample.now_ms - self._progress_ms)
             self._ack_gap.age()
         self._begin(sample)
@@ -217,14 +218,14 @@ class Standing:
     # -- what happened since the last sample ---------------------------------------------------------------------
 
     def _rest(self, sample: Sample) -> None:
-        """Fill the window with the time since the last sample in which nothing waited and nobody needed to look."""
+        """If nothing waited at the last sample, add one for the time since then, in which no sample was due."""
         rested_ms = sample.now_ms - _LOOK_MS
         if not self._waits and rested_ms > self._seen_ms:
             self._window.add(Sample(rested_ms, self._ready, self._acked, 0, self._version, False))
 
     def _count(self, sample: Sample) -> None:
         self._arrived(sample)
-        if not self._waits:  # what waits now, or was acked, has come since the last sample, some time ago
+        if not self._waits:  # messages that wait now, or were acked, arrived after the last sample
             self._progress_ms = max(self._progress_ms, sample.now_ms - _LOOK_MS)
         if sample.acked_messages != self._acked:
             self._ack_gap.add(sample.now_ms - self._progress_ms)
@@ -281,7 +282,7 @@ class Standing:
         return state
 
     def _time_left_s(self, sample: Sample) -> int | None:
-        """Return when nothing will wait, at the pace since the change before the last notable one; None = never."""
+        """Return the seconds until nothing waits, at the pace since before the last notable change; None = never."""
         since_ms, ready, acked = self._drains_from
         net = sample.acked_messages - acked - (sample.ready_messages - ready)
         return sample.waiting_messages * (sample.now_ms - since_ms) // (net * 1000) if net > 0 else None
@@ -303,7 +304,7 @@ class Standing:
         return self.state in (SubscriptionState.FALLING_BEHIND, SubscriptionState.DRAINING)
 
     def _notable(self, flow_per_s: float) -> float:
-        """Return the least change of the waiting messages that is more than the ups and downs of a steady flow.
+        """Return the least change in waiting messages that is more than the ups and downs of a steady flow.
 
         Acks that come in batches make waves as high as the messages of one gap between them.
         """
@@ -311,7 +312,7 @@ class Standing:
         return max(_FEW_MESSAGES, flow_per_s * max(_NOTABLE_S, waves_s))
 
     def _moved(self, from_ms: int, now_ms: int) -> None:
-        """Keep the word for three times as long as this change took: the next one of its size may take longer."""
+        """Keep the state for three times as long as this change took: the next change of this size may take longer."""
         stay_ms = min(_FORGET_ANCHOR_MS, max(_LEAST_STAY_MS, _STAYS * (now_ms - from_ms)))
         self._moves_until_ms = now_ms + stay_ms
 
@@ -320,7 +321,7 @@ class Standing:
         self._lowest_ms, self._highest_at = at.at_ms, at
 
     def _remember_extremes(self, low: int, high: int, sample: Sample) -> None:
-        """Keep the lowest and the highest since the last notable change, for an hour."""
+        """Remember the lowest and the highest number since the last notable change, for at most an hour."""
         if low <= self._lowest or sample.now_ms - self._lowest_ms > _FORGET_ANCHOR_MS:
             self._lowest, self._lowest_ms = low, sample.now_ms
         if high >= self._highest or sample.now_ms - self._highest_at.at_ms > _FORGET_ANCHOR_MS:

@@ -1,8 +1,11 @@
 """Records the delivery story of one subscription: who got an entry, when, why again, and who acked it.
 
 What happens to neighbouring entries becomes one row, so 1,000 messages that one consumer gets and acks in order are two
-rows. A row that grows has the times of its first and its last entry. In the order of `at_ms`, but of `until_ms` for
-acks, the rows of one entry tell what happened in the right order: a return ends all rows that could still grow.
+rows. A row that grows has the times of its first and its last entry. To read the rows of one entry in the right order,
+sort acks by `until_ms` and all other rows by `at_ms`. This works because a return ends all rows that could still grow.
+
+This file has over 400 lines because every event changes the same state: the rows that grow, the entries that came back
+and the runs that were sent.
 """
 
 from __future__ import annotations
@@ -23,9 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["DeliveryStory", "PendingRun", "StoryConsumer", "StoryEntry", "without_acked"]
 
-MOST_ROWS: Final = 2_000  # of one subscription in one round, so that it leaves room to the others
-_MOST_SENT: Final = 1_000  # runs of deliveries remembered where order is kept
-_GROWS_MS: Final = 1_000  # how long such a run grows
+MOST_ROWS: Final = 2_000  # of one subscription in one round, so that it leaves room for the others
+_MOST_SENT: Final = 1_000  # runs of deliveries that an Exclusive or Failover subscription remembers
+_GROWS_MS: Final = 1_000  # how long such a run may grow
 
 
 class StoryConsumer(Protocol):
@@ -77,10 +80,10 @@ _BROKER: Final = _Broker()
 
 
 class DeliveryStory:
-    """The recorder. `subscription_id` is None for a reader's cursor, of which nothing is recorded.
+    """The recorder of one subscription. `subscription_id` is None for a reader's cursor, for which it records nothing.
 
-    With `redelivered` it records entries from the moment they come back. Until then a delivery or an ack costs one look
-    at `watches_deliveries` or `watches_acks`; only where order is kept, each write to a consumer is remembered too.
+    In the mode `redelivered` it records entries from the moment they come back. Until then a delivery or an ack costs
+    one look at `watches_deliveries` or `watches_acks`. On Exclusive and Failover it also remembers each write.
     """
 
     __slots__ = (
@@ -117,7 +120,7 @@ class DeliveryStory:
         self.watches_acks = False
 
     def use_policy(self, mode: DeliveryStoryMode, keep_ms: int) -> None:
-        """Record what `mode` says from now on; a row expires after `keep_ms`."""
+        """Record what `mode` says from now on. A row expires `keep_ms` after its last event."""
         self._keep_ms = keep_ms
         self.is_on = self._id is not None and mode is not DeliveryStoryMode.OFF
         self._records_all = self.is_on and mode is DeliveryStoryMode.ALL
@@ -153,7 +156,7 @@ class DeliveryStory:
                 and ledger_id == run.ledger_id
                 and now_ms < run.at_ms + _GROWS_MS
                 and (len(entries) == 1 or _has_no_gap(entries))
-            ):  # nearly always; this is all that a message costs that does not come back
+            ):  # nearly always; a message that does not come back costs no more than this
                 run.last, run.until_ms = first + len(entries) - 1, now_ms
             else:
                 self._remember(consumer, [each.position for each in entries], cursor.mark_delete, now_ms)
@@ -180,7 +183,7 @@ class DeliveryStory:
         self._watch()
 
     def rewound(self, event: StoryEvent, cursor: Cursor, now_ms: int) -> None:
-        """Note that everything delivered and not acked is delivered again. Only where order is kept."""
+        """Note that everything delivered and not acked is delivered again, on Exclusive or Failover."""
         sent = self._sent
         self._growing.clear()
         returned = list(_of_consumers(sent, cursor))
@@ -218,7 +221,7 @@ class DeliveryStory:
     def acked_through(
         self, event: StoryEvent, consumer: StoryConsumer | None, newly: Sequence[Range], now_ms: int
     ) -> None:
-        """Note a cumulative ack, or with EXPIRED the end of a time to live, of runs of entries not acked before."""
+        """Note that a cumulative ack or, with EXPIRED, the time to live has ended these runs of unacked entries."""
         again = self._again
         for ledger_id, first, last in newly:
             runs: Iterable[tuple[int, int, int, int]] = ((0, ledger_id, first, last),)
@@ -232,7 +235,10 @@ class DeliveryStory:
             self._watch()
 
     def discarded(self, event: StoryEvent, position: Position, now_ms: int) -> None:
-        """Note that the broker acked an entry that nobody is to get. Only `all` records what filters reject."""
+        """Note that the broker acked an entry because no consumer may get it.
+
+        Outside the mode `all`, only corrupt entries and entries that came back are recorded.
+        """
         if self._records_all or event is StoryEvent.CORRUPT or position in self._again:
             self._note(event, _BROKER, *_span(position), now_ms)
         if self._again.discard(position):
@@ -241,7 +247,7 @@ class DeliveryStory:
     def lettered(
         self, event: StoryEvent, consumer: StoryConsumer, position: Position, topic: str, now_ms: int
     ) -> None:
-        """Note that the broker wrote a letter of an entry for a consumer, to this topic."""
+        """Note that the broker wrote an entry to this retry-letter or dead-letter topic for a consumer."""
         self._note(event, consumer, *_span(position), now_ms, detail=topic)
 
     def moved(self, mark_delete: Position) -> None:

@@ -11,15 +11,16 @@ from typing import Final
 
 __all__ = ["MOST_ENTRIES", "MOST_ROWS", "StoryBuffer", "StoryEvent", "StoryRow"]
 
-# Entries in one row, except UNRECORDED: the rows of an entry are among those that begin this close before it.
+# A row has at most this many entries, so a query for one entry reads only rows that begin at most as far before it.
+# UNRECORDED rows may be longer.
 MOST_ENTRIES: Final = 1024
-MOST_ROWS: Final = 5_000  # of all subscriptions that wait to be written; about 50 ms of PostgreSQL's time
+MOST_ROWS: Final = 5_000  # that wait to be written, of all subscriptions; about 50 ms of PostgreSQL's time
 
 
 class StoryEvent(IntEnum):
     """What happened. The table stores the values."""
 
-    UNRECORDED = 0  # more than the buffer takes; `events` counts it
+    UNRECORDED = 0  # events for which there was no room; `events` is their number
     DELIVERED = 1
     ACKED = 2
     PARTLY_ACKED = 3  # some messages of a batch

@@ -27,7 +27,7 @@ class SubscriptionType(Enum):
 
 
 def check_name(name: str) -> None:
-    """Check a subscription's name. Raises NotAllowed if it is empty, reserved, padded, too long or not printable."""
+    """Check a subscription's name. Raises NotAllowed if it is empty, reserved, padded, too long or not storable."""
     if not name:
         raise NotAllowed("a subscription needs a name")
     check_storable("subscription", name)
@@ -40,7 +40,8 @@ def check_name(name: str) -> None:
 def check_storable(what: str, name: str) -> None:
     """Check a name's length and characters. Raises NotAllowed if it is too long or has a control character.
 
-    PostgreSQL's text cannot store NUL, and users cannot type the others.
+    PostgreSQL's text cannot store NUL and lone surrogates, which count as control characters here. Users cannot type
+    the others.
     """
     size_bytes = len(name.encode(errors="surrogatepass"))
     if size_bytes > _MAX_NAME_BYTES:
