@@ -1,4 +1,4 @@
-"""Finds what an address names, or says which name to change."""
+"""Find the topic, message or subscription that an address names, or answer with a problem that says which is missing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def found_head(name: str) -> TopicHead:
 
 
 def found_message(topic: str, spot: str) -> tuple[TopicHead, FoundMessage]:
-    """Return a topic and one of its messages, by its position. Four queries. Raises Problem."""
+    """Return a topic and one of its messages, by its position. Four queries. Raises Problem (400 or 404) without it."""
     head = found_head(topic)
     try:
         return head, find_message(head, read_spot(spot))
@@ -44,7 +44,7 @@ def found_message(topic: str, spot: str) -> tuple[TopicHead, FoundMessage]:
 
 
 def found_subscription(topic: str, name: str) -> SubscriptionHead:
-    """Return a subscription of an unpartitioned topic or a partition. One query. Raises Problem if there is none."""
+    """Return a subscription of an unpartitioned topic or a partition. One query. Raises Problem (404) if there is none."""
     head = subscription_head(topic, name)
     if head is not None:
         return head
