@@ -171,7 +171,7 @@ def _database_failed(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def _answered(view: View) -> View:
-    """Let requests without a session reach the view, where `access` checks them, and answer 405 as a problem document."""
+    """Let requests without a session reach the view, where `access` checks them. Answer 405 as a problem document."""
 
     def answered(request: HttpRequest, **names: Any) -> HttpResponseBase:
         answer = view(request, **names)

@@ -18,8 +18,8 @@ SCHEME: Final = "bearer "
 def rights_by_token(header: str) -> Rights:
     """Return the rights of a token's role. At most two queries. Raises Problem (401) for a token that is not accepted.
 
-    A superuser is an admin of everything, and a tenant's admin is an admin of its namespaces. Other roles have no rights
-    here: their permissions to produce and consume apply at the broker only.
+    A superuser is an admin of everything, and a tenant's admin is an admin of its namespaces. Other roles have no
+    rights here: their permissions to produce and consume apply at the broker only.
     """
     settings = broker_settings()
     try:

@@ -1,4 +1,4 @@
-"""Find the topic, message or subscription that an address names, or answer with a problem that says which is missing."""
+"""Find the topic, message or subscription that an address names, or raise a problem that says which is missing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def found_message(topic: str, spot: str) -> tuple[TopicHead, FoundMessage]:
 
 
 def found_subscription(topic: str, name: str) -> SubscriptionHead:
-    """Return a subscription of an unpartitioned topic or a partition. One query. Raises Problem (404) if there is none."""
+    """Return a subscription of an unpartitioned topic or a partition. One query. Raises Problem if there is none."""
     head = subscription_head(topic, name)
     if head is not None:
         return head
