@@ -183,7 +183,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
     def _checked(self) -> bool | None:
         """Return whether the user may still look. None while the check runs, and while the database is away.
 
-        The check runs beside the writer: the page must hear that the database does not answer.
+        The check runs beside the writer, because the page must hear when the database does not answer.
         """
         if self._check is None:
             if self._feed.watch.is_answering:
