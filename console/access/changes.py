@@ -1,4 +1,4 @@
-"""Rules for every change of users: one at a time, somebody stays admin of everything, and the act log records it."""
+"""Rules for every change of users: one at a time, an admin of everything remains, and the act log records it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from console.models import Role
 
 __all__ = ["ChangeRefused", "change_of", "keeping_an_admin", "log_change"]
 
-_LOCK: Final = 0x56454C41_4752  # two admins cannot take the last role from each other at once
+_LOCK: Final = 0x56454C41_4752  # so that two admins cannot take each other's role at the same time
 
 
 class ChangeRefused(Exception):
@@ -27,9 +27,9 @@ class ChangeRefused(Exception):
 
 @contextmanager
 def change_of(name: str) -> Iterator[User]:
-    """Yield a user to change, in a separate transaction, while no other change of users runs.
+    """Yield a user to change, in one transaction, while no other change of users runs.
 
-    Raises ChangeRefused for an unknown user, and if nobody is admin of everything after the change.
+    Raises ChangeRefused for an unknown user, and if the change takes away the last admin of everything.
     """
     with keeping_an_admin():
         user = User.objects.filter(username=name).first()
@@ -40,9 +40,9 @@ def change_of(name: str) -> Iterator[User]:
 
 @contextmanager
 def keeping_an_admin() -> Iterator[None]:
-    """Change users in a separate transaction, while no other change of users runs.
+    """Change users in one transaction, while no other change of users runs.
 
-    Raises ChangeRefused, and undoes the change, if nobody is admin of everything after it.
+    Raises ChangeRefused, and undoes the change, if it takes away the last admin of everything.
     """
     with transaction.atomic():
         with connection.cursor() as cursor:
@@ -59,7 +59,7 @@ def keeping_an_admin() -> Iterator[None]:
 
 
 def _an_admin() -> str | None:
-    """Return the name of a user who is admin of everything."""
+    """Return the name of an active user who is admin of everything. None if there is none."""
     of_everything = Q(grant__pattern=EVERYTHING, grant__role=Role.ADMIN)
     admins = User.objects.filter(Q(is_superuser=True) | of_everything, is_active=True)
     return admins.order_by("pk").values_list("username", flat=True).first()

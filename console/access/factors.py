@@ -1,4 +1,4 @@
-"""Second factors as changes of users, which the act log keeps."""
+"""Add and remove second factors, and renew recovery codes. The act log records each change."""
 
 from __future__ import annotations
 

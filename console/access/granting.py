@@ -16,10 +16,10 @@ __all__ = ["set_login_roles", "set_role"]
 
 
 def set_role(name: str, pattern: str, role: Role | None, *, who: str, origin: str) -> None:
-    """Give a user a role for a pattern instead of an earlier one. `role=None` takes the earlier one away.
+    """Give a user a role for a pattern, in place of an earlier one. `role=None` takes the earlier one away.
 
-    Deletes the schedules that the user may no longer make.
-    Raises ChangeRefused if the user is unknown, the pattern is wrong, or nobody would be admin of everything any more.
+    Deletes the schedules that the user may no longer make. Raises ChangeRefused if the user is unknown, the pattern is
+    wrong, there is no role to take away, or nobody would be admin of everything any more.
     """
     if not is_role_pattern(pattern):
         raise ChangeRefused(

@@ -39,7 +39,7 @@ P = ParamSpec("P")
 
 
 def place_in(names: Mapping[str, object]) -> str:
-    """Return the namespace that an address names with these parts, "" if it names none."""
+    """Return the topic or namespace that an address names with these parts, "" if it names neither."""
     topic = names.get("topic")
     if isinstance(topic, str):
         return topic
@@ -57,7 +57,7 @@ def check_may_act(rights: Rights, name: str, kind: str) -> None:
 
 
 def refusal_of(name: str, kind: str) -> str:
-    """Return the sentence that names the role for an act."""
+    """Return the sentence that says which role an act of this kind takes."""
     return _("This takes the role {role} of {place}.").format(
         role=role_for(kind).label, place=namespace_of(name)
     )
@@ -92,7 +92,7 @@ def viewer(
 def logged_in(
     view: Callable[[HttpRequest, Rights], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Let in whoever has logged in, also without a role. A read-only console changes nothing here either."""
+    """Admit every user who has logged in, even without a role. A read-only console refuses changes here too (403)."""
 
     def authorised(request: HttpRequest) -> HttpResponseBase:
         if not request.user.is_authenticated:
@@ -108,7 +108,7 @@ def logged_in(
 def operator_only(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Admit only users who may act on what the address names. Raises PermissionDenied (403) for a viewer."""
+    """Admit only operators of the namespace in the address, or of any if it names none. Raises PermissionDenied."""
     return _at_least(Role.OPERATOR, view)
 
 

@@ -1,4 +1,4 @@
-"""What one user may do. Pages, `/api/v1` and live streams all ask this object."""
+"""What one user may do. Pages, `/api/v1` and live streams all use this object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules of a user who lost the role for them."""
+"""Delete the schedules of a user who lost the role for them."""
 
 from __future__ import annotations
 

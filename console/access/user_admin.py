@@ -1,4 +1,4 @@
-"""The pages of users in `/django-admin/`, which must not take the last admin away either."""
+"""The pages of users in `/django-admin/`. They refuse to take away the last admin of everything."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from console.access.changes import ChangeRefused, keeping_an_admin
 __all__ = ["KeepingUserAdmin"]
 
 
-class KeepingUserAdmin(UserAdmin):  # type: ignore[type-arg]  # it takes none when it runs
-    """Django's pages, which undo a change after which nobody could give roles."""
+class KeepingUserAdmin(UserAdmin):  # type: ignore[type-arg]  # the class is generic in the type stubs only
+    """Django's pages of users. They undo a change after which nobody could give roles."""
 
     def changeform_view(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
-        """Change a user, unless nobody is admin then."""
+        """Add or change a user, unless no admin would remain."""
         return self._kept(
             request, lambda: super(KeepingUserAdmin, self).changeform_view(request, *args, **more)
         )
 
     def changelist_view(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
-        """List users, or delete the marked ones, unless nobody is admin then."""
+        """List users, or delete the marked ones, unless no admin would remain."""
         return self._kept(
             request, lambda: super(KeepingUserAdmin, self).changelist_view(request, *args, **more)
         )
 
     def delete_view(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
-        """Delete a user, unless nobody is admin then."""
+        """Delete a user, unless no admin would remain."""
         return self._kept(request, lambda: super(KeepingUserAdmin, self).delete_view(request, *args, **more))
 
     def _kept(self, request: HttpRequest, view: Callable[[], HttpResponse]) -> HttpResponse:
@@ -41,6 +41,6 @@ class KeepingUserAdmin(UserAdmin):  # type: ignore[type-arg]  # it takes none wh
             with keeping_an_admin():
                 return view()
         except ChangeRefused as refused:
-            list(messages.get_messages(request))  # reading drops them: they say that the change was made
+            list(messages.get_messages(request))  # reading them drops them: they say that the change was made
             self.message_user(request, str(refused), messages.ERROR)
             return redirect(request.get_full_path())

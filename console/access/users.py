@@ -1,4 +1,4 @@
-"""Create users, set their passwords, and let them log in or not."""
+"""Create users, set their passwords, activate and deactivate them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PASSWORD_BYTES: Final = 12
 
 
 def made_password() -> str:
-    """Return a password that nobody can guess."""
+    """Return a new random password."""
     return secrets.token_urlsafe(_PASSWORD_BYTES)
 
 
@@ -37,7 +37,10 @@ def create_user(name: str, password: str, *, who: str, origin: str) -> None:
 
 
 def set_password(name: str, password: str, *, who: str, origin: str) -> None:
-    """Set a password, which ends the user's sessions. Raises ChangeRefused for an unknown user or a weak password."""
+    """Set a password, which ends the user's sessions.
+
+    Raises ChangeRefused for an unknown user, a user who logs in at the login server, or a weak password.
+    """
     with change_of(name) as user:
         if Identity.objects.filter(user=user).exists():
             raise ChangeRefused(
@@ -50,7 +53,7 @@ def set_password(name: str, password: str, *, who: str, origin: str) -> None:
 
 
 def set_active(name: str, is_active: bool, *, who: str, origin: str) -> None:
-    """Let a user log in, or end the user's sessions and schedules and refuse the login.
+    """Let a user log in, or refuse the login and end the user's sessions and schedules.
 
     Raises ChangeRefused for an unknown user, for the last admin of everything, and if nothing would change.
     """

@@ -1,8 +1,8 @@
-"""Which requests are accepted: a user's session with its CSRF token, or HTTP Basic or a token with JSON.
+"""Decide which requests are accepted, from a user's session, HTTP Basic or a bearer token.
 
 A page of another site can make a browser send a session cookie, or Basic credentials that the browser remembers. It
-cannot send JSON, nor the token, without this site's consent. So with Basic every request that changes something needs
-a JSON body, and with a session it needs the token.
+can send neither the content type of JSON nor the CSRF token without this site's consent. So a request that changes
+something needs that content type if it has an Authorization header, and the CSRF token if it has a session.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ __all__ = ["ACTS", "LOOKS", "SEES_PAYLOADS", "AuthorizedRequest", "check_may_act
 
 
 class AuthorizedRequest(HttpRequest):
-    """A request as an operation gets it: ninja keeps in `auth` what `Caller` returned."""
+    """A request as an operation gets it. Ninja puts the rights that `Caller` returned into `auth`."""
 
     auth: Rights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Ninja's `auth` of an operation: returns the caller's rights, seen from the namespace in the address.
+    """Ninja's `auth` of an operation. It returns the caller's rights, seen from the namespace in the address.
 
-    Raises Problem if they do not suffice.
+    Raises Problem if the credentials are wrong (401), the rights do not suffice (403, or 404 for a name that the caller
+    may not see), the CSRF token is missing (403), the body is not JSON (415), or the caller asks too often (429).
     """
 
     acts: bool = False  # needs the role operator
     payloads: bool = False  # needs the role reader
 
     def __call__(self, request: HttpRequest) -> Rights:
-        """Check password or session first, then rights, then the body's type."""
+        """Check credentials first, then the rate, then rights, then the body's type."""
         names = {} if request.resolver_match is None else request.resolver_match.kwargs
         rights = _rights(request).at(place_in(names))
         check_rate(rights.name)
@@ -82,7 +83,7 @@ def check_may_act(rights: Rights, name: str, kind: str) -> None:
 
 
 def _nothing_there(names: Mapping[str, str]) -> Problem:
-    """Return the answer for a name that the user may not see: the same as for a name that does not exist."""
+    """Return the answer for a name that the user may not see. A name that does not exist gets the same answer."""
     namespace = f"{names['tenant']}/{names['namespace']}"
     if "local_name" not in names:
         return Problem(404, "NamespaceNotFound", f"there is no namespace {namespace}")

@@ -1,6 +1,6 @@
-"""Acts over HTTP: plan, apply, undo, look.
+"""Acts over HTTP: plan, apply, undo, list, show and export.
 
-A plan and an apply are answered within 2 s, or with 202 and the act's address, where the caller can follow its state.
+If the broker has not answered within 2 s, the answer is 202 with the act's address, where the caller can follow it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ router = Router()
 
 
 def _one_of(*known: str) -> AfterValidator:
-    """Take one of these texts, or none."""
+    """Return a check that accepts these texts and the empty text."""
     names = f"{', '.join(known[:-1])} or {known[-1]}"
 
     def check(text: str) -> str:
@@ -70,7 +70,7 @@ class LoggedActs(BaseModel):
 
     @property
     def asked(self) -> ActsAsked:
-        """The same as queries take it."""
+        """The same filters, as the query takes them."""
         return ActsAsked(search=self.q, kind=self.kind, state=self.state, before=self.before)
 
 
@@ -95,7 +95,7 @@ class NewAct(BaseModel):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """One alternative for each kind of act."""
+        """Describe one alternative for each kind of act."""
         return {"oneOf": [_described(*kind) for kind in acts.described_kinds()]}
 
 

@@ -1,4 +1,7 @@
-"""The answers of the operations. Fields with a comment in `console.queries` mean the same here."""
+"""The answers of the operations. The comments on fields in `console.queries` apply here too.
+
+One file, because the answers are made of each other and OpenAPI lists them together.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ _WorstState = Annotated[
 
 
 class _Answer(BaseModel):
-    """Filled from a dict or from the attributes of a query's row; what it does not name is left out."""
+    """An answer made from a dict or a query's row. Values without a field here are left out."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -449,7 +452,7 @@ class Namespaces(_Answer):
 
 
 class ProblemDocument(_Answer):
-    """What went wrong, as RFC 9457 has it."""
+    """An error, as a problem document of RFC 9457."""
 
     type: str
     title: str

@@ -40,7 +40,7 @@ def read(router: Router, path: str, **more: Any) -> Callable[[Callable[..., Any]
 
 
 def api_of(*routers: Router) -> NinjaAPI:
-    """Return the application with these operations. The application itself serves no description of them."""
+    """Return the application with these operations. `console.api.openapi` serves their description."""
     api = _Api(
         title="Vela",
         version="1",
@@ -82,7 +82,7 @@ def unknown_address_of(api: NinjaAPI) -> View:
         try:
             LOOKS(request)
         except Exception as error:
-            return api.on_exception(request, error)  # raises what no handler knows
+            return api.on_exception(request, error)  # raises the error again if no handler fits
         return no_such_address(request)
 
     return csrf_exempt(login_not_required(unknown_address))
@@ -157,12 +157,12 @@ def _members(body: type[BaseModel]) -> str:
 
 
 def _not_json(request: HttpRequest, error: HttpError) -> HttpResponse:
-    """Ninja raises HttpError for one thing only here: a body that the parser refused."""
+    """Answer a body that the parser refused. Ninja raises HttpError for nothing else here."""
     return Problem(400, "NotJson", f"the body is not a JSON object: {error.__cause__}").response()
 
 
 def _too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
-    return Problem(413, "TooLarge", "a request of this size is not an act").response()
+    return Problem(413, "TooLarge", "the request body is too large").response()
 
 
 def _database_failed(request: HttpRequest, error: Exception) -> HttpResponse:
@@ -171,7 +171,7 @@ def _database_failed(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def _answered(view: View) -> View:
-    """Open the view to callers without a session, whom `access` checks, and word its 405 as a problem document."""
+    """Let requests without a session reach the view, where `access` checks them. Answer 405 as a problem document."""
 
     def answered(request: HttpRequest, **names: Any) -> HttpResponseBase:
         answer = view(request, **names)

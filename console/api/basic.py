@@ -1,8 +1,8 @@
 """HTTP Basic: name and password with every request.
 
-Checking a password takes half a second of a processor, on purpose; a program that asks once a second would use half of
-one. So after a correct password this process remembers for a minute a keyed digest of the password and of the hash that
-it matched. It refuses an old password, and a user who may no longer log in, at once.
+Checking a password takes half a second of CPU time, on purpose. A program that asks once a second would keep half a
+processor busy. So after a correct password this process remembers, for a minute, a keyed digest of the password and of
+the stored hash. A changed password or a deactivated user is still noticed at once.
 
 A user with a second factor is refused: the password alone is not enough, and HTTP Basic has nothing else.
 """
@@ -32,14 +32,18 @@ _NEEDS_MORE: Final = (
     "this user needs a second factor, which HTTP Basic cannot carry: use a user for programs that has none, or log in"
     " on a page and send the session's cookie"
 )
-_LONGEST_NAME: Final = 150  # as Django's users have
+_LONGEST_NAME: Final = 150  # as in Django's table of users
 
 _key: Final = secrets.token_bytes(32)  # of this process
 _remembered: Final[dict[object, tuple[bytes, float]]] = {}  # user's key: digest, until (monotonic seconds)
 
 
 def user_by_password(request: HttpRequest, header: str) -> AbstractBaseUser:
-    """Return the user that an Authorization header names. Raises Problem if there is none, or with another password."""
+    """Return the user that an Authorization header names.
+
+    Raises Problem with 401 if the header is malformed or name and password do not match, and with 403 if the user has
+    or needs a second factor.
+    """
     name, password = _credentials(header)
     people = get_user_model()
     known = with_needs_more(people.objects.filter(**{people.USERNAME_FIELD: name})).first()

@@ -1,4 +1,4 @@
-"""Tokens of the broker's clients, for programs that manage Vela: superusers, and admins of tenants."""
+"""Bearer tokens: superusers and admins of tenants manage Vela with the tokens that they use at the broker."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SCHEME: Final = "bearer "
 
 
 def rights_by_token(header: str) -> Rights:
-    """Return the rights of a token's role. Two queries. Raises Problem for a token that is not good.
+    """Return the rights of a token's role. At most two queries. Raises Problem (401) for a token that is not accepted.
 
-    A superuser is an admin of everything, a tenant's admin is an admin of its namespaces. Other roles have no rights
-    here: what they may do with messages, they do at the broker.
+    A superuser is an admin of everything, and a tenant's admin is an admin of its namespaces. Other roles have no
+    rights here: their permissions to produce and consume apply at the broker only.
     """
     settings = broker_settings()
     try:

@@ -1,4 +1,4 @@
-"""Answers that a program asks for again and again: with an ETag, and 304 if nothing changed."""
+"""ETags for answers that programs poll: 304 if nothing has changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Run = Callable[..., HttpResponseBase]
 
 
 def with_etag(run: Run) -> Run:
-    """Answer 304 if If-None-Match names the answer that the caller has. That saves bytes, not queries."""
+    """Wrap an operation: answer 304 if If-None-Match names the present answer. That saves bytes, not queries."""
 
     @wraps(run)
     def conditional(request: HttpRequest, **names: Any) -> HttpResponseBase:

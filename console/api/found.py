@@ -1,4 +1,4 @@
-"""Finds what an address names, or says which name to change."""
+"""Find the topic, message or subscription that an address names, or raise a problem that says which is missing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def found_head(name: str) -> TopicHead:
 
 
 def found_message(topic: str, spot: str) -> tuple[TopicHead, FoundMessage]:
-    """Return a topic and one of its messages, by its position. Four queries. Raises Problem."""
+    """Return a topic and one of its messages, by its position. Four queries. Raises Problem (400 or 404) without it."""
     head = found_head(topic)
     try:
         return head, find_message(head, read_spot(spot))

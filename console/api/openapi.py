@@ -26,11 +26,11 @@ def openapi(request: HttpRequest, api: NinjaAPI) -> HttpResponse:
 def document_of(api: NinjaAPI) -> dict[str, Any]:
     """Describe the operations: their docstrings are summary and description.
 
-    Adds what ninja cannot say: how to log in, and the problem document that every operation may answer with.
+    Adds what ninja does not describe: how to log in, and the problem document that every operation may answer with.
     """
     document: dict[str, Any] = dict(api.get_openapi_schema(path_prefix=""))
     for operations in document["paths"].values():
-        operations.pop("head", None)  # the same as get, under the same name
+        operations.pop("head", None)  # it has the same operation id as get, which would be ambiguous
         for operation in operations.values():
             operation["summary"], _, operation["description"] = operation["description"].partition("\n\n")
             operation["responses"]["default"] = {"$ref": "#/components/responses/Problem"}

@@ -1,4 +1,4 @@
-"""Where the next page of a list begins: a token that a caller sends back as `after` without looking into it."""
+"""Tokens that say where the next page of a list begins. A caller sends one back as `after`, unchanged."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ __all__ = ["next_token", "read_token"]
 
 
 def next_token(*key: str | float) -> str:
-    """Write the values that the last row of a page was ordered by."""
+    """Return a token with the values by which the last row of a page was ordered."""
     return base64.urlsafe_b64encode(json.dumps(key).encode()).rstrip(b"=").decode()
 
 
 def read_token(token: str, *first: str | float) -> tuple[Any, ...]:
-    """Read a token into values of the types of `first`, the key before every row, which an empty token means.
+    """Return the values in a token. They have the types of `first`.
 
-    Raises Problem if the token is not from the same list.
+    `first` is the key before every row: it is returned for an empty token. Raises Problem (400) if the token has other
+    types, so it is not from this list.
     """
     if not token:
         return first

@@ -18,7 +18,7 @@ MOST_ROWS = 500
 
 def _comparable(text: str) -> str:
     if "\0" in text:
-        raise PydanticCustomError("nul", "it holds a NUL")
+        raise PydanticCustomError("nul", "it contains a NUL")
     return text.strip()
 
 
@@ -30,10 +30,10 @@ def _storable(value: object) -> object:
 
 
 SearchText = Annotated[str, AfterValidator(_comparable)]
-"""Text that PostgreSQL can compare with."""
+"""Text that PostgreSQL can compare, without spaces around it."""
 
 StorableText = Annotated[str, BeforeValidator(_storable)]
-"""Text that PostgreSQL can keep; null counts as empty."""
+"""Text that PostgreSQL can store. null counts as empty."""
 
 
 class TopicPath(BaseModel):

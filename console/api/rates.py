@@ -1,4 +1,4 @@
-"""How often one user may call `/api/v1`. The limit of addresses is that of the console's port."""
+"""How often one user may call `/api/v1`. The console's port limits connections and addresses itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _counting = threading.Lock()  # views run in several threads
 
 
 def check_rate(user: str) -> None:
-    """Count a request. Raises Problem with 429 if the user has sent too many in a second."""
+    """Count a request. Raises Problem with 429 if the user sends more than VELA_HTTP_REQUEST_RATE_PER_ROLE allows."""
     with _counting:
         try:
             _rates().check_role(user)

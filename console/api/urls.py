@@ -1,10 +1,10 @@
-"""Addresses of `/api/v1`; they write names as the console's addresses do."""
+"""The addresses of `/api/v1`. Names in them are escaped as in the addresses of pages."""
 
 from __future__ import annotations
 
 from django.urls import path, re_path
 
-import console.addresses  # noqa: F401 - registers how names are written in addresses
+import console.addresses  # noqa: F401 - registers the converter `name` for addresses
 from console.api import acts
 from console.api.alerts import operations as alerts
 from console.api.app import api_of, patterns_of, unknown_address_of

@@ -1,4 +1,4 @@
-"""Compares the consumers of one subscription: which of them differs from the others, and by how much."""
+"""Compare the consumers of one subscription, and find values that are far from the median."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from console.words.numerals import count, rate, span
 
 __all__ = ["outliers"]
 
-_LEAST_CONSUMERS: Final = 3  # of two, neither is the odd one out
-_TIMES: Final = 4.0  # more than the median
+_LEAST_CONSUMERS: Final = 3  # with two, neither can be called the outlier
+_TIMES: Final = 4.0  # how far a value must be from the median
 _LEAST_MESSAGES: Final = 10.0
 _LEAST_AGE_S: Final = 5.0
 _LEAST_PER_S: Final = 1.0
-_SHARED_TYPES: Final = ("Shared", "Key_Shared")  # of the others, only one consumer gets messages
+_SHARED_TYPES: Final = ("Shared", "Key_Shared")  # with other types, only one consumer gets messages
 
 
 class Compared(Protocol):
@@ -38,9 +38,9 @@ class Compared(Protocol):
 
 
 def outliers(consumers: Sequence[Compared], *, now_ms: int) -> Mapping[int, Mapping[str, str]]:
-    """Return by consumer key and column what the others have, for each value that is far from the median.
+    """Return the median as text for each value that is far from it, by the consumer's key and the column's name.
 
-    Empty unless all are consumers of one shared subscription, and there are at least three.
+    `consumers` are those of one subscription. Empty unless its type is shared and there are at least three.
     """
     if len(consumers) < _LEAST_CONSUMERS or any(
         each.subscription_type not in _SHARED_TYPES for each in consumers

@@ -1,4 +1,4 @@
-"""The snapshot that the rules read: one subscription at one moment, with its topic, its clients and its processes.
+"""The snapshot that the rules read: one subscription at one moment, with its topic, its clients and Vela's processes.
 
 None means unknown, and a rule that needs an unknown fact does not apply. Times are Unix milliseconds; 0 = never.
 """
@@ -94,8 +94,8 @@ class Subscription:
     replay_entries: int | None
     message_rate_out: float | None  # per second, over the last seconds
     message_rate_acked: float | None
-    is_blocked: bool | None  # too many unacked messages over all its consumers
-    is_rate_limited: bool | None  # a dispatch rate held it back when the broker last looked
+    is_blocked: bool | None  # its consumers together have too many unacked messages
+    is_rate_limited: bool | None  # a dispatch rate was used up when the broker last looked
     gap: str | None  # what is missing from the log; "" = nothing
     read_fault: str | None  # why the latest read of the log failed; "" = it did not
     active_consumer: int | None  # key of the one that gets everything; 0 = the type has none
@@ -114,7 +114,7 @@ class Consumer:
     connected_ms: int
     permits: int
     unacked_messages: int
-    is_blocked: bool  # on its unacked messages
+    is_blocked: bool  # it has too many unacked messages
     is_writable: bool
     last_flow_ms: int
     last_delivery_ms: int
@@ -150,7 +150,7 @@ class FirstUnacked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """The cursor in entries. The entries are those of the log at this moment."""
+    """The cursor, counted in entries of the log at this moment."""
 
     unacked_entries: int | None  # None: there are too many holes to count
     unread_entries: int | None  # not acked, at or after the read position
@@ -158,7 +158,7 @@ class Cursor:
     entries_before_first_hole: (
         int  # unacked ones from mark-delete to the first acked one; 0 = no ack beyond it
     )
-    acked_behind_entries: int  # acked, and kept from mark-delete by an unacked one
+    acked_behind_entries: int  # acked, but after an unacked one that mark-delete cannot pass
     first: FirstUnacked | None  # None = nothing is unacked
 
 
@@ -177,12 +177,12 @@ class DispatchRate:
 
     policy: str
     per_second: int
-    set_on: str  # topic or namespace
+    set_on: str  # topic; otherwise namespace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits in force; 0 = no limit, of the quotas -1."""
+    """The limits in force. 0 = no limit; for the two quotas, a negative number = no limit."""
 
     unacked_per_consumer: int
     unacked_per_subscription: int
@@ -190,7 +190,7 @@ class Limits:
     quota_bytes: int
     quota_ms: int
     quota_policy: str
-    quota_set_on: str  # topic, namespace or "" for the default
+    quota_set_on: str  # topic; otherwise namespace, also for the default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,10 +235,10 @@ class Processes:
 class Database:
     """PostgreSQL's report about its connections."""
 
-    waiting_statements: int  # of Vela, for a lock
+    waiting_statements: int  # statements of Vela that wait for a lock
     longest_wait_s: float
-    waiting_query: str  # the one that waits longest, its beginning
-    blocking_pid: int  # the one for which it waits; 0 = unknown
+    waiting_query: str  # the beginning of the one that waits longest
+    blocking_pid: int  # the connection that has the lock; 0 = unknown
     blocking_program: str
     longest_transaction_s: float  # of any connection
     transaction_pid: int
@@ -271,7 +271,7 @@ class Snapshot:
     oldest_segment: OldestSegment | None
     processes: Processes
     database: Database | None  # None = the pages' role may not see it
-    disk: Disk | None  # None = the database is not the embedded one
+    disk: Disk | None  # None = the database is not the embedded one, or its folder cannot be read
 
     def seconds_since(self, then_ms: int) -> float:
         """Return how long ago a time was, at least 0."""

@@ -1,4 +1,4 @@
-"""Findings in the words of a page: how grave one is, and each piece of evidence with its unit."""
+"""Findings as a page shows them: the severity as a word, and each piece of evidence with its unit."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The forms that an operator fills in: one for each kind of act, and one that applies a plan.
+"""The forms for acts on a subscription, and the form that applies a plan.
 
-A valid form has the `.kind` and `.parameters()` that broker.acts.requests takes.
+A valid `ActForm` has the `.kind` and `.parameters()` that broker.acts.requests takes.
 """
 
 from __future__ import annotations
@@ -50,4 +50,4 @@ act_forms: Final[dict[str, type[ActForm]]] = {
     "disconnect": DisconnectForm,
     "delete": DeleteSubscriptionForm,
 }
-"""By their name in addresses."""
+"""The forms by their names in addresses."""

@@ -1,4 +1,4 @@
-"""The form of an act's last step."""
+"""The form that applies a planned act."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ApplyForm"]
 
 
 class ApplyForm(forms.Form):
-    """The last step: a reason, the drift to allow, and a name to type if the act loses or repeats much."""
+    """A reason, the drift to allow, and a name to type if the act loses or repeats many messages."""
 
     reason = forms.CharField(
         max_length=500,
@@ -45,7 +45,7 @@ class ApplyForm(forms.Form):
         self.is_danger = self.is_ending or loses_messages(plan or {})
 
     def clean(self) -> None:
-        """Compare the typed name, if the plan and the drift that is allowed require one."""
+        """Compare the typed name, if the plan and the allowed drift require one."""
         self.must_type_name = must_type_name(
             self._kind, self._plan, self.cleaned_data.get("allowed_drift_messages")
         )

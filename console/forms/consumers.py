@@ -1,4 +1,4 @@
-"""The forms about one consumer."""
+"""The forms for acts on one consumer."""
 
 from __future__ import annotations
 

@@ -47,5 +47,5 @@ class DeleteSubscriptionForm(ActForm):
     )
 
     def parameters(self) -> dict[str, Any]:
-        """Return whether to close consumers."""
+        """Return whether to disconnect the consumers."""
         return {"force": self.cleaned_data["force"]}

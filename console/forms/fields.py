@@ -1,4 +1,4 @@
-"""Read the texts of fields. The functions that read one raise ValidationError if it is wrong."""
+"""Read the texts of form fields. The `read_` functions raise ValidationError for a text that they cannot read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_message_id(text: str) -> str:
 
 
 def read_topic_name(text: str) -> str:
-    """Return the full name of a topic, or nothing for an empty field."""
+    """Return the full name of a topic, or "" for an empty field."""
     try:
         return full_name("redrive", text) if text else ""
     except ActRefused as refused:
@@ -43,5 +43,5 @@ def read_time(text: str) -> int | None:
 
 
 def filled_in(cleaned: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what is empty, so that the act's own default applies."""
+    """Leave out empty values, so that the act's defaults apply."""
     return {name: value for name, value in cleaned.items() if value not in ("", None)}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ActForm", "posted"]
 
-_FILLED_IN: Final = "address"  # where a cure's button has the form's values; the value of its name `plan`
+_FILLED_IN: Final = "address"  # the value of `plan` if a cure's button sent the form
 
 
 class ActForm(forms.Form):
@@ -25,10 +25,10 @@ class ActForm(forms.Form):
     needs_order: ClassVar[bool] = False  # needs the order of messages, so it acts on one partition only
 
     def parameters(self) -> dict[str, Any]:
-        """Return the act's parameters. Only for a valid form."""
+        """Return the act's parameters. Call it for a valid form only."""
         return {}
 
 
 def posted(request: HttpRequest) -> QueryDict:
-    """Return the values of a form that was sent: by its own fields, or by the button of a cure, in the address."""
+    """Return the values of a form that was sent. The button of a cure sends them in the address, not in the body."""
     return request.GET if request.POST.get("plan") == _FILLED_IN else request.POST

@@ -136,12 +136,12 @@ class RedriveForm(ActForm):
         return read_time(self.cleaned_data["before_ms"])
 
     def clean(self) -> dict[str, Any]:
-        """Require the property that a value belongs to."""
+        """Require the name of a property if there is a value for it."""
         given = super().clean() or {}
         if given.get("property_value") and not given.get("property_name"):
             self.add_error("property_name", _("Name the property that has this value."))
         return given
 
     def parameters(self) -> dict[str, Any]:
-        """Return what is filled in."""
+        """Return the fields that are filled in."""
         return filled_in(self.cleaned_data)

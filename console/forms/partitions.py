@@ -41,7 +41,7 @@ class PartitionsForm(forms.Form):
         return [(each, each in ticked) for each in self._all]
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameter of the act; empty for all partitions. Only for a valid form."""
+        """Return the act's parameter `partitions`, or no parameter for all of them. Call it for a valid form only."""
         if not self.has_boxes:
             text = self.cleaned_data["partitions"].strip()
             return {"partitions": text} if text else {}

@@ -42,7 +42,7 @@ class RewindForm(ActForm):
     )
 
     def clean(self) -> dict[str, Any]:
-        """Require one of the two."""
+        """Require a length of time or a number of messages."""
         given = super().clean() or {}
         back = given.get("back") or ""
         if back and back not in self.PRESETS:
@@ -79,7 +79,7 @@ class PlaceForm(ActForm):
         return read_time(self.cleaned_data["time"])
 
     def clean_id(self) -> str:
-        """Check the form ledger:entry[:partition[:batch index]]. The act checks that the topic has it."""
+        """Check the form ledger:entry[:partition[:batch index]]. The act checks that the topic has the message."""
         text: str = self.cleaned_data["id"].strip()
         return read_message_id(text) if text else ""
 
@@ -95,7 +95,7 @@ class PlaceForm(ActForm):
         return given
 
     def place(self) -> dict[str, Any]:
-        """Return only what the chosen place needs."""
+        """Return the act's parameters, with only the fields that the chosen place needs."""
         given = self.cleaned_data
         match given["to"]:
             case "time":

@@ -1,4 +1,4 @@
-"""The forms that count messages as acked before they are delivered."""
+"""The forms that skip messages: they count as acked without a delivery."""
 
 from __future__ import annotations
 

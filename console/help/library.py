@@ -1,4 +1,4 @@
-"""Finds the pages and pictures of the documentation: under docs/ in a checkout, inside `console` in a wheel."""
+"""Find the pages and pictures of the documentation: under docs/ in a checkout, or in console/docs in a wheel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes HTML of a page of the documentation. Its links lead to other pages that the console serves."""
+"""Render a page of the documentation as HTML. Its relative links lead to other pages that the console serves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class HelpPage:
 
 
 class _Renderer(RendererHTML):
-    """Wide tables and code scroll by themselves, with the keyboard too."""
+    """Wraps each table in an element that scrolls, also with the keyboard."""
 
     def table_open(self, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
         return f'<div class="scroll" tabindex="0">{self.renderToken(tokens, at, options, env)}'
@@ -46,7 +46,7 @@ _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Rende
 def render(text: str, *, file: str, address_of: Callable[[str], str]) -> HelpPage:
     """Render a page. `file` is its path in the documentation, and `address_of` returns the address of another file.
 
-    A link to a file without an address, which is empty, becomes plain text.
+    If `address_of` returns "" for a file, a link to the file becomes plain text.
     """
     tokens = _MARKDOWN.parse(text)
     title, anchors = "", set[str]()
@@ -57,7 +57,7 @@ def render(text: str, *, file: str, address_of: Callable[[str], str]) -> HelpPag
             anchor = _anchor(words, anchors)
             anchors.add(anchor)
             token.attrSet("id", anchor)
-        # The content security policy forbids the style that Markdown gives a cell.
+        # The content security policy forbids the style attribute that the parser gives a cell.
         elif token.type in ("th_open", "td_open") and "right" in str(token.attrs.pop("style", "")):
             token.attrSet("class", "number")
     for token in tokens:

@@ -1,4 +1,4 @@
-"""Bars for the hours of a topic, drawn on the server."""
+"""A bar chart with one bar for each hour of a topic, drawn on the server."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ __all__ = ["BARS_HEIGHT", "BARS_WIDTH", "Bars", "bars"]
 
 BARS_WIDTH: Final = 960
 BARS_HEIGHT: Final = 96
-_GAP: Final = 0.2  # of a bar's place
-_LEAST: Final = 1.0  # a bar of one message among millions can be seen
+_GAP: Final = 0.2  # share of a bar's place
+_LEAST: Final = 1.0  # so that a bar of one message beside millions can be seen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The steps of a chart, from stored points. A time without a point means that nothing changed then."""
+"""Compute the steps of a chart from stored points. If a time has no point, nothing changed then."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """The numbers of now, which hold for a window without any point. None = unknown."""
+    """The numbers that apply to a whole window if it has no point. None = unknown."""
 
     backlog_messages: int | None = None
     stored_bytes: int | None = None
@@ -47,7 +47,7 @@ class Step:
     message_rate_acked: float | None
     message_rate_redelivered: float | None
     backlog_messages: int | None  # when the step ends
-    backlog_most_messages: int | None  # the most in it
+    backlog_most_messages: int | None  # the largest during the step
     stored_bytes: int | None  # when the step ends
 
 
@@ -62,9 +62,10 @@ def steps(
 ) -> tuple[Step, ...]:
     """Return every step of the frame, oldest first.
 
-    What comes in is that of `topic`, because a subscription's own points have none of it. Backlog and size are carried
-    over from the point before, and rates are 0 without one. Steps that end before `known_from_ms`, when the subject was
-    made, and steps from `known_until_ms` on are unknown.
+    Incoming rates come from the points of `topic`, because a subscription's own points (`own`) have none. A step
+    without a point keeps the backlog and size of the step before, and its rates are 0. Unknown are steps from
+    `known_until_ms` on, and steps without a point that end by `known_from_ms`, when the topic or subscription was
+    created.
     """
     by_step = _by_step(frame, own)
     ins = _by_step(frame, topic)

@@ -11,7 +11,7 @@ __all__ = ["BUCKET_MS", "HEIGHT", "WIDTH", "BacklogPoint", "Sparkline", "sparkli
 
 WIDTH: Final = 96
 HEIGHT: Final = 20
-BUCKET_MS: Final = 60_000  # of the points that are drawn
+BUCKET_MS: Final = 60_000  # the length of a point
 _EDGE: Final = 1.5  # so that the line's width is inside the drawing
 
 
@@ -19,7 +19,7 @@ _EDGE: Final = 1.5  # so that the line's width is inside the drawing
 class BacklogPoint:
     """The backlog of a topic (`subscription_id` 0) or of a subscription in one minute.
 
-    None = unknown, as before the topic or subscription was created: a point without numbers says when that was.
+    None = unknown. A point without numbers marks the minute in which the topic or subscription was created.
     """
 
     at_ms: int
@@ -65,7 +65,7 @@ def sparkline(points: Iterable[BacklogPoint], now: int | None, *, from_ms: int, 
 
 
 def _corners(ordered: list[BacklogPoint], to_ms: int) -> Iterator[tuple[int, int | None]]:
-    """Yield the most of each minute where it begins, and what was left after it unless the next one follows at once."""
+    """Yield each minute's largest backlog at its start, and the one at its end unless the next minute has a point."""
     for point, following in pairwise([*ordered, None]):
         if point is None:
             return

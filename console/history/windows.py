@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 __all__ = ["RESOLUTIONS_S", "WINDOWS", "Frame", "Window", "frame_around", "frame_of", "spans", "window_of"]
 
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of the buckets that are stored
-_WRITTEN_MS: Final = 2_000  # after the end of a bucket, until the broker has written it
-_MOST_BUCKETS: Final = 1_500  # of one resolution, however long nothing was rolled up
+_WRITTEN_MS: Final = 2_000  # from the end of a bucket until the broker has written it
+_MOST_BUCKETS: Final = 1_500  # read of one resolution, even if nothing was rolled up for long
 _STEPS_AROUND: Final = 60  # a moment is in their middle
 
 
@@ -55,7 +55,7 @@ class Frame:
 
     window: Window
     from_ms: int
-    to_ms: int  # the end of the last bucket that the broker has written
+    to_ms: int  # the end of the last step, or of the newest bucket that the broker has written
 
     @property
     def step_ms(self) -> int:
@@ -69,7 +69,7 @@ class Frame:
 
 
 def frame_around(at_ms: int, resolution_s: int, now_ms: int) -> Frame:
-    """Return the frame of 60 buckets around a moment in the past. It ends with the newest bucket."""
+    """Return the frame of 60 buckets around a moment in the past. It ends with the newest bucket at the latest."""
     window = Window(name="past", words="", step_s=resolution_s, steps=_STEPS_AROUND, coarsest_s=resolution_s)
     from_ms = _begin(at_ms, resolution_s) - _STEPS_AROUND // 2 * resolution_s * 1000
     newest_ms = _begin(now_ms - _WRITTEN_MS, RESOLUTIONS_S[0])
@@ -88,7 +88,7 @@ def frame_of(window: Window, now_ms: int) -> Frame:
 def spans(frame: Frame, until_ms: Mapping[int, int]) -> dict[int, tuple[int, int]]:
     """Return for each resolution the time that is read from its points: begin and end, end excluded.
 
-    Long buckets come first, as far as points are rolled up (`until_ms`); shorter ones fill what is left until now.
+    Long buckets come first, as far as points are rolled up (`until_ms`). Shorter ones fill the rest of the frame.
     """
     found = {}
     from_ms = frame.from_ms

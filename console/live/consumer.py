@@ -26,7 +26,7 @@ from console.queries.rights import keys_in
 __all__ = ["Live"]
 
 HEARTBEAT_S: Final = 2.0  # a page that hears nothing for 5 s says that it cannot reach the console
-RECHECK_S: Final = 60.0  # how long a stream may outlive its session
+RECHECK_S: Final = 60.0  # how often a stream checks that its session is still valid
 COALESCE_S: Final = (
     2.0  # between two events of a page whose numbers always change; the first one comes at once
 )
@@ -47,7 +47,8 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
     """Sends the keys of what changed and no data: the browser reads the block with the rights it has at that time.
 
     It also says every 2 s what is wrong behind the pages. A stream uses no database connection while it waits. It
-    answers 401 without login, 403 without a role and 429 above 24 streams of one user.
+    answers 401 without a login, 403 without a role, 405 to other methods than GET, 400 if none of the given keys is
+    one, and 429 to a user's 25th stream.
     """
 
     def __init__(self, *, feed: Feed) -> None:
@@ -97,21 +98,21 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         self._writer = asyncio.get_running_loop().create_task(self._write())
 
     async def http_disconnect(self, message: dict[str, Any]) -> None:
-        """The browser has left, or the stream has ended."""
+        """Stop the consumer: the browser has left, or the stream has ended."""
         raise StopConsumer
 
     async def page_changed(self, message: dict[str, Any]) -> None:
-        """Something that the page shows has changed."""
+        """Send the key of something that the page shows and that has changed."""
         self._changed.add(message["key"])
         self._woken.set()
 
     async def page_unsure(self, message: dict[str, Any]) -> None:
-        """Anything on the page may have changed since the browser read it."""
+        """Send every key: anything on the page may have changed since the browser read it."""
         self._changed |= self._keys
         self._woken.set()
 
     async def page_health(self, message: dict[str, Any]) -> None:
-        """What is wrong behind the pages has changed. Sent at once, and again with each heartbeat."""
+        """Send what is wrong behind the pages: at once when it changes, and with each heartbeat."""
         event = self._feed.watch.events.get(self._language)
         if event and not (self._writer is not None and self._writer.done()):
             await self.send_body(event.encode(), more_body=True)
@@ -182,7 +183,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
     def _checked(self) -> bool | None:
         """Return whether the user may still look. None while the check runs, and while the database is away.
 
-        The check runs beside the writer: the page must hear that the database does not answer.
+        The check runs beside the writer, because the page must hear when the database does not answer.
         """
         if self._check is None:
             if self._feed.watch.is_answering:

@@ -42,7 +42,7 @@ def group_of(key: str) -> str:
 
 
 class _Listening(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """A connection that costs nothing while nothing comes."""
+    """A connection that costs next to nothing while no notification comes."""
 
     async def wait(self, gen: PQGen[T], interval: float = _WAKE_S, timeout: float | None = None) -> T:
         return await super().wait(gen, interval=interval, timeout=timeout)
@@ -51,12 +51,12 @@ class _Listening(psycopg.AsyncConnection[tuple[Any, ...]]):
 class Feed:
     """Sends each notification to the groups of the keys in it. Belongs to the event loop of its first stream.
 
-    The connection is opened with the first stream, closed with the last, and opened again when it is lost. So is the
-    watch's.
+    The connection is opened with the first stream, closed with the last, and opened again when it is lost. The same is
+    true of the connection of its `Watch`.
     """
 
     def __init__(self) -> None:
-        self._watched: Counter[str] = Counter()  # streams by key: keys that nobody follows are not sent
+        self._watched: Counter[str] = Counter()  # streams by key: a key without a stream is not sent
         self._streams: Counter[int] = Counter()  # streams by user
         self._tasks: list[asyncio.Task[None]] = []
         self.is_listening = False

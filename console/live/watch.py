@@ -1,4 +1,4 @@
-"""Watches the signs of life behind the pages while somebody looks: one small query a second for the whole process."""
+"""Watch the processes behind the pages while a page is open: one small query a second for the whole console process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from console.words.troubles import SILENT_AFTER_MS
 __all__ = ["Watch"]
 
 INTERVAL_S: Final = 1.0
-ANSWER_S: Final = 2.0  # a database that takes longer does not answer
+ANSWER_S: Final = 2.0  # a database that takes longer counts as not answering
 SETTLE_S: Final = 2.5  # after the database was away, the processes need this long to write a heartbeat
 _JUST_AFTER_S: Final = 0.05
 
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class Watch:
-    """Knows what is wrong now. Uses a connection of its own, so that nothing else on it delays the answer."""
+    """Finds what is wrong now. It has a connection of its own, so that no other query delays the answer."""
 
     def __init__(self, on_change: Callable[[], Awaitable[None]]) -> None:
         self._on_change = on_change
@@ -49,7 +49,7 @@ class Watch:
         self.events: Mapping[
             str, str
         ] = {}  # the latest finding as a server-sent event, by language; empty at first
-        self.is_answering = True  # the database, in time
+        self.is_answering = True  # whether the database answered the last query in time
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -126,7 +126,7 @@ class Watch:
 
 
 def _pause_s(state: Chrome | None) -> float:
-    """Return how long to wait before the next look: until something may have become silent, at most a second."""
+    """Return how long to wait before the next look: until a sign of life may be too old, at most a second."""
     signs = [] if state is None else [state.seen_ms, state.beat_ms, state.worker_ms]
     now_ms = 0 if state is None else state.now_ms
     left_s = [(sign + SILENT_AFTER_MS - now_ms) / 1000 for sign in signs if sign is not None]

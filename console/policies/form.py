@@ -21,7 +21,7 @@ _LONGEST = 100  # characters of a value
 
 
 class PolicyForm(forms.Form):
-    """The policies set on one level. A valid form returns the differences from the stored document."""
+    """The policies set on one level. `parameters()` returns the differences from the stored document."""
 
     version = forms.CharField(required=False)  # of the document that the fields were filled in from
 
@@ -35,12 +35,12 @@ class PolicyForm(forms.Form):
             self.initial.setdefault(name, each.own_words)
 
     def groups(self) -> Iterator[tuple[str, list[tuple[PolicyInForce, BoundField]]]]:
-        """Return headings, each with its policies and their fields."""
+        """Yield headings, each with its policies and their fields."""
         for heading, members in grouped(self._policies.values()):
             yield heading, [(each, self[each.name]) for each in members]
 
     def clean(self) -> None:
-        """Check every value, and that the form would change something."""
+        """Check every value, that nobody changed the policies meanwhile, and that the form would change something."""
         if self.cleaned_data.get("version", "") not in ("", self.current):
             raise ValidationError(
                 _("Somebody changed these policies after you opened this page. Open it again to see them.")

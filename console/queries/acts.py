@@ -51,27 +51,27 @@ class ActRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActsAsked:
-    """The search that the page's address asks for."""
+    """The filters of the act log that an address gives."""
 
-    search: str = ""  # part of topic, subscription or person
+    search: str = ""  # part of the topic, the subscription or the user's name
     kind: str = ""  # "" = all, as below
     state: str = ""
     before: int | None = None  # the last id of the page before
 
 
 def acts_of(subscription_id: int) -> list[ActRow]:
-    """Return the latest acts on one subscription. One query."""
+    """Return the latest 8 acts on one subscription. One query."""
     return fetch(ActRow, "acts", "of_subscription", {"subscription_id": subscription_id, "limit": RECENT})
 
 
 def acts_of_partitioned(topic_id: int, subscription: str, ids: list[int]) -> list[ActRow]:
-    """Return the latest acts on a subscription of a partitioned topic. `ids`: its cursors. One query."""
+    """Return the latest 8 acts on a subscription of a partitioned topic. `ids` are its cursors. One query."""
     asked = {"topic_id": topic_id, "subscription": subscription, "subscription_ids": ids, "limit": RECENT}
     return fetch(ActRow, "acts", "of_partitioned", asked)
 
 
 def latest_acts(scope: Scope) -> list[ActRow]:
-    """Return the latest acts on everything in scope. One query."""
+    """Return the latest 8 acts on everything in scope. One query."""
     return _log(ActsAsked(), scope, None, RECENT)
 
 
@@ -93,7 +93,7 @@ def act_log(asked: ActsAsked, scope: Scope) -> tuple[list[ActRow], int | None]:
 def acts_page(
     asked: ActsAsked, scope: Scope, *, before: int | None, limit: int
 ) -> tuple[list[ActRow], int | None]:
-    """Return at most `limit` acts before one, newest first, and the `before` of the next page. One query."""
+    """Return at most `limit` acts older than `before`, newest first, and the `before` of the next page. One query."""
     rows = _log(asked, scope, before, limit + 1)
     return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
 

@@ -62,7 +62,7 @@ class RuleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiringRow:
-    """One alert: a subject for which a rule fires or has fired."""
+    """One alert: a rule fires or has fired for this subscription or topic, or for the broker."""
 
     id: int
     rule_id: int | None
@@ -84,7 +84,7 @@ class FiringRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchRow:
-    """A subject that is over a rule's limit now."""
+    """A subscription, a topic or the broker, over a rule's limit now."""
 
     rule_id: int
     topic_id: int
@@ -97,7 +97,7 @@ class MatchRow:
 
 
 def alert_rules() -> list[RuleRow]:
-    """Return all rules by name. One query."""
+    """Return the first 1,000 rules by name. One query."""
     return fetch(RuleRow, "alerts", "rules", {"id": None, "limit": _RULES})
 
 
@@ -107,19 +107,19 @@ def alert_rule(rule_id: int) -> RuleRow | None:
 
 
 def firing_alerts(scope: Scope, *, before: int | None = None, limit: int = PAGE) -> list[FiringRow]:
-    """Return the alerts that fire now, the newest first. One query."""
+    """Return a page of the alerts that fire now, newest first, and one row more if there is another page. One query."""
     return fetch(FiringRow, "alerts", "firing", {"before": before, "limit": limit + 1, **scope.of_topics})
 
 
 def cleared_alerts(
     scope: Scope, *, before: tuple[int, int] | None = None, limit: int = PAGE
 ) -> list[FiringRow]:
-    """Return a page of cleared alerts, the latest first, and one row more if there is another page. One query."""
+    """Return a page of cleared alerts, latest first, and one row more if there is another page. One query."""
     before_ms, before_id = before or (None, None)
     parameters = {"before_ms": before_ms, "before": before_id, "limit": limit + 1, **scope.of_topics}
     return fetch(FiringRow, "alerts", "history", parameters)
 
 
 def matches(rule: Mapping[str, object], now_ms: int) -> list[MatchRow]:
-    """Return the subjects over a rule's limit. The rule need not be stored. One query."""
+    """Return the subscriptions, topics or the broker over a rule's limit. The rule need not be stored. One query."""
     return fetch_text(MatchRow, matches_statement(), matches_parameters(rule, now_ms))

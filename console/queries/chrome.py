@@ -1,4 +1,4 @@
-"""The frame of every page: signs of life of the processes behind the page, and how many acts wait."""
+"""The numbers in the frame of every page: signs of life of Vela's processes, and how many acts wait."""
 
 from __future__ import annotations
 

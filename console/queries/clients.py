@@ -1,4 +1,4 @@
-"""Connected consumers and producers over all topics. The server filters, sorts and pages, and says what is wrong."""
+"""Connected consumers and producers over all topics. PostgreSQL filters, sorts and pages them, and flags problems."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Row = TypeVar("Row", "ConsumerRow", "ProducerRow")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Order:
-    """An order of a list. A place in it is the value of a column and a session's key."""
+    """One order of a list. A place in the order is the value of a column and a session's key."""
 
     column: str
     type: str  # PostgreSQL's: a value of another type would not be looked up in the index
@@ -55,7 +55,7 @@ class _Order:
     is_descending: bool = True
 
     def place(self, text: str, key: int) -> tuple[str | float, int]:
-        """Return the place after which a page begins. It is before every row if the key is 0 or the text is not one."""
+        """Return the place after which a page begins: before every row if the key is 0 or the text cannot be read."""
         if key:
             try:
                 value = text if self.type == "text" else float(text) if self.type == "float8" else int(text)
@@ -72,7 +72,7 @@ class _Order:
 
 
 def _filled_in(query: str, order: _Order, flags: Sequence[str], flag: str) -> str:
-    """Return the text of a query of clients.sql in this order, for clients with this flag (all: "")."""
+    """Return the text of a query of clients.sql in this order, for clients with this flag; "" = all clients."""
     cases = [f"CASE WHEN {_condition(name)} THEN '{name}' END" for name in flags]
     pieces = {
         "flags": f"array_remove(ARRAY[{', '.join(cases)}], NULL)",
@@ -121,7 +121,7 @@ PRODUCER_ORDERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientsAsked:
-    """Which clients to list. Texts are parts of what they filter, in any case; "" = all."""
+    """Which clients to list. A text matches any part of its column, whatever its case; "" = all."""
 
     topic: str = ""  # part of a name, or a full name: that topic and its partitions
     subscription: str = ""
@@ -159,7 +159,7 @@ class ConsumerRow:
     connected_ms: int
     permits: int
     unacked_messages: int
-    blocked: bool  # on unacked messages
+    blocked: bool  # it has too many unacked messages
     writable: bool
     messages_out: int
     bytes_out: int
@@ -225,7 +225,7 @@ def producers(asked: ClientsAsked, scope: Scope) -> ClientPage[ProducerRow]:
 
 
 def consumers_of(subscriptions: Sequence[int]) -> list[ConsumerRow]:
-    """Return at most 500 consumers of these subscriptions, by priority and name. One query."""
+    """Return the first 500 consumers of these subscriptions by name, ordered by priority and name. One query."""
     asked = ClientsAsked(limit=CONSUMERS_SHOWN)
     page = _page(ConsumerRow, "consumers", _BY_NAME, CONSUMER_FLAGS, asked, EVERYTHING, list(subscriptions))
     return sorted(page.rows, key=lambda row: (row.priority, row.name, row.key))

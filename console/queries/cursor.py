@@ -23,7 +23,7 @@ Run = tuple[int, int]  # first and last index, both included
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckedBeyond:
-    """The acked entries after the first unacked one."""
+    """The acked entries after a cursor's mark-delete position."""
 
     runs: tuple[Run, ...]  # by index, not touching
     entries: int

@@ -1,4 +1,4 @@
-"""Read-only named queries: the .sql files beside this module on the connection `read`, rows as frozen dataclasses."""
+"""Run the named queries of `sql/` on the read-only connection `read`, and return rows as frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -56,17 +56,18 @@ def fetch(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]
 
 
 def fetch_text(row_type: type[T], text: str, parameters: Mapping[str, Any]) -> list[T]:
-    """Run a query whose pieces were put together from named queries. See `fetch`."""
+    """Run a query that was put together from named queries. Otherwise like `fetch`."""
     return _run(row_type, text, parameters)
 
 
 def fetch_entries(
     row_type: type[T], name: str, stores: Collection[Store], parameters: Mapping[str, Any]
 ) -> list[T]:
-    """Run a query of log.sql over the tables of segments, in one statement, and ask files. Empty without stores.
+    """Run a query of log.sql over segments, in one statement, and over files. Empty without stores.
 
-    The rows of a segment or a file are left out if retention has dropped it since its ledger was read. Raises
-    pipeline.errors.OffloadUnavailable if a file cannot be read.
+    The rows of a file are left out if retention has deleted it since its ledger was read. The rows of all segments are
+    left out if the table of one was dropped since then. Raises pipeline.errors.OffloadUnavailable if a file cannot be
+    read.
     """
     segments = sorted(each for each in stores if isinstance(each, int))
     files = [each for each in stores if isinstance(each, FileStore)]
@@ -111,6 +112,6 @@ def _read(row: Sequence[object], documents: Sequence[int]) -> Sequence[object]:
 
 
 def fetch_one(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]) -> T | None:
-    """Return the query's first row, or None if there is none. See `fetch`."""
+    """Return the query's first row, or None if there is none. Otherwise like `fetch`."""
     rows = fetch(row_type, file, name, parameters)
     return rows[0] if rows else None

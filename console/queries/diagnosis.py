@@ -55,14 +55,14 @@ _RATES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The data that a subscription's page reads in any case."""
+    """The data of a diagnosis that the subscription's page shows in other blocks too."""
 
     log: Log
     mark_delete: int  # as an index of the log
     acked: AckedBeyond
     pending: Sequence[PendingRow]  # the first ones by position
     consumers: Sequence[ConsumerRow]
-    first: EntryAt | None  # the first entry that is not completely acked; None = none is, or it is not stored
+    first: EntryAt | None  # that is not completely acked; None = there is none, or it cannot be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class _DatabaseRow:
 
 
 def read_parts(head: SubscriptionHead) -> Parts:
-    """Read the data that the page needs for its other blocks too. Six queries."""
+    """Read the data that the page's other blocks need too. At most six queries."""
     log = log_of(head.topic_id)
     mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)
     acked = acked_beyond(head.id, log, mark_delete)
@@ -144,7 +144,7 @@ def read_parts(head: SubscriptionHead) -> Parts:
 
 
 def _readable(log: Log, place: Place) -> EntryAt | None:
-    """Return an entry; None if the storage of offloaded ledgers does not answer, which a rule then says."""
+    """Return an entry. None if it is gone, or if the storage of offloaded ledgers does not answer."""
     try:
         return entries_at(log, [place]).get(place)
     except OffloadUnavailable:
@@ -152,7 +152,7 @@ def _readable(log: Log, place: Place) -> EntryAt | None:
 
 
 def first_place(log: Log, mark_delete: int, acked: AckedBeyond) -> Place | None:
-    """Return the place of the first entry that is not completely acked."""
+    """Return the place of the first entry that is not completely acked. None if there is none."""
     index = next(acked.next_unacked(mark_delete + 1, log.end), None)
     return None if index is None else log.place_at(index)
 

@@ -31,7 +31,7 @@ _HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActMark:
-    """An act that was applied in the time of a chart."""
+    """An act that was applied during the time of a chart."""
 
     id: int
     kind: str
@@ -65,7 +65,7 @@ def history_of_topic(
 ) -> History:
     """Return the history of a topic, with its subscriptions' messages summed. Three queries.
 
-    `now` has the present numbers. A partitioned topic is the sum of its partitions.
+    `now` has the present numbers. The numbers of a partitioned topic are the sums of its partitions.
     """
     window = window_of(window_name, is_sum=is_partitioned)
     return _history(topic_id, 0, window, now, created_at=created_at, is_sum=is_partitioned)
@@ -166,7 +166,8 @@ def acts_in(
 ) -> tuple[ActMark, ...]:
     """Return the acts that were applied in this time, newest first, at most 50. One query.
 
-    0 stands for all topics, or for all subscriptions of the topic. Without an end the time lasts until now.
+    0 stands for all topics, or for all subscriptions of the topic. Without `until_ms` the time lasts until now. Acts of
+    the kind commit are left out.
     """
     return tuple(
         fetch(

@@ -1,7 +1,7 @@
 """Numbers of topics and subscriptions for programs.
 
-A subscription's backlog is counted from log and cursor. The other numbers are those that the broker last reported, None
-if it never did.
+A subscription's backlog is computed from log and cursor. The other numbers are those that the broker last reported, or
+None if it never did.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def bookmarks(topic_id: int) -> list[BookmarkRow]:
 
 
 def cursors(topic_id: int, ends: Ends, *, after: str, after_partition: int, limit: int) -> list[CursorRow]:
-    """Return a page of subscriptions, by name and partition. One query."""
+    """Return a page of cursors, by name and partition. One query."""
     return fetch(
         CursorRow,
         "numbers",
@@ -168,7 +168,7 @@ def cursors(topic_id: int, ends: Ends, *, after: str, after_partition: int, limi
 
 
 def cursors_named(topic_id: int, ends: Ends, name: str, *, limit: int) -> list[CursorRow]:
-    """Return the cursors of one subscription, by partition. One query."""
+    """Return at most `limit` cursors of one subscription, by partition. One query."""
     found = cursors(topic_id, ends, after=name, after_partition=-2, limit=limit)
     return [row for row in found if row.name == name]
 
@@ -223,7 +223,8 @@ def totals(scope: Scope) -> Totals:
 def oldest_unacked_ms(topic_id: int, names: Collection[str]) -> dict[tuple[str, int], int]:
     """Return when the oldest unacked entry was stored, by subscription and partition.
 
-    Cursors without an unacked entry are left out, and so are all beyond the first 5,000. Two queries.
+    Cursors without an unacked entry are left out. At most 5,000 cursors are looked up. In an offloaded ledger the time
+    is that of the ledger's first or last entry. At most two queries.
     """
     first = fetch(
         _FirstUnacked,

@@ -1,4 +1,4 @@
-"""What an operator looks at first: the subscriptions with problems, over all topics."""
+"""The numbers of the first page: the subscriptions with problems, over all topics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 WORST = 12
 POISONED = 3
-LAST_LISTED = SubscriptionState.DRAINING.value  # the least bad state of the list
+LAST_LISTED = SubscriptionState.DRAINING.value  # the last state that the list shows
 COUNTED = 1000  # subscriptions of one state; beyond that the page says "more than"
 
 
@@ -50,14 +50,14 @@ class StateCount:
 
 
 def worst_subscriptions(scope: Scope) -> list[WorstRow]:
-    """Return those that are stuck, falling behind, paused or draining: the worst first, then the longest. One query."""
+    """Return at most 12 that are stuck, falling behind, paused or draining, by state and then by time. One query."""
     return fetch(
         WorstRow, "overview", "worst", {"last_state": LAST_LISTED, "limit": WORST, **scope.of_topics}
     )
 
 
 def poisoned_subscriptions(scope: Scope) -> list[WorstRow]:
-    """Return other subscriptions, whose first message comes back again and again while the rest passes. One query."""
+    """Return at most 3 others whose first message is redelivered again and again while the rest passes. One query."""
     return fetch(
         WorstRow, "overview", "poisoned", {"last_state": LAST_LISTED, "limit": POISONED, **scope.of_topics}
     )

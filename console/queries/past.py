@@ -1,4 +1,4 @@
-"""What the stored points, acts and alerts say about a topic or a subscription at one moment in the past."""
+"""The stored points, acts and alerts of a topic or a subscription at one moment in the past."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Past:
     step: Step | None  # the step that contains the moment; None = it is not stored
     acts: tuple[ActMark, ...]  # in the frame, newest first
     alerts: tuple[PastAlert, ...]
-    paused_by: PauseAct | None  # None = nobody had paused or resumed the subscription, or it is a topic
+    paused_by: PauseAct | None  # None = no act had paused or resumed it before, or it is a topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +63,9 @@ class _Last:
 def past_of(
     at_ms: int, topic_id: int, subscription_id: int = 0, *, created_at: datetime, is_sum: bool = False
 ) -> Past | None:
-    """Return what is stored about a moment. None if it is in the future or before all of it. At most six queries.
+    """Return what is stored about a moment. None if it is in the future, or points are not kept that long.
 
-    `is_sum`: the topic is partitioned, so its shortest points are of a minute.
+    At most six queries. `is_sum`: the topic is partitioned, so its shortest points cover a minute.
     """
     now_ms = time.time_ns() // 1_000_000
     resolution_s = _resolution_s(now_ms - at_ms, is_sum=is_sum)
@@ -98,7 +98,7 @@ def past_of(
 
 
 def _resolution_s(age_ms: int, *, is_sum: bool) -> int | None:
-    """Return the length of the shortest points that are kept for this long. None in the future, or if none are."""
+    """Return the length of the shortest points that are kept for this long. None for the future, or if none are."""
     kept_ms = _kept_ms()
     fitting = (each for each in RESOLUTIONS_S[1 if is_sum else 0 :] if age_ms < kept_ms[each])
     return next(fitting, None) if age_ms >= 0 else None

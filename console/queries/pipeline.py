@@ -1,4 +1,4 @@
-"""Runs and schedules of the pipeline's jobs, and the hours that the job insights computed."""
+"""Runs and schedules of the pipeline's jobs, and the hourly statistics that the job `insights` stores."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_SCHEDULES = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunsAsked:
-    """The list that the page's address asks for."""
+    """The part of the list of runs that an address asks for."""
 
     job: str = ""  # "" = all, as below
     state: str = ""
@@ -87,7 +87,7 @@ class RunRow(RunHead):
 
     @property
     def without_messages(self) -> RunRow:
-        """The run for somebody who may not read messages: a preview shows some, and a job may print them."""
+        """The run without log and samples, for users who may not read messages: both may contain some."""
         kept = {name: value for name, value in (self.result or {}).items() if name != "samples"}
         return replace(self, result=None if self.result is None else kept, log="")
 
@@ -160,12 +160,12 @@ def runs(asked: RunsAsked, scope: Scope) -> tuple[list[RunHead], int | None]:
 
 
 def run(run_id: int) -> RunRow | None:
-    """Return a run. One query."""
+    """Return a run, None if there is none. One query."""
     return fetch_one(RunRow, "pipeline", "run", {"id": run_id})
 
 
 def schedule(schedule_id: int) -> ScheduleRow | None:
-    """Return a schedule. One query."""
+    """Return a schedule, None if there is none. One query."""
     return fetch_one(ScheduleRow, "pipeline", "schedule", {"id": schedule_id})
 
 
@@ -175,7 +175,7 @@ def schedules(scope: Scope) -> list[ScheduleRow]:
 
 
 def worker_seen_at() -> datetime | None:
-    """Return when a worker last looked for a run or reported on one. One query."""
+    """Return when a worker last looked for a run or reported on a running one. None = never. One query."""
     return fetch(_Seen, "pipeline", "worker", {})[0].at
 
 

@@ -1,4 +1,4 @@
-"""A user's roles, and the part of every list that they open."""
+"""A user's roles, and the part of each list that the user may see with them."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class GrantRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The part of everything that one user's lists and sums are about. Without values: everything."""
+    """The part of all data that one user's lists and sums include. Without values: everything."""
 
     namespace_ids: tuple[int, ...] | None = None
-    namespaces: tuple[str, ...] | None = None  # that patterns name, with or without topics
+    namespaces: tuple[str, ...] | None = None  # the patterns of the roles, `tenant/*` included
     tenants: tuple[str, ...] | None = None  # all their namespaces are in scope
 
     @classmethod
     def of(cls, grants: Iterable[GrantRow]) -> Self:
-        """Return the scope that these roles open."""
+        """Return the scope of these roles."""
         rows = list(grants)
         patterns = [row.pattern for row in rows]
         if "*" in patterns:
@@ -96,14 +96,14 @@ def grants_of(user_id: int) -> list[GrantRow]:
 
 
 def grants_of_role(role: str) -> list[GrantRow]:
-    """Return what a role of the broker's clients administers: its tenants. One query."""
+    """Return the tenants that a role of the broker's clients administers, as grants. One query."""
     return fetch(
         GrantRow, "rights", "grants_of_role", {"role": role, "admin": Role.ADMIN, "limit": NAMESPACES_MOST}
     )
 
 
 def keys_in(scope: Scope, keys: Iterable[str]) -> frozenset[str]:
-    """Return which keys of a live stream are in scope: `topic:5`, `sub:9`, `act:7`. `acts` always is.
+    """Return which of a live stream's keys, such as `topic:5`, `sub:9` and `act:7`, are in scope. `acts` always is.
 
     One query; none if the scope is everything.
     """

@@ -1,6 +1,6 @@
 """Where entries are stored: in a segment of PostgreSQL or, for an offloaded ledger, in a file.
 
-The file answers the queries of log.sql that read entries: here are the same questions, asked of a file.
+For a file, the functions here answer the queries of log.sql that read entries, with the same columns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CACHE_BYTES: Final = 16 * 1024 * 1024
 _MAY_HAVE_OTHER_KEYS: Final = 33  # a batch, or an ordering key; see the query `piece`
 
 Row = dict[str, Any]
-# Storages that did not answer: until when they are not asked, and why.
+# Storages that did not answer: the time until which they are not asked again, and the error.
 _away: WeakKeyDictionary[LedgerFiles, tuple[float, str]] = WeakKeyDictionary()
 
 
@@ -40,15 +40,15 @@ Store = int | FileStore  # a segment's number, or a file
 
 
 def store_of(*, ledger_id: int, segment_id: int | None, file_name: str | None) -> Store | None:
-    """Return where a ledger's entries are; None if it has none any more."""
+    """Return where a ledger's entries are stored. None if they were trimmed."""
     return FileStore(name=file_name, ledger_id=ledger_id) if file_name is not None else segment_id
 
 
 def rows_in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> list[Row]:
     """Answer the query `name` of log.sql for one ledger. Empty if retention has deleted the file.
 
-    Raises pipeline.errors.OffloadUnavailable if the file cannot be read. After that it raises at once for some seconds:
-    a read of a storage that is away takes seconds, and pages that read again and again would use up all threads.
+    Raises pipeline.errors.OffloadUnavailable if the file cannot be read. If the storage did not answer, further calls
+    raise at once for 5 s: each attempt takes seconds, and pages that try again and again would use up all threads.
     """
     files = _files()
     until_s, trouble = _away.get(files, (0.0, ""))
@@ -59,7 +59,7 @@ def rows_in_file(name: str, store: FileStore, parameters: Mapping[str, Any]) -> 
     except LedgerFileMissing:
         return []
     except LedgerFileDamaged:
-        raise  # the storage answers
+        raise  # the storage answered, so do not pause
     except OffloadUnavailable as error:
         _away[files] = (time.monotonic() + _PAUSE_S, str(error))
         raise
@@ -96,7 +96,7 @@ def _first_after(files: LedgerFiles, store: FileStore, parameters: Mapping[str, 
 
 
 def _piece(files: LedgerFiles, store: FileStore, parameters: Mapping[str, Any]) -> list[Row]:
-    """The choice is the one of the query `piece`."""
+    """Choose the same entries as the query `piece` of log.sql."""
     slots: Collection[int] | None = parameters["slots"]
     chosen: list[int] = []
     ranges = zip(*(parameters[each] for each in ("ledgers", "firsts", "lasts", "ends")), strict=True)

@@ -69,7 +69,7 @@ class PendingRow:
     messages: int
     delivered_ms: int
     redelivery_count: int
-    deadline_ms: int | None  # None = only the client knows it
+    deadline_ms: int | None  # None = the broker keeps no ack timeout for it
 
     @property
     def place(self) -> str:
@@ -87,7 +87,7 @@ class PartitionedHead:
 
 
 def subscription_head(topic: str, subscription: str) -> SubscriptionHead | None:
-    """Find a subscription by its full topic name and its name. One query."""
+    """Find a subscription by its topic's full name and its own name. One query."""
     return fetch_one(SubscriptionHead, "subscription", "head", {"topic": topic, "subscription": subscription})
 
 

@@ -14,7 +14,7 @@ __all__ = ["AlertSeverity", "Alerts", "Rule", "Rules"]
 AlertSeverity = Annotated[
     Severity, WithJsonSchema({"type": "string", "enum": [each.value for each in Severity]})
 ]
-"""Written out where it is used, because OpenAPI has another Severity: that of findings."""
+"""The schema is inline, because OpenAPI already has a component named Severity: the severity of findings."""
 
 
 class _Answer(BaseModel):

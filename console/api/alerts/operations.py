@@ -1,4 +1,4 @@
-"""Alert rules, what fires now, and what has fired. Who may read and change a rule: as on the pages."""
+"""Alert rules, alerts that fire now, and alerts that have cleared. Rules need the same roles as on the pages."""
 
 from __future__ import annotations
 
@@ -143,12 +143,12 @@ def _page(rows: list[FiringRow], limit: int, key: Callable[[FiringRow], tuple[in
 
 
 def _number(value: int) -> int:
-    """Return what PostgreSQL can compare an id or a time with."""
+    """Return the nearest number that PostgreSQL can compare with an id or a time."""
     return max(0, min(value, _MOST_ID))
 
 
 def _changeable(request: AuthorizedRequest, rule_id: int) -> AlertRule:
-    """Return the rule. Raises Problem if the caller may not see or not change it."""
+    """Return the rule. Raises Problem if it does not exist, or if the caller may not see or change it."""
     rule = AlertRule.objects.filter(pk=rule_id).first() if rule_id <= _MOST_ID else None
     if rule is None or not request.auth.may_see(rule.namespaces):
         raise _no_rule(rule_id)

@@ -1,4 +1,4 @@
-"""What the operations on alert rules take. The form of the page checks it, so both say the same."""
+"""The parameters of operations on alert rules. The page's form checks them, so page and API refuse alike."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _quantity(value: object) -> object:
 _Quantity = Annotated[
     StorableText, BeforeValidator(_quantity), WithJsonSchema({"type": ["integer", "string", "null"]})
 ]
-"""A number, or text as people write it; null counts as none."""
+"""A number, or text as people write it. null counts as the empty text."""
 
 _Threshold = Annotated[
     _Quantity, Field(description="a number of messages, ms, bytes or per second, or text: 15m, 10GB")
@@ -37,7 +37,7 @@ _Namespaces = Annotated[StorableText, Field(description="*, tenant/* or tenant/n
 
 
 class ChangedRule(BaseModel):
-    """What to change of a rule. What is left out stays."""
+    """What to change in a rule. Members that are left out stay as they are."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -80,7 +80,7 @@ _UNITS: Final = {"ms": "ms", "bytes": "B"}
 
 
 def checked_rule(rule: AlertRule | None, asked: ChangedRule) -> dict[str, Any]:
-    """Return the columns of the rule, for `save_rule`. Raises Problem if a member makes no sense."""
+    """Return the columns of the rule, for `save_rule`. Raises Problem (422) that names the first wrong member."""
     given = asked.model_dump(exclude_unset=rule is not None)
     measure = Measure(given.get("measure") or (rule.measure if rule else Measure.BACKLOG))
     for member, unit in (("threshold", measure.unit), ("within_ms", "ms"), ("for_ms", "ms")):
@@ -97,7 +97,7 @@ def checked_rule(rule: AlertRule | None, asked: ChangedRule) -> dict[str, Any]:
 
 
 def silence_ms(asked: Silence) -> int:
-    """Return how long, 0 to end the silence. Raises Problem if that makes no sense."""
+    """Return the length of the silence in ms; 0 ends it. Raises Problem (422) for a wrong length, or over a year."""
     text = f"{asked.for_ms}ms" if asked.for_ms.isdecimal() else asked.for_ms
     try:
         length_ms = read_length_ms(text)

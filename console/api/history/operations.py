@@ -1,4 +1,4 @@
-"""The past of topics, of subscriptions and of everything, in steps for charts."""
+"""The history of topics, of subscriptions and of everything, in steps for charts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def subscription_history(
 
     The topic must be a partition or not partitioned.
     """
-    # Five queries.
+    # Six queries.
     head = found_subscription(topic.full_name, subscription)
     now = Level(backlog_messages=log_of(head.topic_id).total_messages - head.acked_messages)
     return _answer(

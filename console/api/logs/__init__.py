@@ -1,1 +1,1 @@
-"""Operations that show the content of logs. They need the right to see payloads."""
+"""Operations that read logs. They need the role reader, except the delivery story, which shows no content."""

@@ -1,4 +1,4 @@
-"""Finding messages, and reading one; nothing is consumed, and the connection cannot write."""
+"""Find messages, and show one. Nothing is consumed, and the connection cannot write."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def compaction(request: AuthorizedRequest, topic: Path[TopicPath]) -> dict[str, 
 @read(router, f"{TOPIC}/subscriptions", response=Cursors)
 @decorate_view(with_etag)
 def subscriptions(request: AuthorizedRequest, topic: Path[TopicPath], page: Query[Page]) -> dict[str, Any]:
-    """List the cursors of a topic, one a partition."""
+    """List the cursors of a topic: one for each subscription, or for each of its partitions."""
     # Six queries.
     facts = found_topic(topic.full_name)
     after, after_partition = read_token(page.after, "", -2)
@@ -145,7 +145,7 @@ def subscriptions(request: AuthorizedRequest, topic: Path[TopicPath], page: Quer
 @decorate_view(with_etag)
 def subscription(request: AuthorizedRequest, topic: Path[TopicPath], subscription: str) -> dict[str, Any]:
     """Show one cursor with its consumers and first pending acks."""
-    # Eight queries.
+    # Seven queries.
     head = found_subscription(topic.full_name, subscription)
     log = log_of(head.topic_id)
     backlog = log.total_messages - head.acked_messages
@@ -255,7 +255,7 @@ def _standing(
 
 
 def _oldest_by_name(topic_id: int, names: Collection[str]) -> dict[str, int]:
-    """The oldest over all partitions."""
+    """Return when the oldest unacked entry over all partitions was stored, by subscription."""
     oldest: dict[str, int] = {}
     for (name, _), append_ms in queries.oldest_unacked_ms(topic_id, names).items():
         oldest[name] = min(oldest.get(name, append_ms), append_ms)

@@ -1,4 +1,4 @@
-"""`manage.py removesecondfactor`: let a user who lost the second factor in with the password alone."""
+"""`manage.py removesecondfactor`: let a user who lost the second factor log in with the password alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from console.access.factors import remove_factor
 
 
 class Command(BaseCommand):
-    """Remove one second factor. The act log keeps who did it."""
+    """Remove a user's second factor. The act log records who did it."""
 
     help = "Remove a user's second factor and its recovery codes."
     requires_system_checks = ()
@@ -22,7 +22,7 @@ class Command(BaseCommand):
         parser.add_argument("user")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Print what is now so. Raises CommandError for an unknown user, and if there is no second factor."""
+        """Print the result. Raises CommandError for an unknown user, and if there is no second factor."""
         name = options["user"]
         try:
             remove_factor(name, who=getpass.getuser(), origin="command line")

@@ -43,7 +43,7 @@ class Command(BaseCommand):
         )
         twisted_loop.run_until_complete(_listen(server, settings, options["bind"], options["port"]))
         _ = get_resolver().url_patterns  # imports the views, so that they are loaded before the next step
-        # Nearly every object that is alive now stays alive. To visit them all again takes longer than a page.
+        # Nearly every object that is alive now stays alive. Visiting them all in a collection would delay a page.
         gc.collect()
         gc.freeze()
         service_manager.tell(service_manager.READY)
@@ -52,7 +52,7 @@ class Command(BaseCommand):
 
 
 async def _listen(server: LimitedServer, settings: DoorSettings, bind: str, port: int | None) -> None:
-    """Open the console's ports. Raises CommandError."""
+    """Open the console's ports. Raises CommandError as `handle` does."""
     setting, asked = "VELA_CONSOLE_PORT", port
     try:
         if port is not None:
@@ -61,7 +61,7 @@ async def _listen(server: LimitedServer, settings: DoorSettings, bind: str, port
         if settings.has_tls and asked is not None:
             certificates = TlsCertificates(
                 settings, asks_clients=False
-            )  # people log in; browsers would ask them
+            )  # browsers would ask people for a certificate; the console has logins
             await server.listen_tls(bind, asked, certificates)
             certificates.watch()
     except CertificateUnusable as error:

@@ -1,4 +1,4 @@
-"""`manage.py setrole`: give a user a role, or take it."""
+"""`manage.py setrole`: give a user a role, or take it away."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NONE = "none"
 
 
 class Command(BaseCommand):
-    """Change one grant. The act log keeps who did it."""
+    """Change one grant. The act log records who did it."""
 
     help = "Give a user a role for *, tenant/* or tenant/namespace, or take it with the role none."
     requires_system_checks = ()
@@ -27,7 +27,11 @@ class Command(BaseCommand):
         parser.add_argument("role", choices=[*(role.word for role in Role), NONE])
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Print what is now so. Raises CommandError for an unknown user, a wrong pattern and the last admin."""
+        """Print the result.
+
+        Raises CommandError for an unknown user, a wrong pattern, a role that the user does not have, and if nobody
+        would be admin of everything any more.
+        """
         name, pattern, word = options["user"], options["pattern"], options["role"]
         role = None if word == NONE else Role[word.upper()]
         try:

@@ -1,4 +1,4 @@
-"""Find the topic and subscription of which the name of a dead-letter topic is made."""
+"""Find the topic and the subscription whose names make up the name of a dead-letter topic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from console.queries.database import fetch
 __all__ = ["Origin", "has_usual_name", "origins_of", "possible_origins"]
 
 _USUAL: Final = re.compile(r"(?P<namespace>.+/)(?P<rest>[^/]+)-DLQ(-partition-[0-9]+)?", re.DOTALL)
-_MOST: Final = 40  # of one name: each - in it may be the one between topic and subscription
+_MOST: Final = 40  # pairs for one name: any hyphen may be the one between topic and subscription
 
 
 class Origin(NamedTuple):
@@ -35,7 +35,7 @@ def has_usual_name(topic: str) -> bool:
 
 
 def possible_origins(name: str) -> Iterator[Origin]:
-    """Yield at most 40 pairs of which TOPIC-SUBSCRIPTION-DLQ may be made. Nothing for another name."""
+    """Yield at most 40 pairs that fit the name TOPIC-SUBSCRIPTION-DLQ. Yield nothing for another name."""
     found = _USUAL.fullmatch(name)
     if found is None:
         return
@@ -46,7 +46,7 @@ def possible_origins(name: str) -> Iterator[Origin]:
 
 
 def origins_of(names: Collection[str]) -> dict[str, tuple[Origin, ...]]:
-    """Return for each name the existing pairs of topic and subscription of which it may be made. One query."""
+    """Return, for each name with any, the pairs of an existing topic and subscription that fit it. One query."""
     possible = [(name, *origin) for name in names for origin in possible_origins(name)]
     rows = fetch(
         _Row,

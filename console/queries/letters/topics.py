@@ -1,4 +1,4 @@
-"""Dead-letter topics: the list, and where letters come from."""
+"""The list of dead-letter topics, those that nobody reads, and the ledgers of original messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HOUR_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LettersAsked:
-    """The list that the page's address asks for."""
+    """The part of the list that an address asks for."""
 
     search: str = ""  # part of a name
     order: str = "waiting"  # one of ORDERS
@@ -44,19 +44,19 @@ class LettersAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterTopicRow:
-    """One dead-letter topic, or one partition of it. None if the broker never reported on it."""
+    """One dead-letter topic, or one partition of it. Numbers are None if the broker never reported on it."""
 
     id: int
     name: str
-    messages_in: int | None  # letters ever written
-    waiting_messages: int | None  # of the worst subscription
+    messages_in: int | None  # letters ever published
+    waiting_messages: int | None  # of the worst subscription; None also if there is no subscription
     stored_bytes: int | None
     last_append_ms: int | None  # 0 = never
     updated_ms: int | None
     subscriptions: int
     consumers: int
     worst_subscription: str | None
-    oldest_ms: int | None  # when the oldest waiting letter was stored; None = unknown, or none waits
+    oldest_ms: int | None  # when the oldest waiting letter was stored; None = none, or unknown
     hour_messages: int | None
     day_messages: int | None
     origins: tuple[Origin, ...]  # pairs that fit the name; usually one
@@ -82,12 +82,12 @@ class StoredLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadLetters:
-    """Letters that nobody reads."""
+    """A dead-letter topic with letters that nobody reads."""
 
     topic_id: int
     name: str  # of the dead-letter topic
     subscription: (
-        str  # the one for which most of them wait; "" = the topic has none, so retention removes them
+        str  # the one with the most waiting letters; "" = the topic has none, so retention removes them
     )
     messages: int
 
@@ -163,12 +163,12 @@ def letter_topics(asked: LettersAsked, scope: Scope) -> LetterPage:
 
 
 def unread_letters(scope: Scope, *, limit: int) -> list[UnreadLetters]:
-    """Return dead-letter topics in scope whose letters nobody reads: first those without a subscription. One query."""
+    """Return dead-letter topics in scope that nobody reads, those without a subscription first. One query."""
     return fetch(UnreadLetters, "letters", "unread", {"limit": limit, **scope.of_topics})
 
 
 def stored_ledgers(ids: Collection[int], scope: Scope) -> dict[int, StoredLedger]:
-    """Return the ledgers among these that are still stored, if their topic is in scope. One query."""
+    """Return those of these ledgers that are still stored and whose topic is in scope. One query."""
     rows = fetch(StoredLedger, "letters", "stored_ledgers", {"ledgers": list(ids), **scope.of_topics})
     return {row.ledger_id: row for row in rows}
 

@@ -51,7 +51,7 @@ def users_page(search: str, after: str) -> tuple[list[UserRow], str]:
 
 
 def user_named(name: str) -> UserRow | None:
-    """Return a user. Two queries."""
+    """Return a user, None if there is none. At most two queries."""
     return next((_row(each) for each in _with_grants(User.objects.filter(username=name))), None)
 
 

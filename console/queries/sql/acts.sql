@@ -1,5 +1,5 @@
--- The log of acts. Relies on the primary key, vela_act_subscription, vela_act_part, the index of undo_of_id and, for those
--- who may see some namespaces only, on vela_act_namespace and vela_act_tenant.
+-- The log of acts. Relies on the primary key, vela_act_subscription, vela_act_part, the index of undo_of_id and, for users
+-- who may see only some namespaces, on vela_act_namespace and vela_act_tenant.
 
 -- name: of_subscription
 SELECT a.id, a.kind, a.state, a.topic_name, a.subscription_name, a.parameters, a.plan, a.result, a.error, a.who,

@@ -1,6 +1,6 @@
--- Connected consumers and producers over all topics. clients.py fills in `{flags}` and `{wrong}`, all conditions `is_…`
--- or the one that is asked for, and `{sorted_by}`, `{type}`, `{beyond}` and `{direction}` from a fixed list of orders. Each
--- order has an index on its column and the key, so that a page costs its own rows and those that its filters leave out.
+-- Connected consumers and producers over all topics. clients.py fills in `{flags}` with all conditions `is_…`, `{wrong}` with
+-- the requested one, and `{sorted_by}`, `{type}`, `{beyond}` and `{direction}` from a fixed list of orders. Each order has
+-- an index on its column and the key, so that a page reads only its own rows and those that its filters leave out.
 
 -- name: is_blocked
 c.blocked
@@ -17,7 +17,7 @@ c.permits <= 0 AND NOT c.blocked
 AND greatest(c.connected_ms, c.last_flow_ms, c.last_delivery_ms, c.last_ack_ms) < %(silent_before_ms)s
 
 -- name: is_hoarding
--- In this order, because the answer is nearly always found at the first other consumer.
+-- The cheap conditions come first: the first other consumer that EXISTS reads nearly always decides.
 CASE WHEN c.unacked_messages < %(hoard_messages)s OR c.subscription_type NOT IN ('Shared', 'Key_Shared') THEN false
      WHEN EXISTS (
          SELECT FROM vela_consumer_session o WHERE o.subscription_id = c.subscription_id AND o.key <> c.key
@@ -32,8 +32,8 @@ CASE WHEN c.unacked_messages < %(hoard_messages)s OR c.subscription_type NOT IN 
                 AND greatest(o.connected_ms, o.last_delivery_ms) < %(idle_before_ms)s) END
 
 -- name: may_be_hoarding
--- True for every consumer that hoards. It finds their subscriptions in one pass; to ask `is_hoarding` of each of 100,000
--- consumers takes ten times as long.
+-- True for every consumer that hoards, and for others of its subscription. It finds these subscriptions in one pass. To
+-- evaluate `is_hoarding` for each of 100,000 consumers takes ten times as long.
 c.subscription_id IN (
     SELECT subscription_id FROM vela_consumer_session GROUP BY subscription_id
     HAVING count(*) > 1 AND max(unacked_messages) >= %(hoard_messages)s

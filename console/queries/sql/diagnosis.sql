@@ -1,8 +1,8 @@
--- What a diagnosis looks at beside the blocks of a subscription's page.
+-- The data of a diagnosis that no other block of a subscription's page reads.
 
 -- name: around
--- One row: the subscription's topic, policies, last departure and act, and the processes. Every join finds one row at most,
--- and the slowest cursor is found among the subscriptions of one topic.
+-- One row: the subscription's topic, its policies, the consumer that left last, the pause, and the processes. Every join
+-- finds at most one row. The slowest cursor is looked for among the subscriptions of this topic only.
 SELECT n.policies AS namespace_policies, coalesce(p.policies, t.policies) AS topic_policies,
        y.last_append_ms, y.producers,
        h.blocked, h.rate_limited, h.gap, h.read_fault, h.active_consumer, h.first_redeliveries, h.key_slot, h.key_consumer,
@@ -50,15 +50,15 @@ LEFT JOIN LATERAL (
 WHERE s.id = %(subscription_id)s
 
 -- name: delayed
--- Entries that are not due, by due time: the primary key's order. The limit bounds the cost of a page.
+-- Entries that are not due yet, by due time, which is the order of the primary key. The limit bounds the cost of a page.
 SELECT ledger_id, entry_id, deliver_at_ms FROM vela_delayed_entry
 WHERE topic_id = %(topic_id)s AND deliver_at_ms > %(now_ms)s ORDER BY deliver_at_ms LIMIT %(limit)s
 
 -- name: database
 -- PostgreSQL hides what other roles do from a role without pg_read_all_stats: then `is_visible` is false. A broker that
--- waits for its predecessor's advisory lock is not blocked. A wait counts from when the lock was
--- asked for, because the statement may be much older. Viewers read the waiting statement, so its literals (password hashes,
--- session data) are dropped before it is cut. A literal that PostgreSQL has cut off itself has no closing quote.
+-- waits for its predecessor's advisory lock does not count as blocked. A wait counts from the request for the lock, because
+-- the statement may be much older. Viewers see the waiting statement, so its literals (password hashes, session data) are
+-- replaced before the text is cut. A literal that PostgreSQL itself has cut off has no closing quote.
 WITH c AS MATERIALIZED (
     SELECT pid, application_name, state, xact_start, query, wait_event_type = 'Lock'
            AND wait_event <> 'advisory' AND application_name LIKE 'vela%%' AS waits

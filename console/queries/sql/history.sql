@@ -1,5 +1,5 @@
--- What topics and subscriptions did over time. The tables of points are indexed by time, topic and subscription. A chart
--- probes each bucket of its window: OFFSET 0 keeps the planner from reading the points of all topics in between.
+-- The stored points of topics and subscriptions. The tables are indexed by time, topic and subscription. A chart looks up
+-- each bucket of its window: OFFSET 0 keeps the planner from reading the points of all topics in between.
 
 -- name: progress
 SELECT resolution_s, until_ms FROM vela_stats_progress
@@ -57,8 +57,8 @@ WHERE c.at_ms >= %(from_ms)s::bigint
 
 -- name: acts
 -- Applied acts in a window, newest first, without commits, which clients make. 0 = all topics, or all subscriptions of the
--- topic. Acts on a topic itself concern each of its subscriptions. It looks at the newest ones only. An act on several
--- partitions counts once, but the history of one partition has its part.
+-- topic. Acts on a topic itself concern each of its subscriptions. Only the newest 200 acts before the end are looked at.
+-- An act on several partitions is one row, except in the history of one partition, which shows its part of the act.
 SELECT id, kind, parameters, undo_of_id, topic_name, subscription_name, who, finished_at
 FROM (
     SELECT * FROM vela_act a

@@ -41,7 +41,7 @@ WHERE %(after_name)s = '' OR (-value, name) > (-%(after_value)s::float8, %(after
 ORDER BY value DESC, name LIMIT %(limit)s
 
 -- name: unread
--- Those with letters that nobody reads: without a durable subscription (state is NULL), or without a consumer.
+-- Dead-letter topics that nobody reads: without a durable subscription (state is NULL), or without a consumer.
 WITH known AS (
     SELECT topic_id FROM vela_producer_session WHERE name LIKE '%%-DLQ'
     UNION SELECT topic_id FROM vela_act WHERE kind = 'redrive'
@@ -59,8 +59,8 @@ WHERE CASE WHEN s.state IS NULL THEN s.stored_bytes > 0 AND s.messages_in > 0 EL
 ORDER BY s.state IS NOT NULL, messages DESC, t.name LIMIT %(limit)s
 
 -- name: numbers
--- The oldest letter is the next entry of the subscription that has acked least, or the first one stored if there is none. A ledger
--- that is open does not know how many entries it has. For an offloaded ledger see numbers.sql, first_unacked.
+-- The oldest letter is the next entry of the subscription that has acked least, or the first one stored if there is none.
+-- The row of an open ledger does not say how many entries it has. For an offloaded ledger see numbers.sql, first_unacked.
 SELECT t.id, t.name, n.messages_in, n.max_backlog_messages AS waiting_messages, n.stored_bytes, n.last_append_ms, n.updated_ms,
        (SELECT count(*) FROM vela_subscription s WHERE s.topic_id = t.id) AS subscriptions,
        (SELECT count(*) FROM vela_consumer_session c
@@ -86,7 +86,7 @@ LEFT JOIN LATERAL (
 WHERE t.id = ANY(%(ids)s)
 
 -- name: published
--- Letters of the last day and the last hour. Each bucket is probed, as in history.sql.
+-- Letters of the last day and the last hour. Each bucket is looked up, as in history.sql.
 SELECT w.topic_id, coalesce(sum(p.messages_in) FILTER (WHERE p.at_ms >= %(hour_ms)s), 0)::bigint AS hour_messages,
        coalesce(sum(p.messages_in), 0)::bigint AS day_messages
 FROM unnest(%(ids)s::bigint[]) AS w(topic_id)
@@ -109,7 +109,7 @@ LEFT JOIN LATERAL (
 GROUP BY w.topic_id
 
 -- name: origins
--- Which of these pairs of topic and subscription exist. Subscriptions of a partitioned topic are those of its partitions.
+-- Which of these pairs of topic and subscription exist. A partitioned topic has the subscriptions of its first partition.
 SELECT w.letters, w.topic, w.subscription
 FROM unnest(%(letters)s::text[], %(topics)s::text[], %(subscriptions)s::text[]) AS w(letters, topic, subscription)
 WHERE EXISTS (
@@ -117,7 +117,7 @@ WHERE EXISTS (
     WHERE t.name IN (w.topic, w.topic || '-partition-0'))
 
 -- name: stored_ledgers
--- Where the messages are that letters were copied from. A ledger that was trimmed is not in the answer.
+-- The ledgers of the messages that letters were copied from. A ledger that was trimmed is not in the answer.
 SELECT l.id AS ledger_id, t.name AS topic_name, CASE WHEN l.state = 'open' THEN NULL ELSE l.entries END AS entries
 FROM vela_ledger l JOIN vela_topic t ON t.id = l.topic_id
 WHERE l.id = ANY(%(ledgers)s::bigint[]) AND (l.segment_id IS NOT NULL OR l.file_name IS NOT NULL)

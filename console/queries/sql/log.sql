@@ -1,17 +1,18 @@
--- Where a topic's log begins and ends, and single entries.
+-- The ledgers of a topic's log, where it ends, and its entries.
 
 -- name: ledgers
--- Of one topic, or of several.
+-- The ledgers of one topic, or of several.
 SELECT topic_id, id AS ledger_id, state, segment_id, file_name, opened_ms, entries_before, messages_before, bytes_before, entries, messages,
        size_bytes, first_append_ms, last_append_ms
 FROM vela_ledger WHERE topic_id = ANY(%(topics)s::bigint[]) ORDER BY topic_id, id
 
 -- name: segments
--- Where ledgers lie now. One that is not in the answer was trimmed.
+-- The segments of ledgers now. A ledger that is not in the answer was trimmed.
 SELECT id AS ledger_id, segment_id FROM vela_ledger WHERE id = ANY(%(ledgers)s::bigint[])
 
 -- name: last_ledgers
--- Of a topic, or of each of its partitions. A topic that was never loaded has no ledger, but may have subscriptions.
+-- The last ledger of a topic, or of each of its partitions. A topic that was never loaded has no ledger, but may have
+-- subscriptions.
 SELECT t.id AS topic_id, l.id AS ledger_id, l.state = 'open' AS is_open, l.segment_id,
        coalesce(l.messages_before + l.messages, 0) AS messages, coalesce(l.bytes_before + l.size_bytes, 0) AS size_bytes
 FROM vela_topic t
@@ -60,10 +61,10 @@ CROSS JOIN LATERAL (
 ) z
 
 -- name: piece
--- The first entries of some ranges, `limit` of them or about `piece_bytes`, in log order or (`sign` -1) against it.
--- With `slots`, entries are left out whose key hash says that they have another key. The hash of a batch (flag 1) is
--- that of one member, and the hash of an entry with an ordering key (flag 32) is not that of its key: they stay. So
--- does the far end of each range: a piece without it tells the reader that the range is no longer stored there.
+-- The first entries of some ranges, at most `limit` and about `piece_bytes`, in log order or (`sign` -1) in reverse.
+-- With `slots`, entries whose key hash shows that they have another key are left out. The hash of a batch (flag 1) is
+-- that of one member, and the hash of an entry with an ordering key (flag 32) is not that of its key: these stay. The
+-- far end of each range stays too: a piece without it tells the reader that the range is not stored there any more.
 -- `picked` chooses entries without their data, because sorting the data of a whole range costs more than reading it.
 WITH picked AS (
     SELECT x.ledger_id, x.entry_id, x.size_bytes,

@@ -1,4 +1,4 @@
--- Numbers of topics and subscriptions for programs: what the pages show, without a page around it.
+-- Numbers of topics and subscriptions for programs: the same as on the pages.
 
 -- name: topic
 SELECT t.id, t.name, t.partitions, t.partition, p.name AS parent, t.created_at, t.terminated_at,
@@ -37,7 +37,7 @@ WHERE (t.id = %(topic_id)s OR t.parent_id = %(topic_id)s) AND (s.name, t.partiti
 ORDER BY s.name, t.partition LIMIT %(limit)s
 
 -- name: subscriptions
--- The same summed over partitions, one row for each name. A sum stays NULL if the broker reported none of its rows.
+-- The same, summed over partitions: one row for each name. A sum is NULL if the broker reported none of its rows.
 SELECT s.name, max(s.type) AS type, bool_or(s.paused) AS paused, count(*) AS cursors,
        sum(c.acked_messages)::bigint AS acked_messages,
        sum(greatest(e.messages - c.acked_messages, 0))::bigint AS backlog_messages,

@@ -1,6 +1,6 @@
 -- The first page. Relies on the index vela_subscription_worst, so its cost does not grow with the number of subscriptions.
 -- `namespace_ids` is NULL for a user who sees every namespace: then the planner drops the joins that only it needs. For
--- other users it begins at the worst subscriptions or at their topics, whichever are fewer.
+-- other users the planner begins at the worst subscriptions or at the users' topics, whichever are fewer.
 
 -- name: worst
 SELECT s.id, s.name, t.id AS topic_id, t.name AS topic_name,
@@ -18,8 +18,8 @@ LEFT JOIN vela_topic_summary n ON n.topic_id = t.id
 ORDER BY u.state, u.state_since_ms, u.subscription_id
 
 -- name: poisoned
--- Subscriptions that get on (worst has the others) although their first message comes back: redelivered 3 times or more, as
--- console/diagnosis/rules/messages/poison.py has it. Relies on the index vela_subscription_poisoned.
+-- Subscriptions that `worst` does not list, but whose first message was redelivered 3 times or more, the limit in
+-- console/diagnosis/rules/messages/poison.py. Relies on the index vela_subscription_poisoned.
 SELECT s.id, s.name, t.id AS topic_id, t.name AS topic_name,
        greatest(coalesce(n.messages_in, 0) - u.acked_messages, 0) AS backlog_messages,
        u.state, u.state_since_ms, u.drain_s, n.message_rate_in, u.message_rate_acked

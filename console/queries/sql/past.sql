@@ -1,8 +1,9 @@
 -- What is stored about one moment in the past. `subscription_id` 0 = the topic itself.
 
 -- name: last_before
--- The last point that was over by then. Each resolution is probed backwards, bucket by bucket, as far as it is kept by
--- default: by (at_ms, topic_id, subscription_id) a probe costs microseconds, and no index leads from a topic to its points.
+-- The last point that ended before the time. Each resolution is looked up backwards, bucket by bucket, as far as it is kept
+-- by default: a look-up by (at_ms, topic_id, subscription_id) takes microseconds, and no index leads from a topic to its
+-- points.
 SELECT l.backlog, l.stored_bytes FROM (
     (SELECT p.at_ms + 10000 AS until_ms, p.backlog, p.stored_bytes
      FROM generate_series(%(before_ms)s::bigint - %(before_ms)s::bigint %% 10000 - 10000,
@@ -34,7 +35,7 @@ SELECT l.backlog, l.stored_bytes FROM (
 ) l ORDER BY l.until_ms DESC LIMIT 1
 
 -- name: alerts
--- Alerts about the subject that fired at that moment.
+-- Alerts about the topic or subscription that were firing at that moment.
 SELECT rule_id, rule_name, severity, topic_name, subscription_name, fired_ms, cleared_ms
 FROM vela_alert_firing
 WHERE topic_id = %(topic_id)s AND (%(subscription_id)s = 0 OR subscription_id IN (0, %(subscription_id)s))

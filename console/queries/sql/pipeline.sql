@@ -1,5 +1,5 @@
 -- Runs and schedules of the pipeline's jobs. Relies on the primary keys. A run keeps the name of its topic and outlives the
--- topic, so who may see some namespaces only is asked of the name: domain://tenant/namespace/topic.
+-- topic, so the namespace that a user must see is taken from the name: domain://tenant/namespace/topic.
 
 -- name: runs
 SELECT id, job, subject, topic_name, state, stages, error, who, reason, created_at, started_at, ended_at

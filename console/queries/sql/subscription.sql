@@ -27,7 +27,7 @@ WHERE t.name = %(topic)s AND t.partitions > 0 AND s.name = %(subscription)s
 GROUP BY t.name, s.name
 
 -- name: chunks
--- Acks beyond mark-delete. The limit bounds the cost of a page, and the page says if there are more.
+-- Acks beyond mark-delete. The limit bounds the cost of a page, which says when there are more.
 SELECT ledger_id, chunk, bits, ack_sets
 FROM vela_cursor_chunk WHERE cursor_id = %(subscription_id)s ORDER BY ledger_id, chunk LIMIT %(limit)s
 
@@ -39,26 +39,26 @@ WHERE subscription_id = %(subscription_id)s AND (%(consumer_key)s = 0 OR consume
 ORDER BY ledger_id, first_entry LIMIT %(limit)s
 
 -- name: cursors
--- Of all subscriptions of some topics, or of the ones with one name.
+-- The cursors of all subscriptions of some topics, or only of those with one name.
 SELECT s.id, s.topic_id, s.name, c.mark_delete_ledger, c.mark_delete_entry
 FROM vela_subscription s JOIN vela_cursor c ON c.subscription_id = s.id
 WHERE s.topic_id = ANY(%(topics)s::bigint[]) AND (%(name)s::text IS NULL OR s.name = %(name)s::text)
 ORDER BY s.name, s.topic_id LIMIT %(limit)s
 
 -- name: names
--- Of the topic's subscriptions, or of those of its partitions.
+-- The names of the topic's subscriptions and of those of its partitions.
 SELECT DISTINCT s.name FROM vela_topic t JOIN vela_subscription s ON s.topic_id = t.id
 WHERE t.id = %(topic_id)s OR t.parent_id = %(topic_id)s ORDER BY s.name LIMIT %(limit)s
 
 -- name: chunks_at
--- Acks beyond mark-delete of some cursors, in the chunks that some entries lie in.
+-- Acks beyond mark-delete of some cursors, in the chunks that contain some entries.
 SELECT c.cursor_id, c.ledger_id, c.chunk, c.bits, c.ack_sets
 FROM unnest(%(ledgers)s::bigint[], %(chunks)s::bigint[]) AS p(ledger_id, chunk)
 JOIN vela_cursor_chunk c ON c.ledger_id = p.ledger_id AND c.chunk = p.chunk
 WHERE c.cursor_id = ANY(%(cursors)s::bigint[])
 
 -- name: last_chunks
--- The last chunk of each cursor in which whole entries are acked.
+-- The last chunk of each cursor that has completely acked entries.
 SELECT z.cursor_id, z.ledger_id, z.chunk, z.bits, ''::bytea AS ack_sets
 FROM unnest(%(cursors)s::bigint[]) AS p(cursor_id)
 CROSS JOIN LATERAL (

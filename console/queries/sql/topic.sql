@@ -71,7 +71,7 @@ WHERE t.id = %(topic_id)s OR t.parent_id = %(topic_id)s
 ORDER BY t.partition
 
 -- name: schema
--- One version, or the newest; no row if the schema was deleted since, which a version of type 0 says.
+-- One version, or the newest. No row if this version is of type 0, which records that the schema was deleted.
 SELECT version, type, name, data FROM (
     SELECT * FROM vela_schema
     WHERE topic_name = %(topic)s AND (%(version)s::bigint IS NULL OR version = %(version)s::bigint)

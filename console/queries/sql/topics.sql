@@ -1,11 +1,11 @@
--- The list of topics: first the page's ids in the chosen order (keyset), then the numbers of these rows only, so that
--- topics on other pages cost nothing. A partitioned topic is one row with the sums of its partitions.
--- vela_listed_topic has all that lists sort and filter by. The orders by name and by worst state are those of its indexes;
--- the others read the table, 15 to 25 ms for 100,000 topics. Their values change with every report: to keep the table costs
--- PostgreSQL 7 ms for a report of 1,000 topics, and indexes on these values would add 25 ms. Topics that the broker never
--- reported have -1, and so come last.
--- `namespace_ids` is NULL for a user who sees every namespace. Conditions that are not asked for are gone before the query
--- is planned, because the console writes the values into the text. list.py fills in `{filters}`.
+-- The list of topics: first the page's ids in the chosen order (keyset), then the numbers of these rows only, so that no
+-- sums are computed for other pages. A partitioned topic is one row with the sums of its partitions.
+-- vela_listed_topic has all columns that lists sort and filter by. The orders by name and by worst state use its indexes.
+-- The others read the whole table, 15 to 25 ms for 100,000 topics. Their values change with every report: to update the
+-- table takes PostgreSQL 7 ms for a report of 1,000 topics, and indexes on these values would add 25 ms. Topics that the
+-- broker never reported have -1, and so come last.
+-- `namespace_ids` is NULL for a user who sees every namespace. The values of parameters are part of the text that PostgreSQL
+-- gets, so it drops conditions that are not used before it plans the query. list.py fills in `{filters}`.
 
 -- name: filters
 (%(namespace_ids)s::bigint[] IS NULL OR l.namespace_id = ANY(%(namespace_ids)s))
@@ -25,7 +25,7 @@ WHERE l.name > %(after_name)s
 ORDER BY l.name LIMIT %(limit)s
 
 -- name: by_worst
--- A partitioned topic comes where its worst partition does. Topics whose subscriptions nobody has judged come last.
+-- A partitioned topic has the place of its worst partition. Topics whose subscriptions the broker has not judged come last.
 SELECT l.topic_id AS id, l.state * 4398046511104::float8 + l.state_since_ms AS value, l.name
 FROM vela_listed_topic l
 WHERE (l.state, l.state_since_ms, l.name) > (%(after_state)s::smallint, %(after_since_ms)s::bigint, %(after_name)s)
@@ -85,7 +85,7 @@ SELECT n.id FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id
 WHERE t.name = %(tenant)s AND n.name = %(namespace)s
 
 -- name: namespaces
--- The first 200, and the one that is chosen.
+-- The first 200 by name, and the chosen one.
 (SELECT t.name || '/' || n.name AS name FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id
  WHERE %(namespace_ids)s::bigint[] IS NULL OR n.id = ANY(%(namespace_ids)s)
  ORDER BY 1 LIMIT 200)

@@ -16,11 +16,11 @@ PAGE_ROWS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookmarksAsked:
-    """The list that a page's address asks for."""
+    """The part of the list that a page's address asks for."""
 
     topic_id: int | None = None  # None = of all topics
     search: str = ""  # part of a bookmark's or a topic's name
-    after_topic: str = ""  # the last row of the page before, as is `after_name`
+    after_topic: str = ""  # with `after_name`, the last row of the previous page
     after_name: str = ""
 
 
@@ -35,7 +35,7 @@ class BookmarkRow:
     is_over: bool  # it has expired and keeps nothing
     who: str
     created_at: datetime
-    kept_bytes: int | None  # in sealed ledgers from its place on; None = none is sealed
+    kept_bytes: int | None  # in sealed ledgers from its own ledger on; None = none of them is sealed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ __all__ = ["CompactionRow", "compactions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRow:
-    """The compaction of a topic or of one of its partitions. None where it was never compacted."""
+    """The compaction of a topic or of one of its partitions. Numbers and times are None before there are any."""
 
     topic: str
     partition: int  # -1 = not a partition
@@ -22,7 +22,7 @@ class CompactionRow:
     horizon: str | None  # ledger:entry of the last entry that was compacted
     kept_messages: int | None
     kept_bytes: int | None
-    removed_messages: int | None  # by the latest run that succeeded, as is the duration
+    removed_messages: int | None  # by the latest run that succeeded; the duration is of that run too
     duration_ms: int | None
     backlog_messages: int | None  # published after the horizon
     backlog_bytes: int | None

@@ -1,4 +1,4 @@
-"""The list of topics. The server searches, sorts and pages."""
+"""The list of topics. PostgreSQL searches, sorts and pages it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ PAGE_ROWS = 50
 ORDERS = ("name", "worst", "backlog", "rate", "last")
 _LARGEST = 2.0**53
 _STATE_UNIT = 1 << 42
-"""A place in the order by worst state is one number: the state times this, and since when in milliseconds."""
+"""A place in the order by worst state is one number: the state times this, plus the time since when, in ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsAsked:
-    """The list that the page's address asks for."""
+    """The part of the list that an address asks for."""
 
     search: str = ""  # part of a name
     namespace: str = ""  # "tenant/namespace", "" = all
@@ -123,7 +123,7 @@ def topics(asked: TopicsAsked, scope: Scope) -> TopicPage:
 
 
 def _namespace_id(asked: TopicsAsked, scope: Scope) -> int | None:
-    """Return the only namespace whose topics are asked for or in scope, 0 if there is no such one; None = several."""
+    """Return the only namespace that the list shows, 0 if the requested one does not exist, None for several."""
     if asked.namespace:
         tenant, _, namespace = asked.namespace.partition("/")
         found = fetch_one(_Id, "topics", "namespace_id", {"tenant": tenant, "namespace": namespace})
@@ -138,12 +138,12 @@ def in_order(order: str) -> str:
 
 
 def _worst_place(value: float) -> tuple[int, int]:
-    """Return the state and the time of a place in the order by worst state; the beginning if it is not a place."""
+    """Return the state and time of a place in the order by worst state. A number that is no place is the beginning."""
     return divmod(int(value), _STATE_UNIT) if 0 <= value < _STATE_UNIT * 2048 else (0, 0)
 
 
 def _number(value: float) -> float:
-    """Return a value to sort by that every column can be compared with. Addresses may name any number."""
+    """Return a number that PostgreSQL can compare with every column. An address may contain any number."""
     return 0.0 if math.isnan(value) else max(-_LARGEST, min(value, _LARGEST))
 
 

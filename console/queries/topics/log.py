@@ -1,4 +1,4 @@
-"""A topic's log as the pages count it: each entry has an index, which continues from one ledger to the next."""
+"""A topic's log as pages count it: each entry has an index, and the count continues from ledger to ledger."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LedgerRow:
 
     ledger_id: int
     state: str
-    segment_id: int | None  # without a segment and a file: an empty one that only keeps the topic's counts
+    segment_id: int | None  # without segment and file, the row is kept only for the topic's counts
     file_name: str | None  # of an offloaded ledger
     opened_ms: int
     entries_before: int  # of the topic
@@ -101,7 +101,7 @@ class Log:
         return last.entries_before + last.entries if last else 0
 
     def index_of(self, ledger_id: int, entry_id: int) -> int:
-        """Return the index of a position. One in a trimmed ledger counts as just before the first stored entry."""
+        """Return the index of a position. If its ledger was trimmed, return the index before the next stored entry."""
         at = bisect_right(self._ids, ledger_id) - 1
         if at < 0:
             return self.begin - 1
@@ -120,7 +120,7 @@ class Log:
         }
 
     def place_at(self, index: int) -> Place | None:
-        """Return ledger and entry of an index, None if the log does not store it."""
+        """Return the ledger and entry ids of an index. None if the log has no such entry."""
         ledger = self.ledger_at(index)
         return None if ledger is None else (ledger.ledger_id, index - ledger.entries_before)
 
@@ -134,7 +134,7 @@ class Log:
         return self.ledgers[at]
 
     def has_ledger(self, ledger_id: int) -> bool:
-        """Return whether this is a ledger of the log. A trimmed one is not."""
+        """Return whether the log has this ledger. It does not have a trimmed one."""
         at = bisect_right(self._ids, ledger_id) - 1
         return at >= 0 and self._ids[at] == ledger_id
 
@@ -177,7 +177,7 @@ def logs_of(topic_ids: Sequence[int]) -> dict[int, Log]:
 
 
 def _ends_of_open(written: Mapping[int, int | None]) -> dict[int, _OpenEnd]:
-    """Return the last entry of each open ledger. `written` has their segments. One query."""
+    """Return the last entry of each open ledger. `written` maps ledgers to their segments. One query."""
     segments = {segment for segment in written.values() if segment is not None}
     found = fetch_entries(_OpenEnd, "ends_of_open", segments, {"ledgers": list(written)})
     return {end.ledger_id: end for end in found}
@@ -239,7 +239,7 @@ def ends_of(topic_id: int) -> Ends:
 
 
 def entries_at(log: Log, places: Iterable[Place]) -> dict[Place, EntryAt]:
-    """Return the entries at these places that are stored. One query."""
+    """Return the entries at these places that are stored. One query, and reads of files for offloaded ledgers."""
     asked = list(places)
     rows = fetch_entries(EntryAt, "at", log.stores_of(asked), by_place(asked))
     return {row.place: row for row in rows}

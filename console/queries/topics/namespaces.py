@@ -25,7 +25,7 @@ PAGE_ROWS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespacesAsked:
-    """The list that an address asks for."""
+    """The part of the list that an address asks for."""
 
     search: str = ""  # part of tenant/namespace
     after: str = ""  # the last tenant/namespace of the previous page, "" = first page
@@ -44,7 +44,7 @@ class NamespaceRow:
 
     @property
     def full_name(self) -> str:
-        """tenant/namespace."""
+        """The name as tenant/namespace."""
         return f"{self.tenant}/{self.name}"
 
     @property
@@ -98,7 +98,7 @@ def namespaces(asked: NamespacesAsked, scope: Scope) -> NamespacePage:
 
 
 def namespace(tenant: str, name: str) -> NamespaceRow | None:
-    """Find a namespace. One query."""
+    """Find a namespace, None if there is none. One query."""
     return fetch_one(NamespaceRow, "namespaces", "one", {"tenant": tenant, "namespace": name})
 
 

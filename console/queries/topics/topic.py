@@ -30,7 +30,7 @@ ROWS_TO_CHOOSE = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicHead:
-    """The topic itself, with the sums of its partitions. Its numbers are None if the broker never reported on it."""
+    """A topic, with the sums of its partitions. Its numbers are None if the broker never reported on it."""
 
     id: int
     name: str
@@ -141,7 +141,7 @@ def subscriptions(topic_id: int, ends: Ends) -> list[SubscriptionRow]:
 
 
 def parked_queues(topic_id: int) -> list[ParkedQueue]:
-    """Return the pulls that wait at a topic or at its first 100 partitions where some do. One query."""
+    """Return the waiting pulls of a topic, or of the first 100 of its partitions that have some. One query."""
     return [
         ParkedQueue(
             queue=max(row.partition, 0),
@@ -160,7 +160,7 @@ class _Name:
 
 
 def subscription_names(topic_id: int, *, search: str, after: str) -> list[str]:
-    """Return names after `after` that contain `search`, one more than a page shows. One query."""
+    """Return at most 51 names after `after` that contain `search`: a page and one more. One query."""
     escaped = search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     asked = {
         "topic_id": topic_id,

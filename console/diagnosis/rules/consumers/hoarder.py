@@ -14,7 +14,7 @@ __all__ = ["RULE"]
 WINDOW_S: Final = 5.0  # in which the others got nothing
 LEAST_MESSAGES: Final = 10
 LEAST_SHARE: Final = 0.8  # of what is in flight
-LEAST_TIMES: Final = 20  # what another consumer has
+LEAST_TIMES: Final = 20  # as many as another consumer has
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -33,7 +33,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         and snapshot.seconds_since(max(each.connected_ms, each.last_delivery_ms)) >= WINDOW_S
     ]
     free = [each for each in few if each.is_available]
-    # The broker delivers nothing to a consumer that could take what is ready: that is another rule.
+    # If messages are ready, or may be, for a consumer that can take them, the hoarder is not the cause.
     if not few or (free and snapshot.ready_entries != 0):
         return None
     return Finding(
@@ -68,7 +68,7 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def _has_full_queue(consumer: Consumer) -> bool:
-    """Return whether a small queue keeps a consumer from asking for more. The broker could send to it otherwise."""
+    """Return whether only a full queue keeps the consumer from asking for more: the broker could send to it."""
     return consumer.unacked_messages > 0 and consumer.is_writable and not consumer.is_blocked
 
 

@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 60.0  # since it happened last, if another consumer has connected meanwhile
+WINDOW_S: Final = 60.0  # since it happened, once another consumer has connected
 
 
 def find(snapshot: Snapshot) -> Finding | None:

@@ -19,7 +19,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     if active is None or len(consumers) < 2 or not subscription.backlog_messages:
         return None
     if snapshot.has_working_state:
-        return None  # its acks are far apart
+        return None  # the consumer works, but its acks are far apart
     if active.is_available and not active.unacked_messages:
         return None  # it waits for messages, and the fault is elsewhere
     if snapshot.seconds_since(active.last_sign_ms) < WINDOW_S:

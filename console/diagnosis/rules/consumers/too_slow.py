@@ -21,7 +21,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     rate_in, rate_acked = snapshot.topic.message_rate_in, subscription.message_rate_acked
     if rate_in is None or rate_acked is None or not snapshot.consumers:
         return None
-    # The broker's state is judged over half a minute and longer, so rates of a few seconds do not overrule it.
+    # The broker judges the state over at least half a minute, so rates of a few seconds do not overrule it.
     is_judged = subscription.state == "falling behind"
     if not is_judged and not _grows(snapshot, rate_in, rate_acked):
         return None
@@ -43,7 +43,7 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def _grows(snapshot: Snapshot, rate_in: float, rate_acked: float) -> bool:
-    """Return whether the backlog grows by its rates, as long as the broker has not judged."""
+    """Return whether the rates say that the backlog grows. False once the broker has judged the state."""
     return (
         snapshot.subscription.state in ("watching", "unknown")
         and rate_acked >= STILL_PER_S
@@ -53,7 +53,7 @@ def _grows(snapshot: Snapshot, rate_in: float, rate_acked: float) -> bool:
 
 
 def _cure(type_: str, more: int) -> Cure:
-    """Return the way out. `more`: how many consumers are missing; 0 = unknown."""
+    """Return the cure. `more` is the number of consumers to add; 0 = unknown."""
     if type_ in ("Shared", "Key_Shared"):
         if not more:
             return Cure(text=said("Add consumers, or make each one faster."))

@@ -1,1 +1,1 @@
-"""No cause: the subscription is fine, or nothing can be said yet."""
+"""The findings when no cause matches: the subscription is fine, or the symptom is all that can be said."""

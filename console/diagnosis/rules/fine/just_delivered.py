@@ -16,7 +16,7 @@ WINDOW_S: Final = 20.0  # the longest window of the rules about consumers
 def find(snapshot: Snapshot) -> Finding | None:
     consumers = snapshot.consumers
     if not consumers or snapshot.subscription.state == "stuck":
-        return None  # the broker has judged: they receive, and ack nothing
+        return None  # if the state is stuck, the broker has judged that consumers receive and ack nothing
     latest_ms = max(each.last_sign_ms for each in consumers)
     if snapshot.seconds_since(latest_ms) >= WINDOW_S:
         return None

@@ -10,7 +10,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0  # the broker judges for longer, and the rule before this one waits as long
+WINDOW_S: Final = 20.0  # as long as `just_delivered`, which comes first, unless the state is stuck
 
 
 def find(snapshot: Snapshot) -> Finding | None:

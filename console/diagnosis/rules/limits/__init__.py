@@ -1,1 +1,1 @@
-"""Causes that somebody set: a pause, a limit, a rate, a quota."""
+"""Causes that an operator or a setting makes: a pause, a limit, a rate, a quota."""

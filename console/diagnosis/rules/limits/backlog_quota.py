@@ -1,4 +1,4 @@
-"""The backlog quota stops producers, or takes messages away, because of a backlog."""
+"""The backlog quota is reached: producers are stopped, or the oldest messages are given up."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def _breach(snapshot: Snapshot) -> tuple[str, tuple[Evidence, ...]] | None:
-    """Return the subscription that has reached the quota, and the proof. The age is known of this one only."""
+    """Return the subscription that has reached the quota, and the evidence. The age is known for this one only."""
     limits, subscription, first = snapshot.limits, snapshot.subscription, snapshot.cursor.first
     name, backlog_bytes = subscription.name, subscription.backlog_bytes
     if snapshot.slowest is not None and snapshot.slowest.backlog_bytes > backlog_bytes:

@@ -1,4 +1,4 @@
-"""A dispatch rate holds delivery back."""
+"""A dispatch rate limits delivery."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Causes in the messages: one that fails, one that is left, keys, delays."""
+"""Causes in the messages: failing or forgotten ones, keys, delays, dead letters, the oldest segment."""

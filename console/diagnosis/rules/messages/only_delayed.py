@@ -19,13 +19,13 @@ def find(snapshot: Snapshot) -> Finding | None:
     if delayed is None or cursor.in_flight_entries:
         return None
     if not snapshot.consumers or subscription.pause is not None:
-        return None  # then they are not delivered when they are due
+        return None  # they would not be delivered even when they are due
     if subscription.type not in ("Shared", "Key_Shared"):
         return None  # the other types deliver delayed messages at once
     if delayed.is_whole:
         is_all = cursor.unacked_entries is not None and delayed.entries >= cursor.unacked_entries
     else:
-        # The broker counts all of them: it calls a subscription idle whose other messages are acked.
+        # The broker counts all of them. It calls a subscription idle if only delayed messages are unacked.
         is_all = subscription.state == "idle" and subscription.replay_entries == 0
     if not is_all:
         return None

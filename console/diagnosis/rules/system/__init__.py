@@ -1,1 +1,1 @@
-"""Causes around the subscription: processes, the database, the log itself."""
+"""Causes outside the subscription: processes, the database, the log."""

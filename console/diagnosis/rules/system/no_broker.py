@@ -1,4 +1,4 @@
-"""No broker: nothing is delivered by anybody, and every other number is from the time of the last one."""
+"""No broker runs: nothing is delivered, and what brokers report is from the last one."""
 
 from __future__ import annotations
 

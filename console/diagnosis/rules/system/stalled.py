@@ -55,7 +55,7 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def _is_held_back(snapshot: Snapshot) -> bool:
-    """Return whether something else keeps the broker from sending, so that it is not to blame."""
+    """Return whether something other than a fault of the broker keeps it from sending."""
     subscription, database = snapshot.subscription, snapshot.database
     return (
         subscription.pause is not None
