@@ -104,7 +104,7 @@ def stopped(reason: str, *, rows: int, opened: int, read_bytes: int) -> str:
 
 
 def nothing_found(reason: str, *, start: str, gone: int, is_filtered: bool, is_continued: bool) -> str:
-    """Return a sentence for an empty list. If the search stopped early, it does not say that there is no message."""
+    """Return a sentence for an empty list: there is no message, or the search stopped before it had seen everything."""
     if reason != "end":
         return _("No match so far: the search stopped before it had seen everything.")
     if gone:

@@ -50,5 +50,5 @@ def origin(policy: PolicyInForce) -> str:
 
 
 def spaced(words: str) -> str:
-    """Write the numbers in a value with narrow spaces, which the policies read too: 50 000."""
+    """Write the numbers in a value with narrow spaces: 50 000. Policies may be typed in this form too."""
     return _LONG_NUMBER.sub(lambda found: count(int(found[0])), words)

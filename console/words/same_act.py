@@ -20,11 +20,11 @@ _OF_ELSEWHERE = frozenset(("seek", "unsubscribe", "commit", "evict", "expire_sub
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SameAct:
-    """Two ways to plan the act again. Both ask before they change something."""
+    """Two ways to plan the act again. The command asks before it applies the plan; the request only plans."""
 
     command: str
     request: str
-    needs_message: bool  # the log does not keep the message: `value` is to be filled in
+    needs_message: bool  # the act log does not keep the message, so the user must fill in `value`
 
 
 def same_act(act: ActView, console_url: str) -> SameAct | None:
@@ -57,7 +57,7 @@ def same_act(act: ActView, console_url: str) -> SameAct | None:
 
 
 def _argument(value: Any) -> str:
-    """Return a value as `vela acts plan` reads it: text stays text unless it would be read as other JSON."""
+    """Return a value as `vela acts plan` reads it: text is quoted if the command would read it as other JSON."""
     if not isinstance(value, str):
         return json.dumps(value)
     try:
