@@ -205,7 +205,7 @@ def _asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str
             return _("make {user} {role}").format(user=user, role=_(str(role)))
         return _("take a role from {user}").format(user=user)
     if kind in ("create_token", "revoke_token"):
-        role = parameters.get("role") or _("a role elsewhere")
+        role = parameters.get("role") or _("an unknown role")
         return _("{act} {token} of {role}").format(act=title(kind).lower(), token=given("token"), role=role)
     if kind == "set_permissions":
         allowed = ", ".join(parameters.get("permissions") or ()) or _("nothing")

@@ -90,7 +90,7 @@ def looked_at(
         sentences.append(words.format(number=count(number), kinds=kinds))
     if gone:
         words = ngettext(
-            "{number} entry were trimmed or moved meanwhile: reload to be sure.",
+            "{number} entry was trimmed or moved meanwhile: reload to be sure.",
             "{number} entries were trimmed or moved meanwhile: reload to be sure.",
             gone,
         )

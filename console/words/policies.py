@@ -22,7 +22,7 @@ _GROUPS: Final = {
     "retention_ms": gettext_noop("How long messages stay"),
     "delayed_delivery": gettext_noop("Delivery"),
     "deduplication": gettext_noop("Producers"),
-    "max_producers": gettext_noop("Clients, and what connecting makes"),
+    "max_producers": gettext_noop("Clients and automatic creation"),
     "protected": gettext_noop("Operators"),
 }
 
