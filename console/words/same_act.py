@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = ["SameAct", "same_act"]
 
-_OF_ELSEWHERE = frozenset(("seek", "unsubscribe", "commit", "evict", "expire_subscription"))
+# Kinds that clients, the broker or a page of the console carry out without a plan.
+_WITHOUT_A_PLAN = OF_USERS | {
+    *("seek", "unsubscribe", "commit", "evict", "expire_subscription"),
+    *("create_token", "revoke_token", "set_permissions"),
+    *("set_alert_rule", "delete_alert_rule", "silence_alert_rule", "test_alert_rule"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +33,8 @@ class SameAct:
 
 
 def same_act(act: ActView, console_url: str) -> SameAct | None:
-    """Return how a command and a program plan this act. None for an act of a client, of the broker or on a user."""
-    if act.kind in _OF_ELSEWHERE or act.kind in OF_USERS:
+    """Return how a command and a program plan this act. None for an act that nobody can plan."""
+    if act.kind in _WITHOUT_A_PLAN:
         return None
     if act.kind == "undo":
         return SameAct(
