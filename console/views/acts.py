@@ -18,7 +18,7 @@ __all__ = ["acts", "acts_asked"]
 @require_safe
 @viewer
 def acts(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the log. Search, kind, state and page are in the query string. Six queries."""
+    """Show the log. Search, kind, state and page are in the query string. Two queries."""
     views = views_of(request, rights)
     if views is not None and views.goes_to:
         return redirect(views.goes_to)

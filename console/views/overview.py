@@ -44,7 +44,7 @@ EVERY_S = 10  # a subscription that becomes stuck is not on the page yet, so its
 @require_safe
 @viewer
 def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the worst subscriptions with cause and cure. At most thirteen queries, and ten for each cause."""
+    """Show the worst subscriptions with cause and cure. At most nine queries, and ten for each cause."""
     rows = worst_subscriptions(rights.scope)
     history = history_sources(
         request,

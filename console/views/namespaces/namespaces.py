@@ -16,7 +16,7 @@ __all__ = ["namespaces"]
 @require_safe
 @viewer
 def namespaces(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the list. Search and page are in the query string. Three queries."""
+    """Show the list. Search and page are in the query string. Two queries."""
     asked = NamespacesAsked(
         search=request.GET.get("q", "").replace("\0", "").strip(), after=request.GET.get("after", "")
     )
