@@ -60,7 +60,7 @@ class OpenedEntry:
 def open_entry(stored: StoredEntry, *, most_bytes: int, most_unpacked_bytes: int) -> OpenedEntry:
     """Decode an entry's messages, or return why they cannot be read.
 
-    Too large is an entry of more than `most_bytes`, or of more than `most_unpacked_bytes` after decompression.
+    An entry is too large if it has more than `most_bytes`, or more than `most_unpacked_bytes` after decompression.
     """
     data = bytes(stored.data)
     header: EntryHeader | None = None

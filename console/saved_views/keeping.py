@@ -83,7 +83,7 @@ def set_default(view: SavedView, *, is_default: bool) -> None:
 
 
 def share_view(view: SavedView, shared_in: str) -> None:
-    """Show a view to the operators of the patterns `shared_in`, see `sharing_of`, or if it is "" to its owner alone."""
+    """Show a view to operators of every pattern in `shared_in`, see `sharing_of`; with "" to its owner alone."""
     SavedView.objects.filter(pk=view.pk).update(shared_in=shared_in)
 
 
@@ -93,7 +93,7 @@ def delete_view(view: SavedView) -> None:
 
 
 def sharing_of(rights: Rights, saved_list: SavedList) -> str:
-    """Return the patterns whose operators see what this user shares, with spaces between. "" if the user may not share.
+    """Return the patterns, separated by spaces, whose operators see what a user shares. "" if the user may not share.
 
     Filters may contain names and parts of messages. So a view is shared with users who are operators of every pattern
     of which its owner is one; a view of one topic's messages with the operators of the topic's namespace.

@@ -60,7 +60,7 @@ def set_user_role(request: HttpRequest, rights: Rights, name: str) -> HttpRespon
 @require_POST
 @admin_everywhere_only
 def set_user_active(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
-    """Allow the user to log in, or end all sessions and allow no more."""
+    """Allow the user to log in, or forbid it and end the user's sessions."""
     form = ActiveForm(request.POST)
     if not form.is_valid():
         return _invalid(request, rights, name, form)
