@@ -21,7 +21,7 @@ ANALYSED_S = 120.0
 KEYS_SHOWN = 20
 _PIECE_ENTRIES = 100
 _MOST_BYTES = 256 * 1024  # larger entries are counted and not decoded
-# A chunk is not damaged, but alone it cannot be decoded: it counts as a message and as nothing else.
+# A chunk is not damaged, but cannot be decoded alone. It counts as an entry with its messages and bytes.
 _TROUBLES = {Trouble.TOO_LARGE: "too_large", Trouble.ENCRYPTED: "encrypted", Trouble.CORRUPT: "corrupt"}
 
 
@@ -47,7 +47,7 @@ class BacklogAnalysis:
     delayed: int = 0  # messages that are not due yet
     encrypted: int = 0  # entries, not decoded
     corrupt: int = 0  # entries
-    too_large: int = 0  # entries of more than 256 KiB, not decoded
+    too_large: int = 0  # entries of more than 256 KiB, or of 2 MiB when decompressed, not decoded
     without_key: int = 0  # messages
     keys: tuple[KeyCount, ...] = ()  # the most frequent ones
     oldest_append_ms: int = 0  # 0 = none
@@ -92,7 +92,7 @@ class _Tally:
 
 
 def analyse(head: SubscriptionHead, *, entries: int, seconds: float) -> BacklogAnalysis:
-    """Read the first `entries` unacked entries, for at most `seconds`. One query for each 100 of them."""
+    """Read the first `entries` unacked entries, one query for each 100. Starts no more queries after `seconds`."""
     until_s = time.monotonic() + seconds
     log = log_of(head.topic_id)
     mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)

@@ -39,10 +39,10 @@ class FoundPage:
 
 
 def browse(head: TopicHead, asked: Asked, bounds: Bounds = PAGE_BOUNDS) -> FoundPage:
-    """Find messages. The number of queries depends on how far the search goes. Raises AskedInvalid as `lanes_of`."""
+    """Find messages. The number of queries depends on how far the search goes. Raises what `lanes_of` raises."""
     lanes = lanes_of(head, asked)
     scan = Scan(lanes, asked, bounds)
-    # Rows keep a preview and not the payload: those of 500 messages could fill the memory.
+    # Rows keep a preview and not the payload: the payloads of 500 messages could fill the memory.
     found = [(hit.lane, hit.spot, shown(hit)) for hit in scan.hits()]
     return FoundPage(
         rows=with_states(found),

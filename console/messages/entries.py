@@ -58,7 +58,10 @@ class OpenedEntry:
 
 
 def open_entry(stored: StoredEntry, *, most_bytes: int, most_unpacked_bytes: int) -> OpenedEntry:
-    """Open an entry of at most `most_bytes` that is at most `most_unpacked_bytes` after decompression."""
+    """Decode an entry's messages, or return why they cannot be read.
+
+    An entry is too large if it has more than `most_bytes`, or more than `most_unpacked_bytes` after decompression.
+    """
     data = bytes(stored.data)
     header: EntryHeader | None = None
     try:
@@ -89,7 +92,7 @@ def open_entry(stored: StoredEntry, *, most_bytes: int, most_unpacked_bytes: int
 
 
 def unacked_members(opened: OpenedEntry, unacked: int | None) -> tuple[Message, ...]:
-    """Return the messages without the acked members of a batch. `unacked` is the bitset of the others, None = all."""
+    """Return the messages of a batch that are not acked. `unacked` is their bitset; None means all of them."""
     if unacked is None:
         return opened.messages
     return tuple(

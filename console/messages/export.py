@@ -81,7 +81,10 @@ def _pieces(scan: Scan, *, form: Form, columns: tuple[str, ...]) -> Iterator[byt
 
 
 def _document(hit: Hit) -> dict[str, Any]:
-    """Return all members of one message. `payload` is text; if it is null, `payload_base64` has the bytes."""
+    """Return all members of one message. A payload that is not UTF-8 is in `payload_base64`, and `payload` is null.
+
+    Both are null if the message cannot be read.
+    """
     stored, message = hit.opened.stored, hit.message or hit.opened.outer
     payload = None if hit.message is None else hit.message.payload
     text = None if payload is None else _text(payload)

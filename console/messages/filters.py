@@ -21,7 +21,7 @@ _NO_DOCUMENT: Final = object()
 class Filters:
     """What a message must have. A filter that is not set lets every message pass."""
 
-    key: str = ""  # the key; of a binary key its bytes as UTF-8 text, or its base64 text
+    key: str = ""  # the key; for a binary key, its bytes as UTF-8 text or its base64 text
     property_name: str = ""
     property_value: str | None = None  # None: any value
     json_test: JsonTest | None = None

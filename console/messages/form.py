@@ -67,7 +67,7 @@ class FilterForm(forms.Form):
 
 
 class BrowseForm(FilterForm):
-    """Reads where to begin too, and in which direction to go."""
+    """Also reads where to begin and in which direction to go."""
 
     start = forms.ChoiceField(
         label=gettext_lazy("Start"),

@@ -121,7 +121,7 @@ def _cursors(topics: Sequence[_Topic], subscription: str) -> dict[int, CursorAt]
 
 
 def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
-    """Return the position to start at with its time, which orders the other partitions."""
+    """Return the position to start at, with the time of its entry, at which the other partitions start."""
     assert asked.spot is not None
     spot = asked.spot
     own = next((lane for lane in lanes if lane.log.has_ledger(spot.ledger_id)), None)
@@ -181,7 +181,7 @@ def _cut_at(lane: Lane, index: int, *, is_backward: bool) -> Lane:
 
 
 def _first_after(lanes: Sequence[Lane], time_ms: int) -> list[int]:
-    """Return for each lane the index of the first entry stored at or after a time, or its end. One query."""
+    """Return for each lane the index of the first entry stored at or after a time, or the lane's end. One query."""
     asked = {}
     for lane in lanes:
         for ledger in lane.log.ledgers:

@@ -106,9 +106,9 @@ class Body:
 
 
 def find_message(head: TopicHead, spot: Spot) -> FoundMessage:
-    """Read one message. Three queries. Raises MessageMissing.
+    """Read one message. Three queries. Raises MessageMissing if it never existed, was trimmed or was compacted away.
 
-    If `spot` names a batch and no message in it, return the first one.
+    If `spot` names a batch and no message in it, return the batch's first message.
     """
     log = log_of(head.id)
     place = (spot.ledger_id, spot.entry_id)
@@ -153,7 +153,7 @@ def partition_of(head: TopicHead, spot: Spot) -> str | None:
 
 
 def body_of(found: FoundMessage, head: TopicHead, *, shows_all: bool) -> Body:
-    """Decode the payload, or its first 64 KiB. One query."""
+    """Decode at most the first 64 KiB of the payload, or the first 1 MiB with `shows_all`. At most one query."""
     payload, limit = found.payload, ALL_BYTES if shows_all else SHOWN_BYTES
     shown = payload[:limit]
     size_bytes = found.opened.stored.size_bytes if found.message is None else len(payload)

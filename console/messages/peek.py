@@ -51,7 +51,7 @@ class PeekedMessage:
 
     @property
     def was_published_apart(self) -> bool:
-        """Whether the producer's clock differs from the time at which the message was stored by more than a second."""
+        """Whether the producer's publish time and the time at which the message was stored are over a second apart."""
         return bool(self.publish_ms) and abs(self.append_ms - self.publish_ms) > 1000
 
     @property
@@ -142,7 +142,10 @@ def peeked_whole(opened: OpenedEntry) -> PeekedMessage:
 
 
 def preview_of(payload: bytes) -> tuple[str, bool]:
-    """Return the first 200 characters if the payload is UTF-8 text without control characters, else hexadecimal."""
+    """Return the first 200 characters and True if the payload is UTF-8 text without control characters.
+
+    Else return the first 64 bytes in hexadecimal, and False.
+    """
     head = payload[: 4 * PREVIEW_CHARACTERS]
     try:
         text = head.decode()

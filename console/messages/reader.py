@@ -140,7 +140,10 @@ class LaneReader:
         return taken
 
     def _piece(self, ranges: list[_Range], rows: Sequence[StoredEntry]) -> Piece:
-        """Return the piece, with the steps from row to row and the entries of ranges whose far end is missing."""
+        """Return the piece with its steps. Entries after the last row of a range are gone.
+
+        The query returns the far end of a range even if its key hash leaves it out, unless it is no longer stored.
+        """
         steps: list[int] = []
         gone = at = before = 0
         for each in ranges:

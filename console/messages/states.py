@@ -114,9 +114,9 @@ class States:
 
 
 def cursors_of(topic_ids: Collection[int], name: str | None = None) -> list[CursorAt]:
-    """Return the cursors of some topics, or of their subscriptions with one name, by name. One query.
+    """Return the cursors of some topics, sorted by name, or only those of subscriptions named `name`. One query.
 
-    One more than MOST_CURSORS means that there are more.
+    Returns at most MOST_CURSORS and one more, which means that there may be others.
     """
     return fetch(
         CursorAt,

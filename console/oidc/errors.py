@@ -1,4 +1,4 @@
-"""Why a login at the login server did not come about, in words for the user. The log has the details."""
+"""Why a login at the login server failed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["LoginRefused", "ServerAway"]
 
 
 class LoginRefused(Exception):
-    """This login does not count; the text says why, in the language that is active when it is read."""
+    """The login is refused. The text tells the user why, in the language that is active when it is read."""
 
 
 class ServerAway(Exception):

@@ -1,4 +1,4 @@
-"""The way to the login server and back. The session keeps what only this browser may bring back."""
+"""The way to the login server and back. The session stores the secrets of each login that its browser has begun."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ class Arrival:
 
 
 def way_there(asked: HttpRequest, settings: LoginSettings, *, back: str, next_page: str) -> str:
-    """Return the address at the login server, which sends the browser to `back`. Raises ServerAway."""
+    """Begin a login: return the login server's address, which later sends the browser to `back`.
+
+    Raises ServerAway if the server's addresses cannot be read.
+    """
     server = login_server(settings.oidc_issuer)
     state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
     begun = {key: kept for key, kept in asked.session.get(_KEY, {}).items() if time.time() < kept["until_s"]}
@@ -69,7 +72,11 @@ def way_there(asked: HttpRequest, settings: LoginSettings, *, back: str, next_pa
 
 
 def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arrival:
-    """Return who came back. Raises LoginRefused and ServerAway."""
+    """End a login: return the user's claims.
+
+    Raises LoginRefused if this browser did not begin the login or the server refuses it, ServerAway if the server does
+    not answer.
+    """
     begun = asked.session.get(_KEY, {})
     kept = begun.pop(asked.GET.get("state", ""), None)
     asked.session[_KEY] = begun
@@ -129,7 +136,7 @@ def _secret(settings: LoginSettings) -> str:
 
 
 def _userinfo(server: LoginServer, access_token: object, subject: str) -> dict[str, Any]:
-    """Return what the server says of the user beside the token, nothing if it says nothing about this one."""
+    """Return the claims at the userinfo endpoint, or none if there is no such endpoint or they are of another user."""
     if not server.userinfo_endpoint or not isinstance(access_token, str):
         return {}
     answer = request("GET", server.userinfo_endpoint, headers={"Authorization": f"Bearer {access_token}"})

@@ -1,4 +1,4 @@
-"""From what the login server says to a user of Vela with roles."""
+"""Turn the login server's claims into a user of Vela with roles."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _LONGEST_NAME: Final = 150
 
 
 def user_of(claims: dict[str, Any], settings: LoginSettings, *, origin: str) -> User:
-    """Return the user with the roles that this login gives. A user who comes for the first time is made.
+    """Return the user with the roles that this login gives. Creates the user at the first login.
 
-    Raises LoginRefused for a deactivated user, an unverified e-mail address, and a name that another user has.
+    Raises LoginRefused for a deactivated user, an unverified e-mail address, and a name that another user has or that
+    cannot be a user's name.
     """
     if claims.get("email") and claims.get("email_verified") in (False, "false"):
         raise LoginRefused(
@@ -70,7 +71,7 @@ def groups_in(claims: dict[str, Any], settings: LoginSettings) -> list[str]:
 
 
 def roles_of(groups: Iterable[str], settings: LoginSettings) -> dict[str, Role]:
-    """Return the roles that these groups give, by pattern: of several the highest."""
+    """Return the highest role that these groups give, for each pattern."""
     theirs = frozenset(groups)
     given: list[GroupRole] = [each for each in settings.oidc_roles if each.group in theirs]
     return {

@@ -1,4 +1,4 @@
-"""What the login server says of itself: its addresses and keys. Both are kept for an hour."""
+"""The login server's addresses and keys, which it publishes. Both are cached for an hour."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ __all__ = ["LoginServer", "forget", "keys_of", "login_server", "request"]
 TIMEOUT_S: Final = 10.0
 
 _KEPT_S: Final = 3600.0
-_KEYS_ANEW_S: Final = 30.0  # a token with an unknown key makes us ask again, but not more often
+# A token with an unknown key makes the console read the keys again, at most this often.
+_KEYS_ANEW_S: Final = 30.0
 
 _servers: Final[dict[str, tuple[float, LoginServer]]] = {}
 _keys: Final[dict[str, tuple[float, KeySet]]] = {}
@@ -37,7 +38,7 @@ class LoginServer:
 
 
 def login_server(issuer: str) -> LoginServer:
-    """Return the server's addresses. Raises ServerAway."""
+    """Return the server's addresses. Raises ServerAway if its discovery document cannot be read, or is not its own."""
     kept = _servers.get(issuer)
     if kept is not None and time.monotonic() - kept[0] < _KEPT_S:
         return kept[1]
@@ -63,7 +64,10 @@ def login_server(issuer: str) -> LoginServer:
 
 
 def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
-    """Return the keys that sign the server's tokens, or with `anew` those that it has now. Raises ServerAway."""
+    """Return the keys that sign the server's tokens, read at most an hour ago, or with `anew` 30 s ago.
+
+    Raises ServerAway if the server sends no keys.
+    """
     kept = _keys.get(server.issuer)
     if kept is not None and time.monotonic() - kept[0] < (_KEYS_ANEW_S if anew else _KEPT_S):
         return kept[1]
@@ -76,13 +80,13 @@ def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
 
 
 def forget() -> None:
-    """Forget what servers have said."""
+    """Empty the caches of addresses and keys."""
     _servers.clear()
     _keys.clear()
 
 
 def request(method: str, url: str, **how: Any) -> httpx.Response:
-    """Ask the server. Raises ServerAway if no answer comes, or one that says that the server is in trouble."""
+    """Send a request to the server. Raises ServerAway if no answer comes, or one with a status of 500 or above."""
     try:
         answer = httpx.request(method, url, timeout=TIMEOUT_S, **how)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -104,7 +108,7 @@ def _json(method: str, url: str) -> dict[str, Any]:
 
 
 def _address(document: dict[str, Any], name: str, issuer: str) -> str:
-    """Return an endpoint. What the issuer itself must be reached by, its endpoints must too: https."""
+    """Return an endpoint. If the issuer's own address is https, the endpoint's must be too."""
     url = document.get(name)
     schemes = ("https",) if issuer.startswith("https:") else ("https", "http")
     if not isinstance(url, str) or urlsplit(url).scheme not in schemes:

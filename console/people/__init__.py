@@ -1,1 +1,1 @@
-"""The user of a page: how the user is loaded, and what the user has chosen for pages."""
+"""The console's users: logins, second factors, and what a user has chosen for pages."""

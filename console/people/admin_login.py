@@ -1,4 +1,4 @@
-"""The login form of `/django-admin/`, which knows no second factor."""
+"""The login form of `/django-admin/`, which cannot ask for a second factor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["PasswordAloneForm"]
 
 
 class PasswordAloneForm(AdminAuthenticationForm):
-    """Lets only users in for whom a password is enough. The others log in on the console's page."""
+    """Lets in only users for whom a password is enough. The others log in on the console's page."""
 
     def confirm_login_allowed(self, user: User) -> None:
         """Raise ValidationError for a user who needs a second factor."""

@@ -1,4 +1,4 @@
-"""Between the password and the code: the session remembers who gave the right password, and is not logged in."""
+"""Between password and code: the session remembers which user gave the right password, and is not logged in yet."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def begin(request: HttpRequest, user: User, next_page: str) -> None:
 
 
 def half_logged_in(request: HttpRequest) -> User | None:
-    """Return who gave the right password within the last ten minutes. One query."""
+    """Return the user who gave the right password within the last ten minutes, or None. At most one query."""
     kept = request.session.get(_KEY)
     if kept is None or time.time() > kept["until_s"]:
         return None
@@ -41,7 +41,7 @@ def half_logged_in(request: HttpRequest) -> User | None:
 
 
 def complete(request: HttpRequest, user: User) -> str:
-    """Log the user in. Return the page to open, "" for the first one."""
+    """Log the user in. Return the page to open, or "" for the overview."""
     kept = request.session.pop(_KEY)
     login(request, user, backend=kept["backend"])
     return str(kept["next"])

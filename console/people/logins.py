@@ -1,4 +1,4 @@
-"""Django's users: who gets in with a password, and what is loaded for the user of a session."""
+"""The authentication backend: which users may log in with a password, and how the user of a session is loaded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Users(ModelBackend):
         password: str | None = None,
         **more: Any,
     ) -> User | None:
-        """Return the user with this name and password. With VELA_LOCAL_LOGIN=0 only a superuser has one that counts."""
+        """Return the user with this name and password, or None. With VELA_LOCAL_LOGIN=0, only a superuser."""
         user = super().authenticate(request, username, password, **more)
         if user is None or broker_settings().local_login or user.is_superuser:
             return user

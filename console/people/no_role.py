@@ -22,7 +22,7 @@ _MOST_GROUPS: Final = 20
 
 
 def explain(request: HttpRequest, name: str, groups: Sequence[str], settings: LoginSettings) -> None:
-    """Keep in the session what a user who logged in at the login server should ask for without a role."""
+    """Store in the session what `why_no_role` tells a user of the login server: name, server and groups."""
     request.session[_KEY] = {
         "name": name,
         "server": settings.oidc_name,

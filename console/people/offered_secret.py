@@ -25,7 +25,7 @@ def offer(request: HttpRequest, user: AbstractBaseUser) -> dict[str, Any]:
 
 
 def offered(request: HttpRequest) -> str:
-    """Return the secret that this session was shown, "" if none was."""
+    """Return the secret that this session was shown, or "" if none was."""
     try:
         return unsealed(request.session.get(_KEY, ""))
     except InvalidToken:
@@ -33,5 +33,5 @@ def offered(request: HttpRequest) -> str:
 
 
 def forget(request: HttpRequest) -> None:
-    """Forget the secret, which is stored now or not wanted any more."""
+    """Remove the secret from the session once it is stored with the user."""
     request.session.pop(_KEY, None)

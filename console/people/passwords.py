@@ -1,4 +1,4 @@
-"""A check of Django's for new passwords, in words that the console translates."""
+"""Django's check of the length of a new password, in words that the console translates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["MinimumLengthValidator"]
 
 
 class MinimumLengthValidator(password_validation.MinimumLengthValidator):
-    """Django's. Its own sentence has no Chinese translation."""
+    """Django's validator with another sentence: Django's own has no Chinese translation."""
 
     def get_error_message(self) -> str:
         """Return why a password is refused."""

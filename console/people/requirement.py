@@ -1,4 +1,4 @@
-"""What a password is worth: who must give a code too, and who must set up a second factor first.
+"""What follows a right password: which users must give a code too, and which must set up a second factor first.
 
 A user of the login server has no password here, and gives a second factor there.
 """

@@ -69,7 +69,7 @@ def address_of(name: str, secret: str) -> str:
 
 
 def picture_of(address: str) -> SafeString:
-    """Return the QR code as SVG, without a style: the pages' policy refuses those."""
+    """Return the QR code as SVG, without a style attribute: the pages' Content-Security-Policy refuses those."""
     code = segno.make(address, error="m", micro=False)
     return SafeString(code.svg_inline(omitsize=True, svgclass="qr", lineclass=None, light="#fff"))
 
@@ -99,7 +99,7 @@ def switch_on(user: AbstractBaseUser, secret: str, code: str) -> list[str]:
 
 
 def accepts(user: AbstractBaseUser, given: str) -> bool:
-    """Check a code of the app or a recovery code, and use it up."""
+    """Return whether this is a code of the app or a recovery code. A code is accepted only once."""
     with transaction.atomic():
         factor = SecondFactor.objects.select_for_update().filter(user_id=user.pk).first()
         return factor is not None and (_uses_code(factor, given) or _uses_recovery_code(factor, given))
@@ -118,7 +118,7 @@ def remove(user: AbstractBaseUser) -> bool:
 
 
 def sealed(secret: str) -> str:
-    """Encrypt a secret with a key made of Django's."""
+    """Encrypt a secret with a key derived from Django's SECRET_KEY."""
     return _seal().encrypt(secret.encode()).decode()
 
 

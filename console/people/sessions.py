@@ -14,5 +14,5 @@ __all__ = ["delete_expired"]
 
 @receiver(user_logged_in)
 def delete_expired(**_: Any) -> None:
-    """Delete them when somebody logs in: each login makes one session, so there are never many. One statement."""
+    """Delete expired sessions whenever somebody logs in, so that few are left. One statement."""
     import_module(settings.SESSION_ENGINE).SessionStore.clear_expired()

@@ -1,4 +1,4 @@
-"""The login brake counts wrong codes like wrong passwords. Without django-axes nothing is counted."""
+"""Let django-axes count wrong codes like wrong passwords. If it is not installed, nothing is counted."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from console.saved_views.lists import MOST_PATH
 __all__ = ["NameForm", "SaveForm"]
 
 _MOST_NAME: Final = 80
-_MOST_GIVEN: Final = 100_000  # of a query string before it is written anew
+_MOST_GIVEN: Final = 100_000  # characters of a query string, before `filters_in` leaves out parts of it
 
 
 class NameForm(forms.Form):

@@ -33,12 +33,12 @@ class ViewRow:
     is_own: bool
     is_shared: bool
     is_default: bool
-    may_share: bool  # its owner; the user may also stop that
+    may_share: bool  # the user owns it, and may share it with others
     may_delete: bool
 
     @property
     def address(self) -> str:
-        """Where it leads."""
+        """The address that opens the view."""
         return _address(self.path, self.query)
 
 
@@ -60,17 +60,20 @@ class ListViews:
 
 
 def address_of(view: SavedView) -> str:
-    """Return where a view leads."""
+    """Return the address that opens a view."""
     return _address(view.path, view.query)
 
 
 def user_id_of(request: HttpRequest) -> int:
-    """Return who asks. The user has logged in."""
+    """Return the id of the user, who has logged in."""
     return cast("User", request.user).pk
 
 
 def views_of(request: HttpRequest, rights: Rights) -> ListViews | None:
-    """Return what is saved for the list that the request asks for. None for one block of it. One query."""
+    """Return the saved views of the list that the request asks for. One query.
+
+    None if the page is not such a list, or if the request asks for one block of it.
+    """
     saved_list = None if request.resolver_match is None else list_of(request.resolver_match)
     if saved_list is None or "part" in request.GET:
         return None

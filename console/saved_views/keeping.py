@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 VIEWS_MOST: Final = 200  # of one user
-_LOCK: Final = 0x5657  # with the user's id: two requests of one user come one after the other
+_LOCK: Final = 0x5657  # first key of an advisory lock; the second is the user's id, so a user's changes queue
 
 
 class ViewRefused(Exception):
@@ -38,7 +38,7 @@ def save_view(
 ) -> SavedView:
     """Save filters of a list under a name. A view of this user and list with the same name is replaced.
 
-    Raises ViewRefused.
+    Raises ViewRefused if the filters are too long, or if the user has VIEWS_MOST views already.
     """
     if len(query) > MOST_QUERY:
         raise ViewRefused(
@@ -76,14 +76,14 @@ def rename_view(view: SavedView, name: str) -> None:
 
 
 def set_default(view: SavedView, *, is_default: bool) -> None:
-    """Open this view when the user opens the list without filters, or no view."""
+    """Make this view open when the user opens the list without filters, or no view if `is_default` is False."""
     with _alone(view.user_id):
         SavedView.objects.filter(user_id=view.user_id, path=view.path).update(is_default=False)
         SavedView.objects.filter(pk=view.pk).update(is_default=is_default)
 
 
 def share_view(view: SavedView, shared_in: str) -> None:
-    """Show a view to other users, see `sharing_of`, or with no pattern to its owner alone."""
+    """Show a view to operators of every pattern in `shared_in`, see `sharing_of`; with "" to its owner alone."""
     SavedView.objects.filter(pk=view.pk).update(shared_in=shared_in)
 
 
@@ -93,10 +93,10 @@ def delete_view(view: SavedView) -> None:
 
 
 def sharing_of(rights: Rights, saved_list: SavedList) -> str:
-    """Return in which patterns one must be an operator to see what this user shares. "" if the user may not share.
+    """Return the patterns, separated by spaces, whose operators see what a user shares. "" if the user may not share.
 
-    Filters may contain names and parts of messages. So a view is shared with operators of every place in which its
-    owner is one; a view of one topic with the operators of its namespace.
+    Filters may contain names and parts of messages. So a view is shared with users who are operators of every pattern
+    of which its owner is one; a view of one topic's messages with the operators of the topic's namespace.
     """
     if saved_list.namespace:
         return saved_list.namespace if (rights.role_in(saved_list.namespace) or 0) >= Role.OPERATOR else ""

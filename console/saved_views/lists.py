@@ -1,6 +1,6 @@
 """The lists whose filters can be saved, and how a list and its filters are written.
 
-A view keeps an address and no right: what it shows is decided by the page whenever somebody opens it.
+A view stores an address and gives no right: each time somebody opens it, the page decides what that user may see.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["EVERYTHING_QUERY", "MOST_PATH", "MOST_QUERY", "SavedList", "filters_
 
 MOST_PATH: Final = 1500  # characters: an index contains it
 MOST_QUERY: Final = 4000
-EVERYTHING_QUERY: Final = "view=all"  # an address with it asks for no filter, and not for the default view
+EVERYTHING_QUERY: Final = "view=all"  # shows the list without filters, instead of the default view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class SavedList:
     path: str
     word: str  # as users read it
     place: str  # the topic that it is about; "" = none
-    pages: tuple[str, ...]
+    pages: tuple[str, ...]  # names in the query string that say where a page begins
 
     @property
     def namespace(self) -> str:
@@ -83,7 +83,7 @@ def list_at(path: str) -> SavedList | None:
 
 
 def filters_in(saved_list: SavedList, query: QueryDict) -> str:
-    """Return the filters and the order in a query string, always written in the same way. "" = none."""
+    """Return the filters and the order in a query string, sorted by name; "" if there are none."""
     left_out = {"part", "view", *saved_list.pages}
     given = ((name, value) for name, values in query.lists() for value in values)
     return urlencode(sorted((name, value) for name, value in given if value and name not in left_out))

@@ -1,4 +1,4 @@
-"""Acts of operators and seeks of clients that concerned one message: they passed it, brought it back or took it out."""
+"""Acts and seeks that concerned one message: they moved a cursor past it or back before it, or took it out."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class ActOnMessage:
     after: str
     how: str | None  # of its target: one, move or reset
     position: str | None
-    remaining: str | None  # in hexadecimal: the messages of the batch at `position` that it left alone
+    remaining: str | None  # bitset in hexadecimal: messages of the batch at `position` that it left alone
     letter_topic: str | None
 
 
 class Effect(StrEnum):
-    """What an act did about one message."""
+    """What an act did to one message."""
 
     TAKEN_OUT = "taken_out"  # it was skipped, or sent to dead letters
     PASSED = "passed"  # the cursor moved past it
@@ -41,7 +41,7 @@ class Effect(StrEnum):
 
 
 def acts_on(subscriptions: Collection[int], since_ms: int) -> list[ActOnMessage]:
-    """Return the latest applied acts since then that moved these cursors. One query; none without subscriptions."""
+    """Return the latest applied acts on these cursors since `since_ms`. One query; none without subscriptions."""
     if not subscriptions:
         return []
     return fetch(
@@ -53,7 +53,7 @@ def acts_on(subscriptions: Collection[int], since_ms: int) -> list[ActOnMessage]
 
 
 def effect_of(act: ActOnMessage, place: Place, batch_index: int) -> Effect | None:
-    """Return which Effect an act had on a message, None if it did not concern it."""
+    """Return the effect of an act on a message, or None if it had none."""
     if act.how == "one":
         if act.position is None or _place(act.position) != place:
             return None

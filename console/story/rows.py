@@ -18,7 +18,7 @@ _ACKS: Final = frozenset((StoryEvent.ACKED, StoryEvent.PARTLY_ACKED))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryRow:
-    """One event of the entry and perhaps of its neighbours, which lies between `at_ms` and `until_ms`."""
+    """One event of the entry, and perhaps of neighbouring entries, that happened between `at_ms` and `until_ms`."""
 
     id: int
     subscription_id: int
@@ -53,13 +53,13 @@ def rows_of(subscriptions: Collection[int], place: Place) -> list[StoryRow]:
 def in_order(rows: Iterable[StoryRow]) -> list[StoryRow]:
     """Sort the rows of one entry on one subscription.
 
-    A delivery lies near the begin of its row and an ack near the end, because rows grow while consumers go on. All
-    rows that could grow end when something is returned.
+    A row grows while a consumer goes on with the next entries, so a delivery is near the beginning of its row's time,
+    and an ack near its end. No row grows further once an entry is returned for redelivery.
     """
     return sorted(rows, key=moment_of)
 
 
 def moment_of(row: StoryRow) -> tuple[int, bool, int]:
-    """Return the time of a row's entry as far as it is known. Of the same millisecond, acks come last."""
+    """Return the key to sort a row by: the time of its event as far as it is known. Acks come last in a millisecond."""
     is_ack = row.event in _ACKS
     return (row.until_ms if is_ack else row.at_ms), is_ack, row.id

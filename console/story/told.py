@@ -33,7 +33,7 @@ class StoryLine:
     topic: str = ""  # of a letter
     act_id: int | None = None
     act_kind: str = ""
-    who: str = ""  # made the act
+    who: str = ""  # the user or client that made the act
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class SubscriptionStory:
     left_out: (
         StoryRow | None
     )  # the events of neighbouring entries, and perhaps of this one, that were not recorded
-    is_cut: bool  # older events are recorded too
+    is_cut: bool  # older events may be recorded too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """One look at a topic that is followed: the newest messages that match, of those that came since the last look.
 
-A look goes from the end of the log backwards and stops at its bounds. What lies between that and the last look is
-skipped and counted, so that a topic that is faster than the page costs no more than a slow one.
+A look goes from the end of the log backwards and stops at its bounds. The entries between there and the last look are
+skipped and counted, so that a fast topic costs no more than a slow one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from console.tail.since import Since
 __all__ = ["FIRST_ROWS", "LOOK_BOUNDS", "MOST_FOLLOWED", "Followed", "follow"]
 
 MOST_FOLLOWED: Final = 200  # rows
-FIRST_ROWS: Final = 20  # that are there before anything came
+FIRST_ROWS: Final = 20  # that the first look returns
 LOOK_BOUNDS: Final = Bounds(entries=1000, bytes=8 * 1024 * 1024, seconds=0.3)
 _EVERY_MATCH: Final = 1_000_000  # more than the entries of one look can contain
 
@@ -37,14 +37,13 @@ class Followed:
     matched: int  # messages that came since the last look
     skipped: int  # entries that came since the last look and were not looked at
     since: Since  # for the next look; with the sums of all looks
-    topic_ids: tuple[int, ...]  # that have to change before there is anything new
+    topic_ids: tuple[int, ...]  # the topic or its partitions, whose events announce new messages
     has_states: bool  # a subscription was named
 
 
 def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = LOOK_BOUNDS) -> Followed:
-    """Look once. Of `asked` only partition, subscription and filters count. Raises AskedInvalid.
-
-    Without `since` it returns the newest messages as a beginning, and counts nothing.
+    """Look once, or without `since` return the newest messages. Of `asked` only partition, subscription, filters count.
+    Raises AskedInvalid as `lanes_of` does, and if the topic has fewer partitions than `since`.
     """
     asked = Asked(
         partition=asked.partition,
@@ -79,12 +78,12 @@ def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = 
 
 
 def _end_of(lane: Lane) -> Place:
-    """Return the last entry. (0, 0) comes before every entry that can be stored."""
+    """Return the last entry, or (0, 0), which comes before every entry that can be stored."""
     return lane.log.place_at(lane.log.end - 1) or (0, 0)
 
 
 def _newer(lanes: Sequence[Lane], since: Since) -> tuple[Lane, ...]:
-    """Keep what came since. A partition that was added since then is new as a whole."""
+    """Cut the lanes to the entries that came since the last look. A partition added since then is new as a whole."""
     if len(since.places) > len(lanes):
         raise AskedInvalid(
             "since", _("This topic has fewer partitions than the address says: follow it anew.")

@@ -1,4 +1,4 @@
-"""The form of a page that follows a topic: filters, and where the page before had got to."""
+"""The form of a page that follows a topic: filters, and the place that the last look reached."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["FollowForm"]
 
 
 class FollowForm(FilterForm):
-    """Reads the query string. Where a search would start means nothing here and is ignored."""
+    """Reads the query string. Ignores the fields that say where a search starts."""
 
     since = forms.CharField(label=gettext_lazy("Newer"), required=False, max_length=MOST_CHARACTERS)
 
     def clean_since(self) -> Since | None:
-        """Read the place; None at the beginning."""
+        """Read the place; None for the first look."""
         text = self.cleaned_data["since"]
         try:
             return read_since(text) if text else None

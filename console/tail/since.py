@@ -1,4 +1,4 @@
-"""Where a page that follows a topic has got to, as its address says it."""
+"""The place that a page has reached while it follows a topic, as its address contains it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SINCE: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,15})@((?:[0-9]{1,19}:[0-9]{1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Since:
-    """The last entry of each log that was there, and the sums of all looks up to then."""
+    """The last entry of each log at the last look, and the sums of all looks so far."""
 
     matched: int  # messages
     skipped: int  # entries
@@ -32,7 +32,7 @@ class Since:
 
 
 def read_since(text: str) -> Since:
-    """Read what `Since` writes. Raises ValueError."""
+    """Read the text of a place, as `Since` writes it. Raises ValueError if it is not one."""
     found = _SINCE.fullmatch(text)
     if found is not None and len(text) <= MOST_CHARACTERS:
         pairs = [pair.split(":") for pair in found[3].rstrip(",").split(",")]

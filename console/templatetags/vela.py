@@ -200,14 +200,14 @@ def subscription_state(state: int | None) -> dict[str, str]:
 
 @register.inclusion_tag("console/badge.html")
 def severity(severity: Severity) -> dict[str, str | bool]:
-    """Render how grave a finding is as a badge. A finding knows whether a broker runs."""
+    """Render the severity of a finding as a badge. It is a fact: the diagnosis considers whether a broker runs."""
     word, tone = severity_word(severity)
     return {"word": word, "tone": tone, "is_fact": True}
 
 
 @register.filter
 def of_key(found: Mapping[int, Any] | str, key: int) -> Any:
-    """Look up by a number. A template lookup that finds nothing gives "", in which nothing is found."""
+    """Return the value of a number, or None. A template lookup that finds nothing gives "", which has no values."""
     return None if isinstance(found, str) else found.get(key)
 
 
@@ -297,7 +297,7 @@ def ago(context: Context, then: int | datetime | None) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def moment(context: Context, then: int | datetime | None) -> SafeString | str:
-    """Write a time, and how long ago it was in brackets. 0 and None are unknown.
+    """Write a time, and in brackets how long ago it was. 0 and None are unknown.
 
     A number that no clock shows is written as it is.
     """
@@ -319,7 +319,7 @@ def moment(context: Context, then: int | datetime | None) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def period(context: Context, at_ms: int, until_ms: int) -> SafeString | str:
-    """Write a time that is known to lie between two, or the only one."""
+    """Write a time that is known to lie between two times. If they are the same, write it once."""
     if until_ms == at_ms:
         return moment(context, at_ms)
     now_ms = context["now_ms"]

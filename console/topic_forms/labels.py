@@ -14,7 +14,10 @@ __all__ = ["as_lines", "read_lines"]
 
 
 def read_lines(text: str) -> dict[str, str]:
-    """Read one `name = value` a line, or a JSON object whose values are text. Raises ValidationError."""
+    """Read one `name = value` a line, or a JSON object whose values are text.
+
+    Raises ValidationError if the text is neither, or has a name twice.
+    """
     if text.lstrip().startswith("{"):
         return _read_object(text)
     read: dict[str, str] = {}

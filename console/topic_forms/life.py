@@ -1,4 +1,4 @@
-"""The forms that create, grow, terminate and delete a topic."""
+"""The forms that create, grow, compact, unload, empty, terminate and delete a topic."""
 
 from __future__ import annotations
 

@@ -44,9 +44,9 @@ topic_forms: Final[dict[str, type[ActForm]]] = {
     "terminate": TerminateForm,
     "delete": DeleteTopicForm,
 }
-"""By their name in addresses."""
+"""The form of each act, by the act's name in addresses."""
 
-# The lists of bookmarks and of compactions have them.
+# The lists of bookmarks and of compactions offer these.
 _FROM_ELSEWHERE: Final = ("delete-bookmark", "delete-compaction")
 
 
@@ -68,7 +68,7 @@ class Offer:
 
 
 def offers(head: TopicHead, rights: Rights) -> list[Offer]:
-    """Return the acts on this topic, those that are not possible now too."""
+    """Return the acts on this topic, including those that are not possible now."""
     return [_offer(head, name, rights) for name in topic_forms if name not in _FROM_ELSEWHERE]
 
 

@@ -1,4 +1,4 @@
-"""The forms that create a subscription or a bookmark at a place in a topic."""
+"""The forms that create a subscription or a bookmark at a place in a topic, and that delete a bookmark."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class CreateBookmarkForm(PlaceForm):
     )
     template = "console/forms/new_place.html"
     fields_above = ("name", "keep_days")
-    without_bookmark = True  # a bookmark of a bookmark
+    without_bookmark = True  # the broker refuses a bookmark as the place of a bookmark
 
     name = forms.CharField(label=gettext_lazy("Name"), strip=False, error_messages=_NAMELESS)
     keep_days = forms.IntegerField(

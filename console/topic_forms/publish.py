@@ -100,9 +100,9 @@ class PublishForm(ActForm):
     )
 
     def clean_value(self) -> str:
-        """Undo what browsers do to line breaks, and check the size."""
+        """Replace CRLF, which browsers send for a line break, by LF, and check the size."""
         value: str = self.cleaned_data["value"].replace("\r\n", "\n")
-        # Base64 writes three bytes as four characters; the act checks what it means.
+        # Base64 writes three bytes as four characters; the act checks the size of the decoded value.
         if len(value.encode()) > _MOST_BYTES * 4 // 3 + 4:
             raise ValidationError(
                 _("The value is too large: at most 1 MiB. Use a client for larger messages.")
@@ -131,7 +131,7 @@ class PublishForm(ActForm):
         return _checked_base64(self.cleaned_data["ordering_key"].strip())
 
     def clean(self) -> dict[str, Any]:
-        """Check value and key as the chosen encodings write them."""
+        """Check that value and key are written in their chosen encodings."""
         given = super().clean() or {}
         value, encoding = given.get("value"), given.get("encoding")
         try:
@@ -151,7 +151,7 @@ class PublishForm(ActForm):
         return given
 
     def parameters(self) -> dict[str, Any]:
-        """Return the message, without what was left empty."""
+        """Return the message, without the fields that were left empty."""
         given = self.cleaned_data
         chosen: dict[str, Any] = {"value": given["value"], "encoding": given["encoding"]}
         if given["key"]:
@@ -212,7 +212,7 @@ def as_it_is(message: Message) -> dict[str, Any]:
 
 
 def to_edit(message: Message) -> Mapping[str, Any]:
-    """Return the first values of the form that edits a message. Text, where the form returns it unchanged."""
+    """Return the first values of the form that edits a message: text if the form returns it unchanged, else base64."""
     text = _editable(message.payload)
     key = message.key
     is_binary_key = message.key_b64 or (key is not None and _editable(key.encode(), has_lines=False) is None)

@@ -39,7 +39,7 @@ def act(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
     """Apply a plan. 422 if a name or a reason must be typed and is missing, 409 if the broker refuses.
 
-    Whoever clicks twice sees what became of the first click.
+    A user who clicks twice sees what became of the first click.
     """
     view, rights = _found_to_act_on(act_id, rights)
     if view.who == rights.name and view.state in _APPLIED_ONCE:
@@ -120,9 +120,10 @@ def _to_apply(view: ActView) -> ActView | None:
 
 
 def _past(view: ActView) -> str:
-    """Return the address of the act's subject at the moment of the act, "" if it has no such page.
+    """Return the address of the page about the act's subject at the moment of the act, or "" if there is none.
 
-    Partitions have a history of their own, and their subscription has none together: then it is the topic's.
+    For an act on several partitions of a subscription this is the topic's page: a history is stored for each
+    partition's subscription, and none for all of them together.
     """
     if view.finished_at is None or "://" not in view.topic or view.kind.startswith("delete_"):
         return ""

@@ -73,7 +73,10 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
 
 
 def _is_of_use(form_class: type[ActForm], head: SubscriptionHead | PartitionedHead) -> bool:
-    """Return whether the act can do something here. Of a partitioned topic, some partitions may be paused."""
+    """Return whether the act can do something here.
+
+    On a partitioned topic both pause and resume can: some partitions may be paused, and others not.
+    """
     if isinstance(head, PartitionedHead):
         return not _is_on_one_partition(form_class)
     match form_class.kind:
@@ -87,7 +90,7 @@ def _is_of_use(form_class: type[ActForm], head: SubscriptionHead | PartitionedHe
 
 
 def _is_on_one_partition(form_class: type[ActForm]) -> bool:
-    """Return whether the form says nothing about several partitions, or the broker refuses its act on them."""
+    """Return whether the form makes sense on one partition only, or the broker refuses its act on several."""
     return form_class.needs_order or not acts.KINDS[form_class.kind].takes_partitions
 
 

@@ -18,7 +18,7 @@ __all__ = ["acts", "acts_asked"]
 @require_safe
 @viewer
 def acts(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the log. Search, kind, state and page are in the query string. Six queries."""
+    """Show the log. Search, kind, state and page are in the query string. Two queries."""
     views = views_of(request, rights)
     if views is not None and views.goes_to:
         return redirect(views.goes_to)
@@ -51,7 +51,7 @@ def acts(request: HttpRequest, rights: Rights) -> HttpResponse:
 
 
 def acts_asked(query: QueryDict) -> ActsAsked:
-    """Read the search and the place. A place that is no number counts as left out."""
+    """Read the search and the place. Ignores a place that is not a number."""
     before = query.get("before", "")
     return ActsAsked(
         search=query.get("q", "").replace("\0", "").strip(),

@@ -1,4 +1,4 @@
-"""Errors as pages inside the console's frame, with its menu for a user who is logged in; under /api/ as documents."""
+"""Answer errors with pages in the console's frame, which has a menu if a user is logged in; under /api/ with JSON."""
 
 from __future__ import annotations
 
@@ -100,14 +100,14 @@ def _answer(
 
 
 def _use_own_language(request: HttpRequest) -> None:
-    """Speak the user's language although no view has run: the address leads to none, or the form was refused."""
+    """Use the user's language. No view has done so: the address leads to none, or the form was refused."""
     with suppress(DatabaseError):
         if not request.path.startswith(_API) and request.user.is_authenticated:
             use_preferences_of(request.user)
 
 
 def _rights(request: HttpRequest) -> Rights | None:
-    """Return the user's rights, or None without login or if the request failed before its session was read."""
+    """Return the user's rights, or None if nobody is logged in, no session was read or the database fails."""
     user = getattr(request, "user", None) or AnonymousUser()
     try:
         return rights_of(user) if user.is_authenticated else None

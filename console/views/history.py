@@ -27,11 +27,11 @@ def history_sources(
     read: Callable[[], History],
     past: str = "",
 ) -> list[Source]:
-    """Return the blocks `history` and `history_table`. `address` has the same numbers for the charts' script.
+    """Return the blocks `history` and `history_table`. The charts' script loads the same numbers from `address`.
 
     `past` is the address of the page about a moment, if there is one: points of the charts and rows of the table lead
-    to it.
-    No event refreshes them: the charts' script reads them again when there is a new step.
+    to it. No event refreshes the blocks: the charts' script reads the numbers again when a new step is due, and the
+    table too if it is open.
     """
     window_name = window_name if window_name in WINDOWS else next(iter(WINDOWS))
 

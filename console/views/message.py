@@ -187,7 +187,7 @@ def _compression(found: FoundMessage) -> str:
 
 
 def _explained(found: FoundMessage) -> str:
-    """Return sentences about an entry whose messages cannot be read."""
+    """Return sentences about an entry whose messages cannot be read, or "" if they can."""
     header = found.opened.header
     match found.opened.trouble:
         case Trouble.ENCRYPTED:

@@ -44,7 +44,7 @@ EVERY_S = 10  # a subscription that becomes stuck is not on the page yet, so its
 @require_safe
 @viewer
 def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the worst subscriptions with cause and cure. At most thirteen queries, and ten for each cause."""
+    """Show the worst subscriptions with cause and cure. At most nine queries, and ten for each cause."""
     rows = worst_subscriptions(rights.scope)
     history = history_sources(
         request,
@@ -75,7 +75,7 @@ def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
             every_s=EVERY_S,
             context=lambda: {"rows": firing_alerts(rights.scope, limit=5)},
         ),
-        *(history if rights.scope.is_everything else ()),  # the points of all topics are stored as one sum
+        *(history if rights.scope.is_everything else ()),  # the stored history is the sum of all topics
         Source(
             name="acts",
             template="console/parts/overview/acts.html",
@@ -110,16 +110,16 @@ def _decisions(rights: Rights) -> Mapping[str, Any]:
 
 
 def _cure_of(row: UnreadLetters) -> str:
-    """Return the address that plans what to do about letters: send them back, or keep them for a reader."""
+    """Return the address of a form for unread letters: redrive them, or create a subscription that keeps them."""
     if row.subscription:
         return act_form_url(row.name, row.subscription, "redrive")
     return f"{topic_act_url(row.name, 'subscription')}?name=letters&to=earliest&type=Shared"
 
 
 def _explained(row: WorstRow, rule: str = "") -> tuple[SubscriptionHead | None, Finding | None, Cure | None]:
-    """Return the finding of a rule, or the leading one, and the first act that cures it.
+    """Return the subscription, the finding of `rule` or else the leading finding, and its first cure with an act.
 
-    None if the rule does not apply, or the subscription was just deleted.
+    The finding is None if there is none; the subscription too if it was just deleted.
     """
     head = subscription_head(row.topic_name, row.name)
     snapshot = head and snapshot_of(head, read_parts(head), now_ms=int(time.time() * 1000))

@@ -24,7 +24,10 @@ __all__ = ["partitioned_subscription", "standing_of"]
 
 
 def partitioned_subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Show the subscription. Four blocks; at most nine queries for the whole page. Raises Http404."""
+    """Show the subscription. Four blocks; at most nine queries for the whole page.
+
+    Raises Http404 if the topic is not partitioned, or has no such subscription.
+    """
     facts = queries.topic_facts(topic)
     if facts is None or not facts.partitions:
         raise Http404(_("There is no subscription {name} on {topic}.").format(name=name, topic=topic))
@@ -85,7 +88,7 @@ class _Reading:
 
     @cached_property
     def _rates(self) -> dict[str, float | None]:
-        """Return what is published to each partition, by its name."""
+        """Return the publish rate of each partition in messages per second, by the partition's name."""
         return {row.name: row.message_rate_in for row in topic_rows(self._topics)}
 
     def numbers(self) -> Mapping[str, Any]:

@@ -27,7 +27,7 @@ _HOUR_MS: Final = 3_600_000
 @require_safe
 @viewer
 def topic_past(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show a topic at a moment. At most nine queries. 422 for a text that is not a time."""
+    """Show a topic at a moment. At most seven queries. 422 for a text that is not a time."""
     head = topic_head(topic)
     if head is None:
         raise Http404(_("There is no topic {name}.").format(name=topic))
@@ -45,7 +45,7 @@ def topic_past(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse
 @require_safe
 @viewer
 def subscription_past(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Show a subscription of an unpartitioned topic or of a partition at a moment. See `topic_past`."""
+    """Show a subscription of an unpartitioned topic or of a partition at a moment. 422 as `topic_past`."""
     head = subscription_head(topic, name)
     if head is None:
         raise Http404(
@@ -63,7 +63,7 @@ def subscription_past(request: HttpRequest, rights: Rights, topic: str, name: st
 
 
 def _moment(request: HttpRequest) -> tuple[int, str]:
-    """Return the moment in milliseconds, and what is wrong with the address. Without `at`, it was an hour ago."""
+    """Return the moment in milliseconds, and what is wrong with `at`. Without a readable `at`, it is an hour ago."""
     now_ms = time.time_ns() // 1_000_000
     text = request.GET.get("at", "")
     if not text:
@@ -75,7 +75,7 @@ def _moment(request: HttpRequest) -> tuple[int, str]:
 
 
 def _state(head: Any, at_ms: int) -> dict[str, Any]:
-    """Return the state of now if it began before the moment. Earlier states are not stored."""
+    """Return the present state if it began before the moment, else nothing. Earlier states are not stored."""
     is_known = head.state is not None and 0 < (head.state_since_ms or 0) <= at_ms
     word = state_word(head.state)
     return {"word": label_of(word), "number": head.state, "since_ms": head.state_since_ms} if is_known else {}
@@ -119,5 +119,5 @@ def _answer(
 
 
 def _query(at_ms: int) -> str:
-    """Return the query string of a moment. With an offset it means the same to every reader."""
+    """Return the query string of a moment, in UTC, so that it means the same in every user's time zone."""
     return f"at={in_utc(at_ms)}"

@@ -35,14 +35,14 @@ __all__ = ["subscription"]
 
 PENDING_MAPPED = PENDING_READ
 HOLES_SHOWN = 12
-_KEY_DIGITS = 18  # fewer than a key of 64 bits can have
+_KEY_DIGITS = 18  # every number of 18 digits fits into the 64 bits of a key
 WHY_EVERY_S = 10  # a consumer that does nothing causes no event
 
 
 @require_safe
 @viewer
 def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Show one subscription: nine blocks, nineteen queries. On a partitioned topic, show a page with sums instead."""
+    """Show one subscription: nine blocks, at most 16 queries. On a partitioned topic, show sums instead."""
     head = queries.subscription_head(topic, name)
     if head is None:
         return partitioned_subscription(request, rights, topic, name)
@@ -91,7 +91,7 @@ def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) ->
 
 
 def _consumer_key(text: str) -> int:
-    """Return the number of the consumer whose pending acks to show; 0 = all consumers'."""
+    """Return the key of the consumer whose pending acks to show, or 0 to show those of all consumers."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _KEY_DIGITS else 0
 
 

@@ -1,4 +1,4 @@
-"""One topic: its numbers, and a tab with its subscriptions, producers, ledgers or partitions."""
+"""One topic: its numbers and history, and tabs such as its subscriptions, producers and ledgers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TABS = (
     gettext_noop("policies"),
     gettext_noop("insights"),
 )
-_PARTITIONS = gettext_noop("partitions")  # in place of the ledgers, which only a partition has
+_PARTITIONS = gettext_noop("partitions")  # in place of the ledgers: a partitioned topic has none of its own
 _INSIGHT_HOURS = 48
 _HOUR_MS = 3_600_000
 
@@ -50,7 +50,7 @@ _HOUR_MS = 3_600_000
 @require_safe
 @viewer
 def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show one topic. `tab` in the query string picks the block below the history. At most twelve queries."""
+    """Show one topic. `tab` in the query string picks the block below the history. At most eight queries."""
     head = queries.topic_head(topic)
     if head is None:
         raise Http404(_("There is no topic {name}.").format(name=topic))

@@ -1,4 +1,4 @@
-"""What is wrong behind the pages, for a page whose live stream is silent."""
+"""The notices about a broker or database in trouble, as JSON, for a page whose live stream is silent."""
 
 from __future__ import annotations
 

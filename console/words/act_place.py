@@ -26,7 +26,7 @@ class ActPlace:
 
 
 def place_of(act: ActView) -> ActPlace:
-    """Return the page of the subject that the act created, changed or left behind."""
+    """Return the page about the act's subject, or the page that lists such subjects if it does not exist."""
     is_applied = act.state == "applied"
     if act.kind in OF_USERS:
         return ActPlace(name=_("the acts"), url=reverse("console:acts"))

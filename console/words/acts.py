@@ -128,7 +128,7 @@ _NAME: Final = re.compile(r"[a-z]+(?:-[a-z]+)*(?:[^\s\-a-z,.;:!?)\"'’]|:\S|-[^
 
 
 def title(kind: str) -> str:
-    """Return an act's kind as a heading, in the language of the reader like all words below."""
+    """Return an act's kind as a heading, in the language of the reader."""
     return _(KINDS.get(kind, kind.capitalize()))
 
 
@@ -205,7 +205,7 @@ def _asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str
             return _("make {user} {role}").format(user=user, role=_(str(role)))
         return _("take a role from {user}").format(user=user)
     if kind in ("create_token", "revoke_token"):
-        role = parameters.get("role") or _("a role elsewhere")
+        role = parameters.get("role") or _("an unknown role")
         return _("{act} {token} of {role}").format(act=title(kind).lower(), token=given("token"), role=role)
     if kind == "set_permissions":
         allowed = ", ".join(parameters.get("permissions") or ()) or _("nothing")
@@ -270,7 +270,7 @@ def _moment(time_ms: int) -> str:
 def sentence(text: str, names: Iterable[str]) -> str:
     """Give words a capital letter and a full stop.
 
-    A name at the beginning keeps its case: one of these, its local part, or anything that is not a plain word.
+    A name at the beginning keeps its case: one of `names`, the local part of one, or anything that is not a plain word.
     """
     text = _COUNTED.sub(lambda found: count(int(found[0])), text.strip())
     known = {known for name in names for known in (name, name.rpartition("/")[2]) if known}
@@ -289,8 +289,8 @@ def must_type_name(
 ) -> bool:
     """Return whether an operator must type a name: the act ends something, loses messages or repeats many.
 
-    `allowed_drift_messages` more than planned may be delivered again, and they count too. None means as many as the
-    plan allows.
+    `allowed_drift_messages` is how many messages more than planned may be delivered again; they count as repeated. None
+    means as many as the plan allows.
     """
     if plan is None:
         return False
@@ -309,7 +309,7 @@ def loses_messages(plan: Mapping[str, Any]) -> bool:
 
 
 def acked_meanwhile(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """Return what happened to messages acked between preview and act. Empty if nothing happened to any."""
+    """Return what the act did to messages acked between preview and act, or "" if it did nothing to them."""
     more = int(result.get("replayed_messages") or 0) - int(plan.get("replayed_messages") or 0)
     spared = int(plan.get("skipped_messages") or 0) - int(result.get("skipped_messages") or 0)
     spared += int(result.get("published_meanwhile_messages") or 0) if "standing" in plan else 0

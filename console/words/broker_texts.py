@@ -1,6 +1,6 @@
 """The fixed texts of the broker and the pipeline that pages show, for translators.
 
-The broker knows no language but English. Pages translate these texts where they show them.
+The broker writes English only. Pages translate these texts where they show them.
 """
 
 from __future__ import annotations

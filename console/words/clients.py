@@ -1,4 +1,4 @@
-"""What is wrong with a connected client, in words: one flag each, with the mark that goes with its colour."""
+"""Flags of connected clients: what is wrong with a client, as a word and a sentence."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def looked_at(
         sentences.append(words.format(number=count(number), kinds=kinds))
     if gone:
         words = ngettext(
-            "{number} entry were trimmed or moved meanwhile: reload to be sure.",
+            "{number} entry was trimmed or moved meanwhile: reload to be sure.",
             "{number} entries were trimmed or moved meanwhile: reload to be sure.",
             gone,
         )
@@ -104,7 +104,7 @@ def stopped(reason: str, *, rows: int, opened: int, read_bytes: int) -> str:
 
 
 def nothing_found(reason: str, *, start: str, gone: int, is_filtered: bool, is_continued: bool) -> str:
-    """Return a sentence for an empty list. If the search stopped early, it does not say that there is no message."""
+    """Return a sentence for an empty list: there is no message, or the search stopped before it had seen everything."""
     if reason != "end":
         return _("No match so far: the search stopped before it had seen everything.")
     if gone:

@@ -31,8 +31,9 @@ __all__ = [
 UNKNOWN = "–"
 _GAP = "\u202f"  # narrow space that does not break
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
-_FIRST_MS = -62_135_596_800_000 + 86_400_000  # the year 1, where datetime begins in every zone
-_LAST_MS = 253_402_300_799_000 - 86_400_000  # the year 9999, where it ends
+# The years 1 to 9999 of datetime, less a day at each end, so that a time can be written in every zone.
+_FIRST_MS = -62_135_596_800_000 + 86_400_000
+_LAST_MS = 253_402_300_799_000 - 86_400_000
 
 
 def count(number: int | None) -> str:
@@ -129,9 +130,10 @@ def time_text(time_ms: int) -> str:
 
 
 def read_time_ms(text: str, zone: tzinfo | None = None) -> int:
-    """Read a time as ISO 8601 into milliseconds since 1970. Without an offset it is in this zone, or in the user's.
+    """Read a time as ISO 8601 into milliseconds since 1970. Without an offset it is in `zone`, by default the user's.
 
-    Raises ValueError, also for a time that the zone's clock shows twice or leaves out, or that is no `is_time`.
+    Raises ValueError if the text is not such a time, if the zone's clock shows it twice or never, or if it is outside
+    the years that `is_time` accepts.
     """
     zone = zone or timezone.get_current_timezone()
     name = timezone.get_current_timezone_name() if zone is timezone.get_current_timezone() else str(zone)
@@ -155,5 +157,5 @@ def read_time_ms(text: str, zone: tzinfo | None = None) -> int:
 
 
 def _is_unclear(then: datetime) -> bool:
-    """Return whether the clock of its zone shows this time twice or never."""
+    """Return whether the clock of the time's zone shows it twice or never."""
     return then.replace(fold=0).utcoffset() != then.replace(fold=1).utcoffset()

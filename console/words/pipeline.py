@@ -1,4 +1,4 @@
-"""States of the pipeline's runs."""
+"""The states of the pipeline's runs, and the tones in which pages show them."""
 
 from __future__ import annotations
 

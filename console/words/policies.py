@@ -22,7 +22,7 @@ _GROUPS: Final = {
     "retention_ms": gettext_noop("How long messages stay"),
     "delayed_delivery": gettext_noop("Delivery"),
     "deduplication": gettext_noop("Producers"),
-    "max_producers": gettext_noop("Clients, and what connecting makes"),
+    "max_producers": gettext_noop("Clients and automatic creation"),
     "protected": gettext_noop("Operators"),
 }
 
@@ -50,5 +50,5 @@ def origin(policy: PolicyInForce) -> str:
 
 
 def spaced(words: str) -> str:
-    """Write the numbers in a value with narrow spaces, which the policies read too: 50 000."""
+    """Write the numbers in a value with narrow spaces: 50 000. Policies may be typed in this form too."""
     return _LONG_NUMBER.sub(lambda found: count(int(found[0])), words)

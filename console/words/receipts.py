@@ -51,7 +51,7 @@ class ReceiptRow:
     """One count: planned, and done."""
 
     label: str
-    planned: int | None  # None: it was not foreseen
+    planned: int | None  # None: the plan does not have this count
     done: int
     under_label: str = ""
     under_planned: str = ""
@@ -65,16 +65,16 @@ class PartitionRow:
     topic: str
     shown: Mapping[str, Any]
     planned: Mapping[str, Any] | None  # None before the act is applied
-    why_not: str  # nothing is planned here, or nothing was done
+    why_not: str  # why nothing is planned here, or why the act failed here
     in_flight_messages: int | None
     backlog_before: int | None  # only before the act is applied
     backlog_after: int | None
-    before: str | None  # mark-delete
+    before: str | None  # mark-delete position, as is `after`
     after: str | None
 
 
 def receipt_rows(kind: str, plan: Mapping[str, Any], result: Mapping[str, Any]) -> list[ReceiptRow]:
-    """Return the counts that acts of this kind change. None for a kind that only says what it did."""
+    """Return the counts that acts of this kind change, and what was acked or published between preview and act."""
     rows = [
         ReceiptRow(
             label=_(_LABELS[name]),
@@ -100,7 +100,7 @@ def receipt_rows(kind: str, plan: Mapping[str, Any], result: Mapping[str, Any]) 
 
 
 def _allowance(name: str, plan: Mapping[str, Any]) -> str:
-    """Return how many more than planned were allowed. Empty if none were."""
+    """Return in words how many more than planned were allowed, or "" if none were."""
     allowed, cause = plan.get("allowed_drift_messages"), (plan.get("drift") or _NONE).get("cause")
     if not allowed or cause != {"replayed_messages": "acked", "skipped_messages": "published"}.get(name):
         return ""

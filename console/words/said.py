@@ -1,4 +1,4 @@
-"""Texts that are English, and that a page can say in the language of its reader."""
+"""English texts that a page can translate for its reader."""
 
 from __future__ import annotations
 

@@ -15,21 +15,26 @@ if TYPE_CHECKING:
 
 __all__ = ["SameAct", "same_act"]
 
-_OF_ELSEWHERE = frozenset(("seek", "unsubscribe", "commit", "evict", "expire_subscription"))
+# Kinds that clients, the broker or a page of the console carry out without a plan.
+_WITHOUT_A_PLAN = OF_USERS | {
+    *("seek", "unsubscribe", "commit", "evict", "expire_subscription"),
+    *("create_token", "revoke_token", "set_permissions"),
+    *("set_alert_rule", "delete_alert_rule", "silence_alert_rule", "test_alert_rule"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SameAct:
-    """Two ways to plan the act again. Both ask before they change something."""
+    """Two ways to plan the act again. The command asks before it applies the plan; the request only plans."""
 
     command: str
     request: str
-    needs_message: bool  # the log does not keep the message: `value` is to be filled in
+    needs_message: bool  # the act log does not keep the message, so the user must fill in `value`
 
 
 def same_act(act: ActView, console_url: str) -> SameAct | None:
-    """Return how a command and a program plan this act. None for an act of a client, of the broker or on a user."""
-    if act.kind in _OF_ELSEWHERE or act.kind in OF_USERS:
+    """Return how a command and a program plan this act. None for an act that nobody can plan."""
+    if act.kind in _WITHOUT_A_PLAN:
         return None
     if act.kind == "undo":
         return SameAct(
@@ -57,7 +62,7 @@ def same_act(act: ActView, console_url: str) -> SameAct | None:
 
 
 def _argument(value: Any) -> str:
-    """Return a value as `vela acts plan` reads it: text stays text unless it would be read as other JSON."""
+    """Return a value as `vela acts plan` reads it: text is quoted if the command would read it as other JSON."""
     if not isinstance(value, str):
         return json.dumps(value)
     try:

@@ -93,7 +93,7 @@ def label_of(word: StateWord) -> str:
 
 
 def state_numbered(word: str) -> int:
-    """Return the number under which a state is stored; 0 for what is no state."""
+    """Return the number under which a state is stored, or 0 for a word that is not a state."""
     return next((number for number, known in _WORDS.items() if known == word), 0)
 
 
@@ -111,7 +111,7 @@ def standing(
     consumers: int | None,
     unacked_messages: int | None,
 ) -> Standing:
-    """Describe a stored state. The numbers only add to its sentence; None is unknown and never counts as 0."""
+    """Describe a stored state. The counts only choose its sentence; None is unknown and never counts as 0."""
     word = state_word(state)
     sentence = _SENTENCES[word]
     if word == "stuck" and consumers == 0:

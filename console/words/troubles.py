@@ -32,10 +32,10 @@ class Signs:
     """When each part last gave a sign of life, and the time now, all by the database's clock. None = never."""
 
     now_ms: int
-    host: str | None  # of the broker, here and below
+    host: str | None  # of the broker, as are the next three
     pid: int | None
     seen_ms: int | None
-    stopped_ms: int | None  # None: it was not stopped cleanly, or it runs
+    stopped_ms: int | None  # None: the broker was not stopped cleanly, or runs
     beat_ms: int | None
     worker_ms: int | None
 
@@ -108,7 +108,7 @@ WORDS: Final[Mapping[Trouble, TroubleWords]] = {
 
 
 def troubles_of(signs: Signs, *, tick_ms: int) -> dict[Trouble, int | None]:
-    """Return each trouble with the time of the last sign of life. Empty if all is well.
+    """Return each trouble with the time of the last sign of life, or of the broker's stop. Empty if all is well.
 
     Beat and worker may miss five ticks. The worker's silence is not counted while beat sends it nothing.
     """

@@ -64,7 +64,7 @@
     if (radio) radio.checked = true;
   });
 
-  // Tabs scroll sideways in a narrow window. The current one is in sight.
+  // Tabs scroll sideways in a narrow window. Keep the current one in sight.
   for (const tab of document.querySelectorAll(".tabs [aria-current]")) {
     const row = tab.parentElement;
     row.scrollLeft = tab.offsetLeft - row.offsetLeft - (row.clientWidth - tab.offsetWidth) / 2;

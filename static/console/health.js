@@ -1,5 +1,5 @@
-// Says what is wrong behind the page. The live stream brings the console's findings every 2 s. If it is silent, this
-// script asks by itself, and finds out whether the console or the database does not answer.
+// Shows notices if the broker, Celery, the database or the console is in trouble. The live stream brings the console's
+// findings every 2 s. If the stream is silent, this script asks the console, and finds out what does not answer.
 "use strict";
 
 (() => {
@@ -13,7 +13,7 @@
   let heard_ms = Date.now(); // when the console was last heard
   let ticked_ms = Date.now();
   let isAsking = false;
-  let shown = null; // what is shown, null: what the page came with
+  let shown = null; // the notices that are shown; null: those that the page came with
 
   const has = (effect) => document.body.classList.contains(effect);
 

@@ -10,7 +10,7 @@
   const MOST_PAUSE_S = 60;
   const HEIGHT = 150;
   const note = root.querySelector("[data-history-note]");
-  const age = root.querySelector("[data-history-age]"); // not in the status, which would be read out every second
+  const age = root.querySelector("[data-history-age]"); // outside the note, which a screen reader would read out every second
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -149,7 +149,7 @@
     if (step) location.assign(`${root.dataset.past}?at=${new Date(step.at_ms).toISOString()}`);
   }
 
-  // What the scales read: charts keep their options while the time goes on.
+  // A chart keeps its options, so its scales read the times of the latest answer here.
   const frame = {
     get from_ms() {
       return shown.from_ms;
@@ -164,7 +164,7 @@
   }).observe(root);
   dark.addEventListener("change", () => shown && draw(true));
 
-  // --- Reading: calm, and only while the page is looked at --------------------------------------------------------
+  // --- Reading: at most every 10 s, and only while the page is visible --------------------------------------------
 
   let readAt_ms = 0;
   const mode = () => localStorage.getItem("vela_refresh") || "live";
@@ -177,7 +177,7 @@
       time.className = "ago";
       time.dateTime = new Date(shown.to_ms).toISOString();
       const seconds = Math.max(Math.round((Date.now() - shown.to_ms) / 1000), 0);
-      time.textContent = Vela.said("ago", { span: `${seconds}${GAP}s` }); // live.js goes on
+      time.textContent = Vela.said("ago", { span: `${seconds}${GAP}s` }); // live.js keeps it current
       const [before, after] = Vela.words.counted.split("{time}");
       age.replaceChildren(before, time, after);
     }

@@ -5,7 +5,7 @@
 (() => {
   const detail = document.getElementById("detail");
   if (!detail) return;
-  const WAIT_MS = 120; // j and k held down: only the row at which they stop is read
+  const WAIT_MS = 120; // while a user keeps j or k pressed, read only the row at which they stop
   let timer = 0;
   let reading = null;
 

@@ -21,7 +21,7 @@ def decode_avro(data: bytes, definition: bytes) -> Any:
     try:
         import fastavro
 
-        # The compiled reader overflows the C stack on a record that contains itself, and takes the process with it.
+        # The compiled reader overflows the C stack on a record that contains itself, and crashes the process.
         from fastavro._read_py import schemaless_reader
     except ImportError:
         raise CannotDecode(_("fastavro is not installed in the console: install vela[avro]")) from None
@@ -67,7 +67,7 @@ def _is_empty(schema: object, names: _Names) -> bool:
     if not isinstance(schema, dict):
         return schema == "null"
     if _is_record(schema):
-        return not schema["fields"]  # one whose fields are all empty is refused for its fields
+        return not schema["fields"]  # a record of empty fields is refused because of those fields
     return schema.get("type") == "null" or (schema.get("type") == "fixed" and not schema.get("size"))
 
 

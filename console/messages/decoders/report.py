@@ -26,7 +26,7 @@ class Attempt:
     """One decoder that was tried."""
 
     decoder: str
-    why: str = ""  # it failed; empty: it succeeded
+    why: str = ""  # the decoder failed; "" if it succeeded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Decoded:
     )
     attempts: tuple[Attempt, ...]
     data: bytes  # after decompression
-    value: Any = None  # of JSON, Avro and MessagePack
+    value: Any = None  # of JSON, Avro, MessagePack or a primitive schema
     has_value: bool = False
     text: str = ""  # the whole of it, if it is text
 

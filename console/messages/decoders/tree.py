@@ -20,7 +20,7 @@ class TreeNode:
     """One value. `text` is empty for an object or array, whose parts are `inner`."""
 
     name: str  # of the member, or the item's number; "" at the top
-    kind: str  # object, array, text, number, boolean, null, bytes, time
+    kind: str  # object, array, text, number, boolean, null, bytes, other
     text: str = ""
     inner: list[TreeNode] = field(default_factory=list)
     size: int = 0  # parts of an object or array, those left out included
@@ -40,7 +40,7 @@ class Tree:
 
 
 def tree_of(value: object, most_nodes: int) -> Tree:
-    """Return the tree of a value decoded from JSON, Avro or MessagePack."""
+    """Return the tree of a decoded value, with at most `most_nodes` nodes below the top."""
     top = _leaf("", value)
     waiting = [(top, value, 0)]
     left, is_cut = most_nodes, False

@@ -50,7 +50,10 @@ def change_rule(request: HttpRequest, rights: Rights, rule_id: int) -> HttpRespo
 @require_POST
 @operator_only
 def act_on_rule(request: HttpRequest, rights: Rights, rule_id: int, verb: str) -> HttpResponse:
-    """Delete, silence or test a rule, then show it or the list. 409 if refused, 404 for another verb."""
+    """Delete, silence or test a rule, or end its silence. 409 if refused, 404 for another verb.
+
+    Then shows the rule, or the list if the rule was deleted.
+    """
     rule = _found(rights, rule_id)
     who, origin = rights.name, origin_of(request)
     try:
@@ -150,6 +153,6 @@ def _check(rights: Rights, namespaces: str) -> None:
 
 
 def _defaults(rights: Rights) -> dict[str, str]:
-    """Return what a new rule begins with: the shortest pattern, so the widest, on which the user may act."""
+    """Return the initial values of a new rule: the shortest pattern on which the user may act, usually the widest."""
     patterns = sorted((each.pattern for each in rights.grants if rights.may_act_on(each.pattern)), key=len)
     return {"namespaces": patterns[0]} if patterns else {}

@@ -1,1 +1,1 @@
-"""Connected clients over all topics."""
+"""The pages about clients: connected consumers, connected producers, and tokens."""

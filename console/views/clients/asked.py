@@ -15,11 +15,11 @@ __all__ = ["EVERY_S", "asked_of", "form_of", "list_of"]
 
 EVERY_S = 10  # a client that does nothing, or that has just connected, causes no event on the page
 
-_KEY_DIGITS = 18  # fewer than a key of 64 bits can have
+_KEY_DIGITS = 18  # every number of 18 digits fits into the 64 bits of a key
 
 
 def asked_of(query: QueryDict, *, orders: Collection[str], flags: Collection[str]) -> ClientsAsked:
-    """Read the filters, the order and the place. An unknown order or flag counts as not given."""
+    """Read the filters, the order and the place. Ignores an unknown order or flag."""
     order, flag = query.get("sort", ""), query.get("flag", "")
     key = query.get("key", "")
     is_key = key.isascii() and key.isdigit() and len(key) <= _KEY_DIGITS

@@ -66,7 +66,7 @@ class RevokeForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 @admin_everywhere_only
 def tokens(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """List tokens, or make one and show it this once. 422 if a field is wrong, 409 if no key can sign it."""
+    """List tokens, or make one and show it once. 422 if a field is wrong, 409 if no key can sign it."""
     if request.method != "POST":
         return _answer(request, rights, done=_done(request.GET.get("done", "")))
     form = NewTokenForm(request.POST)

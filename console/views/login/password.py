@@ -28,7 +28,7 @@ class Login(LoginView):
     next_page = "console:home"
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        """Log in, or ask for more. The password is right."""
+        """Log in, or ask for the second factor. Django has checked the password."""
         user = form.get_user()
         following = after_password(user)
         if following is AfterPassword.LOGIN:

@@ -1,4 +1,4 @@
-"""A login of a user who must have a second factor and has none: it sets one up."""
+"""The page of a login on which users set up a second factor, if they must have one and have none."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ __all__ = ["login_second_factor"]
 @sensitive_post_parameters("code")
 @require_http_methods(["GET", "HEAD", "POST"])
 def login_second_factor(request: HttpRequest) -> HttpResponse:
-    """Show the QR code, or check the first code, log in and show the recovery codes. 422 if the code is wrong."""
+    """Show the QR code, or check the first code, log in and show the recovery codes.
+
+    422 if the code is wrong. Raises PermissionDenied for a code sent to a read-only console.
+    """
     if request.method == "POST" and broker_settings().console_read_only:
         raise PermissionDenied(_(READ_ONLY))
     user = half_login.half_logged_in(request)

@@ -1,4 +1,4 @@
-"""What the address of a page about the messages of a topic asks for."""
+"""Read the topic and the search from the address of a page about messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HIDDEN: Final = gettext_lazy("Searching in keys, properties and payloads takes 
 
 
 def head_of(topic: str) -> TopicHead:
-    """Return the topic. Raises Http404."""
+    """Return the topic. Raises Http404 if there is none of this name."""
     head = topic_head(topic)
     if head is None:
         raise Http404(_("There is no topic {name}.").format(name=topic))
@@ -27,7 +27,7 @@ def head_of(topic: str) -> TopicHead:
 
 
 def asked_by(form: FilterForm, rights: Rights) -> Asked | None:
-    """Return what is asked for. None if the form has an error, also if the user may not search like this."""
+    """Return the search, or None if the form has errors. Adds an error if the user may not search like this."""
     if not form.is_valid():
         return None
     if form.asked.filters.is_set and not rights.may_see_payloads:

@@ -1,4 +1,4 @@
-"""The page on which users change their own password and time zone. The theme, a cookie, has its own view."""
+"""The page on which users change their own password and time zone."""
 
 from __future__ import annotations
 

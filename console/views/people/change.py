@@ -41,7 +41,10 @@ def set_user_password(request: HttpRequest, rights: Rights, name: str) -> HttpRe
 @require_POST
 @admin_everywhere_only
 def set_user_role(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
-    """Give a role for a pattern, or take it. Admins who take their own role away are sent to the overview."""
+    """Give a role for a pattern, or take it away.
+
+    Admins who set their own role for `*` are sent to the overview, since they may no longer see the page.
+    """
     form = RoleForm(request.POST)
     if not form.is_valid():
         return _invalid(request, rights, name, form)
@@ -57,7 +60,7 @@ def set_user_role(request: HttpRequest, rights: Rights, name: str) -> HttpRespon
 @require_POST
 @admin_everywhere_only
 def set_user_active(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
-    """Let the user log in, or not."""
+    """Allow the user to log in, or forbid it and end the user's sessions."""
     form = ActiveForm(request.POST)
     if not form.is_valid():
         return _invalid(request, rights, name, form)
@@ -72,7 +75,7 @@ def set_user_active(request: HttpRequest, rights: Rights, name: str) -> HttpResp
 @require_POST
 @admin_everywhere_only
 def remove_user_factor(request: HttpRequest, rights: Rights, name: str) -> HttpResponse:
-    """Take a lost second factor from the user."""
+    """Remove the user's second factor, for example after it was lost."""
     try:
         remove_factor(name, who=rights.name, origin=origin_of(request))
     except ChangeRefused as refused:

@@ -21,7 +21,7 @@ _MOST_PASSWORD = 1024
 
 
 class PasswordForm(forms.Form):
-    """A password, or none: then Vela makes one."""
+    """A password. If the field is empty, Vela makes one."""
 
     password = forms.CharField(
         label=gettext_lazy("Password"),
@@ -57,7 +57,7 @@ class NewUserForm(PasswordForm):
         return str(User.normalize_username(self.cleaned_data["name"]))
 
     def chosen(self) -> tuple[str, Role] | None:
-        """Return pattern and role, None for a user without a role."""
+        """Return pattern and role, or None for a user without a role."""
         word: str = self.cleaned_data["role"]
         return (self.cleaned_data["pattern"].strip() or "*", Role[word.upper()]) if word else None
 
@@ -78,7 +78,7 @@ class RoleForm(forms.Form):
     )
 
     def chosen(self) -> Role | None:
-        """Return the role, None to take it."""
+        """Return the role, or None to take the user's role away."""
         word: str = self.cleaned_data["role"]
         return None if word == "none" else Role[word.upper()]
 

@@ -1,4 +1,4 @@
-"""A user's own second factor: set up, new recovery codes, switched off."""
+"""A user's own second factor: set it up, renew its recovery codes, and switch it off."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ __all__ = ["own_second_factor", "remove_own_second_factor", "renew_own_recovery_
 @require_http_methods(["GET", "HEAD", "POST"])
 @logged_in
 def own_second_factor(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the second factor or the QR code for one, or set it up. 422 if password or code is wrong.
+    """Show the second factor or the QR code for one, or set it up.
 
-    A new second factor ends the user's other sessions, which nobody proved with a code.
+    422 if password or code is wrong, 429 after too many wrong ones. A new second factor ends the user's other
+    sessions, because those began without a code.
     """
     if request.method != "POST":
         return _answer(request, rights)
@@ -59,7 +60,7 @@ def own_second_factor(request: HttpRequest, rights: Rights) -> HttpResponse:
 @require_POST
 @logged_in
 def renew_own_recovery_codes(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Replace the recovery codes and show the new ones. 422 if the code is wrong."""
+    """Replace the recovery codes and show the new ones. 422 if the code is wrong, 429 after too many wrong ones."""
     return _proved(request, rights) or _answer(
         request, rights, codes=renew_codes(cast("User", request.user), origin=origin_of(request))
     )
@@ -69,7 +70,7 @@ def renew_own_recovery_codes(request: HttpRequest, rights: Rights) -> HttpRespon
 @require_POST
 @logged_in
 def remove_own_second_factor(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Switch the second factor off. 422 if the code is wrong."""
+    """Switch the second factor off. 422 if the code is wrong, 429 after too many wrong ones."""
     if refused := _proved(request, rights):
         return refused
     remove_factor(rights.name, who=rights.name, origin=origin_of(request))
@@ -77,7 +78,7 @@ def remove_own_second_factor(request: HttpRequest, rights: Rights) -> HttpRespon
 
 
 def _proved(request: HttpRequest, rights: Rights) -> HttpResponse | None:
-    """Return None if the code is right, else the answer."""
+    """Return None if the code is right, else the response that refuses it."""
     user = cast("User", request.user)
     if factor_of(user) is None:
         return _answer(request, rights, refusal=_(NO_FACTOR))

@@ -68,7 +68,7 @@ def show_user(
 ) -> HttpResponse:
     """Render the page of one user, with the outcome of a change. Raises Http404 for an unknown user.
 
-    `password` was made just now; this page is the only place that ever shows it.
+    `password` is one that Vela has just made; no other page ever shows it.
     """
     row = user_named(name)
     if row is None:

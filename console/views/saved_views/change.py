@@ -34,7 +34,7 @@ def change_view(request: HttpRequest, rights: Rights, view_id: int, change: str)
     """Change a view: `rename`, `default`, `no-default`, `share`, `unshare` or `delete`.
 
     An admin of everything may also stop the sharing of another user's view, and delete it. 404 for a view that the user
-    does not see, 403 for one of another user, 422 if the name cannot be kept.
+    does not see, 403 for one that the user may not change or share, 422 if the name cannot be saved.
     """
     found = view_to_change(request, rights, view_id)
     if found is None or change not in (*_OF_ITS_OWNER, *_OF_ADMINS_TOO):

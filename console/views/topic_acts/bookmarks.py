@@ -18,7 +18,7 @@ __all__ = ["all_bookmarks", "bookmark_rows"]
 @require_safe
 @viewer
 def all_bookmarks(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the list. Search and page are in the query string. Five queries."""
+    """Show the list. Search and page are in the query string. One query."""
     asked = _asked(request.GET, None)
     source = Source(
         name="bookmarks",

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from broker.acts.requests import ActView
+from broker.acts.requests import KINDS, ActView
+from console.words.acts import KINDS as WORDS
 from console.words.same_act import same_act
 from vela.cli.acts.flow import Asked
 from vela.cli.root import cli
@@ -85,6 +86,11 @@ def test_an_undo_names_the_act_and_a_clients_act_has_no_other_form() -> None:
     assert same.command == "vela acts undo 3"
     assert f"{URL}/api/v1/acts/3/undo" in same.request
     assert same_act(replace(ACT, kind="seek"), URL) is None
+
+
+@pytest.mark.parametrize("kind", sorted(set(WORDS) - set(KINDS) - {"undo"}))
+def test_an_act_that_cannot_be_planned_has_no_other_form(kind: str) -> None:
+    assert same_act(replace(ACT, kind=kind), URL) is None
 
 
 def test_a_json_payload_of_the_docs_is_read_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
