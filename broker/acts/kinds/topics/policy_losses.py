@@ -60,7 +60,7 @@ class PolicyLosses:
 async def losses(
     trimmer: Trimmer, topics: Sequence[Topic], after: Mapping[str, Policies], now_ms: int
 ) -> PolicyLosses:
-    """Return what the topics would lose if `after`, by full name, were in force instead of their policies."""
+    """Return what the topics would lose if the policies in `after` were in force. Its keys are full topic names."""
     found = PolicyLosses()
     for number, topic in enumerate(topics, start=1):
         if number % _SLICE == 0:
