@@ -57,9 +57,8 @@ class Found:
     """One message to redrive."""
 
     position: Position
-    without: (
-        int | None
-    )  # ack set that acks this message only: all other members of its batch; None = the whole entry
+    # The ack set that acks this message only: all other members of its batch. None = the whole entry.
+    without: int | None
     message: Message
     target: str  # full topic name
     redrives: int  # so far
