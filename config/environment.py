@@ -154,7 +154,10 @@ class ProjectSettings(BrokerSettings):
         ),
     ] = field(default="", repr=False)
     secret_key: Annotated[
-        str, Variable("VELA_SECRET_KEY", "text", "Django's secret key; unset: a kept one", is_secret=True)
+        str,
+        Variable(
+            "VELA_SECRET_KEY", "text", "Django's secret key; unset: one in the data folder", is_secret=True
+        ),
     ] = field(default="", repr=False)
     csrf_trusted_origins: Annotated[
         Names,

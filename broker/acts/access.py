@@ -71,8 +71,8 @@ def create_token(
 ) -> CreatedToken:
     """Sign a token with the first secret key of the settings, or with `private_key`.
 
-    With a lifetime of None it never expires. Raises NoSigningKey if there is no key, and SettingInvalid if a key of the
-    settings cannot be used.
+    A lifetime of None means that it never expires. Raises NoSigningKey if there is no key, and SettingInvalid if a key
+    of the settings cannot be used.
     """
     key = private_key or _signing_key(settings)
     now_ms = SystemClock().now_ms()
@@ -176,8 +176,8 @@ def set_permissions(
 ) -> None:
     """Replace what a role may do to a tenant (ADMIN), a namespace, a topic or a subscription.
 
-    If there are none, the role loses all that it had. Safe to repeat. Raises ValueError for a permission that such a
-    subject does not have.
+    An empty `permissions` revokes all. Safe to repeat. Raises ValueError for a permission that such a subject does not
+    have.
     """
     known = possible_permissions(subject)
     if unknown := set(permissions) - set(known):

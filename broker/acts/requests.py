@@ -58,7 +58,7 @@ class ActView:
     kind: str  # a name in broker.acts.kinds.registry
     state: str  # a value of Act.State, such as planned
     topic: str  # tenant/namespace for an act on a namespace, tenant/* for one on a tenant
-    subscription: str  # "" for any other act than one on a subscription
+    subscription: str  # "" if the act is not on a subscription
     parameters: Mapping[str, Any]
     plan: Mapping[str, Any] | None
     result: Mapping[str, Any] | None

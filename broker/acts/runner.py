@@ -1,7 +1,7 @@
 """The owner's side of acts: it answers plans from memory and applies them.
 
-The requester inserts a row and notifies; if the notification is lost, a slow poll finds the row. Acts run one by one,
-the one planned first first, and each takes milliseconds. Long work runs beside them and continues after a restart.
+The requester inserts a row and notifies; if the notification is lost, a slow poll finds the row. Acts run one by one
+in the order of their ids, and each takes milliseconds. Long work runs beside them and continues after a restart.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class ReadyMove:
         return self.hard_complaint() or replay_complaint(self.move.replayed, replayed, allowed)
 
     def hard_complaint(self) -> str:
-        """Return why the plan is not applied, whatever drift it allows. Empty if only the drift decides."""
+        """Return why the plan is not applied, whatever drift it allows. Empty if there is no such reason."""
         skipped = self.planned["skipped_messages"]
         if self.move.skipped > skipped:
             return more_than_planned(
@@ -85,7 +85,7 @@ class ReadyMove:
         }
 
     def stored(self, act_id: int, recorded: AckOverlay, *, undo_window_s: int) -> None:
-        """Tell the subscription which batch the move ended inside, and record acks for an undo from now on."""
+        """Tell the subscription if the cursor ended inside a batch, and record acks for an undo from now on."""
         inside = self.change.inside(self.subscription.cursor)
         if inside is not None:
             self.subscription.act_passed(*inside)

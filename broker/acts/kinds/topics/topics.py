@@ -29,7 +29,7 @@ _OPEN_AT_ONCE: Final = 8
 
 
 async def _durable(context: ActContext, figures: DeleteFigures) -> list[tuple[Topic, Subscription]]:
-    """Load the topics that have subscriptions, because stored cursors may be out of date. Return the durable ones."""
+    """Load the topics that have subscriptions, and return the durable ones: stored cursors may be out of date."""
     at_once = asyncio.Semaphore(_OPEN_AT_ONCE)
 
     async def opened(full_name: str) -> Topic:
