@@ -23,7 +23,7 @@ from console.live.routing import live_application  # noqa: E402
 async def _refuse(
     scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
 ) -> None:
-    """Close a WebSocket that wanted the broker's port."""
+    """Close a WebSocket that was meant for the broker's port."""
     reason = "WebSockets are served by the broker's port"
     await send({"type": "websocket.close", "code": 4404, "reason": reason})
 

@@ -16,7 +16,7 @@ from config.environment import project_settings
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 # Celery's fixup for Django would load every Django app in each process and close Django's connections around each task.
-# The tasks read Django's settings and use psycopg: without it a process starts with a third less work.
+# The tasks read Django's settings and use psycopg: without the fixup a process starts with a third less work.
 app = Celery("vela", fixups=[])
 app.conf.update(
     broker_url=broker_url(project_settings()),
@@ -37,7 +37,7 @@ app.autodiscover_tasks(["broker.upkeep"])
 
 @app.on_after_finalize.connect
 def _schedule(sender: Celery, **_: Any) -> None:
-    """Set beat's schedule. Imported here, because it needs Django's settings."""
+    """Set beat's schedule. The import is here because it needs Django's settings."""
     from broker.upkeep.tasks.schedule import beat_schedule
 
     sender.conf.beat_schedule = beat_schedule()
@@ -45,7 +45,7 @@ def _schedule(sender: Celery, **_: Any) -> None:
 
 @import_modules.connect(sender=app)
 def _configure_logging(**_: Any) -> None:
-    """Log as the LOGGING setting says. Imported here, because it needs Django's settings."""
+    """Log as Django's setting LOGGING says."""
     from django.conf import settings
 
     dictConfig(settings.LOGGING)
@@ -54,7 +54,7 @@ def _configure_logging(**_: Any) -> None:
 @worker_ready.connect
 @beat_init.connect
 def _tell_supervisor(**_: Any) -> None:
-    """Tell systemd that this process is ready, and touch VELA_READY_FILE, by which `make run` learns it."""
+    """Tell systemd that this process is ready, and touch VELA_READY_FILE, for which `make run` waits."""
     service_manager.tell(service_manager.READY)
     if path := project_settings().ready_file:
         path.touch()

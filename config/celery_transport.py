@@ -1,8 +1,8 @@
 """Celery's messages in Vela's own PostgreSQL: one table, and one connection for each channel.
 
 kombu's transport over SQLAlchemy does this too, but it keeps every message, may take several at once, and asks for a
-queue's id ten times a second. Its fixes took more code than the five statements that replace it, and importing
-SQLAlchemy was half of a worker's start.
+queue's id ten times a second. To change that takes more code than the five statements used here, and importing
+SQLAlchemy takes half of a worker's start.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from config.environment import ProjectSettings
 __all__ = ["Channel", "Transport", "broker_url"]
 
 SCHEME = "velapg"
-_TABLE_LOCK = (
-    0x76656C61  # advisory lock, held while the table is created: several processes may start at once
-)
+# The advisory lock for creating the table, because several processes may start at once.
+_TABLE_LOCK = 0x76656C61
 
 
 class Channel(VirtualChannel):
@@ -88,7 +87,7 @@ class Transport(VirtualTransport):
     driver_type = "sql"
     driver_name = "psycopg"
     polling_interval = 0.1  # seconds between looks at an empty queue
-    patience_s = 0.5  # how often a worker that waits for messages checks whether it should stop
+    patience_s = 0.5  # the longest wait for a message before a worker checks whether it should stop
     # kombu's own errors too: after its "channel disconnected" beat must reconnect, or it never sends again.
     connection_errors: tuple[Any, ...] = (
         psycopg.OperationalError,
@@ -107,7 +106,7 @@ class Transport(VirtualTransport):
         return connection
 
     def drain_events(self, connection: Any, timeout: float | None = None, **kwargs: Any) -> Any:
-        """Return sooner than kombu's: Celery waits 2 s here, and a stop waits for that."""
+        """Wait at most `patience_s`. Celery asks for 2 s, and a stop of the worker would wait for that."""
         patience_s = self.patience_s if timeout is None else min(timeout, self.patience_s)
         return super().drain_events(connection, timeout=patience_s, **kwargs)
 
@@ -116,5 +115,5 @@ TRANSPORT_ALIASES[SCHEME] = f"{__name__}:Transport"
 
 
 def broker_url(settings: ProjectSettings) -> str:
-    """Return VELA_CELERY_BROKER_URL, a Redis for example, or else the URL of Vela's own database."""
+    """Return VELA_CELERY_BROKER_URL, which may name a Redis, or else the URL of Vela's own database."""
     return settings.celery_broker_url or f"{SCHEME}+{settings.database_address}"

@@ -1,4 +1,4 @@
-"""The settings of the project that this repository is: the broker's, and those of Django, Celery and `make run`."""
+"""The settings of a checkout or an image of Vela: the broker's, and those of Django, Celery and `make run`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def database_parts(url: str) -> dict[str, str]:
 
 
 def database_options(url: str) -> dict[str, str]:
-    """Return what stands after the question mark of the URL: libpq's parameters, such as sslmode."""
+    """Return libpq's parameters, such as sslmode, from after the question mark of the URL."""
     return dict(parse_qsl(urlsplit(url).query))
 
 
@@ -154,7 +154,10 @@ class ProjectSettings(BrokerSettings):
         ),
     ] = field(default="", repr=False)
     secret_key: Annotated[
-        str, Variable("VELA_SECRET_KEY", "text", "Django's secret key; unset: a kept one", is_secret=True)
+        str,
+        Variable(
+            "VELA_SECRET_KEY", "text", "Django's secret key; unset: one in the data folder", is_secret=True
+        ),
     ] = field(default="", repr=False)
     csrf_trusted_origins: Annotated[
         Names,
@@ -190,7 +193,7 @@ class ProjectSettings(BrokerSettings):
 
     @property
     def database_address(self) -> str:
-        """DATABASE_URL, or the address that the embedded server left in the data folder.
+        """DATABASE_URL, or the address of the embedded server, which `make run` stores in the data folder.
 
         If neither exists yet, as during type checking and collectstatic of a build, it is the embedded server's
         address without a password: nothing connects then.

@@ -1,4 +1,4 @@
-"""Django's settings, from the environment (docs/reference/settings.md). Importing them starts and writes nothing."""
+"""Django's settings, from the environment (docs/reference/settings.md). Importing this starts and writes nothing."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ MIDDLEWARE = [
     "console.people.preferences.OwnPreferences",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "axes.middleware.AxesMiddleware",  # answers a login that was refused for the failures before it
+    "axes.middleware.AxesMiddleware",  # answers a login that is refused because of earlier failures
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -105,7 +105,7 @@ _POOL = {
     "max_size": 8,
     "timeout": 5.0,  # seconds that a page waits for a connection
     "max_idle": 60.0,
-    "reconnect_timeout": 1.0,  # its attempts double their pauses; after a second the next page begins anew
+    "reconnect_timeout": 1.0,  # the pool gives up after this time, and the next page tries again
 }
 DATABASES: dict[str, dict[str, Any]] = {
     "default": {
@@ -154,10 +154,11 @@ AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_RESET_ON_SUCCESS = True
-AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # nor does anything write while it lasts
+# A login during the block neither extends it nor writes a row.
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_DISABLE_ACCESS_LOG = True
 AXES_VERBOSE = False
-AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "code"]  # its records of failures leave them out
+AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "code"]  # left out of its records of failures
 VELA_PROXY_COUNT = _vela.proxy_count
 
 _MAIL = email_parts(_vela.smtp_url)
@@ -167,7 +168,7 @@ EMAIL_HOST_USER = _MAIL.get("EMAIL_HOST_USER", "")
 EMAIL_HOST_PASSWORD = _MAIL.get("EMAIL_HOST_PASSWORD", "")
 EMAIL_USE_TLS = _MAIL.get("EMAIL_USE_TLS", False)
 EMAIL_USE_SSL = _MAIL.get("EMAIL_USE_SSL", False)
-EMAIL_TIMEOUT = 10  # seconds; the worker does other things too
+EMAIL_TIMEOUT = 10  # seconds; the worker has other tasks to run
 DEFAULT_FROM_EMAIL = _vela.mail_from
 
 LOGIN_URL = "/login"

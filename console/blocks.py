@@ -50,9 +50,8 @@ class Source:
     template: str
     live: tuple[str, ...]  # the block is read again after events with these keys: "topic:5", "sub:9"
     context: Callable[[], Mapping[str, Any]]  # called only when the block is requested
-    every_s: int = (
-        0  # it is also read again after this time, because it depends on how long nothing happened; 0 = no
-    )
+    # The block is also read again after this time, because it shows for how long nothing has happened. 0 = it is not.
+    every_s: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +116,7 @@ def answer(
 
 
 def _stream(blocks: Iterable[Block]) -> str:
-    """Return the address of the page's live stream, which also says what is wrong behind the page, in its language."""
+    """Return the address of the page's live stream. The stream also sends notices, in the language of the page."""
     language = get_language() or _SOURCE_LANGUAGE
     query = [f"key={key}" for key in sorted({key for block in blocks for key in block.live})]
     if language != _SOURCE_LANGUAGE:
@@ -152,7 +151,7 @@ def _etags_in(request: HttpRequest) -> set[str]:
 def page(
     request: HttpRequest, rights: Rights, template: str, context: Mapping[str, Any], *, status: int = 200
 ) -> HttpResponse:
-    """Render a whole page in its frame. The frame costs one query."""
+    """Render a whole page. What is around its content costs one query."""
     html = render_to_string(template, {**frame(request), **surroundings(rights), **context}, request)
     response = HttpResponse(visible(html), status=status)
     response["Cache-Control"] = "private, no-store"

@@ -1,6 +1,6 @@
-"""Files that are made while they are sent: lines of NDJSON or CSV, and the response that needs little memory.
+"""Send files while they are written: lines of NDJSON or CSV, in a response that needs little memory.
 
-Each file keeps a connection to the database that pages need too, so a process sends only a few at a time.
+Each file occupies a connection to the database, which pages need too, so a process sends only a few at a time.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class _Body:
 class _AsyncBody(_Body):
     """A file while it is sent by an event loop. Django would collect an ordinary iterator in memory there."""
 
-    __iter__ = None  # type: ignore[assignment]  # Django takes what can be iterated in both ways for an ordinary one
+    __iter__ = None  # type: ignore[assignment]  # Django takes a body with both kinds of iterator for an ordinary one
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         # In the request's thread, which has its database connection.

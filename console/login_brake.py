@@ -1,4 +1,4 @@
-"""The brake on password guessing. django-axes counts the failures; Vela's limits and answers are here."""
+"""Limit password guessing. django-axes counts failed logins; this file has Vela's limits and its answers."""
 
 from __future__ import annotations
 

@@ -113,12 +113,12 @@ class StaticFiles:
 
 
 class LoginRequired(LoginRequiredMiddleware):
-    """Django's, but a view that takes no login never asks the database who the user is: it may be away."""
+    """As Django's, but views without a login do not ask the database for the user, because it may be away."""
 
     def process_view(
         self, request: HttpRequest, view_func: Callable[..., Any], view_args: Any, view_kwargs: Any
     ) -> HttpResponseBase | None:
-        """Ask for a login before a view that takes one."""
+        """Ask for a login before a view that needs one."""
         if not getattr(view_func, "login_required", True):
             return None
         return super().process_view(request, view_func, view_args, view_kwargs)
@@ -144,7 +144,7 @@ def trouble_in(request: HttpRequest) -> str:
 
 
 def _trouble_in_head(request: HttpRequest) -> str:
-    """Look at what the session is read by: it must not reach the database."""
+    """Check the host and the cookies. The session is read by a cookie, and PostgreSQL would refuse a NUL in it."""
     try:
         request.get_host()
     except SuspiciousOperation:

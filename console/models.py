@@ -31,9 +31,8 @@ class Grant(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
     role = models.SmallIntegerField(choices=Role)
     pattern = models.TextField()
-    from_login = models.BooleanField(
-        default=False
-    )  # given by a group at the login server; each login sets them anew
+    # Given by a group at the login server. Each login sets these grants again.
+    from_login = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -61,15 +60,14 @@ class Preferences(models.Model):
 
 
 class SavedView(models.Model):
-    """The filters of a list under a name. It keeps an address and no right: the page decides what it shows to whom."""
+    """The filters of a list under a name. A view gives no rights: the list shows each user what that user may see."""
 
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.CASCADE, db_index=False
-    )  # the constraint is its index
+    # The first constraint below is its index.
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, db_index=False)
     path = models.TextField()  # of the list
     name = models.TextField()
     query = models.TextField()  # filters and order, without the place of a page
-    # Patterns with blanks between them: who is an operator in all of them sees the view. Empty: its owner alone does.
+    # Patterns of namespaces, separated by blanks. Operators in all of them see the view. Empty: only its owner does.
     shared_in = models.TextField(default="")
     is_default = models.BooleanField(default=False)  # opened when its owner opens the list without filters
     created_at = models.DateTimeField(auto_now_add=True)

@@ -1,4 +1,4 @@
-"""The notices above a page about what is wrong behind it, for a whole page and for its live stream alike."""
+"""The notices above a page, such as that the broker is silent. Whole pages and live streams use them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Notices:
 
 
 def notices_of(state: Chrome) -> Notices:
-    """Return what is wrong by these signs of life."""
+    """Return the notices of the troubles in `state`."""
     return _rendered(state.troubles, now_ms=state.now_ms, state=state)
 
 
@@ -45,7 +45,7 @@ def database_is_silent(since_ms: int | None) -> Notices:
 
 
 def own_notices() -> list[tuple[str, str, SafeString]]:
-    """Return name, effects and notice of each trouble that a page finds itself. The page fills in the time."""
+    """Return name, effects and notice of each trouble that the script in a page detects and shows with its time."""
     return [
         (trouble, " ".join(WORDS[trouble].effects), _html([_notice(trouble, is_blank=True)], now_ms=0))
         for trouble in (Trouble.CONSOLE, Trouble.DATABASE)

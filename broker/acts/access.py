@@ -1,6 +1,6 @@
-"""Changes of who may use the broker: tokens and permissions. They need no plan and no running broker.
+"""Create, revoke and check tokens, and set permissions, for the console and the command line.
 
-Each change is in the act log, and a running broker takes it in within a second.
+These changes need no plan and no running broker. Each is in the act log. A running broker applies it within a second.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class NoSigningKey(Exception):
 
 
 class TokenRefused(Exception):
-    """A token that proves nothing here. The text says why."""
+    """The token is not valid here. The text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +69,10 @@ def create_token(
     origin: str,
     private_key: TokenKey | None = None,
 ) -> CreatedToken:
-    """Sign a token with the first secret key of the settings, or with `private_key`. None never expires.
+    """Sign a token with the first secret key of the settings, or with `private_key`.
 
-    Raises NoSigningKey, and SettingInvalid if a key cannot be used.
+    A lifetime of None means that it never expires. Raises NoSigningKey if there is no key, and SettingInvalid if a key
+    of the settings cannot be used.
     """
     key = private_key or _signing_key(settings)
     now_ms = SystemClock().now_ms()
@@ -105,9 +106,10 @@ def _signing_key(settings: AccessSettings) -> TokenKey:
 
 
 def revoke_token(token_id: str, *, who: str, origin: str) -> bool:
-    """Refuse a token from now on, and close its connections. Return whether it was made here. Safe to repeat.
+    """Refuse a token from now on, and close its connections. Safe to repeat.
 
-    A token that was made elsewhere with the same key can be revoked too, by its claim `jti`.
+    `token_id` is the token's claim `jti`, so a token that was made elsewhere with the same key can be revoked too.
+    Return False if there was no record of the token: it was neither made here nor revoked before.
     """
     with transaction.atomic():
         token, is_foreign = AccessToken.objects.get_or_create(
@@ -122,7 +124,10 @@ def revoke_token(token_id: str, *, who: str, origin: str) -> bool:
 
 
 def role_of_token(settings: AccessSettings, token: str) -> str:
-    """Return the role that a token proves. One query, and the issuer's keys if they are due. Raises TokenRefused."""
+    """Return the role that a token proves. Raises TokenRefused if the token is not valid.
+
+    Runs one query, and reads the issuer's keys if they are due or lack the token's.
+    """
     now_ms = SystemClock().now_ms()
     issuers = _issuers(settings)
     origin = issuers.origin(token)
@@ -169,9 +174,10 @@ def tokens() -> list[AccessToken]:
 def set_permissions(
     subject: Subject, role: str, permissions: Collection[str], *, who: str, origin: str
 ) -> None:
-    """Replace what a role may do to a tenant (ADMIN), a namespace, a topic or a subscription. None at all revokes.
+    """Replace what a role may do to a tenant (ADMIN), a namespace, a topic or a subscription.
 
-    Safe to repeat. Raises ValueError for a permission that such a subject does not have.
+    An empty `permissions` revokes all. Safe to repeat. Raises ValueError for a permission that such a subject does not
+    have.
     """
     known = possible_permissions(subject)
     if unknown := set(permissions) - set(known):

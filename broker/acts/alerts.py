@@ -1,4 +1,4 @@
-"""Shared by the pages about alerts and the task that finds them: patterns, words, and the statement that looks."""
+"""A rule of alerts as SQL parameters and as words, for the console's pages and for the task that evaluates rules."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ TEXTS: Final = (
     _BROKER,
     _OF_TOPIC,
 )
-"""Every text of the words below, for translators. `say` translates them; without it they are English."""
+"""Every text that the functions below put together, for translators. Their argument `say` translates a text."""
 
 _Say = Callable[[str], str]
 
@@ -111,7 +111,10 @@ def condition(
 
 
 def value_words(measure: str, value: int, *, say: _Say = str) -> str:
-    """Return a value with its unit. Lengths of time are cut to whole seconds, or minutes from ten minutes on."""
+    """Return a value with its unit.
+
+    A length of time from 1 s on is cut to whole seconds, from ten minutes on to minutes, and from two days on to hours.
+    """
     unit = Measure(measure).unit
     if unit == "bytes":
         return write_size(value)

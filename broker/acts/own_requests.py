@@ -43,12 +43,12 @@ class OwnRequests:
         origin: str,
         reason: str = "",
     ) -> int:
-        """Plan an act, apply it, and return its id. Long work goes on after that.
+        """Plan an act, apply it, and return its id. Long work continues after that.
 
         `topic` is a full name, tenant/namespace, or tenant/*. The caller gets no preview, so messages that come between
-        plan and apply do not stop the act. If another act changes the same thing meanwhile, this one is planned again.
-        Raises NothingToActOn if there is no such topic, subscription or namespace, ReasonMissing, and the BrokerError
-        with which the act was refused.
+        plan and apply do not stop the act. If another act changes the same thing meanwhile, this one is planned again,
+        at most twice. Raises NothingToActOn if there is no such topic, subscription or namespace, ReasonMissing if the
+        namespace is protected and `reason` is empty, and the BrokerError with which the act was refused.
         """
         asked = find_kind(kind)
         given = dict(parameters or {})

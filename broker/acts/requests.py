@@ -1,7 +1,7 @@
 """Requests for acts: plan → apply → receipt → undo, for the console, commands and the API.
 
-Synchronous. The topic's owner answers plan and apply. A call waits at most `wait_s` for the answer; after that it
-returns the act while it still waits, and the act is answered when a broker runs, or expires.
+Synchronous. The broker answers plan and apply. A call waits at most `wait_s` for the answer. Without one, it returns
+the act in its waiting state; a broker answers the act later, or lets it expire.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class ActView:
 
     id: int
     kind: str  # a name in broker.acts.kinds.registry
-    state: str  # Act.State: plan_requested, planned, apply_requested, applied, refused, failed, expired
-    topic: str  # tenant/namespace for an act on a namespace
-    subscription: str  # "" for an act on a topic or a namespace
+    state: str  # a value of Act.State, such as planned
+    topic: str  # tenant/namespace for an act on a namespace, tenant/* for one on a tenant
+    subscription: str  # "" if the act is not on a subscription
     parameters: Mapping[str, Any]
     plan: Mapping[str, Any] | None
     result: Mapping[str, Any] | None
@@ -72,7 +72,7 @@ class ActView:
     created_at: datetime
     requested_at: datetime
     finished_at: datetime | None
-    error_code: str = ""  # of a refusal; clients know the same codes
+    error_code: str = ""  # why it was refused or failed: the same codes that clients get
     progress: Mapping[str, Any] | None = None  # how far long work has got
     undone_by: int | None = None  # the act that undid it
     # Is it the latest applied act on every cursor that it moved, and inside its undo window?
@@ -89,7 +89,7 @@ class ActView:
 
     @property
     def new_plan(self) -> int | None:
-        """Return the act with the new preview, if an apply was refused because it would do more than planned."""
+        """Return the act with the new preview, by id, if an apply was refused because it would do more than planned."""
         return (self.result or {}).get("new_plan")
 
     @property

@@ -1,7 +1,7 @@
 """The owner's side of acts: it answers plans from memory and applies them.
 
 The requester inserts a row and notifies; if the notification is lost, a slow poll finds the row. Acts run one by one
-in the order of their requests, and each takes milliseconds. Long work runs beside them and continues after a restart.
+in the order of their ids, and each takes milliseconds. Long work runs beside them and continues after a restart.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ logger = logging.getLogger(__name__)
 
 _POLL_S = 1.0
 _STOP_S = 1.0
-_AT_ONCE = 8  # acts in memory
+_AT_ONCE = 8  # acts read from the table in one query
 
 
 class ActRunner:
-    """Reads requests and answers each exactly once."""
+    """Reads requests and answers them one by one."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class ActRunner:
         self._work.set()
 
     async def ask(self, store_request: Callable[[Connection], Awaitable[int | None]]) -> int | None:
-        """Store a request of this process, wait for its answer, and return the act. None if nothing was stored.
+        """Store a request of this process, wait for its answer, and return the act's id. None if nothing was stored.
 
         Raises BrokerError if the act was refused or failed. Cancelling stops the wait, not the act.
         """
@@ -132,7 +132,7 @@ class ActRunner:
     async def _carry_out_or_refuse(self, act: store.WaitingAct) -> BrokerError | None:
         """Answer an act. Return why it was refused, or only partly done; None if neither."""
         try:
-            # An earlier broker may have done the work of an act that has progress: its end must become known.
+            # An act with progress never expires: an earlier broker may have done its work without storing the result.
             if act.waited_s > self._expiry_s and act.progress is None:
                 await self._finish(
                     act,

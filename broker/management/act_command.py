@@ -17,7 +17,7 @@ __all__ = ["ActCommand"]
 
 
 class ActCommand(BaseCommand):
-    """Plan → apply → receipt. Exit code 1 when it was refused or nobody answered."""
+    """Plan → apply → receipt. The exit code is 1 if the act is refused or no broker answers."""
 
     requires_system_checks = ()  # `make check` runs them; here every call would pay for them
 
@@ -140,7 +140,8 @@ def _moved(result: Mapping[str, Any]) -> str:
 def _answered(act: acts.ActView) -> acts.ActView:
     if act.is_waiting:
         raise CommandError(
-            f"act {act.id} waits: no broker answered. Start one with `manage.py runbroker`; it expires by itself"
+            f"act {act.id} waits: no broker answered. Start one with `manage.py runbroker`; without one,"
+            " the act expires"
         )
     if act.error:
         raise CommandError(f"act {act.id} {act.state}: {act.error}")

@@ -10,7 +10,7 @@ from broker.models.topics import Topic
 
 __all__ = ["Act", "Bookmark"]
 
-# tenant/namespace of a topic's name. A namespace's own name stays as it is; any other text has none.
+# The tenant/namespace in the name of a topic or namespace; "" for any other text, such as "*".
 _NAMESPACE = Coalesce(
     models.Func("topic_name", models.Value("^(?:[a-z-]+://)?([^/]+/[^/]+)"), function="substring"),
     models.Value(""),
@@ -18,7 +18,7 @@ _NAMESPACE = Coalesce(
 
 
 class Act(models.Model):
-    """A change by an operator, the API or the CLI, from plan to undo. The table is the audit log too."""
+    """A change by an operator, a client or a policy, from plan to undo. The table is the audit log too."""
 
     class State(models.TextChoices):
         PLAN_REQUESTED = "plan_requested"
@@ -36,7 +36,7 @@ class Act(models.Model):
     topic = models.ForeignKey(Topic, models.SET_NULL, null=True)
     subscription = models.ForeignKey(Subscription, models.SET_NULL, null=True)
     topic_name = models.TextField()  # kept after the topic is deleted
-    namespace = models.GeneratedField(  # tenant/namespace, for lists of those who may see only some
+    namespace = models.GeneratedField(  # tenant/namespace, for users who may see only some
         expression=_NAMESPACE, output_field=models.TextField(), db_persist=True
     )
     subscription_name = models.TextField()
@@ -44,9 +44,9 @@ class Act(models.Model):
     plan = models.JSONField(null=True)
     result = models.JSONField(null=True)
     error = models.TextField(default="")
-    error_code = models.CharField(max_length=64, db_default="")  # of the refusal; clients know the same codes
-    progress = models.JSONField(null=True)  # of long work
-    message = models.BinaryField(null=True)  # the entry that a publish stores, until it is stored
+    error_code = models.CharField(max_length=64, db_default="")  # the same codes that clients get
+    progress = models.JSONField(null=True)  # of long work; for a publish, where the log ended before it
+    message = models.BinaryField(null=True)  # the entry that a publish stores, until it is stored or refused
     who = models.TextField()
     origin = models.TextField()  # "console 127.0.0.1", "command line", "client 127.0.0.1:5123"
     reason = models.TextField(default="")

@@ -15,9 +15,10 @@ class AlertRule(models.Model):
 
     name = models.TextField(unique=True)
     measure = models.CharField(max_length=16, choices=[(each.value, each.value) for each in Measure])
-    threshold = models.BigIntegerField(null=True)  # in the measure's unit; NULL = it has none
+    threshold = models.BigIntegerField(null=True)  # in the measure's unit; NULL = the measure has no limit
     within_ms = models.BigIntegerField(null=True)  # dead letters: they grew by this many in this time
-    for_ms = models.BigIntegerField()  # over the limit before it fires, below it before it clears
+    # How long a value must be over the limit until the alert fires, and below it until the alert clears.
+    for_ms = models.BigIntegerField()
     namespaces = models.TextField()  # *, tenant/* or tenant/namespace
     topics = models.TextField(default="*")  # local names; * stands for anything
     subscriptions = models.TextField(default="*")
@@ -38,7 +39,7 @@ class AlertRule(models.Model):
 
 
 class AlertFiring(models.Model):
-    """An alert: a subscription or topic that a rule found. It waits to fire, fires, or has cleared."""
+    """An alert: a subscription or topic that a rule found, or the broker. It waits to fire, fires, or has cleared."""
 
     rule = models.ForeignKey(AlertRule, models.SET_NULL, null=True)  # the history outlives its rule
     rule_name = models.TextField()
@@ -56,7 +57,8 @@ class AlertFiring(models.Model):
     below_since_ms = models.BigIntegerField(null=True)
     cleared_ms = models.BigIntegerField(null=True)
     is_told = models.BooleanField(default=False)  # a notification names it as firing
-    is_clear_told = models.BooleanField(default=False)  # a notification names it as cleared, or none has to
+    # A notification names it as cleared, or none is needed.
+    is_clear_told = models.BooleanField(default=False)
 
     class Meta:
         db_table = "vela_alert_firing"
@@ -80,7 +82,7 @@ class AlertFiring(models.Model):
 
 
 class AlertNotification(models.Model):
-    """One notification to one address. It is stored with its text and sent later, so it arrives at least once."""
+    """One notification to one address, stored with its text and sent later. After a crash it may be sent twice."""
 
     rule = models.ForeignKey(AlertRule, models.CASCADE)
     channel = models.CharField(max_length=16, choices=[("webhook", "webhook"), ("email", "e-mail")])

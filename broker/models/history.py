@@ -90,8 +90,8 @@ class StatsProgress(models.Model):
 class DeliveryStory(models.Model):
     """What happened to a run of entries on one subscription, from `at_ms` to `until_ms`. The policy says what is kept.
 
-    A run has at most 1,024 entries, so the rows of an entry are among those that begin this close before it. Only rows
-    that count what was left out have longer runs; they have an index of their own. There are no foreign keys: rows of
+    A run has at most 1,024 entries, so a row about an entry begins at most 1,023 entries before it. Only rows that
+    count what was left out have longer runs; they have a separate index. There are no foreign keys: rows of
     something deleted expire like the others.
     """
 

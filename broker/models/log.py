@@ -33,7 +33,7 @@ class Segment(models.Model):
 class LedgerFile(models.Model):
     """A file with a copy of one sealed ledger, outside PostgreSQL.
 
-    The row is there before the file and until after it, so that no crash leaves a file that nobody knows. The topic's
+    The row is there before the file and until after it, so that no crash leaves a file without a row. The topic's
     owner attaches the file to its ledger. An attached file that no ledger names is deleted.
     """
 
@@ -47,9 +47,8 @@ class LedgerFile(models.Model):
     topic_id = models.BigIntegerField()  # no foreign key: the file outlives its topic by a moment
     ledger_id = models.BigIntegerField()
     state = models.CharField(max_length=16, choices=State)
-    format_version = models.IntegerField(
-        default=0
-    )  # this and what follows is 0 or empty while it is being written
+    # The version, the counts and the checksum are unset while the file is being written.
+    format_version = models.IntegerField(default=0)
     entries = models.BigIntegerField(default=0)
     messages = models.BigIntegerField(default=0)
     size_bytes = models.BigIntegerField(default=0)  # of the entries' data
@@ -62,7 +61,7 @@ class LedgerFile(models.Model):
     class Meta:
         db_table = "vela_ledger_file"
         indexes = [
-            # The owner looks for them all the time, and there are few.
+            # The owner looks for these files in each round, and there are few.
             models.Index(
                 fields=["created_at"],
                 name="vela_ledger_file_moving",

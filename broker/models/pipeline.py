@@ -44,8 +44,9 @@ class PipelineRun(models.Model):
     subject = models.TextField()  # at most one run of a job and subject waits or runs
     topic_name = models.TextField()  # kept after the topic is deleted
     options = models.JSONField()
-    write_id = models.TextField(default="")  # names its producers; a run that continues another has the same
-    pinned = models.JSONField(default=dict)  # what a run that continues this one must know
+    # Part of its producers' names. A run that continues another has the same
+    write_id = models.TextField(default="")
+    pinned = models.JSONField(default=dict)  # values that a run that continues this one uses again
     state = models.CharField(max_length=16, choices=State)
     stages = models.JSONField(default=list)  # [{"name", "done", "of", "began_ms"}]
     result = models.JSONField(null=True)
@@ -98,16 +99,14 @@ class InsightHour(models.Model):
     top_keys = models.JSONField()  # [{"key", "messages", "bytes"}], at most 10
     letters = models.JSONField()  # dead letters: [{"topic", "subscription", "messages"}], at most 10
     subscriptions = models.JSONField()  # [{"name", "acked", "redelivered", "out"}]
-    poison = (
-        models.JSONField()
-    )  # delivered often and not acked when it was computed: [{"subscription", "id", "count"}]
+    # Messages delivered often and not acked when this was computed: [{"subscription", "id", "count"}]
+    poison = models.JSONField()
     computed_at = models.DateTimeField()
 
     class Meta:
         db_table = "vela_insight_hour"
-        indexes = [
-            models.Index(fields=["hour_ms"], name="vela_insight_hour_old")
-        ]  # for the deletion of old hours
+        # For the deletion of old hours.
+        indexes = [models.Index(fields=["hour_ms"], name="vela_insight_hour_old")]
 
     def __str__(self) -> str:
         return f"{self.topic_id} at {self.hour_ms}"

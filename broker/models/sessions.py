@@ -1,6 +1,6 @@
 """Connected producers and consumers.
 
-Both tables are UNLOGGED. The broker writes a row at most once a second, and only if it has changed.
+The tables are UNLOGGED. The broker writes a row at most once a second, and only if it has changed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from django.db.models.functions import Left
 
 __all__ = ["ConsumerSession", "ParkedPulls", "ProducerSession"]
 
-_SORTED_BY = 200  # characters of a name: an index takes no longer texts than a few kilobytes
+_SORTED_BY = 200  # characters of a name: an index cannot take a text of more than a few kilobytes
 
 
 class ProducerSession(models.Model):
@@ -32,9 +32,8 @@ class ProducerSession(models.Model):
     last_send_ms = models.BigIntegerField()  # 0 = never
     updated_ms = models.BigIntegerField()
     properties = models.JSONField(default=dict)  # as the client sent them; long ones are cut
-    protocol_version = models.IntegerField(
-        db_default=21
-    )  # of Pulsar's binary protocol; 21 through other doors
+    # Of Pulsar's binary protocol; 21 through other doors.
+    protocol_version = models.IntegerField(db_default=21)
     access_mode = models.CharField(max_length=32, db_default="")
     deduplicated = models.BooleanField(db_default=False)  # the broker drops messages that it sends twice
     last_error = models.TextField(db_default="")  # why a message was last refused; "" = none was
@@ -86,14 +85,12 @@ class ConsumerSession(models.Model):
     last_flow_ms = models.BigIntegerField()  # 0 = never
     last_delivery_ms = models.BigIntegerField()  # 0 = never
     last_ack_ms = models.BigIntegerField()  # 0 = never
-    oldest_delivered_ms = models.BigIntegerField(
-        db_default=0
-    )  # of what it has unacked; 0 = nothing, or unknown
+    # When its oldest unacked message was delivered; 0 = it has none, or unknown.
+    oldest_delivered_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
     properties = models.JSONField(default=dict)  # as the client sent them; long ones are cut
-    protocol_version = models.IntegerField(
-        db_default=21
-    )  # of Pulsar's binary protocol; 21 through other doors
+    # Of Pulsar's binary protocol; 21 through other doors.
+    protocol_version = models.IntegerField(db_default=21)
 
     class Meta:
         db_table = "vela_consumer_session"
@@ -113,9 +110,8 @@ class ParkedPulls(models.Model):
 
     topic_id = models.BigIntegerField(primary_key=True)
     pulls = models.IntegerField()
-    oldest = (
-        models.JSONField()
-    )  # the 50 that were parked first: offset, parked_ms, due_ms, is_filtered, address
+    # The 50 that were parked first: offset, parked_ms, due_ms, is_filtered, address.
+    oldest = models.JSONField()
     updated_ms = models.BigIntegerField()
 
     class Meta:

@@ -14,7 +14,7 @@ class Subscription(models.Model):
 
     topic = models.ForeignKey(Topic, models.CASCADE)
     name = models.TextField()
-    type = models.CharField(max_length=16)  # of its consumers, last seen
+    type = models.CharField(max_length=16)  # of the consumers that were connected last
     properties = models.JSONField(default=dict)
     paused = models.BooleanField(db_default=False)  # by an operator: no dispatch, but acks continue
     created_at = models.DateTimeField(auto_now_add=True)
@@ -78,9 +78,8 @@ class PendingAck(models.Model):
     messages = models.IntegerField()  # not yet acked, over the range
     delivered_ms = models.BigIntegerField()
     redelivery_count = models.IntegerField()
-    deadline_ms = models.BigIntegerField(
-        null=True
-    )  # when the broker takes it back; NULL = the client's clock
+    # When the broker takes it back; NULL = the client decides when.
+    deadline_ms = models.BigIntegerField(null=True)
 
     class Meta:
         db_table = "vela_pending_ack"

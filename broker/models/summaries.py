@@ -35,9 +35,8 @@ class TopicSummary(models.Model):
     subscriptions = models.IntegerField(db_default=0)  # durable ones
     worst_subscription = models.TextField(db_default="")  # the one with that backlog; "" = nothing waits
     message_rate_acked = models.FloatField(db_default=0.0)  # per second, of all its durable subscriptions
-    last_used_ms = models.BigIntegerField(
-        db_default=0
-    )  # when its last client left; while clients are connected it is in use, whatever this says
+    # When its last client left. While clients are connected, it is in use, whatever this says.
+    last_used_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
     # The worst of its subscriptions; NULL = it has no durable one.
     state = models.SmallIntegerField(null=True, choices=_STATES)
@@ -65,7 +64,7 @@ class ListedTopic(models.Model):
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, db_constraint=False)
     namespace = models.ForeignKey(Namespace, models.CASCADE, db_index=False, db_constraint=False)
     name = models.TextField()  # the topic's, which never changes
-    subscriptions = models.IntegerField(db_default=0)  # each partition's counted
+    subscriptions = models.IntegerField(db_default=0)  # summed over the partitions
     # -1 = never reported: such topics come last.
     backlog_messages = models.BigIntegerField(db_default=-1)
     stored_bytes = models.BigIntegerField(db_default=-1)
@@ -102,11 +101,10 @@ class SubscriptionSummary(models.Model):
     message_rate_out = models.FloatField()
     message_rate_acked = models.FloatField()
     messages_redelivered = models.BigIntegerField()
-    last_used_ms = models.BigIntegerField(
-        db_default=0
-    )  # when its last consumer left; while consumers are attached it is in use, whatever this says
+    # When its last consumer left. While consumers are attached, it is in use, whatever this says.
+    last_used_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
-    problems = models.JSONField(db_default={})  # what went wrong, in words: how often
+    problems = models.JSONField(db_default={})  # what went wrong, in words → how often
     # Judged by the owner over the last half minute; the smallest number is the worst state.
     state = models.SmallIntegerField(choices=_STATES, db_default=SubscriptionState.WATCHING.value)
     state_since_ms = models.BigIntegerField(db_default=0)

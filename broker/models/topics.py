@@ -11,7 +11,8 @@ class Tenant(models.Model):
     """The first part of a topic's name."""
 
     name = models.CharField(max_length=255, unique=True)
-    is_kept = models.BooleanField(db_default=False)  # made by itself: it stays when it has no namespace
+    # Created apart from a namespace: it stays when it has none.
+    is_kept = models.BooleanField(db_default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -46,7 +47,7 @@ class Topic(models.Model):
 
     namespace = models.ForeignKey(Namespace, models.PROTECT)
     name = models.TextField(unique=True)  # full: persistent://tenant/namespace/local[-partition-n]
-    partitions = models.IntegerField(default=0)  # of a partitioned parent; 0 = has messages itself
+    partitions = models.IntegerField(default=0)  # of a partitioned parent; 0 = the topic itself has messages
     parent = models.ForeignKey("self", models.CASCADE, null=True, blank=True)
     partition = models.IntegerField(default=-1)  # index inside the parent
     properties = models.JSONField(default=dict)

@@ -1,4 +1,4 @@
-"""Compacts topics that their policy `compaction_threshold_bytes` makes due, and those that Spark has surveyed."""
+"""Compact the topics that are due by their policy `compaction_threshold_bytes`, and those that Spark has surveyed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SWEPT_KEYS: Final = 20_000  # deleted in one round
 
 
 class CompactionDuty:
-    """Starts compactions beside the round that asks, because they take long."""
+    """Starts compactions as tasks, because they take long and the round must not wait for them."""
 
     def __init__(
         self, compactor: Compactor, topics: Topics, pool: ConnectionPool, clock: Clock, tasks: BackgroundTasks
@@ -44,7 +44,7 @@ class CompactionDuty:
         self._under_way: set[int] = set()  # surveys
 
     def start_if_due(self, topic: Topic) -> None:
-        """Start to compact a topic if its policy asks for it now. After runs that failed it waits, longer each time."""
+        """Start to compact a topic if it is due. After each failed run in a row, the wait before the next is longer."""
         threshold_bytes = topic.policies.compaction_threshold_bytes
         stored = topic.compacted.stored
         if (

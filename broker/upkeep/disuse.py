@@ -65,7 +65,10 @@ class Disuse:
         return len(expired)
 
     async def delete_if_inactive(self, topic: Topic) -> bool:
-        """Delete a topic if nobody uses it, and return whether it was deleted. Partitions go together."""
+        """Delete a topic if nobody uses it, and return whether it was deleted.
+
+        The partitions of a topic are deleted together, once nobody uses any of them.
+        """
         if not self._is_inactive(topic):
             return False
         name = TopicName.parse(topic.name.base)

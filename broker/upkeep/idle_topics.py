@@ -1,4 +1,4 @@
-"""Topics that nobody uses leave memory. The next client that uses such a topic makes the broker load it again."""
+"""Decide which topics leave memory because nobody uses them. The broker loads them again for the next client."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def may_leave(topic: Topic, *, now_ms: int, idle_ms: int) -> bool:
         and not _has_work(topic.log)
         and not topic.subscriptions.creating.locked()
         and not topic.compacted.is_running
-        and not len(topic.delayed)  # unloaded, rows that fall due would stay, for every tick to find
+        and not len(topic.delayed)  # else its due rows would stay, and every tick would find them
         and all(_is_at_rest(each) for each in topic.subscriptions.values())
     )
 

@@ -43,7 +43,7 @@ _VISIT_AGAIN_MS = 3_600_000  # between two visits to a topic that is not in memo
 
 
 class Lifetime:
-    """Two tasks. Start them only while this process has the broker lock."""
+    """Runs the two tasks. Start it only while this process has the broker lock."""
 
     def __init__(
         self,

@@ -213,7 +213,7 @@ class _Lane:
         )
 
     def detach(self) -> None:
-        """Let the producer go: the partition no longer exists, or nothing was published to it for `IDLE_S`."""
+        """Detach the producer: the partition no longer exists, or nothing was published to it for `IDLE_S`."""
         if self._producer is not None:
             self._producer.detach()
         self.on_producer_closed(None)
@@ -228,7 +228,7 @@ class _Lane:
         self._mover.wake()
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """Send the row again: in the next round, or after `RETRY_S` if the next round would fail too."""
+        """Let the row be sent again: in the next turn, or after `RETRY_S` if the error is not retriable."""
         row_id = self._rows.pop(request.sequence_id, None)
         if row_id is None:
             return

@@ -60,7 +60,7 @@ class PolicyRounds:
         self._idle_after = 0  # id of the last topic out of memory that was looked at
 
     async def turn(self) -> None:
-        """Start a round when one is due. Does nothing while VELA_WHEEL is off: beat asks then."""
+        """Start a round when one is due. Does nothing while VELA_WHEEL is off, because then beat asks."""
         if self._wheel_enabled and self._clock.now_ms() - self._last_ms >= ROUND_MS:
             self.ask()  # not waited for: housekeeping has other duties
 
@@ -83,7 +83,7 @@ class PolicyRounds:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running = None
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("policy round", exc_info=error)
+            logger.error("a round through the policies failed; the next one tries again", exc_info=error)
 
     async def _round(self) -> None:
         if not self._is_ready():
@@ -108,7 +108,7 @@ class PolicyRounds:
             self._idle_after = await self._disuse.visit_idle_topics(self._idle_after)
 
     async def _duty(self, duty: Coroutine[Any, Any, object], topic: Topic) -> None:
-        """Run one topic's duty and log its fault, so that the other topics get theirs."""
+        """Run a duty for one topic. Log an error, so that the round continues with the other topics."""
         await self._guarded(duty, topic.name.full)
 
     async def _guarded(self, duty: Coroutine[Any, Any, object], what: str) -> None:
@@ -117,4 +117,4 @@ class PolicyRounds:
         except (BrokerError, psycopg.Error) as error:
             logger.warning("%s: %s", what, first_line(error))
         except Exception:
-            logger.exception("%s: policies", what)
+            logger.exception("%s: applying its policies failed; the next round tries again", what)

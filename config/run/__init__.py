@@ -1,1 +1,1 @@
-"""`make run`: the supervisor and the embedded PostgreSQL. Usable before Django's settings are."""
+"""`make run`: the supervisor and the embedded PostgreSQL. It needs no Django settings to start."""

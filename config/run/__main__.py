@@ -22,7 +22,7 @@ from config.run.supervisor import Supervisor, say
 
 
 def main() -> int:
-    """Run until SIGINT or SIGTERM; 0 after an ordinary stop, 1 after one sentence on standard error."""
+    """Run until SIGINT or SIGTERM. Return 0 after a stop, or 1 if Vela did not start; standard error says why."""
     try:
         options = Options.from_environment(os.environ)
         with _sole_owner(options.data_dir):
@@ -51,7 +51,7 @@ def _run(options: Options) -> int:
 
 
 def _find_database(options: Options) -> PostgresServer | None:
-    """Return the embedded server, or None where DATABASE_URL names one that answers."""
+    """Return the embedded server, not started, or None if DATABASE_URL names another one that answers."""
     if options.database_url:
         refuse_unusable_url(options.database_url)
         return None
@@ -61,7 +61,7 @@ def _find_database(options: Options) -> PostgresServer | None:
 
 
 def _start_database(options: Options, server: PostgresServer | None, supervisor: Supervisor) -> str:
-    """Start the embedded server, if it is that, and return the database's URL."""
+    """Start the embedded server, unless DATABASE_URL names another, and return the database's URL."""
     if server is None:
         return options.database_url
     if server.create():
@@ -72,7 +72,7 @@ def _start_database(options: Options, server: PostgresServer | None, supervisor:
 
 
 def _prepare(environment: dict[str, str]) -> None:
-    """Migrate and make the user `admin`, in a process of its own."""
+    """Migrate the database and create the user `admin`, in a separate process."""
     done = subprocess.run(
         [sys.executable, "-m", "config.run.prepare"],
         cwd=PROJECT_DIR,
@@ -80,7 +80,7 @@ def _prepare(environment: dict[str, str]) -> None:
         text=True,
         capture_output=True,
         check=False,
-        start_new_session=True,  # Ctrl-C reaches the supervisor only, and a migration ends as it began
+        start_new_session=True,  # so that Ctrl-C does not interrupt a migration
     )
     for line in done.stdout.splitlines():
         say(line)

@@ -1,9 +1,9 @@
 """One of Celery's processes without its command line: `python -m config.run.celery_part tick|work|pipeline|beat`.
 
-`work pipeline` is one process for both queues, with a thread more for each job that may run: what `make run` starts.
+`make run` starts `work pipeline`: one process for both queues, with one more thread for each job that may run.
 
-The same as `celery -A config worker -Q tick -P solo`, `… worker -Q work -P threads -c 2` and `… beat`, for a third of
-a second less: Celery's command line brings along a shell with completion that a supervised process has no use for.
+These do the same as `celery -A config worker -Q tick -P solo`, `… worker -Q work -P threads -c 2` and `… beat`, but
+start a third of a second sooner, because Celery's command line imports a shell with completion.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from config.environment import SettingInvalid, project_settings
 __all__ = ["main", "pool_of"]
 
 WORKERS: dict[str, dict[str, Any]] = {
-    "tick": {"pool": "solo"},  # a worker of its own: behind other work the tick would come late
+    "tick": {"pool": "solo"},  # a separate worker, because behind other work the tick would be late
     "work": {"pool": "threads", "concurrency": 2},
-    "pipeline": {"pool": "solo"},  # one job at a time; containers have it apart (docker/roles.py)
+    "pipeline": {"pool": "solo"},  # one job at a time; containers run it separately (docker/roles.py)
 }
 
 
 def main(*parts: str) -> int:
-    """Run one part, or a worker of several queues, until SIGTERM; its exit code."""
+    """Run one part, or a worker of several queues, until SIGTERM. Return the exit code."""
     try:
         from config.celery import app  # reads the settings
 
@@ -38,11 +38,11 @@ def main(*parts: str) -> int:
         sys.stderr.write(f"vela: {error}\n")
         return EXIT_SETTING_INVALID
     finally:
-        gc.freeze()  # a process that ends need not look through its whole memory: 0.02 s of CPU instead of 0.3
+        gc.freeze()  # skips the collection at exit: 0.02 s of CPU instead of 0.3 s
 
 
 def _require_usable_broker(app: Celery) -> None:
-    """Raises SettingInvalid where VELA_CELERY_BROKER_URL names a transport that Celery cannot load."""
+    """Raise SettingInvalid if VELA_CELERY_BROKER_URL names a transport that Celery cannot load."""
     scheme = app.conf.broker_url.partition(":")[0]
     try:
         _ = app.connection_for_write().transport
@@ -71,7 +71,7 @@ def _run(app: Celery, parts: tuple[str, ...]) -> int:
         queues=list(parts),
         loglevel="WARNING",
         quiet=True,
-        # Between workers these need fan-out, which a table does not have.
+        # Workers talk to each other by fan-out, which a table does not have.
         without_gossip=True,
         without_mingle=True,
         without_heartbeat=True,

@@ -3,9 +3,9 @@
 One topic of orders at 20 messages a second and three subscriptions, each with a story:
 
 - `billing` keeps up: three consumers on Shared, everything acknowledged;
-- `reports` is stuck in a way that is hard to see: one consumer prefetches 1,000 messages and works off one every two
-  seconds while its neighbour has nothing to do;
-- `invoices` has a poison message: one order fails each time and comes again every three seconds, the others pass.
+- `reports` is stuck in a way that is hard to see: one consumer prefetches 1,000 messages and acknowledges one every two
+  seconds, while a second consumer takes none;
+- `invoices` has poison messages: one order in 2,000 fails each time and is delivered again after three seconds.
 
 Ctrl-C ends it; the topic and its backlog stay.
 """
@@ -48,7 +48,7 @@ class Demo:
         self._threads: list[threading.Thread] = []
 
     def run(self) -> None:
-        """Until `end`."""
+        """Publish and consume until `end` is called. Raises PulsarException if no Vela answers."""
         for name in ("billing-1", "billing-2", "billing-3"):
             self._begin(self._consume_well, name)
         self._begin(self._hoard, "reports-hoarder")
@@ -113,7 +113,7 @@ class Demo:
                 consumer.acknowledge(message)
 
     def _idle(self, name: str) -> None:
-        # It comes a little later: by then the other one has taken what there is.
+        # Connect later than the other consumer, which by then has prefetched the first messages.
         if self._ended.wait(SLOW_S):
             return
         consumer = self._subscribe("reports", name, queue=1)
@@ -131,7 +131,7 @@ class Demo:
 
 
 def main() -> int:
-    """Exit code 1 with a sentence when no Vela answers."""
+    """Run the demo until SIGINT or SIGTERM. Return the exit code: 1 if no Vela answers."""
     url = (
         os.environ.get("VELA_ADVERTISED_URL")
         or f"pulsar://127.0.0.1:{os.environ.get('VELA_PULSAR_PORT') or 6650}"

@@ -1,4 +1,4 @@
-"""Why Vela did not start, in one sentence for whoever typed the command."""
+"""The error that tells the user why Vela did not start."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ __all__ = ["StartRefused"]
 
 
 class StartRefused(Exception):
-    """Nothing was started, or all of it was stopped again. The text is one sentence and names what to change."""
+    """Nothing was started, or all of it was stopped again. The text says what to change, in a line for each fault."""

@@ -1,4 +1,4 @@
-"""Takes the console's sentences out of the source, and keeps the catalogues of their translations in step."""
+"""`make messages`: extract the console's texts from the source, and bring the catalogues of translations up to date."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KEYWORDS: Final = {
 
 
 def extracted() -> Catalog:
-    """Return every text that the console asks a translation for, untranslated, with the files that ask."""
+    """Return every text that the console translates, with the files in which it occurs and without translations."""
     catalogue = Catalog(project="Vela", charset="utf-8", fuzzy=False)
     for path in sorted((PROJECT_DIR / "templates").rglob("*.html")):
         _add(catalogue, path, _python_of(path.read_text(encoding="utf-8")))
@@ -68,7 +68,7 @@ def compiled(catalogue: Catalog) -> bytes:
 
 
 def main() -> int:
-    """Bring the catalogues in step with the source, compile them, and name the texts that still need a translation."""
+    """Update the catalogues from the source, compile them, and name the texts that still need a translation."""
     texts = extracted()
     for locale in LOCALES:
         catalogue = catalogue_of(locale)

@@ -22,7 +22,7 @@ class Options:
 
     data_dir: Path  # everything Vela keeps on disk
     database_url: str  # the user's own server; empty = the embedded one
-    bind: str  # address of every door
+    bind: str  # the address on which broker and console listen
     door_ports: Mapping[str, int]  # of broker and console, by the setting that names each
     console_probe: tuple[int, bool]  # the port that is asked for /readyz, and whether it has TLS
     broker_probe: tuple[int, bool]
@@ -34,8 +34,8 @@ class Options:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Options:
-        """Read and check everything. Raises StartRefused naming each setting that cannot work."""
-        # A broker that starts alone may let the system choose.
+        """Read and check all settings. Raises StartRefused, whose text names each wrong one."""
+        # Port 0 lets the system choose a port. Only a broker that is started alone may do that.
         zero = [name for name in _BROKER_PORTS if environment.get(name) == "0"]
         complaints = [f"{name} is 0: it takes a number from 1 to 65535" for name in zero]
         try:
@@ -60,7 +60,7 @@ class Options:
 
     @property
     def local_host(self) -> str:
-        """The host by which this machine itself reaches the doors, as a URL has it."""
+        """The host by which this machine reaches broker and console, as written in a URL."""
         host = _EVERYWHERE.get(self.bind, self.bind)
         return f"[{host}]" if ":" in host else host
 

@@ -1,4 +1,4 @@
-"""Migrations and the first login, in one process: each start of Django costs half a second."""
+"""Run the migrations and create the first login, in one process, because starting Django takes half a second."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from broker.database_version import foreign_database
 
 
 def main() -> None:
-    """Bring the database up to date; print one line a thing done, nothing when there was nothing to do.
+    """Bring the database up to date, and print one line for each change. Safe to repeat.
 
-    On a database of another version it changes nothing and exits with a sentence.
+    On a database that a newer Vela has migrated, change nothing and exit with a sentence.
     """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()

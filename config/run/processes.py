@@ -41,7 +41,7 @@ def stages(options: Options, environment: Mapping[str, str]) -> list[list[Child]
     ready = folder / "ready"
     ready.mkdir(exist_ok=True)
 
-    # systemd hears from the process that it started, and from no other.
+    # Only the supervisor may report to systemd, so its children do not get the socket.
     own = {name: text for name, text in environment.items() if name != service_manager.SOCKET_VARIABLE}
 
     def celery(name: str, *parts: str) -> Child:

@@ -1,4 +1,4 @@
-"""Refuses an old Python in one sentence. Runs on any Python 3, so it uses nothing newer than 3.0 knows."""
+"""Refuse an old Python in one sentence. This file runs on any Python 3, so it uses only the syntax of 3.0."""
 
 import sys
 

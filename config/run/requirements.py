@@ -1,4 +1,4 @@
-"""Compiles requirements/*.txt from pyproject.toml: every version, every hash, every platform."""
+"""Compile requirements/*.txt from pyproject.toml, with versions and hashes of all packages, for every platform."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LISTS = {
 
 
 def main(arguments: list[str]) -> int:
-    """Compile each list; further arguments go to uv (--upgrade, for one)."""
+    """Compile each list with uv, which gets these arguments too, such as --upgrade. Return its exit code."""
     uv = str(Path(sys.executable).with_name("uv"))
     for name, wanted in LISTS.items():
         command = [uv, "pip", "compile", "pyproject.toml", "--quiet", "--universal", "--generate-hashes"]

@@ -23,7 +23,7 @@ __all__ = ["Supervisor", "say"]
 
 LOOK_S = 0.25  # between looks at the children; a death wakes it at once
 START_LOOK_S = 0.05
-SLOW_START_S = 60.0  # a busy machine is slow, not broken: a start that takes longer says so and goes on
+SLOW_START_S = 60.0  # after this time the supervisor says what is not ready, and waits on
 
 
 def say(text: str) -> None:
@@ -33,9 +33,9 @@ def say(text: str) -> None:
 
 
 class Supervisor:
-    """Use it in `with`: it stops at the end everything that it started.
+    """Use it in `with`: at the end it stops everything that it started.
 
-    It runs in the main thread, because the children's lifelines are tied to that.
+    Run it in the main thread, because the kernel ties children to the thread that starts them.
     """
 
     def __init__(self, postgres: PostgresServer | None, *, stop_timeout_s: float) -> None:
@@ -53,11 +53,11 @@ class Supervisor:
 
     @property
     def stop_asked(self) -> bool:
-        """Whether SIGINT or SIGTERM came."""
+        """Whether SIGINT, SIGTERM or SIGHUP came."""
         return self._stop_asked
 
     def __enter__(self) -> Self:
-        """From now on SIGINT and SIGTERM ask for a stop instead of killing this process half way."""
+        """From now on SIGINT, SIGTERM and SIGHUP ask for a stop instead of killing this process."""
         self._waker.setblocking(False)
         self._alarm.setblocking(False)
         signal.set_wakeup_fd(self._alarm.fileno(), warn_on_full_buffer=False)
@@ -102,9 +102,9 @@ class Supervisor:
     def start(self, stages: Sequence[Sequence[Child]]) -> None:
         """Start every child at once and wait until all serve, or until a stop is asked for.
 
-        `stages` is the order of stopping: all of a stage at once, the next when they are gone. A child that dies is
-        started again. Raises StartRefused with the child's sentence if it refuses a setting, or if another broker has
-        the lock.
+        `stages` is the order of stopping: all children of a stage at once, the next stage when they have ended. A child
+        that dies is started again. Raises StartRefused with the child's sentence if it refuses a setting, or if another
+        broker has the lock.
         """
         self._stages = stages
         waiting = [child for stage in stages for child in stage]
@@ -130,8 +130,8 @@ class Supervisor:
     def _stop(self) -> None:
         """Stop the stages in order, then PostgreSQL. Nothing is left running.
 
-        Each of these steps may use its share of the time and what earlier ones left of theirs. What has not stopped
-        by then is killed, and at a second Ctrl-C at once.
+        Each of these steps has an equal share of the time, and what earlier steps did not use. After that, or at a
+        second Ctrl-C, it kills what still runs.
         """
         began_s = time.monotonic()
         share_s = self._stop_timeout_s / (len(self._stages) + 1)
@@ -208,7 +208,7 @@ class Supervisor:
             self._postgres_restart_s = None
 
     def _ask_to_stop(self, number: int, _frame: FrameType | None) -> None:
-        # Only Ctrl-C hurries: `make` repeats a SIGTERM that its process group got, a closed terminal its SIGHUP.
+        # Only a second Ctrl-C hurries: one stop may bring SIGTERM twice from `make`, or SIGHUP twice from a terminal.
         self._is_hurried |= self._stop_asked and number == signal.SIGINT
         self._stop_asked = True
 
@@ -218,7 +218,7 @@ class Supervisor:
             self._wait(min(LOOK_S, left_s))
 
     def _wait(self, timeout_s: float) -> None:
-        """Sleep until a signal (a child's death among them) or the timeout."""
+        """Sleep until a signal comes, such as that of a child's death, or until the timeout."""
         if select([self._waker], [], [], timeout_s)[0]:
             self._waker.recv(4096)
 
@@ -228,7 +228,7 @@ def _are_gone(children: Sequence[Child]) -> bool:
 
 
 def _last_words(log: Path) -> str:
-    """Return why PostgreSQL ended, as its log says. Only an operator can mend, for example, a full disk."""
+    """Return why PostgreSQL ended, as its log says, for an operator who can, for example, free a full disk."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 4096))

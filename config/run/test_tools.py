@@ -1,4 +1,4 @@
-"""What the tests need from the system: installed where that is possible, named in one sentence where it is not."""
+"""Install the programs that the tests need from the system. If that is not possible, name the missing one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POSTGRESQL_15 = Path("/usr/lib/postgresql/15/bin/postgres")
 
 
 def main() -> int:
-    """Install what is missing; the exit code for make."""
+    """Install what is missing. Return the exit code for make."""
     apt = shutil.which("apt-get") if os.geteuid() == 0 else None
     for programs, package in NEEDED.items():
         if any(shutil.which(program) for program in programs):
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def _without_a_cluster() -> None:
-    """Debian starts a server on 5432 when it installs one, unless it is told not to: the tests start their own."""
+    """Tell Debian not to start a server on port 5432 when it installs PostgreSQL: the tests start their own."""
     configuration = Path("/etc/postgresql-common/createcluster.conf")
     if not configuration.exists():
         configuration.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from console.words.acts import OF_USERS
 
 __all__ = ["COLUMNS", "MOST_WRITTEN_BYTES", "export_acts"]
 
-MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # what a slow client has not read yet waits in memory
+MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # what a slow client has not read yet may stay in memory
 PAGE_ACTS: Final = 500
 COLUMNS: Final = (
     "act",
@@ -98,7 +98,7 @@ def _document(row: ActRow) -> dict[str, Any]:
 
 
 def _role(kind: str) -> str:
-    """Return the role that an act of this kind takes; empty for acts of clients and of the broker."""
+    """Return the role that a user needs for this kind of act; empty for acts of clients and of the broker."""
     known = KINDS.get(kind)
     if kind in OF_USERS:
         return "admin"

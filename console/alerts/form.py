@@ -1,4 +1,4 @@
-"""The form of an alert rule. Lengths of time and sizes are written as people write them."""
+"""The form of an alert rule. Users write lengths of time and sizes like 5m and 10GB."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class RuleForm(forms.Form):
         super().__init__(data, **others)
 
     def clean_namespaces(self) -> str:
-        """Check the pattern."""
+        """Check the pattern of namespaces."""
         pattern = str(self.cleaned_data["namespaces"])
         if not _PLACE.fullmatch(pattern):
             raise ValidationError(_("Write *, tenant/* or tenant/namespace."))
@@ -82,7 +82,7 @@ class RuleForm(forms.Form):
         return _pattern(self.cleaned_data["subscriptions"])
 
     def clean_webhook_url(self) -> str:
-        """Check that the URL begins with http:// or https://."""
+        """Check that the URL is one of HTTP, without blanks, user name and password."""
         url = str(self.cleaned_data["webhook_url"])
         try:
             parts = urlsplit(url)
@@ -98,7 +98,7 @@ class RuleForm(forms.Form):
         return url
 
     def clean(self) -> dict[str, Any]:
-        """Read the limit in the unit of the measure."""
+        """Read the limit in the unit of the measure, and the lengths of time in ms."""
         cleaned = self.cleaned_data
         measure = Measure(cleaned["measure"]) if cleaned.get("measure") else None
         cleaned["for_ms"] = self._length("lasts", most_ms=_LONGEST_MS) or 0

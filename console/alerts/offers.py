@@ -39,20 +39,23 @@ _LIMITS: Final = {
     Measure.REDELIVERIES: "5",
     Measure.STORED: "10GB",
 }
-"""To begin with: the form's preview says what is over them now."""
+"""The limits that the form begins with. Its preview shows what is over them now."""
 _LONGEST_NAME: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertOffer:
-    """One rule."""
+    """A link to the form of a new rule."""
 
     words: str
     url: str
 
 
 def alert_offers(topic: str, subscription: str = "") -> list[AlertOffer]:
-    """Return the rules for a subscription, or for a topic and all its subscriptions. A partition's cover its topic."""
+    """Return the rules for a subscription, or for a topic and all its subscriptions.
+
+    The rules that a partition's page offers cover the whole topic.
+    """
     return [
         AlertOffer(
             words=_("When {measure}").format(measure=_(MEASURES[measure])),

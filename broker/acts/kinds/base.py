@@ -1,7 +1,8 @@
-"""What a kind of act is: a name, parameters, a plan, and an apply that does what the plan said.
+"""The base class of all kinds of act: a name, parameters, a plan, and an apply that does what the plan said.
 
-A kind has no state; the context gives it what it needs. The topic's owner runs it, one act at a time, and each takes
-milliseconds. To add a kind, write a class in one of the packages below and add its line to registry.py.
+A kind has no state; the context gives it what it needs. The broker runs one act at a time, and each takes
+milliseconds; long work (`is_long`) runs beside them. To add a kind, write a class in one of the packages below and add
+its line to registry.py.
 """
 
 from __future__ import annotations
@@ -79,13 +80,13 @@ class PartlyDone(BrokerError):
 
 
 class Scope(StrEnum):
-    """What an act is about. The request must name it, and it must exist when the act is planned."""
+    """What an act changes. The request names it, and unless said otherwise it must exist when the act is planned."""
 
     SUBSCRIPTION = "subscription"
     TOPIC = "topic"  # may be partitioned: the kind itself handles the partitions
     NAMESPACE = "namespace"  # `topic_name` is tenant/namespace
     NEW_NAMESPACE = "new namespace"  # as NAMESPACE, but the act creates it
-    TENANT = "tenant"  # `topic_name` is tenant/*; the tenant need not exist
+    TENANT = "tenant"  # `topic_name` is tenant/*; the tenant may not exist yet
 
 
 class Reports(Protocol):
@@ -174,10 +175,10 @@ class ActKind(ABC, Generic[P]):
     closes_consumers: ClassVar[bool] = False
     can_undo: ClassVar[bool] = False
     no_undo: ClassVar[str] = (
-        "it cannot be undone"  # for users; of a kind that cannot: why, or what to do instead
+        "it cannot be undone"  # for users, if can_undo is False: why, or what to do instead
     )
     is_long: ClassVar[bool] = False  # apply may take longer than milliseconds, so it runs beside other acts
-    # False: this act comes only from the broker, or from a request of another sort.
+    # False: `requests.plan` refuses it. It comes from the broker, a client, the admin API or `plan_undo`.
     can_be_requested: ClassVar[bool] = True
     # True: on a partitioned topic, one act covers all partitions, or those that the parameter `partitions` names.
     takes_partitions: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""Acts that change something other than a cursor's place. One function plans and applies them; none can be undone."""
+"""Acts that change something other than a cursor's place. Plan and apply both call `measure`; none can be undone."""
 
 from __future__ import annotations
 
@@ -114,9 +114,9 @@ class DirectKind(ActKind[P]):
         raise PartlyDone(f"{error}; plan the act again for the partitions that are left", result=result)
 
     async def _measured_again(self, each: _Measured, given: P) -> tuple[_Measured, BrokerError | None]:
-        """Return a part measured again if it loses messages, since the parts before it took their time.
+        """Measure a part again if it loses messages, because messages may have come during the parts before it.
 
-        Return the error too if it is refused now.
+        Return the part, and the error if it is refused now.
         """
         if each.effect.standing is None:
             return each, None
@@ -181,7 +181,7 @@ def _why_not(planned: Mapping[str, Any], effect: Effect, meanwhile: Mapping[str,
 
 
 def _drift_complaint(planned: Mapping[str, Any], meanwhile: Mapping[str, int]) -> str:
-    """Return that more messages would be lost than the plan showed and allowed; empty if this is not so."""
+    """Return a refusal if more messages would be lost than the plan showed and allowed; empty if not."""
     new, allowed = meanwhile.get("published_meanwhile_messages", 0), planned.get("allowed_drift_messages", 0)
     if new <= allowed:
         return ""
@@ -216,7 +216,7 @@ class _Measured(NamedTuple):
 
 
 def _drift_error(each: _Measured, published: int, whole: Mapping[str, Any]) -> ActConflict | None:
-    """Return why a part is refused although its plan held when all were measured. None if the plan still holds."""
+    """Return why a part is refused although the joint check passed. None if its plan is still right."""
     complaint = _why_not(each.planned, each.effect, each.meanwhile) or _drift_complaint(
         whole, {"published_meanwhile_messages": published}
     )
@@ -224,7 +224,7 @@ def _drift_error(each: _Measured, published: int, whole: Mapping[str, Any]) -> A
 
 
 def _joint_complaint(measured: Sequence[_Measured], whole: Mapping[str, Any]) -> str:
-    """Return why the plan of several partitions is not applied, and on which. Empty if the plan still holds."""
+    """Return why the plan of several partitions is not applied, and on which. Empty if the plan is still right."""
     for each in measured:
         if not each.is_done and (complaint := _why_not(each.planned, each.effect, each.meanwhile)):
             return f"partition {each.part.partition}: {complaint}"

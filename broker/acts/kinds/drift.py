@@ -39,8 +39,8 @@ class Drift:
     def allowed_messages(self, replayed: int) -> int:
         """Return how many more messages than planned an apply accepts by default.
 
-        For acks: the expected number. If the plan needed no typed name, the total stays within the limit above which
-        one is needed. For messages that a delete would lose: 0, since no preview has shown them.
+        For acks: the expected number. If the planned replay is too small to be confirmed by typing a name, the replay
+        including the drift stays that small. For messages that a delete would lose: 0, since no preview has shown them.
         """
         if self.cause == "published":
             return 0

@@ -40,7 +40,7 @@ class ActInvalid(BrokerError):
 
 
 class NothingToActOn(ActInvalid):
-    """The request names something that does not exist: a message, a subscription, a bookmark or a consumer."""
+    """The request names something that does not exist, such as a message, a bookmark or a consumer."""
 
     code = "NothingToActOn"
 

@@ -46,8 +46,8 @@ def _check(role: str) -> None:
         age_s = sweep.heartbeat_age_s(role)
         limit_s = max(_LEAST_AGE_S, _TICKS_MISSED * settings.tick_ms / 1000)
         if age_s is None or age_s > limit_s:
-            last = "never" if age_s is None else f"{age_s:.0f} s ago"
-            raise CommandError(f"{role}: the last tick was {last}, more than {limit_s:.0f} s")
+            last = "no tick yet" if age_s is None else f"the last tick was {age_s:.0f} s ago"
+            raise CommandError(f"{role}: {last}; healthy is a tick in the last {limit_s:.0f} s")
 
 
 def _ready(role: str, port: int, has_tls: bool) -> None:

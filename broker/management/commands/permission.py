@@ -16,7 +16,7 @@ from broker.models import GrantedPermission
 
 
 class Command(BaseCommand):
-    """Changes the database; a running broker takes it in. The act log records it."""
+    """Changes the database, and the act log records it. A running broker applies it within a second."""
 
     help = "List and set what the roles of clients may do in a tenant, a namespace or a topic."
     requires_system_checks = ()  # `make check` runs them; here every call would pay for them
@@ -24,7 +24,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
         actions.add_parser("list", help="list all permissions")
-        change = actions.add_parser("set", help="replace what a role may do; without a permission, take all")
+        change = actions.add_parser(
+            "set", help="replace what a role may do; name no permission to revoke all"
+        )
         change.add_argument("where", help="tenant, tenant/namespace, or a full topic name (persistent://…)")
         change.add_argument("role")
         change.add_argument(

@@ -15,7 +15,7 @@ from broker.handlers.worker import client_of, run_handlers
 
 
 class Command(BaseCommand):
-    """Imports each app's `handlers` module. Exits with 1 if a handler named on the command line does not exist."""
+    """Imports each app's `handlers` module. Exits with 1 if there is no handler, or none of a given name."""
 
     help = (
         "Runs the functions marked with broker.handlers.handler, from each installed app's handlers module."

@@ -1,4 +1,7 @@
-"""Send stored notifications, each at least once. Failed ones are sent again, with growing pauses."""
+"""Send stored notifications. One that fails is sent again, with growing pauses, at most ATTEMPTS_MOST times in all.
+
+A notification may arrive twice if a worker dies between sending it and recording that.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +39,7 @@ def send_due(*, budget_s: float) -> int:
         except WebhookFailed as failure:
             _failed(notification, str(failure))
         except (SMTPException, OSError, ValueError) as error:
-            _failed(
-                notification, f"the mail server refused the notification: {error or type(error).__name__}"
-            )
+            _failed(notification, f"the notification could not be mailed: {error or type(error).__name__}")
         else:
             store.sent(notification.id)
     return attempts

@@ -15,15 +15,19 @@ from urllib.parse import urlsplit
 
 __all__ = ["WebhookFailed", "post"]
 
-_TIMEOUT_S: Final = 10.0  # for the whole request
+_TIMEOUT_S: Final = 10.0
 
 
 class WebhookFailed(Exception):
-    """The notification has not arrived; the text says why, without the URL's path."""
+    """The webhook did not confirm the notification. The text says why, without the URL's path."""
 
 
 def post(url: str, body: Mapping[str, Any], *, allows_local: bool, timeout_s: float = _TIMEOUT_S) -> None:
-    """Send the body. Raises WebhookFailed unless the answer's status is 200 to 299."""
+    """Send the body. Raises WebhookFailed unless the webhook answers with a status from 200 to 299.
+
+    `allows_local` lets it connect to this machine and to link-local addresses. `timeout_s` is for connecting, and again
+    for the request.
+    """
     parts = urlsplit(url)
     host = parts.hostname
     if parts.scheme not in ("http", "https") or not host:
@@ -76,7 +80,7 @@ def _cut(sockets: list[socket.socket]) -> None:
 
 
 def _address(host: str, port: int, *, allows_local: bool) -> str:
-    """Return an address of the host. Raises WebhookFailed if any of them is on this machine or its link."""
+    """Return an address of the host. Raises WebhookFailed if it has none, or a local one that is not allowed."""
     try:
         found = [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     except (OSError, UnicodeError) as error:

@@ -1,4 +1,7 @@
-"""The process of one job, because Spark never runs inside a worker. It reports lines of JSON and prints its log."""
+"""Run one job in a separate process, because Spark must not run inside a Celery worker.
+
+The process writes reports to standard output, one JSON object a line, and its log to standard error.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,8 @@ _GRACE_S: Final = 5.0
 class JobProcess:
     """Starts the job in a separate process group, with Java and Python's workers, and ends all of them.
 
-    The request goes through standard input, not through arguments or the environment, because it has the password of
-    the database. Standard input then stays open: if this process dies, the job ends itself.
+    The request goes through standard input, not through arguments or the environment, because it contains the
+    password of the database. Standard input then stays open: if this process dies, the job ends itself.
     """
 
     def __init__(self, request: Mapping[str, Any], environment: Mapping[str, str]) -> None:

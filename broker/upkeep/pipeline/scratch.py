@@ -1,4 +1,4 @@
-"""The temporary folder of a job, and the removal of those that killed workers left."""
+"""Make the temporary folder of a job, and remove the folders that killed workers left."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _PREFIX: Final = "vela-pipeline-"
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Make a folder for one job, and remove it at the end. Removes first what killed workers of this user left.
+    """Make a folder for one job, and remove it at the end. First remove what killed workers of this user left.
 
-    The worker has the folder locked for as long as it lives, so that no other worker removes it.
+    The folder is locked until the worker ends, so that no other worker removes it.
     """
     sweep(Path(tempfile.gettempdir()))
     folder, handle = _locked()
@@ -63,7 +63,7 @@ def sweep(parent: Path) -> int:
             shutil.rmtree(folder, ignore_errors=True)
             removed += 1
         except OSError:
-            continue  # its worker lives
+            continue  # its worker still runs
         finally:
             os.close(handle)
     if removed:

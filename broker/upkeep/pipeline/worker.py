@@ -32,9 +32,9 @@ logger = logging.getLogger(__name__)
 
 SILENT_S: Final = 60  # after this silence, a run's worker counts as dead
 _BEAT_S: Final = 1.0
-_STOP_S: Final = 3.0  # time for a run to end when its worker is asked to stop
-_GIVE_UP_S: Final = SILENT_S / 2  # the job has ended before beat lets another run of its subject begin
-_STAGES: Final = 100
+_STOP_S: Final = 3.0  # how long a worker that stops tries to store how its run ended
+_GIVE_UP_S: Final = SILENT_S / 2  # so that the job has ended before another run of its subject can begin
+_STAGES: Final = 100  # stored of one run
 _stopping = threading.Event()
 
 
@@ -44,7 +44,7 @@ def stop_running() -> None:
 
 
 def run_waiting() -> int | None:
-    """Do the run that has waited longest, and return its number. None if no run waits, or the most that may run do.
+    """Do the run that has waited longest, and return its number. None if none waits or may begin now.
 
     Blocks until the run has ended. If this process is killed, the job ends itself and its run fails after SILENT_S.
     """
@@ -97,7 +97,7 @@ def _request(run: ClaimedRun, settings: BrokerSettings) -> dict[str, Any]:
 
 
 def folder_of(base: Path, topic_name: str) -> Path:
-    """Return the folder of a topic's namespace. Each has its own, so that no user imports another's exports."""
+    """Return the folder of a topic's namespace. Namespaces share none, so that no user imports another's exports."""
     name = TopicName.parse(topic_name)
     # Hadoop reads the text before a colon as a scheme.
     return base / quote(name.tenant, safe="") / quote(name.namespace, safe="")
@@ -126,7 +126,10 @@ class _Watch:
                 return
             cancelled_by = self._beat()
             if cancelled_by is None:
-                logger.warning("pipeline run %s was ended elsewhere; its job is stopped", self._run.id)
+                logger.warning(
+                    "pipeline run %s was ended elsewhere, or PostgreSQL was away too long; its job is stopped",
+                    self._run.id,
+                )
                 self._process.end()
                 return
             if cancelled_by:
@@ -160,7 +163,10 @@ class _Watch:
                     self._error = error
 
     def _beat(self) -> str | None:
-        """Report, and return who cancelled the run. A job does not end at once when PostgreSQL is away."""
+        """Report, and return who cancelled the run; "" if nobody did.
+
+        None if the run was ended elsewhere, or PostgreSQL has not answered for _GIVE_UP_S: then the job must end.
+        """
         report = self._report()
         try:
             cancelled_by = runs.beat(self._run.id, self._worker, report)

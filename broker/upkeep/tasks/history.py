@@ -1,4 +1,4 @@
-"""The points of charts, rolled up and removed when they are old, and old delivery stories."""
+"""Roll up the points of charts, and remove old points and old delivery stories."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["expire_stories", "roll_up_history"]
 
 logger = logging.getLogger(__name__)
 
-_BUDGET_S = 1.0  # of either half; what is left is done in the next run
+_BUDGET_S = 1.0  # of each step; the next run does what is left
 
 
 @shared_task(name="broker.upkeep.tasks.roll_up_history")

@@ -1,4 +1,4 @@
-"""Trimming, expiry and dropped segments: beat says when, and the owner decides which data goes."""
+"""Ask the broker to trim and expire messages and to drop segments. The owner decides which data goes."""
 
 from __future__ import annotations
 

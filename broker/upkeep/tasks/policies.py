@@ -1,4 +1,4 @@
-"""Backlog quotas, expired subscriptions, inactive topics: beat says when, the owner does it."""
+"""Ask the broker for a round through the policies: quotas, compaction, unused subscriptions and topics."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ __all__ = ["check_policies"]
 
 @shared_task(name="broker.upkeep.tasks.check_policies")
 def check_policies() -> None:
-    """Ask the owner for a round. Running it twice, late or never costs at most a round of delay."""
+    """Ask the owner for a round. Safe to repeat. A late run only delays the round."""
     sweep.policies()

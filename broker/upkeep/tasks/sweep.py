@@ -1,4 +1,4 @@
-"""Remove rows that a broker left when it died, and old acts."""
+"""Remove the rows that a dead broker left, and old acts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ def sweep_dead_sessions() -> None:
 
 @shared_task(name="broker.upkeep.tasks.sweep_acts")
 def sweep_acts() -> None:
-    """Expire plans that nobody applied. Prune acts older than `VELA_ACT_LOG_DAYS`, and too many acts of clients."""
+    """Expire plans that nobody applied. Remove acts older than VELA_ACT_LOG_DAYS, and surplus acts of clients.
+
+    VELA_ACT_LOG_CLIENT_ROWS is the number of clients' acts that stay. Safe to repeat.
+    """
     settings = broker_settings()
     expired = sweep.expire_plans(settings.plan_expiry_s)
     trimmed = sweep.trim_acts(settings.act_log_days) if settings.act_log_days else 0

@@ -21,11 +21,11 @@ LOG_LIMIT_BYTES = 32 * 1024 * 1024
 
 @dataclass(slots=True)
 class Backoff:
-    """The wait before the next start. It doubles while starts fail, and starts over after a while of health."""
+    """The wait before the next start. It doubles with each early death, and is short again after a long life."""
 
     first_s: float = 0.5
-    most_s: float = 5.0  # producers wait meanwhile: a start every 5 s costs less than 30 s without a broker
-    healthy_s: float = 10.0  # alive so long = the next death counts as the first
+    most_s: float = 5.0  # producers wait meanwhile, and a start every 5 s costs little
+    healthy_s: float = 10.0  # after a life of this length, the next wait is `first_s`
     _next_s: float = 0.0
 
     def after(self, lived_s: float) -> float:
@@ -48,11 +48,11 @@ class Child:
     log: Path
     process: subprocess.Popen[bytes] | None = None
     started_s: float = 0.0  # monotonic
-    restart_s: float = 0.0  # monotonic; when it is to be started again
+    restart_s: float = 0.0  # monotonic; when to start it again
     backoff: Backoff = field(default_factory=Backoff)
 
     def start(self) -> None:
-        """Start it; its output is appended to its log."""
+        """Start the process. Its output is appended to its log."""
         self.trim_log()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -78,7 +78,7 @@ class Child:
         self.process = None
 
     def ask_to_stop(self) -> None:
-        """SIGTERM; does not wait."""
+        """Send SIGTERM to the process, and return at once."""
         if self.process is not None and self.is_running():
             self.process.terminate()
 
@@ -87,7 +87,7 @@ class Child:
         return self.process is not None and self.process.poll() is None
 
     def kill(self) -> None:
-        """SIGKILL to the whole group, so that no grandchild stays."""
+        """Send SIGKILL to the whole process group, so that no grandchild stays, and wait for the process."""
         if self.process is None:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -95,7 +95,7 @@ class Child:
         self.process.wait()
 
     def last_words(self) -> str:
-        """Return the last line of its log, without the prefix that names who complains."""
+        """Return the last line of its log, without the prefix that names the program."""
         try:
             with self.log.open("rb") as file:
                 file.seek(max(0, self.log.stat().st_size - 8192))
@@ -106,7 +106,7 @@ class Child:
         return last.removeprefix("vela: ").removeprefix("CommandError: ")
 
     def trim_log(self) -> None:
-        """Keep one old log beside the current one. The process appends, so cutting the file under it is safe."""
+        """Move a log that has become too long to a second file. The process appends, so emptying its log is safe."""
         if self.log.exists() and self.log.stat().st_size > LOG_LIMIT_BYTES:
             shutil.copyfile(self.log, self.log.with_suffix(".log.1"))
             os.truncate(self.log, 0)

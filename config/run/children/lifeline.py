@@ -1,4 +1,4 @@
-"""What ties a child process to the supervisor: on Linux the kernel signals it when the supervisor is killed."""
+"""Tie a child process to the supervisor: on Linux the kernel signals the child when the supervisor is killed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _PR_SET_PDEATHSIG = 1
 def dies_with_parent(number: signal.Signals) -> Callable[[], None] | None:
     """Return a `preexec_fn` after which the child gets this signal when the thread that started it ends.
 
-    Call it, and Popen, in the main thread: the kernel watches the thread, not the process. None where there is no
-    such thing (not Linux): there a killed supervisor leaves its children, of which the next start ends PostgreSQL only.
+    Call it, and Popen, in the main thread: the kernel watches the thread, not the process. Return None on other
+    systems than Linux: there the children of a killed supervisor stay, and the next start ends only PostgreSQL.
     """
     if not sys.platform.startswith("linux"):
         return None
@@ -26,7 +26,7 @@ def dies_with_parent(number: signal.Signals) -> Callable[[], None] | None:
 
     def arrange() -> None:
         libc.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
-        if os.getppid() != parent:  # it died between fork and prctl
+        if os.getppid() != parent:  # the parent died between fork and prctl
             os._exit(1)
 
     return arrange

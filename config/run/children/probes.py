@@ -1,4 +1,4 @@
-"""Whether a child serves: asked while Vela starts."""
+"""Probes that find out whether a child serves, while Vela starts."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""PostgreSQL: the embedded server, or one that is there already."""
+"""PostgreSQL: the embedded server, or the user's own."""

@@ -1,4 +1,4 @@
-"""Finds PostgreSQL's programs inside the installed package, or beside the data where its user cannot reach them."""
+"""Find PostgreSQL's programs in the installed package. If the server's user cannot reach them, copy them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _INSTALLS = {16: "pginstall", 18: "pginstall18"}  # the package carries two vers
 
 
 def packaged_binaries(major: int = EMBEDDED_MAJOR) -> Path:
-    """Return the folder with `initdb` and `postgres`. The package is not imported, since importing it has effects."""
+    """Return the folder with `initdb` and `postgres`. The package is not imported, since importing it has effects.
+
+    Raises StartRefused if it is not installed.
+    """
     spec = find_spec(PACKAGE)
     if spec is None or spec.origin is None:
         raise StartRefused(
@@ -29,7 +32,10 @@ def packaged_binaries(major: int = EMBEDDED_MAJOR) -> Path:
 
 
 def reachable_binaries(user: SystemUser, beside: Path, major: int = EMBEDDED_MAJOR) -> Path:
-    """Return the packaged programs if the user can run them, else a copy in `beside` (a checkout under a private home).
+    """Return the packaged programs if the user can run them, else a copy in `beside`.
+
+    A user cannot run them, for example, in a checkout under somebody's private home. Raises StartRefused if the user
+    cannot run the copy either.
 
     The programs find their libraries by a path relative to themselves, so the copy keeps the package's shape.
     """

@@ -19,7 +19,7 @@ OLDEST_MAJOR = 15
 
 
 def embedded_server(data_dir: Path, port: int) -> PostgresServer:
-    """Return the server in a data folder, not started; its programs are copied there if its user cannot reach them."""
+    """Return the server in a data folder, not started. Copy its programs there if its user cannot reach them."""
     user = postgres_user()
     return PostgresServer(
         binaries=reachable_binaries(user, data_dir / "binaries"),
@@ -31,7 +31,7 @@ def embedded_server(data_dir: Path, port: int) -> PostgresServer:
 
 
 def refuse_unusable_url(url: str) -> None:
-    """Raise StartRefused, without the password, if nothing usable answers at the URL."""
+    """Raise StartRefused, whose text leaves out the password, if no usable PostgreSQL answers at the URL."""
     parts = database_parts(url)
     where = f"{parts['HOST'] or 'the local socket'}:{parts['PORT'] or 5432}/{parts['NAME']}"
     try:
@@ -47,7 +47,7 @@ def refuse_unusable_url(url: str) -> None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace a file that only its owner may read."""
+    """Write a file that only its owner may read, or replace it as a whole."""
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)
     with os.fdopen(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:

@@ -1,4 +1,4 @@
-"""Vela's own PostgreSQL server: makes, starts and stops it, and finds it again after a crash of the supervisor."""
+"""Make, start and stop the embedded PostgreSQL server, and end one that a killed supervisor left running."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ DURABLE: Mapping[str, str] = {
     "shared_buffers": "256MB",
     "max_wal_size": "4GB",  # appends are WAL: fewer checkpoints, fewer full-page images
     "min_wal_size": "512MB",
-    # Zeroing each new 16 MB of WAL stalled every commit: p99 at 1,000 msg/s was 25 to 745 ms, so it is 8 to 9
-    # (docs/decisions/0007).
+    # Zeroing each new 16 MB of WAL stalls every commit: at 1,000 messages a second, p99 is 25 to 745 ms with it, and
+    # 8 to 9 ms without (docs/decisions/0007).
     "wal_init_zero": "off",
     "wal_compression": "on",
     "checkpoint_timeout": "15min",
@@ -45,11 +45,11 @@ DURABLE: Mapping[str, str] = {
 
 @dataclass(slots=True, kw_only=True)
 class PostgresServer:
-    """One server on one data folder. `folder` holds everything about it and belongs to `user`."""
+    """One server on one data folder. `folder` contains all its files and belongs to `user`."""
 
     binaries: Path  # folder with initdb and postgres
     major: int  # their version
-    folder: Path  # password, data and log live here
+    folder: Path  # of password, data and log
     port: int
     user: SystemUser
     configuration: Mapping[str, str] = field(default_factory=lambda: DURABLE)
@@ -57,7 +57,7 @@ class PostgresServer:
 
     @property
     def data(self) -> Path:
-        """PGDATA; one a major version, so that a newer package never meets an older server's files."""
+        """PGDATA: one folder for each major version, so that a newer server never finds an older one's files."""
         return self.folder / str(self.major)
 
     @property
@@ -72,7 +72,10 @@ class PostgresServer:
         return f"postgresql://{SUPERUSER}:{password}@127.0.0.1:{self.port}/{DATABASE}"
 
     def create(self) -> bool:
-        """Make the data folder if there is none; True if it was made. An interrupted run leaves nothing in the way."""
+        """Make the data folder if there is none, and return whether it was made. Safe to repeat after an interruption.
+
+        Raises StartRefused if the folder cannot be made.
+        """
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.user.own(self.folder)
         if not self.user.may_enter(self.folder):
@@ -91,7 +94,7 @@ class PostgresServer:
         return True
 
     def start(self) -> None:
-        """Start the server without waiting for it; whatever a killed supervisor left running here ends first."""
+        """Start the server without waiting for it. First stop one that a killed supervisor left on this folder."""
         self.stop_leftover()
         with self.log.open("ab") as log:
             self.user.own(self.log)
@@ -119,7 +122,7 @@ class PostgresServer:
         return len(lines) >= 8 and lines[0].strip() == str(self.process.pid) and lines[7].strip() == "ready"
 
     def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Wait until the server takes connections. Raises StartRefused with its last words if it ends before."""
+        """Wait until the server takes connections. Raises StartRefused if it ends, or takes too long."""
         deadline = time.monotonic() + timeout_s
         while not self.is_ready():
             if self.process is None or self.process.poll() is not None:
@@ -134,12 +137,12 @@ class PostgresServer:
             time.sleep(0.02)
 
     def ask_to_stop(self) -> None:
-        """Fast shutdown, without waiting for it: sessions are closed, what is dirty is written."""
+        """Ask for a fast shutdown, which closes all sessions and writes a checkpoint. Return at once."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """Fast shutdown; immediate after `timeout_s` (the next start then recovers from the WAL)."""
+        """Shut down fast; after `timeout_s` at once, so that the next start recovers from the WAL."""
         process = self.process
         if process is None or process.poll() is not None:
             return
@@ -174,7 +177,7 @@ class PostgresServer:
         return pid if f"{self.data}" in _command_line(pid) else None
 
     def last_words(self) -> str:
-        """Return the last complaint in the server's log."""
+        """Return the last error in the server's log, or its last line if there is none."""
         try:
             lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
@@ -225,12 +228,12 @@ class PostgresServer:
 
 
 def _plain_environment() -> dict[str, str]:
-    """Nothing of the user's locale or PG… variables reaches the server."""
+    """Return an environment without the user's locale and PG… variables."""
     return {"LC_ALL": "C", "PATH": os.environ.get("PATH", os.defpath)}
 
 
 def _command_line(pid: int) -> str:
-    """Return how a process was started; empty if there is none. Linux has /proc, others ps."""
+    """Return the command line of a process, from /proc or else from ps; empty if there is no such process."""
     proc = Path(f"/proc/{pid}/cmdline")
     if Path("/proc/self").exists():
         try:

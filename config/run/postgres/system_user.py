@@ -19,7 +19,7 @@ NAME = "vela"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemUser:
-    """The user that the embedded server runs as; None in `uid` means: whoever runs Vela."""
+    """The user that the embedded server runs as. `uid` is None if that is the user who runs Vela."""
 
     name: str
     uid: int | None
@@ -37,7 +37,7 @@ class SystemUser:
             os.chown(path, self.uid, self.gid)
 
     def may_run(self, program: Path) -> bool:
-        """Return whether this user reaches the program and its libraries: found out by running `program --version`."""
+        """Run `program --version` as this user, and return whether it works: the program needs its libraries too."""
         try:
             done = subprocess.run(
                 [program, "--version"], capture_output=True, check=False, **self.popen_arguments()
@@ -47,7 +47,7 @@ class SystemUser:
         return done.returncode == 0
 
     def may_enter(self, folder: Path) -> bool:
-        """Return whether this user may go into a folder and look around."""
+        """Return whether this user may enter and list a folder."""
         try:
             done = subprocess.run(
                 ["ls", str(folder)],
@@ -61,7 +61,10 @@ class SystemUser:
 
 
 def postgres_user() -> SystemUser:
-    """Whoever runs Vela; for root the system user `vela`, made where that is possible, else `nobody`."""
+    """Return the user who runs Vela; for root the system user `vela`, made if possible, else `nobody`.
+
+    Raises StartRefused if root finds neither.
+    """
     if os.geteuid() != 0:
         return SystemUser(name=pwd.getpwuid(os.geteuid()).pw_name, uid=None, gid=None)
     for name in (NAME, "nobody"):

@@ -1,4 +1,4 @@
-"""Bookmarks: named places in a topic. A bookmark pins the messages after it until it expires."""
+"""Bookmarks: named places in a topic. A bookmark pins the messages after it until it expires or is deleted."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> Pla
 
 
 async def with_index(reader: TopicReader, count: Callable[[], T]) -> T:
-    """Call `count` until it raises IndexMissing no more, loading the counts that it lacks. Return its result."""
+    """Return the result of `count`. While it raises IndexMissing, load the counts that it lacks and try again."""
     while True:
         try:
             return count()

@@ -53,7 +53,10 @@ async def chunk_at(topic: Topic, position: Position) -> ChunkPlace | None:
 
 
 async def end_of_message(topic: Topic, chunk: ChunkPlace) -> Position | None:
-    """Return the position of a message's last chunk. None if it is missing, or other entries are in between."""
+    """Return the position of a message's last chunk.
+
+    None if a chunk is missing, other entries are in between, or the last chunk is more than _MOST_CHUNKS away.
+    """
     at = chunk
     while not at.is_last:
         following = await chunk_at(topic, topic.log.ledgers.next_after(at.position))

@@ -31,7 +31,10 @@ P = TypeVar("P")
 
 
 class CursorKind(ActKind[P]):
-    """Stores snapshot, move and result together. Acks after the plan may change the counts within the plan's limits."""
+    """An act that moves a cursor. The snapshot, the move and the result are stored in one transaction.
+
+    Acks after the plan may change the counts within the plan's limits.
+    """
 
     can_undo: ClassVar[bool] = True
     takes_partitions: ClassVar[bool] = True
@@ -105,7 +108,10 @@ class CursorKind(ActKind[P]):
             )
 
     async def _ready(self, context: ActContext, subscription: Subscription, given: P) -> ReadyMove:
-        """Return the move of one cursor as it would be now. Call it inside `moving`. Raises ActConflict."""
+        """Return the move of one cursor as it would be now. Call it inside `moving`.
+
+        Raises ActConflict if the cursor was moved after the plan.
+        """
         act, planned = context.act, context.act.plan or {}
         if subscription.cursor.version != act.cursor_version:
             raise ActConflict("another act or a client's seek moved the cursor after this plan; plan again")

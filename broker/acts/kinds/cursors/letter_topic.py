@@ -31,7 +31,7 @@ class LetterTopic:
 async def find_letter_topic(
     context: ActContext, subscription: Subscription, given: str | None
 ) -> LetterTopic:
-    """Return the topic that the subscription's clients would use: the given one, theirs, or one with the usual name.
+    """Return `given`, else the dead-letter topic that a connected consumer uses, else the one with the usual name.
 
     Raises ActInvalid if the topic cannot take letters.
     """

@@ -43,7 +43,7 @@ class ReadyMove:
         return self.hard_complaint() or replay_complaint(self.move.replayed, replayed, allowed)
 
     def hard_complaint(self) -> str:
-        """Return the same, but only for reasons that no allowed drift removes."""
+        """Return why the plan is not applied, whatever drift it allows. Empty if there is no such reason."""
         skipped = self.planned["skipped_messages"]
         if self.move.skipped > skipped:
             return more_than_planned(
@@ -85,7 +85,7 @@ class ReadyMove:
         }
 
     def stored(self, act_id: int, recorded: AckOverlay, *, undo_window_s: int) -> None:
-        """Forget pending state of the messages that the move passed, and from now on record acks for an undo."""
+        """Tell the subscription if the cursor ended inside a batch, and record acks for an undo from now on."""
         inside = self.change.inside(self.subscription.cursor)
         if inside is not None:
             self.subscription.act_passed(*inside)
@@ -98,8 +98,8 @@ class ReadyMove:
     def _acked_meanwhile(self) -> int:
         """Return how many messages consumers acked after the plan.
 
-        The cursor does not count those that an earlier act had skipped. Only the undo of that act knows about them, and
-        it brings back fewer messages.
+        The cursor does not count acks of messages that an earlier act had skipped. An undo of that act brings back
+        fewer messages than planned, and the difference is the number of these acks.
         """
         counted_by_cursor = self.move.acked_before - int(self.planned["current"]["acked_messages"])
         if self.forgets_acks:
@@ -108,7 +108,7 @@ class ReadyMove:
 
 
 def replay_complaint(replayed: int, planned: int, allowed: int) -> str:
-    """Return that more messages would be delivered again than planned and allowed; empty if this is not so."""
+    """Return a refusal if more messages would be delivered again than planned and allowed; empty if not."""
     if replayed <= planned + allowed:
         return ""
     return more_than_planned(
@@ -117,7 +117,7 @@ def replay_complaint(replayed: int, planned: int, allowed: int) -> str:
 
 
 def joint_complaint(parts: Sequence[Part], moves: Sequence[ReadyMove], whole: Mapping[str, Any]) -> str:
-    """Return why the plan of several partitions is not applied, and on which. Empty if the plan still holds.
+    """Return why the plan of several partitions is not applied, and on which. Empty if the plan is still right.
 
     The allowed drift is that of the whole act.
     """
@@ -144,7 +144,7 @@ async def apply_together(
     undo_window_s: int,
     closes_consumers: bool,
 ) -> None:
-    """Move all the cursors and store the act with its parts. Raises as `commit_together`."""
+    """Move all the cursors and store the act with its parts. Raises the same errors as `commit_together`."""
     for move in moves:
         move.begin(act_id, closes_consumers=closes_consumers)
     moved = await commit_together(

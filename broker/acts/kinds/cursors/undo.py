@@ -23,7 +23,7 @@ __all__ = ["Undo"]
 
 
 class Undo(CursorKind[NoParameters]):
-    """Undo the latest act on a cursor. For an older one, the broker would have to guess what the later ones meant."""
+    """Undo the latest act on a cursor. An older one cannot be undone: the later acts were planned on its result."""
 
     name = "undo"
     summary = "Undo the latest act on a cursor. Messages acked since then stay acked."

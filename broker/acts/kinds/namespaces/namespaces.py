@@ -1,4 +1,7 @@
-"""Create a namespace, and delete an empty one. A tenant comes with its first namespace and goes with its last."""
+"""Create a namespace, and delete an empty one.
+
+A tenant is created with its first namespace and deleted with its last one, unless `set_tenant` made it.
+"""
 
 from __future__ import annotations
 

@@ -31,12 +31,12 @@ def _tenant(context: ActContext) -> str:
 
 
 class SetTenant(DirectKind[TenantRoles]):
-    """Create a tenant, or change its roles. It then stays when it has no namespace."""
+    """Create a tenant, or change its roles. After that, the tenant stays even without a namespace."""
 
     name = "set_tenant"
     summary = "Create a tenant, or change the roles that administer it."
     scope = Scope.TENANT
-    can_be_requested = False  # only the admin REST API has tenants by themselves
+    can_be_requested = False  # only the admin API creates and deletes tenants apart from namespaces
     no_undo = "to undo it, set the earlier roles or delete the tenant"
     parameters = TenantRoles
 

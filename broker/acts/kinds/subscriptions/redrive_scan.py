@@ -24,7 +24,7 @@ __all__ = ["REDRIVES", "Found", "Selection", "Tally", "scan"]
 
 REDRIVES: Final = "REDRIVEN_TIMES"  # property: how often a message was redriven
 _ORIGIN: Final = "REAL_TOPIC"
-_NOTHING_LEFT: Final = {
+_WHY_LEFT: Final = {
     "in_flight": "delivered to a consumer and not acked",
     "no_origin": f"no property {_ORIGIN}, or it is not a topic name; name a target topic for them",
     "redriven_enough": "redriven too often already",
@@ -57,9 +57,8 @@ class Found:
     """One message to redrive."""
 
     position: Position
-    without: (
-        int | None
-    )  # ack set that acks this message only: all other members of its batch; None = the whole entry
+    # The ack set that acks this message only: all other members of its batch. None = the whole entry.
+    without: int | None
     message: Message
     target: str  # full topic name
     redrives: int  # so far
@@ -78,7 +77,7 @@ class Tally:
     def words(self) -> list[str]:
         """Return sentences about the messages that stay."""
         return [
-            f"{counted(count, 'message stays', 'messages stay')}: {_NOTHING_LEFT[reason]}"
+            f"{counted(count, 'message stays', 'messages stay')}: {_WHY_LEFT[reason]}"
             for reason, count in sorted(self.left.items())
         ]
 
@@ -91,7 +90,10 @@ async def scan(
     *,
     entries: int | None = None,
 ) -> AsyncIterator[Found]:
-    """Yield the matching messages up to `through`, in order, from at most `entries` entries. Raises GapInLog."""
+    """Yield the matching messages up to `through`, in order, from at most `entries` entries.
+
+    Raises GapInLog if a stored entry is missing.
+    """
     log, reader = subscription.log, subscription.reader
     position = subscription.cursor.read_from()
     if selection.position is not None:

@@ -1,4 +1,4 @@
-"""Create a subscription at a place, and delete one."""
+"""Create a subscription at a place, delete one, and replace its properties."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class DeleteSubscription(DirectKind[Force]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionProperties:
-    """Properties of a subscription."""
+    """The new properties of a subscription."""
 
     properties: Annotated[Mapping[str, str], Rule("they replace all that the subscription has")]
 
@@ -162,7 +162,7 @@ class SetSubscriptionProperties(DirectKind[SubscriptionProperties]):
 
     name = "set_subscription_properties"
     summary = "Replace the properties that are stored with a subscription."
-    can_be_requested = False  # only the admin API has them
+    can_be_requested = False  # only the admin API sets properties
     no_undo = "to undo it, set the earlier properties"
     takes_partitions = True
     parameters = SubscriptionProperties
@@ -184,7 +184,7 @@ class SetSubscriptionProperties(DirectKind[SubscriptionProperties]):
 
 
 def _what_consumers_do(topic: Topic, connected: int) -> tuple[str, ...]:
-    """Return a note about what the closed consumers find when they reconnect. Empty if there are none."""
+    """Return a note about what the closed consumers find when they reconnect. Empty if none is closed."""
     if not connected:
         return ()
     after = (

@@ -1,6 +1,6 @@
 """Compact a topic: readers that ask for it get the latest message of each key. The log stays as it is.
 
-The second act deletes what compaction keeps.
+`DeleteCompaction` deletes the messages kept for these readers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The topics that have the messages of a topic: itself, or its partitions."""
+"""The topics that store the messages of an act's topic: the topic itself, or its partitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["members"]
 
 
 async def members(context: ActContext) -> list[TopicName]:
-    """Return the topic of an act, or its partitions."""
+    """Return the name of an act's topic, or the names of its partitions if it is partitioned."""
     found = await repeat_until_done(
         context.pool,
         lambda c: store.members(c, context.act.topic_name),

@@ -42,7 +42,8 @@ class NewMessage:
         Rule("deliver it to Shared subscriptions only this long after apply", least=1, most=_CENTURY_MS),
     ] = None
     deliver_at_ms: Annotated[
-        int | None, Rule("deliver it to Shared subscriptions only at this time", least=1, most=_LATEST_MS)
+        int | None,
+        Rule("deliver it to Shared subscriptions only at this time, ms since 1970", least=1, most=_LATEST_MS),
     ] = None
     partition: Annotated[
         int | None, Rule("the partition to publish to; by default the key chooses one", least=0, most=9_999)

@@ -46,21 +46,25 @@ class PolicyLosses:
             notes.append(f"it soon frees {freed}, {counted(self.freed_bytes, 'byte', 'bytes')}")
         if self.lost_messages:
             least = "" if self.is_complete else "at least "
-            subscriptions = counted(self.losing_subscriptions, "subscription", "subscriptions")
-            lost = counted(self.lost_messages, "message that is not acked", "messages that are not acked")
-            notes.append(f"{subscriptions} soon lose {least}{lost}, for good")
-        if self.stopped_topics:
-            stopped = counted(len(self.stopped_topics), "topic exceeds", "topics exceed")
-            notes.append(
-                f"{stopped} the quota now and stops its producers: {', '.join(self.stopped_topics[:5])}"
+            subscriptions = counted(
+                self.losing_subscriptions, "subscription soon loses", "subscriptions soon lose"
             )
+            lost = counted(self.lost_messages, "message that is not acked", "messages that are not acked")
+            notes.append(f"{subscriptions} {least}{lost}, for good")
+        if self.stopped_topics:
+            stopped = counted(
+                len(self.stopped_topics),
+                "topic exceeds the quota now and stops its producers",
+                "topics exceed the quota now and stop their producers",
+            )
+            notes.append(f"{stopped}: {', '.join(self.stopped_topics[:5])}")
         return notes
 
 
 async def losses(
     trimmer: Trimmer, topics: Sequence[Topic], after: Mapping[str, Policies], now_ms: int
 ) -> PolicyLosses:
-    """Return what the topics would lose if `after`, by full name, were in force instead of their policies."""
+    """Return what the topics would lose if the policies in `after` were in force. Its keys are full topic names."""
     found = PolicyLosses()
     for number, topic in enumerate(topics, start=1):
         if number % _SLICE == 0:

@@ -48,7 +48,7 @@ class _Target:
 
 
 class Publish(ActKind[NewMessage]):
-    """Publish one message, under the name of the act."""
+    """Publish one message, by a producer whose name contains the act's id."""
 
     name = "publish"
     summary = "Publish one message to a topic. The act log keeps its digest and its id."

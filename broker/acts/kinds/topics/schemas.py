@@ -13,7 +13,7 @@ __all__ = ["DeleteSchema"]
 
 
 class DeleteSchema(DirectKind[NoParameters]):
-    """Let a topic have no schema. Versions that stored messages name can still be read."""
+    """Delete the schema of a topic. The versions of stored messages can still be read."""
 
     name = "delete_schema"
     summary = "Delete a topic's schema, so that the next producer can store any other."

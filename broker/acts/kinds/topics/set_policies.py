@@ -109,7 +109,7 @@ class _SetPolicies(ActKind[Any]):
     async def _load(self, context: ActContext, holder: Holder) -> None:
         """Load a single topic, so that the plan can count what it loses. A namespace may have too many.
 
-        Do not wait for a load under way: it may be slow, and the acts behind this one would wait too.
+        A topic that is already being loaded is left out: this may be slow, and the acts behind this one would wait too.
         """
         if holder.topic is not None and holder.topic.domain == "persistent":
             members = await repeat_until_done(
@@ -164,7 +164,7 @@ def _shown(name: str, value: PolicyValue) -> str:
 
 
 def _kept(names: Sequence[str], after: Policies) -> tuple[str, ...]:
-    """Return how long acked messages stay, if the change names one limit of retention: the other limits too."""
+    """Return a note on how long acked messages stay, if the change names a limit of retention: both limits apply."""
     if not {"retention_ms", "retention_bytes"}.intersection(names):
         return ()
     return (f"retention_ms and retention_bytes both limit: acked messages are {kept(after)}",)

@@ -29,14 +29,14 @@ _OPEN_AT_ONCE: Final = 8
 
 
 async def _durable(context: ActContext, figures: DeleteFigures) -> list[tuple[Topic, Subscription]]:
-    """Return the durable subscriptions in memory, because their stored cursors may be out of date."""
+    """Load the topics that have subscriptions, and return the durable ones: stored cursors may be out of date."""
     at_once = asyncio.Semaphore(_OPEN_AT_ONCE)
 
     async def opened(full_name: str) -> Topic:
         async with at_once:
             return await context.topics.open_named(full_name)
 
-    # Topics without any are not loaded: a topic may have thousands of partitions.
+    # A topic may have thousands of partitions, so those without subscriptions are not loaded.
     names = dict.fromkeys(topic for topic, _ in figures.subscriptions)
     topics = await asyncio.gather(
         *(opened(each) for each in names if TopicName.parse(each).domain == "persistent")
@@ -45,7 +45,7 @@ async def _durable(context: ActContext, figures: DeleteFigures) -> list[tuple[To
 
 
 async def _what_clients_do(context: ActContext, name: TopicName, figures: DeleteFigures) -> tuple[str, ...]:
-    """Return a note about what the closed clients find when they reconnect. Empty if there are none."""
+    """Return a note about what the closed clients find when they reconnect. Empty if no client is closed."""
     if not figures.producers and not figures.consumers:
         return ()
     if not await context.tools.creation.makes_topics(name):

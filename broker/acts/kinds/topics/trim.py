@@ -1,4 +1,4 @@
-"""Free what a topic's retention lets go, now and not with the next round of upkeep."""
+"""Free the messages that a topic's retention does not keep, without waiting for the next round of upkeep."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["TrimTopic"]
 
 
 class TrimTopic(DirectKind[NoParameters]):
-    """Trim the ledgers that every subscription has acked and retention does not keep. Nobody misses a message."""
+    """Trim the ledgers that every subscription has acked and retention does not keep. No consumer loses any."""
 
     name = "trim"
     summary = "Free the acked messages that retention no longer keeps, without waiting for the next round."
