@@ -77,6 +77,11 @@ class NonPersistentSubscription:
         """The topic or partition that the subscription reads."""
         return self.topic.name
 
+    @property
+    def backlog_entries(self) -> int:
+        """0: no message waits here."""
+        return 0
+
     # -- attach and detach ---------------------------------------------------------------------------------------
 
     async def attach(
