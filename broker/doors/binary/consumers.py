@@ -23,7 +23,7 @@ from broker.core.subscription.departure import DepartureCause
 from broker.doors.binary.requests import subscribe_request
 from broker.doors.binary.wire import events
 from broker.doors.server_errors import server_error
-from broker.doors.websocket.json.times import format_time
+from broker.doors.times import format_time
 from broker.subscription.requests import AckRequest, Delivery
 from vela.wire.binary.enums import ServerError, SubType
 from vela.wire.errors import LocalProtocolError

@@ -10,7 +10,7 @@ from django.http import HttpResponse
 
 from broker.core.entry import FLAG_CORRUPT
 from broker.doors.admin.refusals import Refused
-from broker.doors.websocket.json.times import format_time
+from broker.doors.times import format_time
 from vela.wire.compression import Compression, decompress
 from vela.wire.entry.header import parse_metadata
 from vela.wire.errors import CodecUnavailable, DecompressionFailed, MetadataCorrupt

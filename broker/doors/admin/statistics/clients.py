@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.dispatchers.key_shared import KeySharedDispatcher
 from broker.doors.admin.statistics.values import ConsumerStats, PublisherStats
-from broker.doors.websocket.json.times import format_time
+from broker.doors.times import format_time
 
 if TYPE_CHECKING:
     from broker.core.dispatchers.base import DispatchConsumer, Dispatcher
