@@ -11,7 +11,7 @@ class Tenant(models.Model):
     """The first part of a topic's name."""
 
     name = models.CharField(max_length=255, unique=True)
-    is_kept = models.BooleanField(db_default=False)  # made by itself: it stays when it has no namespace
+    is_kept = models.BooleanField(db_default=False)  # made on request: it stays without a namespace
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
