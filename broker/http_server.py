@@ -82,7 +82,7 @@ class LimitedConnection(HTTPChannel):
 
     @property
     def certificate(self) -> ClientCertificate | None:
-        """The client's checked certificate; None if it showed none."""
+        """The client's checked certificate; None if the client presented none."""
         certificate: ClientCertificate | None = self.transport.certificate
         return certificate
 

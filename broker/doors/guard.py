@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from broker.producers.requests import ProducerRequest, ProducerSink
     from broker.pulls.values import ParkedPull, PullAnswer, PullAsk
     from broker.subscription.requests import ConsumerSink, SubscribeRequest
+    from broker.topics.rates import Rates
 
 __all__ = ["GuardedBroker"]
 
@@ -55,6 +56,11 @@ class GuardedBroker:
     def connections(self) -> ConnectionLimits:
         """The limits on connections, which count how often a client reached one."""
         return self._broker.connections
+
+    @property
+    def rates(self) -> Rates:
+        """Rates of publishing, delivering and acking, as last measured."""
+        return self._broker.rates
 
     def is_ready(self) -> tuple[bool, str]:
         """Return whether the broker serves clients, and if not, why."""

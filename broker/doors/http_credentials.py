@@ -67,7 +67,7 @@ def principal_now(
 ) -> Principal | None:
     """Return who sent a request with this header Authorization; None if only `principal_of` can tell.
 
-    `certificate` is the client's, which the TLS handshake has checked; None = it showed none. Raises what
+    `certificate` is the client's, which the TLS handshake has checked; None = the client presented none. Raises what
     `principal_of` raises.
     """
     if not broker.access.is_on:

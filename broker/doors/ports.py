@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from broker.producers.schemas import Schemas
     from broker.pulls.values import ParkedPull, PullAnswer, PullAsk
     from broker.storage.pool import ConnectionPool
-    from broker.subscription.consumer import DueFilter
+    from broker.subscription.consumer import ConsumerRates, DueFilter
     from broker.subscription.requests import (
         AckRequest,
         ConsumerSink,
+        ConsumerStatistics,
         DurableCallback,
         LastMessage,
         SubscribeRequest,
@@ -133,6 +134,9 @@ class ConsumerPort(Protocol):
     @property
     def epoch(self) -> int | None:
         """The consumer epoch that every message frame to the client carries; None if the client never sent one."""
+
+    def statistics(self, rates: ConsumerRates) -> ConsumerStatistics:
+        """Return the consumer's figures."""
 
     def flow(self, permits: int) -> None:
         """Grant permits, in messages. Raises InvalidFlow for 0 or less."""
@@ -277,6 +281,10 @@ class PublishPort(StatusPort, PartitionsPort, Protocol):
 
 class SubscribePort(StatusPort, PartitionsPort, Protocol):
     """How doors attach consumers."""
+
+    @property
+    def rates(self) -> Rates:
+        """Rates of publishing, delivering and acking, as last measured."""
 
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink

@@ -20,7 +20,7 @@ from broker.log.places.segment import SegmentPlace
 
 if TYPE_CHECKING:
     from broker.core.entry import StoredEntry
-    from broker.core.ledgers.ledger import Ledger, LedgerInfo
+    from broker.core.ledgers.ledger import LedgerInfo
     from broker.log.places.file import FileReads
     from broker.log.places.place import LedgerPlace
     from broker.log.topic_log import TopicLog
@@ -85,16 +85,13 @@ class TopicReader:
         return whole  # up to a gap, if any: the next read begins there
 
     async def read_chosen(self, positions: Sequence[Position]) -> list[StoredEntry]:
-        """Read the first of these entries, as many as fit one read of each ledger, and cache them.
+        """Read the first of these entries, as many as fit one read, and cache them. Return them in the log's order.
 
         Leaves out trimmed entries. Raises GapInLog if one of the others is missing. Safe to cancel.
         """
         found: list[StoredEntry] = []
-        for ledger_id, group in groupby(sorted(positions), key=lambda p: p.ledger_id):
-            ledger = self._log.ledgers.get(ledger_id)
-            if ledger is None:
-                continue  # trimmed since it was delivered
-            wanted = self._within_one_read(ledger, group)
+        for ledger_id, group in groupby(sorted(self._within_one_read(positions)), key=lambda p: p.ledger_id):
+            wanted = list(group)
             entries = await self._ask(
                 ledger_id, partial(_read_some, wanted), is_whole=partial(_has_all, wanted)
             )
@@ -109,16 +106,21 @@ class TopicReader:
                     raise self._gap(position)
         return found
 
-    def _within_one_read(self, ledger: Ledger, positions: Iterable[Position]) -> list[Position]:
-        """Return the first of these that fit one read, by the sizes in the index or by the ledger's average size."""
-        average_bytes = ledger.size_bytes // max(1, ledger.entries)
+    def _within_one_read(self, positions: Iterable[Position]) -> list[Position]:
+        """Return the first of these that fit one read, without trimmed ones.
+
+        Sizes are those in the index, or else the average of the ledger.
+        """
         wanted: list[Position] = []
         size_bytes = 0
         for position in positions:
             if wanted and (size_bytes >= READ_BYTES or len(wanted) == READ_ENTRIES):
                 break
+            ledger = self._log.ledgers.get(position.ledger_id)
+            if ledger is None:
+                continue  # trimmed since it was delivered
             counts = self._log.index.counts(ledger, position.entry_id)
-            size_bytes += average_bytes if counts is None else counts[1]
+            size_bytes += ledger.size_bytes // max(1, ledger.entries) if counts is None else counts[1]
             wanted.append(position)
         return wanted
 

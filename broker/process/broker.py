@@ -178,7 +178,7 @@ class Broker:
         self._requests = ClientRequests(
             self.topics, self.non_persistent, self.schemas, pool, self._require_ready
         )
-        offsets = GroupOffsets(self.parked_pulls, pool, self.flusher, self.reporter.subscription_changed)
+        offsets = GroupOffsets(self.parked_pulls, pool, self.reporter.subscription_changed)
         self._pulls = Pulls(self.topics, self.parked_pulls, offsets, is_ready=self._serves)
         self.trimmer = Trimmer(pool, clock)
         self.compactor = Compactor(self.pool, clock, settings)

@@ -29,7 +29,6 @@ from broker.storage.pool import repeat_until_done
 if TYPE_CHECKING:
     from broker.pulls.parked import ParkedPulls
     from broker.storage.pool import ConnectionPool
-    from broker.subscription.flusher import Flusher
     from broker.subscription.subscription import Subscription
     from broker.topics.topic import Topic
 
@@ -43,12 +42,10 @@ class GroupOffsets:
         self,
         pulls: ParkedPulls,
         pool: ConnectionPool,
-        flusher: Flusher,
         changed: Callable[[Subscription], None],
     ) -> None:
         self._pulls = pulls
         self._pool = pool
-        self._flusher = flusher
         self._changed = changed
 
     async def committed(self, topic: Topic, name: str) -> int:
@@ -62,8 +59,9 @@ class GroupOffsets:
         """Store durably that the group has consumed everything before `offset`, and return the group's offset.
 
         An offset behind the group's own does not move it. `peer` is the client's address without its port. Raises
-        SubscriptionBusy while consumers are attached to the subscription of that name, and NotAllowed for an invalid
-        name or an offset beyond the end, which may belong to another queue. Safe to repeat.
+        SubscriptionBusy while consumers are attached to the subscription of that name, NotAllowed for an invalid name
+        or an offset beyond the end, which may belong to another queue, and PersistenceFailed or TopicFenced if the
+        offset cannot be stored. Safe to repeat: a repeated commit waits until the offset is stored too.
         """
         check_name(name)
         low, end = bounds(topic)
@@ -87,6 +85,8 @@ class GroupOffsets:
                 await self._record(topic, subscription, None if is_new else kept, max(kept, offset), peer)
             if is_move:
                 await self._ack_before(topic, subscription, offset)
+            if not subscription.is_stored:  # an earlier commit or ack may wait to be stored, or be refused
+                await self._stored(subscription)
         return await _offset_of(topic, subscription)
 
     async def _record(
@@ -119,18 +119,22 @@ class GroupOffsets:
             done = offset - before  # messages of this entry; the bits of `remaining` are its other messages
             remaining = None if done >= messages else ((1 << messages) - 1) & ~((1 << done) - 1)
             subscription.cursor.ack_through(position, remaining)
+            subscription.mark_dirty()
 
         await topic.reader.load_index(topic.log.index.unknown(position))
         await subscription.moves.with_index(ack)
+        self._changed(subscription)
+
+    async def _stored(self, subscription: Subscription) -> None:
+        """Wait until the cursor's state is stored. Raises the error if it cannot be."""
         stored: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
 
         def durable(error: BrokerError | None) -> None:
             if not stored.done():
                 stored.set_result(error)
 
-        self._flusher.when_durable(subscription, durable)
+        subscription.when_durable(durable)
         error = await stored
-        self._changed(subscription)
         if error is not None:
             raise error
 

@@ -8,13 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
 from psycopg.rows import class_row
 
 from broker.core.alerts import SUBJECTS_MOST, Alert, Match, Subject
-from broker.storage.connection import keep_alive
-from broker.storage.conninfo import conninfo
 from broker.storage.queries import query
+from broker.storage.short_connection import ShortConnection, short_connection
 
 __all__ = [
     "AlertRound",
@@ -34,8 +32,6 @@ _LOOKED_AT = (
     2000  # cursors whose oldest message one rule looks up in a round, those with the largest backlogs first
 )
 _STATEMENT_TIMEOUT_MS = 5000
-
-Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,17 +108,12 @@ def match_parameters(rules: Iterable[Mapping[str, object]], now_ms: int) -> dict
     }
 
 
-def _connect() -> Connection:
-    where = conninfo()
-    return psycopg.connect(where, autocommit=True, application_name="vela alerts", **keep_alive(where))
-
-
 class AlertRound:
     """The statements of one round, in one transaction. Each method runs one statement."""
 
     __slots__ = ("_connection",)
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ShortConnection) -> None:
         self._connection = connection
 
     def rules(self) -> list[StoredRule]:
@@ -196,7 +187,7 @@ class AlertRound:
 @contextmanager
 def alert_round() -> Iterator[AlertRound | None]:
     """Run a round in one transaction. Yields None if another process is in a round."""
-    with _connect() as connection:
+    with short_connection("vela alerts") as connection:
         connection.execute(f"SET statement_timeout = {_STATEMENT_TIMEOUT_MS}".encode())
         with connection.transaction():
             row = connection.execute(query("alerts", "lock")).fetchone()
@@ -208,19 +199,22 @@ def claim(*, lease_s: int) -> Notification | None:
 
     Unless `sent` or `failed` follows, the notification is due again after `lease_s` seconds.
     """
-    with _connect() as connection, connection.cursor(row_factory=class_row(Notification)) as cursor:
+    with (
+        short_connection("vela alerts") as connection,
+        connection.cursor(row_factory=class_row(Notification)) as cursor,
+    ):
         return cursor.execute(query("alerts", "claim"), {"lease_s": lease_s}).fetchone()
 
 
 def sent(notification_id: int) -> None:
     """Record that a notification was delivered."""
-    with _connect() as connection:
+    with short_connection("vela alerts") as connection:
         connection.execute(query("alerts", "sent"), {"id": notification_id})
 
 
 def failed(notification_id: int, error: str, *, retry_s: int | None) -> None:
     """Record a failed attempt and when the next one follows; None gives the notification up."""
-    with _connect() as connection:
+    with short_connection("vela alerts") as connection:
         parameters = {"id": notification_id, "error": error.replace("\0", "\ufffd")[:500], "retry_s": retry_s}
         connection.execute(query("alerts", "failed"), parameters)
 
@@ -230,7 +224,7 @@ def trim(before_ms: int) -> int:
 
     Return how many. Safe to repeat.
     """
-    with _connect() as connection:
+    with short_connection("vela alerts") as connection:
         names = ("trim_firings", "trim_notifications")
         return sum(
             connection.execute(query("alerts", name), {"before_ms": before_ms}).rowcount for name in names

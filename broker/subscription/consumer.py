@@ -12,6 +12,7 @@ from broker.core.subscription.departure import DepartureCause
 from broker.core.subscription.story_rows import StoryEvent
 from broker.subscription.admission import splits_batches
 from broker.subscription.machine.state import Member
+from broker.subscription.requests import ConsumerStatistics
 
 if TYPE_CHECKING:
     from broker.core.client_identity import ClientIdentity
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
         SubscribeRequest,
     )
 
-__all__ = ["Consumer", "DueFilter"]
+__all__ = ["Consumer", "ConsumerRates", "DueFilter"]
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,8 @@ class ConsumerSubscription(Protocol):
 
     @property
     def topic_name(self) -> TopicName: ...
+    @property
+    def backlog_entries(self) -> int: ...
     def flow(self, consumer: Consumer, permits: int) -> None: ...
     def pump(self) -> None: ...
     def ack(
@@ -69,6 +72,13 @@ class ConsumerSubscription(Protocol):
     async def last_message(self, consumer: Consumer) -> LastMessage: ...
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None: ...
     def remove_consumer(self, consumer: Consumer) -> None: ...
+
+
+class ConsumerRates(Protocol):
+    """`broker.topics.rates.Rates`, as consumers use it."""
+
+    def consumer_per_s(self, consumer: Consumer) -> tuple[float, float, float]:
+        """Return how many messages per second it got, acked and got again, as last reported."""
 
 
 class Consumer(Member):
@@ -107,6 +117,22 @@ class Consumer(Member):
     def subscription_type(self) -> SubscriptionType:
         """The type it attached with."""
         return self.request.type
+
+    def statistics(self, rates: ConsumerRates) -> ConsumerStatistics:
+        """Return the consumer's figures. Bytes per second are computed from its average message."""
+        out_per_s, acked_per_s, redelivered_per_s = rates.consumer_per_s(self)
+        average_bytes = self.bytes_out / self.messages_out if self.messages_out else 0.0
+        return ConsumerStatistics(
+            connected_ms=self.connected_ms,
+            permits=self.dispatch.permits.balance,
+            unacked_messages=0 if self.subscription_type.single_active else self.dispatch.unacked_messages,
+            is_blocked=self.dispatch.blocked,
+            backlog_entries=self._subscription.backlog_entries,
+            messages_out_per_s=out_per_s,
+            bytes_out_per_s=out_per_s * average_bytes,
+            messages_redelivered_per_s=redelivered_per_s,
+            messages_acked_per_s=acked_per_s,
+        )
 
     def flow(self, permits: int) -> None:
         """Grant permits, in messages. Raises InvalidFlow for 0 or less."""

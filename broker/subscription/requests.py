@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AckRequest",
     "ConsumerSink",
+    "ConsumerStatistics",
     "Delivery",
     "DurableCallback",
     "LastMessage",
@@ -87,6 +88,21 @@ class LastMessage:
     position: Position  # (-1, -1) when the topic is empty
     batch_size: int  # messages of its batch up to that message; 0 = not in a batch
     mark_delete: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerStatistics:
+    """The figures of one consumer and its subscription's backlog. Rates are per second, as last measured."""
+
+    connected_ms: int
+    permits: int
+    unacked_messages: int  # 0 on Exclusive and Failover, which do not count them
+    is_blocked: bool  # by the limit of unacked messages
+    backlog_entries: int
+    messages_out_per_s: float
+    bytes_out_per_s: float
+    messages_redelivered_per_s: float
+    messages_acked_per_s: float
 
 
 class ConsumerSink(Protocol):

@@ -186,6 +186,11 @@ class Subscription(SubscriptionRunner):
         return self.log.name
 
     @property
+    def backlog_entries(self) -> int:
+        """The stored entries that are not wholly acked."""
+        return self.cursor.backlog_entries
+
+    @property
     def type(self) -> SubscriptionType:
         """The type of the connected consumers, or of the last ones that were."""
         return self._state.type

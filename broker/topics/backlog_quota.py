@@ -191,7 +191,7 @@ class BacklogQuota:
 
     async def _record(self, subscription: Subscription, breach: Breach) -> int:
         topic = self._topic
-        act_id = await repeat_until_done(
+        return await repeat_until_done(
             self._pool,
             lambda c: act_store.record_client_act(
                 c,
@@ -207,6 +207,3 @@ class BacklogQuota:
             ),
             what="writing an act",
         )
-        if act_id is None:
-            raise ValueError("INSERT … RETURNING returned nothing")
-        return act_id

@@ -141,18 +141,17 @@ class Disuse:
                 what="writing an act",
             )
             deleted = await subscription.moves.delete_rows()
-            if act_id is not None:
-                await repeat_until_done(
-                    self._pool,
-                    lambda c: act_store.finish(
-                        c,
-                        act_id=act_id,
-                        state="applied" if deleted else "failed",
-                        result=json.dumps({"skipped_messages": backlog}),
-                        error="" if deleted else "the topic moved to another broker",
-                    ),
-                    what="writing an act's result",
-                )
+            await repeat_until_done(
+                self._pool,
+                lambda c: act_store.finish(
+                    c,
+                    act_id=act_id,
+                    state="applied" if deleted else "failed",
+                    result=json.dumps({"skipped_messages": backlog}),
+                    error="" if deleted else "the topic moved to another broker",
+                ),
+                what="writing an act's result",
+            )
             topic.subscriptions.forget(subscription)
             logger.warning(
                 "%s: subscription %s expired, unused for more than %s ms; it had a backlog of %s messages",

@@ -336,6 +336,26 @@ def test_subscriptions_and_cursors(admin: Admin, apache: pulsar.Client) -> None:
     assert admin.get(f"{SHOP}/moves/subscriptions") == []
 
 
+def test_expiring_by_time_treats_each_partition_and_subscription_by_itself(
+    admin: Admin, apache: pulsar.Client
+) -> None:
+    admin.done("PUT", f"{SHOP}/parts/partitions", 2)
+    for name in "ab":
+        admin.done("PUT", f"{SHOP}/parts/subscription/{name}", "earliest")
+
+    def backlogs() -> list[int]:
+        found = admin.get(f"{SHOP}/parts/partitioned-stats")["subscriptions"]
+        return [found[name]["msgBacklog"] for name in "ab"]
+
+    publish(apache, "parts-partition-1", b"0", b"1")
+    assert backlogs() == [2, 2]
+    refused = admin("POST", f"{SHOP}/parts/subscription/a/expireMessages/0")
+    assert (refused.status, "parts-partition-0" in refused.reason) == (409, True)
+    assert backlogs() == [0, 2]
+    assert admin("POST", f"{SHOP}/parts/all_subscription/expireMessages/0").status == 409
+    assert backlogs() == [0, 0]
+
+
 def test_messages_by_place(admin: Admin, apache: pulsar.Client) -> None:
     admin.done("PUT", f"{SHOP}/peek")
     admin.done("PUT", f"{SHOP}/peek/subscription/a", "earliest")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import secrets
 import urllib.request
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.support import entries
 from tests.support.raw_pulsar import RawPulsar
 from tests.support.vela import ADMIN_PASSWORD, VelaProcess
 from tests.support.waiting import wait_until
 from vela.wire.binary import commands
 from vela.wire.binary.enums import ServerError, SubType
 from vela.wire.binary.schema import Schema
+from vela.wire.pb.vela_pulsar_pb2 import CommandConsumerStatsResponse, MessageIdData
 
 BYTES = Schema(name="Bytes", type=0, data=b"", properties={})
 
@@ -31,6 +34,42 @@ def read(vela: VelaProcess, path: str) -> dict[str, Any]:
     with urllib.request.urlopen(request, timeout=20) as answer:
         found: dict[str, Any] = json.load(answer)
     return found
+
+
+def test_consumer_stats_are_the_brokers_figures(shared_vela: VelaProcess) -> None:
+    topic = new_topic()
+    with RawPulsar(shared_vela.pulsar_url) as peer:
+        peer.open_producer(topic)
+        peer.subscribe(topic)
+        sequence_ids = itertools.count()
+
+        def send() -> None:
+            sequence_id = next(sequence_ids)
+            data = entries.single("p", sequence_id, b"12345")
+            peer.ask("SEND_RECEIPT", b"".join(commands.send(1, sequence_id, data)))
+
+        def receive() -> MessageIdData:
+            return peer.ask("MESSAGE", commands.flow(1, 1)).message.message_id
+
+        def stats() -> CommandConsumerStatsResponse:
+            asked = commands.consumer_stats(1, request_id=8)
+            return peer.ask("CONSUMER_STATS_RESPONSE", asked).consumerStatsResponse
+
+        def rate_out() -> float:
+            send()
+            receive()
+            return stats().msgRateOut
+
+        for _ in range(4):
+            send()
+        first, *_ = [receive() for _ in range(3)]
+        ack = commands.ack(1, [(first.ledgerId, first.entryId, None)], request_id=7)
+        peer.ask("ACK_RESPONSE", ack)
+        found = stats()
+        assert (found.type, found.availablePermits) == ("Shared", 0)
+        assert (found.unackedMessages, found.msgBacklog) == (2, 3)
+        assert found.address == "/{}:{}".format(*peer.socket.getsockname())
+        assert wait_until(rate_out, "a rate") > 0
 
 
 def test_a_bytes_schema_has_an_empty_version_that_is_in_the_answer(shared_vela: VelaProcess) -> None:

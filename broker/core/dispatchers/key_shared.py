@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from broker.core.dispatchers.base import Assignment, DispatchConsumer, E, ReadKind, ReadPlan
 from broker.core.dispatchers.hash_ring import DEFAULT_POINTS, HashRing
@@ -26,13 +26,11 @@ from broker.core.dispatchers.slot_selector import SlotSelector
 from broker.core.dispatchers.sticky_ranges import StickyRanges
 from broker.core.errors import SubscriptionBusy
 from broker.core.hash_slots import SlotRange, slot_of_position
-from broker.core.position import Position
+from broker.core.position import Position, packed
 from broker.core.subscription.redelivery import RedeliveryCounts
 from broker.core.subscription.types import SubscriptionType
 
 __all__ = ["KeySharedDispatcher", "WaitingSlot"]
-
-_ENTRY_BITS: Final = 48
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +206,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
 
     def _replay_again(self, position: Position) -> None:
         """Put the entry into its slot's queue or, if its slot is not known (a delayed entry), into ANYBODY."""
-        slot = self._slots.get(_packed(position))
+        slot = self._slots.get(packed(position))
         if slot is None:
             self._replay.add(position)
             return
@@ -218,7 +216,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
 
     def _queue_of(self, position: Position) -> int:
         """Return the replay queue for a position: the key of the consumer that may get it now, else -1 - slot."""
-        slot = self._slots[_packed(position)]
+        slot = self._slots[packed(position)]
         uuid = self._chunk_of.get(position)
         consumer = self._chunk_owner(uuid, slot) or self._target(slot)
         return -1 - slot if consumer is None else consumer.key
@@ -244,7 +242,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     def discard(self, position: Position) -> None:
         waits = position in self._replay
         super().discard(position)
-        slot = self._slots.pop(_packed(position), None)
+        slot = self._slots.pop(packed(position), None)
         self._chunk_of.pop(position, None)
         if waits and slot is not None:
             self._stop_waiting(slot)
@@ -259,7 +257,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     def postpone(self, position: Position) -> None:
         waits = position in self._replay
         super().postpone(position)
-        if waits and (slot := self._slots.get(_packed(position))) is not None:
+        if waits and (slot := self._slots.get(packed(position))) is not None:
             self._stop_waiting(slot)
 
     def moved(self, mark_delete: Position) -> None:
@@ -271,10 +269,10 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._waiting.clear()
         for consumer in self._consumers:
             for position in consumer.pending:
-                slot = self._slots[_packed(position)] = slots[_packed(position)]
+                slot = self._slots[packed(position)] = slots[packed(position)]
                 self._add_pending(consumer, slot)
         for position in self._replay.bound():
-            slot = self._slots[_packed(position)] = slots[_packed(position)]
+            slot = self._slots[packed(position)] = slots[packed(position)]
             self._waiting[slot] = self._waiting.get(slot, 0) + 1
         self._replay.sort(self._queue_of)
 
@@ -285,7 +283,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._pending_entries[slot] = self._pending_entries.get(slot, 0) + 1
 
     def _released(self, position: Position) -> None:
-        slot = self._slots[_packed(position)]
+        slot = self._slots[packed(position)]
         left = self._pending_entries[slot] - 1
         if left:
             self._pending_entries[slot] = left
@@ -302,7 +300,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         plan = super().next_read()
         if plan is not None and plan.kind is ReadKind.REPLAY:
             for position in plan.positions:
-                if (slot := self._slots.get(_packed(position))) is not None:
+                if (slot := self._slots.get(packed(position))) is not None:
                     self._stop_waiting(slot)
         return plan
 
@@ -318,8 +316,8 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         for entry in entries:
             position, uuid = entry.position, entry.chunk_uuid
             slot = entry.slot or slot_of_position(position)
-            is_known = replays and _packed(position) in self._slots
-            self._slots[_packed(position)] = slot
+            is_known = replays and packed(position) in self._slots
+            self._slots[packed(position)] = slot
             consumer = None if uuid is None else self._chunk_owner(uuid, slot)
             if consumer is None:
                 behind = (slot in stuck and stuck[slot] < position) or (not is_known and slot in waiting)
@@ -342,7 +340,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         brought = {entry.position for entry in entries}
         missing: dict[int, Position] = {}
         for position in sorted(self._reading - brought):
-            if (slot := self._slots.get(_packed(position))) is not None:
+            if (slot := self._slots.get(packed(position))) is not None:
                 missing.setdefault(slot, position)
         return missing
 
@@ -363,7 +361,3 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
             self._chunks.pop(uuid, None)
         else:
             self._chunks[uuid] = consumer
-
-
-def _packed(position: Position) -> int:
-    return position[0] << _ENTRY_BITS | position[1]

@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heapreplace
 from typing import Final
 
-from broker.core.position import Position
+from broker.core.position import Position, packed, unpacked
 from broker.core.subscription.redelivery import ReplaySet
 
 __all__ = ["ANYBODY", "ReplayQueues"]
 
 ANYBODY: Final = 0  # the queue of entries that any consumer may get, or whose slot is not known yet
-_ENTRY_BITS: Final = 48
-_ENTRY_MASK: Final = (1 << _ENTRY_BITS) - 1
 
 
 class ReplayQueues:
@@ -35,12 +33,12 @@ class ReplayQueues:
         return len(self._anybody) + len(self._where)
 
     def __contains__(self, position: Position) -> bool:
-        return position in self._anybody or position[0] << _ENTRY_BITS | position[1] in self._where
+        return position in self._anybody or packed(position) in self._where
 
     def bound(self) -> Iterator[Position]:
         """Yield the positions in bound queues, in no order."""
         for key in self._where:
-            yield Position(key >> _ENTRY_BITS, key & _ENTRY_MASK)
+            yield unpacked(key)
 
     @property
     def bound_entries(self) -> int:
@@ -53,7 +51,7 @@ class ReplayQueues:
 
     def add(self, position: Position, queue: int = ANYBODY) -> None:
         """Add a position, or move it here from another queue. Safe to repeat."""
-        key = position[0] << _ENTRY_BITS | position[1]
+        key = packed(position)
         known = self._where.get(key)
         if known is not None and known != queue:
             self._unbind(position, key)
@@ -71,7 +69,7 @@ class ReplayQueues:
         """Remove a position. Returns False if it was not in any queue."""
         if self._anybody.discard(position):
             return True
-        key = position[0] << _ENTRY_BITS | position[1]
+        key = packed(position)
         if key not in self._where:
             return False
         self._unbind(position, key)

@@ -40,10 +40,15 @@ Range = tuple[int, int, int]  # ledger_id, first entry_id, last entry_id
 
 
 class IndexMissing(Exception):
-    """Counts of these entries are not in memory. Nothing was changed: record the counts, then repeat the call."""
+    """Counts of these entries are not in memory. Nothing was changed: record the counts, then repeat the call.
+
+    Raises ValueError if no range is given, because the repeated call would fail in the same way without end.
+    """
 
     def __init__(self, ranges: Iterable[Range]) -> None:
         self.ranges: tuple[Range, ...] = tuple(sorted(set(ranges)))
+        if not self.ranges:
+            raise ValueError("IndexMissing needs the counts to load; an entry that is not stored has none")
         super().__init__(f"message index lacks {len(self.ranges)} ranges, from {self.ranges[0]}")
 
 
@@ -153,9 +158,11 @@ class MessageIndex:
         return counts[0] if counts is not None else None
 
     def require_messages_in(self, position: Position) -> int:
-        """Return the messages of one stored entry. Raises IndexMissing if they are not known."""
+        """Return the messages of one entry, 0 if it is not stored. Raises IndexMissing if they are not known."""
         messages = self.messages_in(position)
         if messages is None:
+            if not self._ledgers.contains(position):
+                return 0
             raise IndexMissing(self.unknown(position))
         return messages
 

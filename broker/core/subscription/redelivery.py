@@ -8,10 +8,8 @@ from itertools import islice
 from typing import Final
 
 from broker.core.cursor.position_set import PositionSet, positions_of
-from broker.core.position import Position
+from broker.core.position import Position, packed
 
-_ENTRY_BITS: Final = 48
-_ENTRY_MASK: Final = (1 << _ENTRY_BITS) - 1
 _SLACK: Final = 64  # stale heap items tolerated before the heap is rebuilt
 
 
@@ -86,10 +84,10 @@ class RedeliveryCounts:
         return len(self._counts)
 
     def get(self, position: Position) -> int:
-        return self._counts.get(position[0] << _ENTRY_BITS | position[1], 0)
+        return self._counts.get(packed(position), 0)
 
     def increment(self, position: Position) -> None:
-        key = position[0] << _ENTRY_BITS | position[1]
+        key = packed(position)
         self._counts[key] = self._counts.get(key, 0) + 1
 
     def returned(self, positions: Iterable[Position]) -> None:
@@ -105,11 +103,11 @@ class RedeliveryCounts:
 
     def discard(self, position: Position) -> None:
         if self._counts:
-            self._counts.pop(position[0] << _ENTRY_BITS | position[1], None)
+            self._counts.pop(packed(position), None)
 
     def discard_through(self, mark_delete: Position) -> None:
         """Forget the counts at or before `mark_delete`. Linear: for acts only."""
-        limit = mark_delete[0] << _ENTRY_BITS | max(0, mark_delete[1])
+        limit = packed(Position(mark_delete.ledger_id, max(0, mark_delete.entry_id)))
         if mark_delete[1] < 0:
             limit -= 1
         for key in [key for key in self._counts if key <= limit]:

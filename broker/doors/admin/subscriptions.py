@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Final
 
 from ninja import Body, Router
 from pydantic import BaseModel
 
 from broker.core.access.permissions import Action, Subject
+from broker.core.errors import BrokerError
 from broker.core.topic_name import TopicName
 from broker.doors.admin.catalogue import Catalogue, named
 from broker.doors.admin.operations import operation
@@ -194,10 +197,13 @@ async def expire_older(
     subscription: str,
     seconds: int,
 ) -> None:
-    """Skip the messages that are older than this many seconds."""
+    """Skip the messages that are older than this many seconds, on each partition by itself.
+
+    Answers 409 if a partition has nothing to skip. The others are done then.
+    """
     name = named(domain, tenant, namespace, topic)
     await _require(request, name, subscription, "Expire messages")
-    await _expire_older(request, name, subscription, seconds)
+    await _expire_older(request, name, (subscription,), seconds)
 
 
 @operation(router, "POST", f"{SUBSCRIPTION}/expireMessages", Action.CONSUME)
@@ -228,15 +234,17 @@ async def expire_through(
 async def expire_all(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, seconds: int
 ) -> None:
-    """Skip the messages older than this many seconds, on every subscription. The caller must be allowed to use each."""
+    """Skip the messages older than this many seconds, on every subscription. The caller must be allowed to use each.
+
+    Answers 409 if a subscription has nothing to skip. The others are done then.
+    """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Expire messages")
     await Catalogue(request.broker).require(name)
     subscriptions = await Catalogue(request.broker).subscriptions(name)
     for subscription in subscriptions:
         request.broker.access.check(request.principal, Action.CONSUME, Subject.of_topic(name, subscription))
-    for subscription in subscriptions:
-        await _expire_older(request, name, subscription, seconds)
+    await _expire_older(request, name, subscriptions, seconds)
 
 
 @operation(router, "POST", f"{SUBSCRIPTION}/resetcursor/{{number:time_ms}}", Action.CONSUME)
@@ -329,27 +337,41 @@ async def analyze_backlog(
     )
 
 
-async def _expire_older(request: AdminRequest, name: TopicName, subscription: str, seconds: int) -> None:
+async def _expire_older(
+    request: AdminRequest, name: TopicName, subscriptions: Sequence[str], seconds: int
+) -> None:
+    """Expire each subscription of each partition by itself, then raise the first refusal, as Pulsar does."""
     count = (await Catalogue(request.broker).require(name)).partitions
     names = [name.with_partition(index) for index in range(count)] if count else [name]
     before_ms = request.broker.clock.now_ms() - max(0, seconds) * 1000
-    for each in names:
-        topic = await request.broker.topics.open(each, create=False)
-        found = topic.subscriptions.get(subscription)
-        if found is None:
-            continue
-        if await _has_nothing_to_expire(topic, found, before_ms):
-            raise Refused(
-                409,
-                f"Expire message by timestamp not issued on topic {each} for subscription {subscription}"
-                " due to ongoing message expiration not finished or subscription almost catch up",
-            )
-        await request.act(
-            "expire",
-            topic=each.full,
-            subscription=subscription,
-            parameters={"to": "time", "time_ms": max(0, before_ms)},
+    refusals: list[Refused | BrokerError] = []
+    for subscription, each in itertools.product(subscriptions, names):
+        try:
+            await _expire_before(request, each, subscription, before_ms)
+        except (Refused, BrokerError) as error:
+            refusals.append(error)
+    if refusals:
+        raise refusals[0]
+
+
+async def _expire_before(request: AdminRequest, name: TopicName, subscription: str, before_ms: int) -> None:
+    """Expire the messages of one topic or partition. Raises Refused if none is old enough."""
+    topic = await request.broker.topics.open(name, create=False)
+    found = topic.subscriptions.get(subscription)
+    if found is None:
+        return
+    if await _has_nothing_to_expire(topic, found, before_ms):
+        raise Refused(
+            409,
+            f"Expire message by timestamp not issued on topic {name} for subscription {subscription}"
+            " due to ongoing message expiration not finished or subscription almost catch up",
         )
+    await request.act(
+        "expire",
+        topic=name.full,
+        subscription=subscription,
+        parameters={"to": "time", "time_ms": max(0, before_ms)},
+    )
 
 
 async def _has_nothing_to_expire(topic: Topic, found: Subscription, before_ms: int) -> bool:

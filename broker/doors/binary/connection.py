@@ -29,6 +29,7 @@ from broker.doors.binary.wire.engine import ServerEngine
 from broker.doors.guard import GuardedBroker
 from broker.doors.read_gate import ReadGate
 from broker.doors.server_errors import server_error
+from vela.version import __version__
 from vela.wire.binary.enums import ServerError
 from vela.wire.errors import RemoteProtocolError
 
@@ -40,11 +41,11 @@ if TYPE_CHECKING:
     from broker.doors.ports import BrokerPort
     from broker.listening.loop_time import TimeShare
 
-__all__ = ["SERVER_VERSION", "BinaryConnection", "refusal"]
+__all__ = ["BinaryConnection", "refusal"]
 
 logger = logging.getLogger(__name__)
 
-SERVER_VERSION: Final = "Vela 0.1.0"
+SERVER_VERSION: Final = f"Vela {__version__}"
 MAX_GREETING_BYTES: Final = 64 * 1024  # more than CONNECT needs; a larger frame is decoded in pieces
 TLS_HANDSHAKE: Final = b"\x16\x03"  # every version of TLS begins like this; as a frame's size it means 369 MB
 DECODED_AT_ONCE: Final = 32  # commands; decoding one takes 5 µs, so these take a fraction of a turn

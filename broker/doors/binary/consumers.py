@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from broker.core.errors import (
     BrokerError,
@@ -23,8 +23,9 @@ from broker.core.subscription.departure import DepartureCause
 from broker.doors.binary.requests import subscribe_request
 from broker.doors.binary.wire import events
 from broker.doors.server_errors import server_error
+from broker.doors.times import format_time
 from broker.subscription.requests import AckRequest, Delivery
-from vela.wire.binary.enums import ServerError
+from vela.wire.binary.enums import ServerError, SubType
 from vela.wire.errors import LocalProtocolError
 from vela.wire.message_id import MessageId
 
@@ -33,11 +34,9 @@ if TYPE_CHECKING:
     from broker.doors.binary.request_runner import RequestRunner
     from broker.doors.ports import ConsumerPort, SubscribePort
 
-__all__ = ["NO_CONSUMER_STATS", "ConsumerSlot", "ConsumerTable"]
+__all__ = ["ConsumerSlot", "ConsumerTable"]
 
 logger = logging.getLogger(__name__)
-
-NO_CONSUMER_STATS: Final = "read a consumer's statistics in the console"
 
 
 class ConsumerTable:
@@ -222,12 +221,31 @@ class ConsumerTable:
             await work(slot, event)
 
     def on_consumer_stats(self, event: events.ConsumerStats) -> None:
-        """Refuse: the console and the metrics show these figures."""
-        if event.consumer_id in self._slots:
-            code, message = ServerError.NOT_ALLOWED_ERROR, NO_CONSUMER_STATS
-        else:
-            code, message = ServerError.CONSUMER_NOT_FOUND, f"consumer {event.consumer_id} is not open here"
-        self._peer.engine.send_consumer_stats_failed(event.request_id, code, message)
+        """Answer with the consumer's figures and its subscription's backlog. Changes nothing."""
+        slot = self._slots.get(event.consumer_id)
+        if slot is None or slot.consumer is None:
+            self._peer.engine.send_consumer_stats_failed(
+                event.request_id,
+                ServerError.CONSUMER_NOT_FOUND,
+                f"consumer {event.consumer_id} is not open here; subscribe first",
+            )
+            return
+        figures = slot.consumer.statistics(self._broker.rates)
+        self._peer.engine.send_consumer_stats(
+            event.request_id,
+            consumer_name=slot.consumer.name,
+            type=SubType[slot.consumer.subscription_type.name],
+            address=f"/{self._peer.identity.address}",
+            connected_since=format_time(figures.connected_ms),
+            permits=figures.permits,
+            unacked_messages=figures.unacked_messages,
+            blocked=figures.is_blocked,
+            backlog_entries=figures.backlog_entries,
+            message_rate_out=figures.messages_out_per_s,
+            bytes_rate_out=figures.bytes_out_per_s,
+            redeliver_rate=figures.messages_redelivered_per_s,
+            ack_rate=figures.messages_acked_per_s,
+        )
 
 
 class ConsumerSlot:

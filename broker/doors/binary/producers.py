@@ -228,7 +228,7 @@ class ProducerSlot:
             request = self._request(event, producer)
         except BrokerError as error:
             producer.refused(error)
-            self._refuse(event.sequence_id, error)
+            self._refuse(_answered_as(event.sequence_id, event.highest_sequence_id), error)
             return
         size_bytes = len(request.data)
         self._queued += 1
@@ -326,7 +326,7 @@ class ProducerSlot:
         size_bytes = len(request.data)
         self._answered += 1
         self._unanswered_bytes -= size_bytes
-        self._write_refusal(request.sequence_id, error)
+        self._write_refusal(_answered_as(request.sequence_id, request.highest_sequence_id), error)
         self._send_due_refusals()
         self._peer.gate.sends_answered(1, size_bytes)
 
@@ -370,3 +370,11 @@ class ProducerSlot:
     async def is_alive(self) -> bool:
         """Ping the peer, because another client wants this producer's name."""
         return await self._peer.is_alive()
+
+
+def _answered_as(sequence_id: int, highest: int | None) -> int:
+    """Return the sequence id of a send's SEND_ERROR: the highest one that the client gave, as from Pulsar's broker.
+
+    Java's client compares it with the last message of its batch. C++ and Go compare the first, and send no highest.
+    """
+    return sequence_id if highest is None else max(sequence_id, highest)

@@ -71,19 +71,19 @@ class _WebSocketLink:
 
     @property
     def unsent_bytes(self) -> int:
-        """See `ByteLink`."""
+        """An upper bound of the written bytes that still wait in this process."""
         return self._transport.unsent_bytes
 
     def is_writable(self) -> bool:
-        """See `ByteLink`."""
+        """Return False while the peer is behind with reading what was written."""
         return self._transport.is_writable()
 
     def pause_reading(self) -> None:
-        """See `ByteLink`."""
+        """Take no further frames until `resume_reading`."""
         self._may_read.clear()
 
     def resume_reading(self) -> None:
-        """See `ByteLink`."""
+        """Take frames again."""
         self._may_read.set()
 
     def close(self) -> None:

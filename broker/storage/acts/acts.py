@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import psycopg
+
 from broker.core.cursor.state import AckOverlay, CursorState
 from broker.core.position import LATEST, Position
 from broker.storage.connection import Connection
@@ -343,7 +345,7 @@ async def record_client_act(
     who: str,
     origin: str,
     cursor_version: int,
-) -> int | None:
+) -> int:
     """Insert the act of a client's own command and return its id. The move that follows stores the act's result."""
     cursor = await connection.execute(
         query("acts", "record_client_act"),
@@ -360,7 +362,9 @@ async def record_client_act(
         },
     )
     row = await cursor.fetchone()
-    return None if row is None else int(row[0])
+    if row is None:
+        raise psycopg.InternalError("record_client_act returned nothing")
+    return int(row[0])
 
 
 async def record_commit(

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
-import psycopg
-
 from broker.storage.acts.acts import PLAN_REQUESTS
-from broker.storage.connection import keep_alive
-from broker.storage.conninfo import conninfo
 from broker.storage.queries import query
+from broker.storage.short_connection import short_connection
 
 __all__ = ["get", "request_apply", "request_plan", "wait"]
 
@@ -25,15 +21,6 @@ _POLL_S = 0.1
 _WAITING = ("plan_requested", "apply_requested")
 
 Row = tuple[Any, ...]
-
-
-@contextmanager
-def _connection() -> Iterator[psycopg.Connection[Row]]:
-    where = conninfo()
-    with psycopg.connect(
-        where, autocommit=True, application_name="vela act", **keep_alive(where)
-    ) as connection:
-        yield connection
 
 
 def request_plan(
@@ -53,7 +40,7 @@ def request_plan(
 
     `topic` is the full name of a topic, or `tenant/namespace`. `message` is the entry of a message to publish.
     """
-    with _connection() as connection:
+    with short_connection("vela act") as connection:
         row = connection.execute(
             query("acts", PLAN_REQUESTS[scope]),
             {
@@ -78,7 +65,7 @@ def request_apply(
 
     `allowed_drift_messages` replaces the drift that the plan allows; None keeps it.
     """
-    with _connection() as connection:
+    with short_connection("vela act") as connection:
         row = connection.execute(
             query("acts", "request_apply"),
             {
@@ -94,13 +81,13 @@ def request_apply(
 
 def get(act_id: int) -> Row | None:
     """Return the act's row with the columns of `acts.sql: get`, or None if there is no such act."""
-    with _connection() as connection:
+    with short_connection("vela act") as connection:
         return connection.execute(query("acts", "get"), (act_id,)).fetchone()
 
 
 def wait(act_id: int, wait_s: float) -> Row | None:
     """Wake the owner, wait at most `wait_s` seconds for its answer, and return the row as `get` does."""
-    with _connection() as connection:
+    with short_connection("vela act") as connection:
         connection.execute("LISTEN vela_act_done")
         connection.execute(query("acts", "wake_owner"), (act_id,))
         deadline_s = time.monotonic() + wait_s

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import psycopg
-
 from broker.core.cursor.state import AckChunk, CursorFlush, CursorState
 from broker.core.position import Position
 from broker.storage.connection import Connection
 from broker.storage.cursors.chunk_codec import decode_ack_sets, encode_ack_sets
+from broker.storage.deletes import delete_with_references
 from broker.storage.queries import query
 
 __all__ = [
@@ -32,8 +31,6 @@ __all__ = [
     "set_type",
     "subscriptions_of",
 ]
-
-_DELETE_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,15 +159,8 @@ async def delete_subscription(
 ) -> bool:
     """Delete a subscription and its cursor. Return False if the topic is fenced. Safe to repeat."""
     parameters = {"topic_id": topic_id, "subscription_id": subscription_id, "owner_epoch": owner_epoch}
-    for attempt in range(_DELETE_ATTEMPTS):
-        try:
-            cursor = await connection.execute(query("cursors", "delete_subscription"), parameters)
-            return await cursor.fetchone() is not None
-        except psycopg.errors.ForeignKeyViolation:
-            # A summary or an act of the subscription was inserted while the statement ran. The next try deletes it too.
-            if attempt == _DELETE_ATTEMPTS - 1:
-                raise
-    return False
+    row = await delete_with_references(connection, query("cursors", "delete_subscription"), parameters)
+    return row is not None
 
 
 async def flush(

@@ -16,9 +16,8 @@ from typing import Final
 import psycopg
 from psycopg import sql
 
-from broker.storage.connection import keep_alive
-from broker.storage.conninfo import conninfo
 from broker.storage.queries import query
+from broker.storage.short_connection import ShortConnection, short_connection
 
 __all__ = ["RESOLUTIONS_S", "expire", "roll_up"]
 
@@ -30,13 +29,6 @@ RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of buckets, the finest
 _LATE_MS: Final = 30_000
 _RECENT_MS: Final = 120_000  # a minute that ended this recently gets the present backlog and size
 _EXPIRED_AT_ONCE: Final = 10_000  # points
-
-_Connection = psycopg.Connection[tuple[object, ...]]
-
-
-def _connect() -> _Connection:
-    where = conninfo()
-    return psycopg.connect(where, autocommit=True, application_name="vela task", **keep_alive(where))
 
 
 @cache
@@ -56,7 +48,7 @@ def roll_up(now_ms: int, *, budget_s: float) -> int:
     """
     ends_s = time.monotonic() + budget_s
     done = 0
-    with _connect() as connection:
+    with short_connection("vela task") as connection:
         connection.execute(query("history", "bound_session"))
         connection.execute(query("history", "open_progress"))
         try:
@@ -68,7 +60,7 @@ def roll_up(now_ms: int, *, budget_s: float) -> int:
     return done
 
 
-def _roll_up_next(connection: _Connection, fine_s: int, coarse_s: int, now_ms: int) -> bool:
+def _roll_up_next(connection: ShortConnection, fine_s: int, coarse_s: int, now_ms: int) -> bool:
     """Roll up the oldest complete bucket of `coarse_s` that has points. Return False if there is none."""
     with connection.transaction():
         from_ms = _number(connection, query("history", "lock_progress"), resolution_s=coarse_s)
@@ -98,7 +90,7 @@ def expire(now_ms: int, *, kept_ms: Mapping[int, int], budget_s: float) -> int:
     Takes about `budget_s`, of which each resolution gets the same share. Points that are not rolled up yet stay.
     """
     gone = 0
-    with _connect() as connection:
+    with short_connection("vela task") as connection:
         for resolution_s, coarse_s in zip(RESOLUTIONS_S, (*RESOLUTIONS_S[1:], None), strict=True):
             before_ms = now_ms - kept_ms[resolution_s]
             if coarse_s is not None:
@@ -120,7 +112,7 @@ def _begin_of_bucket(time_ms: int, resolution_s: int) -> int:
     return time_ms - time_ms % (resolution_s * 1000)
 
 
-def _number(connection: _Connection, statement: bytes, **parameters: int) -> int:
+def _number(connection: ShortConnection, statement: bytes, **parameters: int) -> int:
     """Return the only value of a query, 0 for NULL and for no row."""
     row = connection.execute(statement, parameters).fetchone()
     return int(str(row[0])) if row is not None and row[0] is not None else 0

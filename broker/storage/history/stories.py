@@ -6,12 +6,10 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-import psycopg
-
 from broker.core.subscription.story_rows import StoryRow
-from broker.storage.connection import Connection, keep_alive
-from broker.storage.conninfo import conninfo
+from broker.storage.connection import Connection
 from broker.storage.queries import query
+from broker.storage.short_connection import short_connection
 
 __all__ = ["ROWS_AT_ONCE", "add_rows", "expire", "new_ids"]
 
@@ -53,12 +51,9 @@ def expire(now_ms: int, *, most_rows: int, budget_s: float) -> int:
 
     Return how many. Synchronous, because Celery calls it. Every piece is a separate transaction.
     """
-    where = conninfo()
     ends_s = time.monotonic() + budget_s
     gone = 0
-    with psycopg.connect(
-        where, autocommit=True, application_name="vela task", **keep_alive(where)
-    ) as connection:
+    with short_connection("vela task") as connection:
         for name, limits in (("expire", {"now_ms": now_ms}), ("remove_beyond", {"most_rows": most_rows})):
             while True:
                 removed = connection.execute(

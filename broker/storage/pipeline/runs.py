@@ -7,11 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import psycopg
-
-from broker.storage.connection import keep_alive
-from broker.storage.conninfo import conninfo
 from broker.storage.queries import query
+from broker.storage.short_connection import ShortConnection, short_connection
 
 __all__ = [
     "ClaimedRun",
@@ -59,12 +56,9 @@ class Report:
         }
 
 
-def _connect() -> psycopg.Connection[tuple[Any, ...]]:
-    where = conninfo()
-    given = keep_alive(where)
+def _connect() -> ShortConnection:
     # While a worker waits for a lock, it cannot end its job.
-    given["options"] = f"{given['options']} -c statement_timeout={_STATEMENT_TIMEOUT_MS}"
-    return psycopg.connect(where, autocommit=True, application_name="vela pipeline", **given)
+    return short_connection("vela pipeline", statement_timeout_ms=_STATEMENT_TIMEOUT_MS)
 
 
 def claim(worker: str, *, most: int) -> ClaimedRun | None:
@@ -82,7 +76,7 @@ def claim(worker: str, *, most: int) -> ClaimedRun | None:
     )
 
 
-def _claim(connection: psycopg.Connection[tuple[Any, ...]], worker: str, most: int) -> tuple[Any, ...] | None:
+def _claim(connection: ShortConnection, worker: str, most: int) -> tuple[Any, ...] | None:
     with connection.transaction():
         connection.execute(query("pipeline", "lock"))  # two workers must not both count the same runs
         parameters = {"worker": worker, "most": most}

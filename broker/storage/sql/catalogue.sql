@@ -1,7 +1,7 @@
 -- Names and details of topics and subscriptions, for the admin API.
 
 -- name: topics_of
--- Either the topics and partitions that store messages, or the partitioned parents.
+-- Either the topics and partitions, which can store messages, or the partitioned parents, which cannot.
 SELECT t.name FROM vela_topic t JOIN vela_namespace n ON n.id = t.namespace_id JOIN vela_tenant w ON w.id = n.tenant_id
 WHERE w.name = %(tenant)s AND n.name = %(namespace)s AND t.name LIKE %(domain)s || '://%%'
   AND (t.partitions > 0) = %(partitioned)s

@@ -72,9 +72,6 @@ FROM {entries} WHERE ledger_id = %b AND entry_id >= %b AND entry_id <= %b ORDER 
 SELECT entry_id, messages, append_ms, cumulative_messages, cumulative_bytes
 FROM {entries} WHERE ledger_id = %b ORDER BY entry_id DESC LIMIT 1
 
--- name: first_append
-SELECT append_ms FROM {entries} WHERE ledger_id = %b ORDER BY entry_id LIMIT 1
-
 -- name: append_ms_at
 -- One probe of the binary search by time: append times never go back within a topic.
 SELECT append_ms FROM {entries} WHERE ledger_id = %b AND entry_id = %b

@@ -214,6 +214,8 @@ DROP SEQUENCE IF EXISTS vela_delivery_story_id;
 DO $$ DECLARE segment bigint; BEGIN
     FOR segment IN SELECT id FROM vela_segment LOOP EXECUTE format('DROP TABLE IF EXISTS vela_entry_%s', segment); END LOOP;
 END $$;
+DROP FUNCTION IF EXISTS vela_needs_reason_v1(text);
+DROP FUNCTION IF EXISTS vela_append_ms_v1(bigint, bigint, bigint);
 DROP FUNCTION IF EXISTS vela_refresh_entry_views_v1();
 DROP FUNCTION IF EXISTS vela_open_segment_v1(bigint, boolean);
 DROP FUNCTION IF EXISTS vela_drop_segment_v1(bigint);

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import psycopg
-
 from broker.storage.connection import Connection
+from broker.storage.deletes import delete_with_references
 from broker.storage.queries import query
 
 __all__ = ["delete", "members", "stored_bytes", "subscription_names", "terminate"]
-
-_DELETE_ATTEMPTS = 5
 
 
 async def terminate(connection: Connection, *, topic_id: int, owner_epoch: int) -> bool | None:
@@ -55,13 +52,5 @@ async def delete(connection: Connection, epochs: Mapping[int, int], *, parent_id
         "owner_epochs": list(epochs.values()),
         "parent_id": parent_id,
     }
-    for attempt in range(_DELETE_ATTEMPTS):
-        try:
-            cursor = await connection.execute(query("topic_life", "delete"), parameters)
-            row = await cursor.fetchone()
-            return row is not None and row[0] > 0
-        except psycopg.errors.ForeignKeyViolation:
-            # A summary or act that refers to a topic was inserted while the statement ran. The next try deletes it too.
-            if attempt == _DELETE_ATTEMPTS - 1:
-                raise
-    return False
+    row = await delete_with_references(connection, query("topic_life", "delete"), parameters)
+    return row is not None and row[0] > 0

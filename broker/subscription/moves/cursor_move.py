@@ -274,7 +274,7 @@ class CursorMove:
         self, consumer: Consumer, parameters: Mapping[str, object], *, kind: str = "seek"
     ) -> int:
         runner = self._runner
-        act_id = await repeat_until_done(
+        return await repeat_until_done(
             self._storing.pool,
             lambda c: store.record_client_act(
                 c,
@@ -290,6 +290,3 @@ class CursorMove:
             ),
             what="writing an act",
         )
-        if act_id is None:
-            raise PersistenceFailed(f"the act log did not take the {kind}; try again")
-        return act_id

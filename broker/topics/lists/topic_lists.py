@@ -7,6 +7,7 @@ list of a watched namespace is then read again and compared, so that a lost or r
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["TopicListWatch", "TopicLists", "matching"]
 
+logger = logging.getLogger(__name__)
+
 _PAUSE_S: Final = 0.1  # between two reads of a list: a burst of new topics costs few of them
+_RETRY_S: Final = 5.0  # after a read that failed
 _SLICE_S: Final = 0.001  # patterns are matched for this long before the loop does something else
 
 OnChange: TypeAlias = Callable[[frozenset[str], frozenset[str]], None]
@@ -127,9 +131,18 @@ class TopicLists:
         try:
             while place.is_stale and self._namespaces.get(place.name) is place:
                 place.is_stale = False
-                async with place.lock:
-                    await self._compare(place)
-                await asyncio.sleep(_PAUSE_S)
+                pause_s = _PAUSE_S
+                try:
+                    async with place.lock:
+                        await self._compare(place)
+                except Exception:
+                    place.is_stale, pause_s = True, _RETRY_S  # no other notification may come
+                    logger.exception(
+                        "listing topics for clients that watch them failed; next try in %.0f s: namespace %s",
+                        pause_s,
+                        place.name,
+                    )
+                await asyncio.sleep(pause_s)
         finally:
             place.is_refreshing = False
 

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from broker.core.dispatchers.base import DispatchConsumer
-from broker.core.errors import ConsumerBusy, MetadataInvalid, NotAllowed
+from broker.core.errors import MetadataInvalid, NotAllowed
 from broker.core.position import EARLIEST, Position
 from broker.core.subscription.types import SubscriptionType
+from broker.subscription.admission import require_consumer_room
 from broker.subscription.consumer import Consumer
 from broker.subscription.machine.rates import DispatchLimit, RatePair
 from broker.subscription.machine.read_entries import whole_entries
@@ -43,6 +44,7 @@ class PassingTopic(Protocol):
     def policies(self) -> Policies: ...
     @property
     def dispatch_rate(self) -> RatePair | None: ...
+    def consumers_connected(self) -> int: ...
     def forget_subscription(self, subscription: NonPersistentSubscription) -> None: ...
 
 
@@ -77,6 +79,11 @@ class NonPersistentSubscription:
         """The topic or partition that the subscription reads."""
         return self.topic.name
 
+    @property
+    def backlog_entries(self) -> int:
+        """0: no message waits here."""
+        return 0
+
     # -- attach and detach ---------------------------------------------------------------------------------------
 
     async def attach(
@@ -94,11 +101,13 @@ class NonPersistentSubscription:
                         "its connection does not answer, and another consumer wants to subscribe"
                     )
                     self.remove_consumer(other)
-        limit = self.topic.policies.max_consumers_per_subscription
-        if limit and len(self.consumers) >= limit:
-            raise ConsumerBusy(
-                f"subscription {self.name} has {limit} consumers, its limit (max_consumers_per_subscription)"
-            )
+        require_consumer_room(
+            self.topic.policies,
+            self.topic.name,
+            self.name,
+            consumers=len(self.consumers),
+            consumers_of_topic=self.topic.consumers_connected(),
+        )
         dispatch = DispatchConsumer(
             key=self._next_key(),
             name=request.consumer_name,

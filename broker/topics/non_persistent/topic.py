@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from broker.core.entry import StoredEntry
-from broker.core.errors import ConsumerBusy, ServiceNotReady
+from broker.core.errors import ServiceNotReady
 from broker.log.sends import Receipt
 from broker.producers.access import ProducerAccess
 from broker.producers.producer import Producer
@@ -190,9 +190,6 @@ class NonPersistentTopic:
                 await self._schemas.of_consumer(
                     self.name.base, request.schema, self.policies, is_idle=self._is_idle()
                 )
-            connected = sum(len(each.consumers) for each in self.subscriptions.values())
-            if self.policies.max_consumers and connected >= self.policies.max_consumers:
-                raise ConsumerBusy(f"{self.name} has {connected} consumers, its limit (max_consumers)")
             subscription = self.subscriptions.get(request.subscription)
             if subscription is None:
                 subscription = self._new_subscription(request)
@@ -211,6 +208,10 @@ class NonPersistentTopic:
         return NonPersistentSubscription(
             self, request.subscription, request.type, dispatcher, self._clock, self._next_key
         )
+
+    def consumers_connected(self) -> int:
+        """Return the number of consumers of all subscriptions."""
+        return sum(len(each.consumers) for each in self.subscriptions.values())
 
     def forget_subscription(self, subscription: NonPersistentSubscription) -> None:
         """Forget a subscription whose last consumer left: it has no messages that another consumer could get."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from broker.storage.acts import requests as act_requests
 from tests.support.broker_fixtures import broker_url, run
 from tests.support.broker_harness import BrokerRun
 
@@ -14,4 +13,4 @@ __all__ = ["broker_url", "run"]
 @pytest.fixture
 def acts_of_run(run: BrokerRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """Acts are asked for in the database of this broker."""
-    monkeypatch.setattr(act_requests, "conninfo", lambda: run.database_url)
+    monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: run.database_url)

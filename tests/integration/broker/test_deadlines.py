@@ -50,7 +50,7 @@ async def test_the_owner_redelivers_entries_that_only_the_tick_found(
     broker_url: str, monkeypatch: pytest.MonkeyPatch, type_: SubscriptionType
 ) -> None:
     clock = ManualClock()
-    monkeypatch.setattr(sweep, "conninfo", lambda: broker_url)
+    monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: broker_url)
     async with running(broker_url, clock=clock, wheel_enabled=False) as run:
         producer = await run.producer()
         consumer = await run.consumer(type_=type_, permits=100, ack_timeout_ms=1000)

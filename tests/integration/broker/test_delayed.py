@@ -101,7 +101,7 @@ async def test_the_owner_releases_delayed_messages_that_only_the_tick_found(
     broker_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = ManualClock()
-    monkeypatch.setattr(sweep, "conninfo", lambda: broker_url)
+    monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: broker_url)
     async with running(broker_url, clock=clock, **BY_HAND) as run:
         producer = await run.producer()
         consumer = await run.consumer(permits=10)
@@ -115,7 +115,7 @@ async def test_the_owner_releases_delayed_messages_that_only_the_tick_found(
 
 async def test_the_tick_finds_topics_with_due_rows(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock()
-    monkeypatch.setattr(sweep, "conninfo", lambda: broker_url)
+    monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: broker_url)
     async with running(broker_url, clock=clock, **BY_HAND) as run:
         for topic in ("a", "b", "c"):
             producer = await run.producer(topic)

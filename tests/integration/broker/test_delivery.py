@@ -55,6 +55,23 @@ async def test_one_read_takes_a_bounded_number_of_bytes(broker_url: str) -> None
         assert len(await reader.read_ahead(Position(ledger_id, 0))) < 205
 
 
+async def test_one_read_of_chosen_entries_is_bounded_over_all_ledgers(broker_url: str) -> None:
+    async with running(broker_url, tail_cache_bytes=0, ledger_max_entries=2) as run:
+        producer = await run.producer()
+        for sent in range(12):
+            producer.send(bytes(1 << 20))
+            await producer.has_receipts(sent + 1)
+        positions = [Position(each.ledger_id, each.entry_id) for each in producer.receipts]
+        assert len({each.ledger_id for each in positions}) == 6
+        reader, most = run.topic().reader, READ_BYTES >> 20
+        for wanted in (
+            positions,
+            positions[::-1],
+        ):  # the first ones named are read, or a replay would not go on
+            found = await reader.read_chosen(wanted)
+            assert [Position(each.ledger_id, each.entry_id) for each in found] == sorted(wanted[:most])
+
+
 @pytest.mark.parametrize("lost", [0, 7, 29])
 async def test_a_missing_entry_stops_delivery_with_an_alarm_and_is_never_passed(
     broker_url: str, lost: int, caplog: pytest.LogCaptureFixture

@@ -204,7 +204,7 @@ async def test_nothing_is_removed_by_default(broker_url: str) -> None:
 
 async def test_beat_alone_asks_for_the_round(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock()
-    monkeypatch.setattr(sweep, "conninfo", lambda: broker_url)
+    monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: broker_url)
     async with running(broker_url, clock=clock, wheel_enabled=False) as run:
         consumer = await run.consumer()
         await set_policies(run, subscription_expiry_ms=1000)

@@ -20,7 +20,7 @@ TOPIC = "persistent://public/default/t"
 @pytest.fixture
 def planning(monkeypatch: pytest.MonkeyPatch, broker_url: str) -> None:
     """Acts are asked for in the database of the test's brokers."""
-    monkeypatch.setattr("broker.storage.acts.requests.conninfo", lambda: broker_url)
+    monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: broker_url)
 
 
 async def asked(topic: str = TOPIC, **policies: str) -> acts.ActView:

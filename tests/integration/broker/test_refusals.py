@@ -6,6 +6,8 @@ import asyncio
 from typing import Any
 from unittest.mock import patch
 
+import pytest
+
 from broker.core.errors import PersistenceFailed
 from broker.storage.connection import Connection
 from broker.storage.cursors import cursors
@@ -92,6 +94,26 @@ def refuse_cursor(run: BrokerRun, subscription: str) -> int:
         f"ALTER TABLE vela_cursor ADD CONSTRAINT test_no CHECK (subscription_id <> {guilty} OR acked_messages = 0)",
     )
     return guilty
+
+
+async def test_a_repeated_commit_of_an_offset_is_refused_like_the_first_until_it_is_stored(
+    run: BrokerRun,
+) -> None:
+    await (await run.producer()).publish(3)
+    topic = run.topic().name
+    await run.broker.commit_offset(topic, 0, "g", 0, "127.0.0.1")
+    guilty = refuse_cursor(run, "g")
+    for offset in (2, 2, 1):
+        with pytest.raises(PersistenceFailed, match="test_no"):
+            await run.broker.commit_offset(topic, 0, "g", offset, "127.0.0.1")
+    rows(run.database_url, "ALTER TABLE vela_cursor DROP CONSTRAINT test_no")
+    flusher, subscription = run.broker.flusher, run.subscription(subscription="g")
+    await eventually(lambda: flusher.is_settled(subscription), "the cursor to be tried again, by itself")
+    with patch.object(cursors, "flush", side_effect=AssertionError("nothing is to be stored")):
+        assert await run.broker.commit_offset(topic, 0, "g", 2, "127.0.0.1") == 2
+    assert one_row(
+        run.database_url, "SELECT acked_messages FROM vela_cursor WHERE subscription_id = %s", guilty
+    ) == (2,)
 
 
 async def test_a_refused_cursor_delays_no_other_and_recovers_by_itself(run: BrokerRun) -> None:

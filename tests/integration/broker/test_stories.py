@@ -225,7 +225,7 @@ async def test_a_stop_stores_what_waits(
 async def test_old_rows_and_those_beyond_the_limit_are_removed(
     run: BrokerRun, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "conninfo", lambda: run.database_url)
+    monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: run.database_url)
     probe = await delivered(run, 1)
     await set_policies(run, delivery_story_ms=HOUR_MS)
     assert probe.consumer is not None

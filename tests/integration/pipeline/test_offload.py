@@ -171,7 +171,7 @@ def test_what_is_missing_is_said(log_url: str, files_url: str) -> None:
 @pytest.fixture
 def policies(log_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[psycopg.Connection]:
     """A connection to set policies with."""
-    monkeypatch.setattr(runs, "conninfo", lambda: log_url)
+    monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: log_url)
     with psycopg.connect(log_url, autocommit=True) as connection:
         yield connection
         connection.execute("UPDATE vela_namespace SET policies = '{}'")

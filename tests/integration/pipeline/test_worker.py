@@ -33,7 +33,7 @@ MINE = {"VELA_PIPELINE_MEMORY_MB": "512"}
 def url(log_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Workers of this test use the folder's database, and write into the test's folder."""
     settings = BrokerSettings.from_environment({**MINE, "VELA_PIPELINE_DIR": str(tmp_path / "files")})
-    monkeypatch.setattr(runs, "conninfo", lambda: log_url)
+    monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: log_url)
     monkeypatch.setattr(worker, "conninfo", lambda: log_url)
     monkeypatch.setattr(worker, "broker_settings", lambda: settings)
     monkeypatch.setattr(worker, "_BEAT_S", 0.1)  # otherwise each end and each lost report takes a second

@@ -64,7 +64,7 @@ def receiver() -> Iterator[Receiver]:
 @pytest.fixture
 def url(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The tasks work on this database, and webhooks may go to this machine."""
-    monkeypatch.setattr(store, "conninfo", lambda: broker_url)
+    monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: broker_url)
     settings = BrokerSettings.from_environment({"VELA_ALERT_LOCAL_WEBHOOKS": "1"})
     monkeypatch.setattr(send, "broker_settings", lambda: settings)
     return broker_url

@@ -12,7 +12,7 @@ from tests.support.broker_harness import one_row, rows
 @pytest.fixture
 def url(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The sweep works on this database."""
-    monkeypatch.setattr(sweep, "conninfo", lambda: broker_url)
+    monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: broker_url)
     return broker_url
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from broker.storage.history import roll_up as store
 from broker.storage.history.roll_up import RESOLUTIONS_S, expire, roll_up
-from broker.storage.log import sweep
+from broker.storage.short_connection import short_connection
 from broker.upkeep.tasks.history import roll_up_history
 from broker.upkeep.tasks.schedule import beat_schedule
 from tests.support.broker_harness import one_row, rows
@@ -28,7 +28,7 @@ SUMS = "sum(messages_in), sum(bytes_in), sum(messages_out), sum(messages_acked),
 @pytest.fixture
 def url(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The tasks work on this database."""
-    monkeypatch.setattr(store, "conninfo", lambda: broker_url)
+    monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: broker_url)
     return broker_url
 
 
@@ -166,12 +166,8 @@ def test_a_run_that_is_killed_half_way_leaves_right_sums(url: str, table: str) -
     assert len(sums) == 1, sums
 
 
-@pytest.mark.parametrize("module", [store, sweep])
-def test_a_task_and_the_server_notice_a_lost_connection(
-    url: str, module: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "conninfo", lambda: url)
-    with module._connect() as connection:
+def test_a_task_and_the_server_notice_a_lost_connection(url: str) -> None:
+    with short_connection("test") as connection:
         assert connection.execute("SHOW tcp_user_timeout").fetchone() == ("15000",)
         assert connection.info.get_parameters()["keepalives_idle"] == "5"
 

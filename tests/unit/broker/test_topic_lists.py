@@ -22,6 +22,7 @@ class Watched:
     def __init__(self) -> None:
         self.names: set[str] = set()
         self.reads = 0
+        self.faults = 0  # number of reads that fail from now on
         self.may_read = asyncio.Event()
         self.may_read.set()
         self.tasks = BackgroundTasks()
@@ -29,6 +30,9 @@ class Watched:
 
     async def _read(self, tenant: str, namespace: str) -> list[str]:
         self.reads += 1
+        if self.faults:
+            self.faults -= 1
+            raise RuntimeError("the list cannot be read")
         found = [each for each in self.names if each.startswith(f"persistent://{tenant}/{namespace}/")]
         await self.may_read.wait()
         return found
@@ -42,6 +46,7 @@ class Watched:
 @pytest.fixture
 async def watched(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watched]:
     monkeypatch.setattr(topic_lists, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(topic_lists, "_RETRY_S", 0.0)
     found = Watched()
     yield found
     await found.tasks.stop()
@@ -87,6 +92,16 @@ async def test_many_changes_during_a_read_are_one_more_read(watched: Watched) ->
     await until(lambda: len(watched.tasks) == 0, "the end of the reads")
     assert watched.reads == 3
     assert heard == [(watched.names, set())]
+
+
+async def test_a_change_is_passed_on_although_the_list_could_not_be_read_at_once(watched: Watched) -> None:
+    heard: list[tuple[set[str], set[str]]] = []
+    await watched.watch("shop/eu/.*", heard)
+    watched.names, watched.faults = {f"{EU}orders"}, 2
+    watched.lists.changed("shop/eu")
+    await until(lambda: len(watched.tasks) == 0, "the end of the reads")
+    assert heard == [(watched.names, set())]
+    assert watched.reads == 4
 
 
 async def test_a_list_that_nobody_watches_any_more_is_forgotten(watched: Watched) -> None:

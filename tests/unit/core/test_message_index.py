@@ -136,6 +136,14 @@ def test_a_missing_range_is_named() -> None:
     assert index.require_messages_in(Position(3, 2)) == 2
 
 
+def test_an_entry_that_is_not_stored_needs_no_counts() -> None:
+    _, index = big(3)
+    assert index.require_messages_in(Position(3, 3)) == 0
+    assert index.require_messages_in(Position(2, 0)) == 0  # trimmed
+    with pytest.raises(ValueError, match="not stored"):
+        raise IndexMissing(index.unknown(Position(2, 0)))
+
+
 def test_eviction_keeps_the_chunk_that_begins_at_the_floor() -> None:
     _, index = big(5 * CHUNK_ENTRIES)
     for chunk in (1, 2, 3):

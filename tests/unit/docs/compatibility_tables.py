@@ -78,15 +78,12 @@ class _Reads(dict[str, str]):
 
 
 def _commands() -> Iterator[Sequence[str]]:
-    from broker.doors.binary.consumers import NO_CONSUMER_STATS
     from broker.doors.binary.wire.decoding import DECODERS, UNBUILT
     from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
     not_sent = dict(commands_not_sent())
     for name, number in sorted(BaseCommand.Type.items(), key=lambda each: each[1]):
-        if number == BaseCommand.CONSUMER_STATS:
-            yield name, "client", "refused", NO_CONSUMER_STATS
-        elif number in UNBUILT:
+        if number in UNBUILT:
             is_known = number in BaseCommand.DESCRIPTOR.fields_by_number
             yield name, "client", "refused" if is_known else "ignored", UNBUILT[number]
         elif number in DECODERS or number == BaseCommand.SEND:

@@ -37,10 +37,11 @@ from broker.log.sends import Receipt, SendRequest
 from broker.producers.requests import ProducerRequest, ProducerSink
 from broker.pulls.values import ParkedPull, PullAnswer, PullAsk
 from broker.storage.pool import ConnectionPool
-from broker.subscription.consumer import DueFilter
+from broker.subscription.consumer import ConsumerRates, DueFilter
 from broker.subscription.requests import (
     AckRequest,
     ConsumerSink,
+    ConsumerStatistics,
     Delivery,
     DurableCallback,
     LastMessage,
@@ -48,6 +49,7 @@ from broker.subscription.requests import (
 )
 from broker.tasks import BackgroundTasks
 from broker.topics.lists.topic_lists import TopicLists, TopicListWatch
+from broker.topics.rates import Rates
 from tests.support.broker_harness import ManualClock
 
 
@@ -223,6 +225,19 @@ class FakeConsumer:
     def subscription_type(self) -> SubscriptionType:
         return self.request.type
 
+    def statistics(self, rates: ConsumerRates) -> ConsumerStatistics:
+        return ConsumerStatistics(
+            connected_ms=1_500,
+            permits=self.permits,
+            unacked_messages=len(self.pending),
+            is_blocked=False,
+            backlog_entries=len(self.subscription.topic.entries) - len(self.subscription.acked),
+            messages_out_per_s=1.5,
+            bytes_out_per_s=2.5,
+            messages_redelivered_per_s=3.5,
+            messages_acked_per_s=4.5,
+        )
+
     def flow(self, permits: int) -> None:
         if permits <= 0:
             raise InvalidFlow(f"permits are {permits}; grant at least 1")
@@ -382,6 +397,7 @@ class FakeBroker:
         self.waiting_modes: set[AccessMode] = set()
         self.schemas: dict[str, list[SchemaDefinition]] = {}
         self.refused_requests: Counter[str] = Counter()
+        self.rates = Rates()
         self.commits = True  # False: sends wait for `commit` of their producer
         self.refuse_sends: BrokerError | None = None
         self.ready = (True, "")

@@ -12,10 +12,12 @@ NUMBERS = st.integers(0, 1000)
 RATES = NUMBERS.map(float)
 
 
-def publisher(name: str, rate: float) -> PublisherStats:
+def publisher(name: str, rate: float, average_bytes: float = 2.0) -> PublisherStats:
     return PublisherStats(
         accessMode="Shared",
         msgRateIn=rate,
+        msgThroughputIn=rate * average_bytes,
+        averageMsgSize=average_bytes if rate else 0.0,
         producerId=1,
         producerName=name,
         address="/127.0.0.1:1",
@@ -54,6 +56,8 @@ def topics(draw: st.DrawFn) -> TopicStats:
         msgInCounter=draw(NUMBERS),
         backlogQuotaLimitSize=draw(st.sampled_from([-1, 1000])),
         oldestBacklogMessageAgeSeconds=draw(st.sampled_from([-1, 5, 9])),
+        earliestMsgPublishTimeInBacklogs=draw(st.sampled_from([0, 5, 9])),
+        oldestBacklogMessageSubscriptionName=draw(st.sampled_from("ab")),
         publishers=[publisher("pam", draw(RATES))],
         subscriptions=subscriptions,
     )
@@ -83,6 +87,28 @@ def test_the_order_in_which_parts_are_merged_does_not_matter(
     a: TopicStats, b: TopicStats, c: TopicStats
 ) -> None:
     assert merged([merged([a, b]), c]) == merged([a, merged([b, c])]) == merged([a, b, c])
+
+
+def test_a_publishers_average_size_weighs_its_partitions_by_their_rates() -> None:
+    parts = [
+        TopicStats(publishers=[publisher("pam", rate, size)]) for rate, size in ((3.0, 100.0), (1.0, 20.0))
+    ]
+    (pam,) = merged(parts).publishers
+    assert pam.averageMsgSize == 80.0
+    assert merged([TopicStats(publishers=[publisher("pam", 0.0)])] * 2).publishers[0].averageMsgSize == 0.0
+
+
+def test_the_oldest_backlog_is_that_of_the_partition_with_the_earliest_message() -> None:
+    parts = [
+        TopicStats(oldestBacklogMessageSubscriptionName=name, earliestMsgPublishTimeInBacklogs=earliest_ms)
+        for name, earliest_ms in (("late", 9), ("oldest", 5), (None, 0))
+    ]
+    whole = merged(parts)
+    assert (whole.oldestBacklogMessageSubscriptionName, whole.earliestMsgPublishTimeInBacklogs) == (
+        "oldest",
+        5,
+    )
+    assert merged(parts[2:]).oldestBacklogMessageSubscriptionName is None
 
 
 def test_no_parts_are_an_empty_topic() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.errors import ProducerFenced, TopicTerminated
+from broker.core.errors import ProducerBusy, ProducerFenced, TopicTerminated
 from broker.core.producers.access import AccessMode
 from tests.support import entries
 from tests.unit.client.entries import compose, metadata
@@ -111,6 +111,27 @@ async def test_the_topics_own_message_limit_spares_chunks(broker: FakeBroker, cl
     (refused,) = (each.send_error for each in answers if each.HasField("send_error"))
     assert (refused.sequence_id, ServerError(refused.error)) == (1, ServerError.NOT_ALLOWED_ERROR)
     assert "max_message_bytes" in refused.message
+
+
+@pytest.mark.parametrize(("highest", "named"), [(None, 5), (0, 5), (7, 7)])
+async def test_a_refused_batch_is_named_by_its_highest_sequence_id(
+    broker: FakeBroker, client: WireClient, highest: int | None, named: int
+) -> None:
+    await client.open_producer()
+    batch = b"".join(
+        commands.send(
+            1, 5, entries.batch_without_highest("p", (5, 6, 7)), messages=3, highest_sequence_id=highest
+        )
+    )
+    damaged = b"".join(commands.send(1, 5, b"\x0e\x01damaged", messages=3, highest_sequence_id=highest))
+    broker.refuse_sends = ProducerBusy("not now")
+    client.tell(batch, damaged)
+    await settle()
+    at_the_broker, at_the_door = client.heard()
+    assert at_the_broker.send_error.sequence_id == named
+    assert ServerError(at_the_broker.send_error.error) == ServerError.PRODUCER_BUSY
+    assert at_the_door.send_error.sequence_id == named
+    assert ServerError(at_the_door.send_error.error) == ServerError.CHECKSUM_ERROR
 
 
 async def test_an_entry_that_no_client_would_decompress_is_refused(client: WireClient) -> None:

@@ -53,7 +53,7 @@ BEARER = (b"authorization", b"Bearer " + token("outsider").encode())
 CERTIFICATE_OF_OUTSIDER = ClientCertificate(name="outsider", expires_ms=2**60)
 
 TLS_FILES = {f"VELA_TLS_{each}_FILE": "x" for each in ("CERTIFICATE", "KEY", "TRUST")}
-HARMLESS = {"settings", "connections", "is_ready", "forget_pull"}
+HARMLESS = {"settings", "connections", "rates", "is_ready", "forget_pull"}
 REQUESTS: dict[str, tuple[Any, ...]] = {
     "partition_count": (TOPIC,),
     "service_urls": (TOPIC,),

@@ -18,6 +18,7 @@ CONSUMER = (
     "/ws/v2/consumer/persistent/public/default/orders/s?subscriptionInitialPosition=Earliest"
     "&cryptoFailureAction=CONSUME"
 )
+READER = "/ws/v2/reader/persistent/public/default/orders"
 KEYS = {
     "one": {"keyValue": base64.b64encode(b"data key").decode(), "metadata": {"version": "1"}},
     "two": {"keyValue": base64.b64encode(b"same key").decode()},
@@ -62,6 +63,20 @@ async def test_a_consumer_gets_what_it_needs_to_decrypt(broker: FakeBroker) -> N
         9,
     )
     assert second["encryptionContext"]["param"] == text(b"iv2")
+
+
+@pytest.mark.parametrize(("action", "payloads"), [("", ["plain"]), ("CONSUME", ["cipher", "plain"])])
+async def test_a_reader_gets_an_encrypted_message_if_it_asks_for_it(
+    broker: FakeBroker, action: str, payloads: list[str]
+) -> None:
+    await (await producer(broker)).tell({"payload": text(b"cipher"), "encryptionParam": text(b"iv")})
+    plain = await Peer(websocket_application(broker), PRODUCER).opened()
+    await plain.tell({"payload": text(b"plain")})
+    query = f"?messageId=earliest{action and '&cryptoFailureAction='}{action}"
+    reader = await Peer(websocket_application(broker), READER + query).opened()
+    heard = reader.heard()
+    assert [each["payload"] for each in heard] == [text(each.encode()) for each in payloads]
+    assert ["encryptionContext" in each for each in heard] == [each == "cipher" for each in payloads]
 
 
 @pytest.mark.parametrize(

@@ -102,9 +102,10 @@ class PendingSends(Generic[T]):
         return sends.popleft()
 
     def take_refused(self, sequence_id: int) -> list[PendingSend[T]]:
-        """Remove and return the first send if the SEND_ERROR names its highest id, with its message's other chunks.
+        """Remove and return the first send if the SEND_ERROR is for it, with its message's other chunks.
 
-        Returns nothing if the error is for a send that was given up. Raises UnexpectedReceipt like `take_receipt`.
+        Brokers name the send's last sequence id; any id of the send is taken. Returns nothing if the error is for a
+        send that was given up. Raises UnexpectedReceipt like `take_receipt`.
         """
         head = self.take_receipt(sequence_id)
         return [] if head is None else [head, *self._rest_of(head)]

@@ -238,6 +238,7 @@ class ConsumerStats:
     message_rate_out: float
     bytes_rate_out: float
     redeliver_rate: float
+    ack_rate: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

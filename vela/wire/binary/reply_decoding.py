@@ -256,6 +256,7 @@ def _consumer_stats(command: pb.BaseCommand) -> replies.ConsumerStats | replies.
         message_rate_out=body.msgRateOut,
         bytes_rate_out=body.msgThroughputOut,
         redeliver_rate=body.msgRateRedeliver,
+        ack_rate=body.messageAckRate,
     )
 
 

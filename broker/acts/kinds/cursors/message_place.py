@@ -53,9 +53,9 @@ async def find_message(pool: ConnectionPool, topic: Topic, text: str) -> Message
     ledgers = topic.log.ledgers
     if ledgers.get(position.ledger_id) is None:
         await _require_own(pool, topic, text, position.ledger_id)
-    if not ledgers.contains(position):
-        return MessagePlace(position=position, index=index, messages=0, is_stored=False)
     messages = await with_index(topic.reader, lambda: topic.log.index.require_messages_in(position))
+    if not ledgers.contains(position):  # asked last, because it may be trimmed while counts are loaded
+        return MessagePlace(position=position, index=index, messages=0, is_stored=False)
     if index is not None and index >= messages:
         has = counted(messages, "message", "messages")
         raise NothingToActOn(f"message id {text!r}: {position} has {has}, so there is no index {index}")

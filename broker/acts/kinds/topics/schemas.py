@@ -13,7 +13,7 @@ __all__ = ["DeleteSchema"]
 
 
 class DeleteSchema(DirectKind[NoParameters]):
-    """Delete the schema of a topic. The versions of stored messages can still be read."""
+    """Delete a topic's schema. Clients can still read the versions that stored messages name."""
 
     name = "delete_schema"
     summary = "Delete a topic's schema, so that the next producer can store any other."

@@ -10,7 +10,7 @@ from django.http import HttpResponse
 
 from broker.core.entry import FLAG_CORRUPT
 from broker.doors.admin.refusals import Refused
-from broker.doors.websocket.json.times import format_time
+from broker.doors.times import format_time
 from vela.wire.compression import Compression, decompress
 from vela.wire.entry.header import parse_metadata
 from vela.wire.errors import CodecUnavailable, DecompressionFailed, MetadataCorrupt
@@ -29,8 +29,8 @@ _CODECS: Final = {each.value: each.name for each in Compression}
 def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
     """Return an entry with its payload decompressed, or as stored if it is encrypted or a chunk. A batch stays a batch.
 
-    Raises Refused(500) if the entry is damaged or its codec is not installed, or if it says that it decompresses to
-    more than `most_bytes`.
+    Raises Refused(500) if the entry is damaged, its codec is unknown here, or it says that it decompresses to more than
+    `most_bytes`.
     """
     position = f"{entry.ledger_id}:{entry.entry_id}"
     if entry.flags & FLAG_CORRUPT:
@@ -43,7 +43,9 @@ def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
             if metadata.uncompressed_size > most_bytes:
                 raise Refused(500, f"entry {position} has more than {most_bytes} bytes")
             payload = decompress(metadata.compression, payload, uncompressed_bytes=metadata.uncompressed_size)
-    except (MetadataCorrupt, DecompressionFailed, CodecUnavailable) as error:
+    except CodecUnavailable as error:
+        raise Refused(500, f"entry {position} cannot be decompressed here: {error}") from error
+    except (MetadataCorrupt, DecompressionFailed) as error:
         raise Refused(500, f"entry {position} is damaged: {error}") from error
     answer = HttpResponse(payload, content_type="application/octet-stream")
     headers = {

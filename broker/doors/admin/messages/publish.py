@@ -23,7 +23,7 @@ from broker.doors.admin.operations import operation
 from broker.doors.admin.refusals import Refused
 from broker.doors.admin.request import AdminRequest, Number, PulsarObject
 from broker.doors.asgi import certificate_of
-from broker.doors.websocket.json.times import parse_time
+from broker.doors.times import parse_time
 from broker.log.sends import Receipt
 from broker.producers.requests import ProducerRequest
 from vela.wire.entry import OutgoingMessage

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.dispatchers.key_shared import KeySharedDispatcher
 from broker.doors.admin.statistics.values import ConsumerStats, PublisherStats
-from broker.doors.websocket.json.times import format_time
+from broker.doors.times import format_time
 
 if TYPE_CHECKING:
     from broker.core.dispatchers.base import DispatchConsumer, Dispatcher
@@ -35,29 +35,27 @@ def publisher_stats(producer: Producer, rates: Rates) -> PublisherStats:
 
 
 def consumer_stats(
-    consumer: Consumer, rates: Rates, *, counts_unacked: bool, ranges: list[tuple[int, int]] | None
+    consumer: Consumer, rates: Rates, *, ranges: list[tuple[int, int]] | None
 ) -> ConsumerStats:
     """Return the statistics of a consumer.
 
-    `counts_unacked` is False for the subscription types that do not count unacked messages. `ranges` are the consumer's
-    hash slots, None unless it is on a Key_Shared subscription.
+    `ranges` are the consumer's hash slots, None unless it is on a Key_Shared subscription.
     """
-    rate_out, rate_acked, rate_again = rates.consumer_per_s(consumer)
-    average_bytes = consumer.bytes_out / consumer.messages_out if consumer.messages_out else 0.0
+    figures = consumer.statistics(rates)
     return ConsumerStats(
-        msgRateOut=rate_out,
-        msgThroughputOut=rate_out * average_bytes,
-        msgRateRedeliver=rate_again,
-        messageAckRate=rate_acked,
+        msgRateOut=figures.messages_out_per_s,
+        msgThroughputOut=figures.bytes_out_per_s,
+        msgRateRedeliver=figures.messages_redelivered_per_s,
+        messageAckRate=figures.messages_acked_per_s,
         bytesOutCounter=consumer.bytes_out,
         msgOutCounter=consumer.messages_out,
         consumerName=consumer.name,
         address=f"/{consumer.identity.address}",
-        connectedSince=format_time(consumer.connected_ms),
+        connectedSince=format_time(figures.connected_ms),
         clientVersion=consumer.identity.client_version,
-        availablePermits=consumer.dispatch.permits.balance,
-        unackedMessages=consumer.dispatch.unacked_messages if counts_unacked else 0,
-        blockedConsumerOnUnackedMsgs=consumer.dispatch.blocked,
+        availablePermits=figures.permits,
+        unackedMessages=figures.unacked_messages,
+        blockedConsumerOnUnackedMsgs=figures.is_blocked,
         lastAckedTimestamp=consumer.last_ack_ms,
         lastConsumedTimestamp=consumer.last_delivery_ms,
         lastConsumedFlowTimestamp=consumer.last_flow_ms,

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from broker.doors.websocket.json.times import format_time
+from broker.doors.times import format_time
 
 if TYPE_CHECKING:
     from broker.core.ledgers.ledger import LedgerInfo

@@ -34,8 +34,10 @@ def merged(parts: Sequence[TopicStats]) -> TopicStats:
     if not parts:
         return TopicStats()
     whole = _merged(parts)
-    if whole.msgRateIn:
-        whole.averageMsgSize = whole.msgThroughputIn / whole.msgRateIn
+    dated = [each for each in parts if each.earliestMsgPublishTimeInBacklogs]
+    if dated:
+        oldest = min(dated, key=lambda each: each.earliestMsgPublishTimeInBacklogs)
+        whole.oldestBacklogMessageSubscriptionName = oldest.oldestBacklogMessageSubscriptionName
     return whole
 
 
@@ -43,6 +45,9 @@ def _merged(parts: Sequence[M]) -> M:
     values = {
         name: _value(name, [getattr(each, name) for each in parts]) for name in type(parts[0]).model_fields
     }
+    if "averageMsgSize" in values:  # an average cannot be added
+        rate = values["msgRateIn"]
+        values["averageMsgSize"] = values["msgThroughputIn"] / rate if rate else 0.0
     return type(parts[0]).model_construct(**values)
 
 

@@ -156,7 +156,6 @@ def _subscription_stats(
                 consumer_stats(
                     consumer,
                     rates,
-                    counts_unacked=counts_unacked,
                     ranges=ranges.get(consumer.dispatch),
                 )
                 for consumer in consumers
@@ -213,7 +212,7 @@ def _passing_stats(each: NonPersistentSubscription, rates: Rates, asked: Asked) 
         msgOutCounter=each.messages_out,
         type=each.type.value,
         consumers=(
-            [consumer_stats(consumer, rates, counts_unacked=False, ranges=None) for consumer in consumers]
+            [consumer_stats(consumer, rates, ranges=None) for consumer in consumers]
             if asked.consumers
             else []
         ),

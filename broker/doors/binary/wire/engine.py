@@ -386,6 +386,7 @@ class ServerEngine:
         message_rate_out: float,
         bytes_rate_out: float,
         redeliver_rate: float,
+        ack_rate: float,
     ) -> None:
         """Send CONSUMER_STATS_RESPONSE. Rates are per second."""
         self._write(
@@ -402,6 +403,7 @@ class ServerEngine:
                 message_rate_out=message_rate_out,
                 bytes_rate_out=bytes_rate_out,
                 redeliver_rate=redeliver_rate,
+                ack_rate=ack_rate,
             )
         )
 

@@ -95,11 +95,10 @@ class ConsumerSocket(PushSocket):
         for name in topics:  # check all before subscribing: a refused handshake must leave no subscription
             self.guard.check_topic(Action.CONSUME, TopicName.parse(name), self.subscription)
         first_new = len(self.sources)
-        await self.subscribe(topics, self._request)
+        await self.subscribe(topics, self._request, options.crypto_failure_action)
         batch_index_acks = options.batch_index_acks and self.broker.settings.batch_index_acks
         for source in self.sources[first_new:]:
             source.acks = BatchAcks(batch_index_acks=batch_index_acks)
-            source.crypto_failure_action = options.crypto_failure_action
             if self.letters is not None:
                 self.letters.attend(source)
             if source.consumer is not None and self._is_retry_topic(source.consumer.topic_name):

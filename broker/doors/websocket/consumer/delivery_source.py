@@ -84,18 +84,23 @@ class DeliverySource:
     """
 
     def __init__(
-        self, owner: SourceOwner, cache: FragmentCache, *, partition: int, max_message_bytes: int
+        self,
+        owner: SourceOwner,
+        cache: FragmentCache,
+        *,
+        partition: int,
+        max_message_bytes: int,
+        crypto_failure_action: CryptoFailureAction,
     ) -> None:
         self.partition = partition  # -1 = not a partition
         self.consumer: ConsumerPort | None = None
         self.acks = BatchAcks()
         self.is_ended = False  # the topic is terminated and all of it is acked
         self.letters: LetterBox | None = None  # None = nothing becomes a dead letter
-        self.crypto_failure_action = CryptoFailureAction.FAIL
-        self.unreadable = 0  # entries left unacked because JSON sockets cannot decode them
         self._owner = owner
         self._cache = cache
         self._max_message_bytes = max_message_bytes
+        self._crypto_failure_action = crypto_failure_action
         self._loop = asyncio.get_running_loop()
         self._acks_due: list[EntryAck] = []
         self._permits_due = 0
@@ -133,21 +138,20 @@ class DeliverySource:
     ) -> None:
         """Handle an entry that was not decoded: discard a damaged one, and leave one that other clients can read.
 
-        `crypto_failure_action` decides about an encrypted one.
+        The crypto failure action decides about an encrypted one.
         """
         position = Position(entry.ledger_id, entry.entry_id)
         if isinstance(error, EntryEncrypted):
-            if self.crypto_failure_action is CryptoFailureAction.CONSUME:
+            if self._crypto_failure_action is CryptoFailureAction.CONSUME:
                 fragment = Fragment(-1, 0, encrypted_fragment(decode_encrypted(entry.data)))
                 self._owner.push(self, Outgoing(*position, (fragment,), redelivery_count))
                 self.credit(charged - 1)
                 return
-            if self.crypto_failure_action is CryptoFailureAction.DISCARD:
+            if self._crypto_failure_action is CryptoFailureAction.DISCARD:
                 self._discard(position, ValidationError.DECRYPTION_ERROR)
                 self.credit(charged)
                 return
         if isinstance(error, _UNREADABLE):
-            self.unreadable += 1
             logger.warning("%s: entry %s:%s is left unacked: %s", self._name, *position, error)
         else:
             self._discard(position, _reason(error))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.doors.ports import BrokerPort
     from broker.doors.websocket.consumer.fragment_cache import Fragment, FragmentCache
+    from broker.doors.websocket.json.options import CryptoFailureAction
     from broker.doors.websocket.json.window import DeliveryWindow
 
 __all__ = ["PushSocket"]
@@ -65,11 +66,15 @@ class PushSocket(BrokerSocket):
         self.is_letting_go = False  # the socket is ending: no topic joins, and no further close frame is sent
 
     async def subscribe(
-        self, topics: Sequence[str], request: Callable[[TopicName, int], SubscribeRequest]
+        self,
+        topics: Sequence[str],
+        request: Callable[[TopicName, int], SubscribeRequest],
+        crypto_failure_action: CryptoFailureAction,
     ) -> None:
         """Attach to each topic, or to its partitions. Raises BrokerError.
 
-        `request` gets the name of a topic or partition, and the topic's number of partitions.
+        `request` gets the name of a topic or partition, and the topic's number of partitions. `crypto_failure_action`
+        says what to do with an encrypted entry.
         """
         max_message_bytes = self.broker.settings.max_uncompressed_bytes
         for text in topics:
@@ -78,7 +83,11 @@ class PushSocket(BrokerSocket):
             for name in [topic.with_partition(index) for index in range(partitions)] or [topic]:
                 partition = -1 if name.partition is None else name.partition
                 source = DeliverySource(
-                    self, self._fragments, partition=partition, max_message_bytes=max_message_bytes
+                    self,
+                    self._fragments,
+                    partition=partition,
+                    max_message_bytes=max_message_bytes,
+                    crypto_failure_action=crypto_failure_action,
                 )
                 self.sources.append(source)
                 source.consumer = await self.broker.subscribe(

@@ -44,7 +44,7 @@ class ReaderSocket(PushSocket):
         options = self._options = reader_options(self.query)
         self.window = DeliveryWindow.push(options.window)
         async with self.opening():
-            await self.subscribe((topic,), self._request)
+            await self.subscribe((topic,), self._request, options.crypto_failure_action)
         await self.accept()
         self.start(options.window)
 

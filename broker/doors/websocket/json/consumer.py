@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from broker.doors.times import format_time
 from broker.doors.websocket.json.errors import InvalidCommand
 from broker.doors.websocket.json.frames import Frame, array_items, guarded_decode
-from broker.doors.websocket.json.times import format_time
 from vela.wire.compression import Compression
 from vela.wire.errors import InvalidMessageId
 from vela.wire.message_id import MessageId

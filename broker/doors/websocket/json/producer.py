@@ -13,10 +13,10 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from broker.doors.times import parse_time
 from broker.doors.websocket.json.encryption import MessageEncryption, message_encryption
 from broker.doors.websocket.json.errors import InvalidJson, WebSocketError
 from broker.doors.websocket.json.frames import DECODE_ERRORS, Frame, array_items
-from broker.doors.websocket.json.times import parse_time
 
 __all__ = ["ArrayAcks", "DecodedMessage", "ProducerMessage", "SendError", "ack_frame", "decode_frame"]
 

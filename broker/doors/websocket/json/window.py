@@ -16,7 +16,7 @@ class DeliveryWindow:
     frees one place, whatever id it names, so a client that acks twice widens its window. Pull mode starts with
     no room: `permit` grants it, acks free none, and unused permits stay.
 
-    `balance` falls below 0 when a batch has more messages than the socket has room; the next credits make up for it.
+    The balance falls below 0 when a batch has more messages than the socket has room; the next credits make up for it.
     `settled` and `permit` return their credit in messages, which the socket grants to the broker as permits.
     """
 
@@ -37,27 +37,13 @@ class DeliveryWindow:
         return cls(0, pull=True)
 
     @property
-    def balance(self) -> int:
-        """Messages granted and not yet pushed. Negative after a batch that was too large."""
-        return self._balance
-
-    @property
     def room(self) -> int:
         """Messages that may be pushed now, never negative."""
         return max(0, self._balance)
 
-    @property
-    def is_pull(self) -> bool:
-        """True in pull mode."""
-        return self._pull
-
     def pushed(self, messages: int = 1) -> None:
         """Take places for `messages` that were written to the socket."""
         self._balance -= messages
-
-    def unsent(self, messages: int = 1) -> None:
-        """Free the places of messages that could not be written; they come again only by redelivery."""
-        self._balance += messages
 
     def settled(self, frames: int = 1) -> int:
         """Free places for this many acks or nacks (a reader: any object). Return the credit, 0 in pull mode."""

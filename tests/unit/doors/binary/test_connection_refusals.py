@@ -39,7 +39,7 @@ async def test_unsupported_commands_are_answered(client: WireClient) -> None:
     assert not client.is_closed()
 
 
-async def test_consumer_statistics_are_refused_by_name(client: WireClient) -> None:
+async def test_statistics_of_a_consumer_that_is_not_open_are_refused(client: WireClient) -> None:
     client.tell(commands.consumer_stats(3, request_id=1))
     (answer,) = client.heard()
     assert ServerError(answer.consumerStatsResponse.error_code) == ServerError.CONSUMER_NOT_FOUND

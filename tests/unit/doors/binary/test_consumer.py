@@ -15,6 +15,18 @@ from vela.wire.pb.vela_pulsar_pb2 import BaseCommand, CommandAck
 
 
 @pytest.mark.row("S1.9", "S1.13")
+async def test_consumer_stats_tell_the_consumers_figures(client: WireClient) -> None:
+    await client.subscribe(type_=SubType.KEY_SHARED)
+    client.tell(commands.flow(1, 3), commands.consumer_stats(1, request_id=5))
+    (answer,) = client.heard()
+    stats = answer.consumerStatsResponse
+    assert not stats.HasField("error_code")
+    assert (stats.request_id, stats.type, stats.availablePermits) == (5, "Key_Shared", 3)
+    assert (stats.address, stats.connectedSince) == ("/test:1", "1970-01-01T00:00:01.5Z")
+    assert (stats.msgRateOut, stats.msgThroughputOut) == (1.5, 2.5)
+    assert (stats.msgRateRedeliver, stats.messageAckRate) == (3.5, 4.5)
+
+
 async def test_entries_go_out_untouched_with_their_ack_set_in_one_write(
     client: WireClient,
 ) -> None:

@@ -171,6 +171,7 @@ def test_the_remaining_answers() -> None:
         message_rate_out=1.5,
         bytes_rate_out=2.5,
         redeliver_rate=0.0,
+        ack_rate=0.0,
     )
     engine.send_consumer_stats_failed(11, ServerError.CONSUMER_NOT_FOUND, "gone")
     answers = [command for command, _ in parse_frames(engine.data_to_send())]

@@ -150,6 +150,7 @@ EVERY_REPLY: list[tuple[bytes, replies.Reply]] = [
             message_rate_out=1.5,
             bytes_rate_out=2.5,
             redeliver_rate=3.5,
+            ack_rate=4.5,
         ),
         replies.ConsumerStats(
             request_id=14,
@@ -164,6 +165,7 @@ EVERY_REPLY: list[tuple[bytes, replies.Reply]] = [
             message_rate_out=1.5,
             bytes_rate_out=2.5,
             redeliver_rate=3.5,
+            ack_rate=4.5,
         ),
     ),
     (

@@ -77,6 +77,7 @@ def consumer_stats_response(
     message_rate_out: float,
     bytes_rate_out: float,
     redeliver_rate: float,
+    ack_rate: float,
 ) -> bytes:
     """Build CONSUMER_STATS_RESPONSE. Rates are per second; `connected_since` is ISO 8601."""
     body = pb.CommandConsumerStatsResponse(
@@ -92,6 +93,7 @@ def consumer_stats_response(
         msgRateOut=message_rate_out,
         msgThroughputOut=bytes_rate_out,
         msgRateRedeliver=redeliver_rate,
+        messageAckRate=ack_rate,
     )
     return _stats_frame(body)
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.doors.times import format_time
 from broker.doors.websocket.json.consumer import (
     Acknowledge,
     ConsumerCommand,
@@ -26,7 +27,6 @@ from broker.doors.websocket.json.consumer import (
 from broker.doors.websocket.json.errors import CloseCode, InvalidCommand, InvalidJson, SessionError
 from broker.doors.websocket.json.frames import MAX_ITEMS_PER_FRAME
 from broker.doors.websocket.json.reader import ReaderFrame, decode_reader_frame
-from broker.doors.websocket.json.times import format_time
 from vela.wire.entry import Message
 from vela.wire.message_id import MessageId
 

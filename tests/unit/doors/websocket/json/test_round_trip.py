@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.doors.times import format_time
 from broker.doors.websocket.json.batch_acks import BatchAcks
 from broker.doors.websocket.json.consumer import Acknowledge, decode_commands, push_fragment, push_frame
 from broker.doors.websocket.json.options import CompressionType
 from broker.doors.websocket.json.producer import ProducerMessage, decode_frame
-from broker.doors.websocket.json.times import format_time
 from vela.wire.entry import Compression, OutgoingMessage, decode_messages, encode_batch, encode_single
 from vela.wire.message_id import MessageId
 

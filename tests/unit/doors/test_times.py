@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.doors.websocket.json.times import format_time, parse_time
+from broker.doors.times import format_time, parse_time
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 IN_RANGE = st.integers(0, (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1))

@@ -1,4 +1,4 @@
-"""ISO-8601 instants as Pulsar's WebSocket API writes and reads them, always in UTC."""
+"""ISO-8601 instants as Pulsar's APIs read and write them, always in UTC."""
 
 from __future__ import annotations
 

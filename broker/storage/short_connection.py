@@ -1,0 +1,26 @@
+"""Synchronous connections of processes other than the broker: one for each call, because a task may run anywhere."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import psycopg
+
+from broker.storage.connection import keep_alive
+from broker.storage.conninfo import conninfo
+
+__all__ = ["ShortConnection", "short_connection"]
+
+ShortConnection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+
+
+def short_connection(name: str, *, statement_timeout_ms: int = 0) -> ShortConnection:
+    """Open a connection in autocommit mode, which pg_stat_activity shows as `name`. `with` closes it at its end.
+
+    The server ends a statement after `statement_timeout_ms`, 0 = never. Raises psycopg.OperationalError.
+    """
+    where = conninfo()
+    parameters = keep_alive(where)
+    if statement_timeout_ms:
+        parameters["options"] += f" -c statement_timeout={statement_timeout_ms}"
+    return psycopg.connect(where, autocommit=True, application_name=name, **parameters)
