@@ -249,13 +249,32 @@ def test_insights_of_a_topic(operator: Client, looker: Client, shop: Shop) -> No
         keys=7,
         top_keys=[{"key": "hot\u202ekey", "messages": 50, "bytes": 900}],
         letters=[{"topic": "persistent://public/default/source", "subscription": None, "messages": 3}],
-        subscriptions=[{"name": "billing", "acked": 5, "redelivered": 2, "out": 7}],
+        subscriptions=[
+            {
+                "name": "billing",
+                "acked": 5,
+                "redelivered": 2,
+                "out": 7,
+                "ack_p50_ms": 40,
+                "ack_p95_ms": 1500,
+                "ack_p99_ms": None,
+            }
+        ],
         poison=[{"subscription": "billing", "id": "3:4", "count": 9}],
         computed_at=datetime.now(UTC),
     )
     response = operator.get(address)
     page = text_of(response)
-    for words in ("12 345", "25 %", "– ms", "default/source", "3:4", "Delivered again and again"):
+    for words in (
+        "12 345",
+        "25 %",
+        "– ms",
+        "40 ms",
+        "1.5 s",
+        "default/source",
+        "3:4",
+        "Delivered again and again",
+    ):
         assert words in page, words
     assert "\u202e" not in response.content.decode()
     assert 'class="insight-bars"' in response.content.decode()
