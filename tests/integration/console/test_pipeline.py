@@ -8,6 +8,7 @@ from html import unescape
 from typing import Any
 
 import pytest
+from django.db.models import F
 from django.test import Client
 
 from broker.acts import requests as acts
@@ -281,3 +282,19 @@ def test_insights_of_a_topic(operator: Client, looker: Client, shop: Shop) -> No
     seen = text_of(looker.get(address))
     assert ("You may not see keys" in seen, "hot" in seen, "Compute…" in seen) == (True, False, False)
     assert "default/source" not in seen, "properties name it, which a viewer does not read"
+    InsightHour.objects.update(hour_ms=F("hour_ms") - 3_600_000)
+    InsightHour.objects.create(
+        topic_id=shop.topic.pk,
+        hour_ms=now_ms - now_ms % 3_600_000,
+        messages=1,
+        size_bytes=1,
+        keyed_messages=0,
+        keys=0,
+        top_keys=[],
+        letters=[],
+        subscriptions=[],  # not known before the hour is over
+        poison=[],
+        computed_at=datetime.now(UTC),
+    )
+    page = text_of(operator.get(address))
+    assert ("40 ms" in page, "hot" in page) == (True, False)
