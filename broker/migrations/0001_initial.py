@@ -3,6 +3,7 @@
 Over 400 lines: what a migration made once is not taken apart.
 """
 
+import django.contrib.postgres.fields
 import django.db.models.deletion
 import django.db.models.functions.datetime
 import django.db.models.functions.text
@@ -131,6 +132,12 @@ class Migration(migrations.Migration):
                 ("backlog", models.BigIntegerField(null=True)),
                 ("backlog_most", models.BigIntegerField(null=True)),
                 ("stored_bytes", models.BigIntegerField(null=True)),
+                (
+                    "ack_latencies",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.BigIntegerField(), null=True, size=None
+                    ),
+                ),
             ],
             options={
                 "db_table": "vela_stats_point_10s",
@@ -164,6 +171,12 @@ class Migration(migrations.Migration):
                 ("backlog", models.BigIntegerField(null=True)),
                 ("backlog_most", models.BigIntegerField(null=True)),
                 ("stored_bytes", models.BigIntegerField(null=True)),
+                (
+                    "ack_latencies",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.BigIntegerField(), null=True, size=None
+                    ),
+                ),
             ],
             options={
                 "db_table": "vela_stats_point_60s",
@@ -197,6 +210,12 @@ class Migration(migrations.Migration):
                 ("backlog", models.BigIntegerField(null=True)),
                 ("backlog_most", models.BigIntegerField(null=True)),
                 ("stored_bytes", models.BigIntegerField(null=True)),
+                (
+                    "ack_latencies",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.BigIntegerField(), null=True, size=None
+                    ),
+                ),
             ],
             options={
                 "db_table": "vela_stats_point_600s",
@@ -230,6 +249,12 @@ class Migration(migrations.Migration):
                 ("backlog", models.BigIntegerField(null=True)),
                 ("backlog_most", models.BigIntegerField(null=True)),
                 ("stored_bytes", models.BigIntegerField(null=True)),
+                (
+                    "ack_latencies",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.BigIntegerField(), null=True, size=None
+                    ),
+                ),
             ],
             options={
                 "db_table": "vela_stats_point_3600s",

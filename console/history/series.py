@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from console.history.windows import Frame
+from vela.wire.latency_counts import percentile_ms, summed
 
 __all__ = ["Level", "Reading", "Step", "steps", "thinned"]
 
@@ -26,6 +27,9 @@ class Reading:
     backlog: int | None
     backlog_most: int | None
     stored_bytes: int | None
+    ack_latencies: (
+        Sequence[int] | None
+    )  # see vela.wire.latency_counts; None for a topic, and if nothing was acked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,22 @@ class Step:
     backlog_messages: int | None  # when the step ends
     backlog_most_messages: int | None  # the largest during the step
     stored_bytes: int | None  # when the step ends
+    ack_latencies: Sequence[int] | None  # as in Reading
+
+    @property
+    def ack_p50_ms(self) -> int | None:
+        """The median time from delivery to ack; None if nothing was acked, here and below."""
+        return percentile_ms(self.ack_latencies or (), 0.5)
+
+    @property
+    def ack_p95_ms(self) -> int | None:
+        """The time that 95 % of the acked messages did not exceed."""
+        return percentile_ms(self.ack_latencies or (), 0.95)
+
+    @property
+    def ack_p99_ms(self) -> int | None:
+        """The time that 99 % of the acked messages did not exceed."""
+        return percentile_ms(self.ack_latencies or (), 0.99)
 
 
 def steps(
@@ -96,6 +116,7 @@ def steps(
                 backlog_messages=backlog,
                 backlog_most_messages=most,
                 stored_bytes=stored_bytes,
+                ack_latencies=_summed(each.ack_latencies for each in readings),
             )
         )
     return tuple(found)
@@ -122,7 +143,13 @@ def _joined(found: Sequence[Step]) -> Step:
             default=None,
         ),
         stored_bytes=last.stored_bytes,
+        ack_latencies=_summed(step.ack_latencies for step in found),
     )
+
+
+def _summed(counts: Iterable[Sequence[int] | None]) -> Sequence[int] | None:
+    known = [each for each in counts if each]
+    return summed(known) if known else None
 
 
 def _average(rates: Iterable[float | None]) -> float | None:
@@ -160,4 +187,5 @@ def _unknown(at_ms: int) -> Step:
         backlog_messages=None,
         backlog_most_messages=None,
         stored_bytes=None,
+        ack_latencies=None,
     )

@@ -99,6 +99,12 @@ def seconds(value: float | None) -> str:
 
 
 @register.filter
+def latency(value: int | None) -> str:
+    """Write a latency of so many milliseconds."""
+    return numerals.latency(value)
+
+
+@register.filter
 def plural(number: int | str | None, word: str) -> str:
     """Write 3 consumers, 1 consumer, – consumers."""
     return nouns.counted(number if isinstance(number, int) else None, word)

@@ -53,6 +53,7 @@ def history_sources(
             "rows": [(datetime.fromtimestamp(row.at_ms / 1000, UTC), row) for row in reversed(rows)],
             "step_s": found.window.step_s * -(-len(found.steps) // _ROWS),
             "has_size": "stored" in charts,
+            "has_acks": "acks" in charts,
             "acts": found.acts,
             "window": found.window,
             "past": past,

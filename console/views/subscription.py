@@ -76,7 +76,7 @@ def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) ->
         request,
         window,
         address=history_url(head.topic_name, head.name),
-        charts=("backlog", "rates"),
+        charts=("backlog", "rates", "acks"),
         past=past_url(head.topic_name, head.name),
         read=lambda: history_of_subscription(
             head.topic_id,

@@ -76,6 +76,15 @@ def span(seconds: float) -> str:
     return f"{round(hours / 24)}{_GAP}d"
 
 
+def latency(latency_ms: int | None) -> str:
+    """Write a latency: 12 ms, 1.5 s, 40 s, 6 min."""
+    if latency_ms is None:
+        return UNKNOWN
+    if latency_ms < 1000:
+        return f"{latency_ms}{_GAP}ms"
+    return f"{latency_ms / 1000:.1f}{_GAP}s" if latency_ms < 9950 else span(latency_ms / 1000)
+
+
 def ago(then_ms: int, now_ms: int) -> str:
     """Write how long ago a time was, or how far in the future it is."""
     if then_ms > now_ms + 999:

@@ -262,7 +262,7 @@ _ALL: Final = (
         options=(
             Option(
                 name="older_than_minutes",
-                doc="move ledgers whose youngest message is older than this; empty: a day, or no limit with keep_bytes",
+                doc="move ledgers whose last message is older than this; empty: a day, or no limit with another option",
                 kind="number",
                 least=0,
                 most=5_256_000,
@@ -270,6 +270,13 @@ _ALL: Final = (
             Option(
                 name="keep_bytes",
                 doc="move the oldest ledgers beyond this many bytes of sealed ones; empty: none for their size",
+                kind="number",
+                least=0,
+                most=1 << 62,
+            ),
+            Option(
+                name="before_ledger",
+                doc="move the ledgers before the one with this id; empty: none for their id",
                 kind="number",
                 least=0,
                 most=1 << 62,

@@ -6,6 +6,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.database import reading, storing
@@ -14,6 +15,7 @@ from pipeline.jobs.export import pin
 from pipeline.jobs.failures import SPARK_ERRORS, failed
 from pipeline.jobs.reporting import counted_tasks
 from pipeline.queries import query
+from vela.wire.latency_counts import percentile_ms, summed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +28,7 @@ _HOUR_MS: Final = 3_600_000
 _TOP: Final = 10
 _POISON_REDELIVERIES: Final = 3
 _SHOWN_CHARACTERS: Final = 200
+_SHARES: Final = (0.5, 0.95, 0.99)
 
 _ROWS: Final = (
     "unix_millis(date_trunc('HOUR', __appendTime)) AS hour_ms",
@@ -38,9 +41,9 @@ _ROWS: Final = (
 _OF_HOUR: Final = (
     "count(*) AS messages",
     "coalesce(sum(size), 0) AS size_bytes",
-    "percentile_approx(size, array(0.5, 0.95, 0.99)) AS sizes",
+    f"percentile_approx(size, array{_SHARES}) AS sizes",
     "max(size) AS size_most",
-    "percentile_approx(delay_ms, array(0.5, 0.95, 0.99)) AS delays",
+    f"percentile_approx(delay_ms, array{_SHARES}) AS delays",
     "count(key) AS keyed_messages",
     "approx_count_distinct(key) AS keys",
 )
@@ -61,9 +64,11 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
         known = {"topic_ids": topic_ids, "from_ms": from_ms, "least": _POISON_REDELIVERIES}
         subscriptions = _by_hour(
             connection.execute(query("subscriptions", "insights"), known).fetchall(),
-            ("name", "acked", "redelivered", "out"),
+            ("name", "acked", "redelivered", "out", "ack_latencies"),
         )
         pending = connection.execute(query("poison", "insights"), known).fetchall()
+    for each in chain.from_iterable(subscriptions.values()):
+        each |= _percentiles("ack_p{}_ms", _ack_percentiles(each.pop("ack_latencies")))
     poison = [dict(zip(("subscription", "id", "count"), each, strict=True)) for each in pending]
     pinned, _ = pin(request.source(onCorrupt="skip", startingTime=str(from_ms)))
     spark = session()
@@ -143,9 +148,14 @@ def _by_hour(rows: list[Any], names: tuple[str, ...]) -> dict[int, list[Any]]:
     return found
 
 
-def _percentiles(name: str, values: list[int] | None) -> dict[str, int | None]:
+def _percentiles(name: str, values: Sequence[int | None] | None) -> dict[str, int | None]:
     known: Sequence[int | None] = values or (None, None, None)
     return {name.format(part): value for part, value in zip((50, 95, 99), known, strict=True)}
+
+
+def _ack_percentiles(counts: list[list[int]]) -> list[int | None]:
+    """Return the percentiles of a subscription's time from delivery to ack, from the counts of its partitions."""
+    return [percentile_ms(summed(counts), share) for share in _SHARES]
 
 
 def _json(value: list[Any]) -> str:

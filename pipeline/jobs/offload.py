@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pipeline.jobs.request import JobRequest, Reporter
     from pipeline.ledger_files.storage import FileStorage
 
-__all__ = ["ColdLedger", "cold", "run"]
+__all__ = ["ColdLedger", "Limits", "run"]
 
 _WINDOW_ENTRIES: Final = 5_000
 _WINDOW_BYTES: Final = 4 << 20
@@ -45,17 +45,21 @@ class ColdLedger:
     bytes_from_here: int  # of the topic in PostgreSQL, this ledger and all later sealed ones
 
 
-def cold(ledgers: Sequence[ColdLedger], *, before_ms: int | None, keep_bytes: int | None) -> list[ColdLedger]:
-    """Return the ledgers to offload: those without an entry since `before_ms`, and those beyond `keep_bytes`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Which ledgers to offload: those that one of the limits names. None is no limit of that kind."""
 
-    None is no limit of that kind.
-    """
-    return [
-        each
-        for each in ledgers
-        if (before_ms is not None and each.last_append_ms < before_ms)
-        or (keep_bytes is not None and each.bytes_from_here > keep_bytes)
-    ]
+    before_ms: int | None  # ledgers without an entry since then
+    keep_bytes: int | None  # ledgers beyond so many bytes of the topic
+    before_ledger: int | None  # ledgers with a lower id
+
+    def include(self, ledger: ColdLedger) -> bool:
+        """Return whether to offload this ledger."""
+        return (
+            (self.before_ms is not None and ledger.last_append_ms < self.before_ms)
+            or (self.keep_bytes is not None and ledger.bytes_from_here > self.keep_bytes)
+            or (self.before_ledger is not None and ledger.ledger_id < self.before_ledger)
+        )
 
 
 def run(request: JobRequest, reporter: Reporter, _session: Callable[[], Any]) -> dict[str, Any]:
@@ -70,11 +74,11 @@ def run(request: JobRequest, reporter: Reporter, _session: Callable[[], Any]) ->
         )
     storage = _storage(request.offload_url)
     storage.prepare()
-    before_ms, keep_bytes = _limits(request)
+    limits = _limits(request)
     names: list[str] = []
     total_bytes = file_bytes = 0
     with storing(request, f"offloading {request.topic}") as connection:
-        ledgers = cold(_ledgers(connection, request), before_ms=before_ms, keep_bytes=keep_bytes)
+        ledgers = [each for each in _ledgers(connection, request) if limits.include(each)]
         reporter.stage("write files", len(ledgers))
         pace = Pace(request.read_bytes_per_s)
         for number, ledger in enumerate(ledgers, start=1):
@@ -111,12 +115,17 @@ def _storage(url: str) -> FileStorage:
     return FileStorage(url)
 
 
-def _limits(request: JobRequest) -> tuple[int | None, int | None]:
-    minutes, kept = request.options["older_than_minutes"], request.options["keep_bytes"]
-    if not minutes and not kept:
+def _limits(request: JobRequest) -> Limits:
+    options = request.options
+    minutes, kept, before = (options[name] for name in ("older_than_minutes", "keep_bytes", "before_ledger"))
+    if not minutes and not kept and not before:
         minutes = _DAY_MINUTES
     now_ms = time.time_ns() // 1_000_000
-    return now_ms - int(minutes) * 60_000 if minutes else None, int(kept) if kept else None
+    return Limits(
+        before_ms=now_ms - int(minutes) * 60_000 if minutes else None,
+        keep_bytes=int(kept) if kept else None,
+        before_ledger=int(before) if before else None,
+    )
 
 
 def _ledgers(connection: Connection, request: JobRequest) -> list[ColdLedger]:

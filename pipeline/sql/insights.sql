@@ -7,7 +7,8 @@ FROM vela_read_v1.topics t WHERE t.name = %s
 
 -- name: subscriptions
 -- What each subscription did in each hour, summed over partitions.
-SELECT h.at_ms, s.name, sum(h.messages_acked)::bigint, sum(h.messages_redelivered)::bigint, sum(h.messages_out)::bigint
+SELECT h.at_ms, s.name, sum(h.messages_acked)::bigint, sum(h.messages_redelivered)::bigint, sum(h.messages_out)::bigint,
+       coalesce(jsonb_agg(h.ack_latencies) FILTER (WHERE h.ack_latencies IS NOT NULL), '[]')
 FROM vela_read_v1.hours h JOIN vela_read_v1.subscriptions s ON s.subscription_id = h.subscription_id
 WHERE h.topic_id = ANY(%(topic_ids)s) AND h.at_ms >= %(from_ms)s
 GROUP BY h.at_ms, s.name ORDER BY h.at_ms, s.name

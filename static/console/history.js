@@ -30,6 +30,12 @@
     for (; value >= 999.5 && unit < units.length - 1; unit += 1) value /= 1000;
     return `${value.toFixed(unit === 0 || value >= 99.95 ? 0 : 1)}${GAP}${units[unit]}`;
   };
+  const latency = (value) => {
+    if (value == null) return UNKNOWN;
+    if (value < 1000) return `${Math.round(value)}${GAP}ms`;
+    if (value < 99_500) return `${(value / 1000).toFixed(value < 9950 ? 1 : 0)}${GAP}s`;
+    return value < 6_000_000 ? `${Math.round(value / 60_000)}${GAP}min` : `${(value / 3_600_000).toFixed(1)}${GAP}h`;
+  };
   const short = (value) => (value >= 10_000 ? size(value).replace(/B$/, "") : String(value));
 
   // --- Charts ----------------------------------------------------------------------------------------------------
@@ -49,6 +55,15 @@
         { label: Vela.words.out, key: "message_rate_out", colour: "--flight", dash: [8, 4] },
         { label: Vela.words.acked, key: "message_rate_acked", colour: "--good", dash: [2, 3] },
         { label: Vela.words.redelivered, key: "message_rate_redelivered", colour: "--bad", dash: [8, 3, 2, 3] },
+      ],
+    },
+    acks: {
+      write: latency,
+      axis: latency,
+      lines: [
+        { label: Vela.words.ack_p50_ms, key: "ack_p50_ms", colour: "--accent" },
+        { label: Vela.words.ack_p95_ms, key: "ack_p95_ms", colour: "--flight", dash: [8, 4] },
+        { label: Vela.words.ack_p99_ms, key: "ack_p99_ms", colour: "--bad", dash: [8, 3, 2, 3] },
       ],
     },
     stored: {

@@ -15,8 +15,10 @@ import pulsar
 import pytest
 
 from console.diagnosis.diagnose import NOTICES, RULES
+from pipeline.jobs import offload
 from tests.support import faults
 from tests.support.faults import Place, numbered
+from tests.support.offloading import Silent, job_request
 from tests.support.raw_pulsar import RawPulsar
 from vela.wire.binary import commands
 
@@ -143,6 +145,22 @@ def log_gap(place: Place) -> None:
     place.subscribe("worker")
 
 
+def unreadable_log(place: Place) -> None:
+    place.subscribe("worker").close()
+    place.set_policy("ledger_min_age_ms", 0)
+    place.set_policy("ledger_max_entries", 5)
+    place.publish(numbered(6))  # the first five are in a sealed ledger
+    files = place.vela.data_dir / "offload"
+    moved = offload.run(
+        job_request(place.vela.database_url, files.as_uri(), place.topic), Silent(), lambda: None
+    )
+    assert moved["attached"] == 1
+    place.act("unload", subscription="")
+    away = files.rename(files.with_name("offload-away"))
+    place.stack.callback(away.rename, files)
+    place.subscribe("worker")
+
+
 def backlog_quota(place: Place) -> None:
     place.subscribe("worker").close()
     place.publish(numbered(5))
@@ -192,6 +210,7 @@ FAULTS: dict[str, Callable[[Place], None]] = {
     "backlog_quota": backlog_quota,
     "dead_letters": dead_letters,
     "log_gap": log_gap,
+    "unreadable_log": unreadable_log,
     "database_blocked": database_blocked,
     "long_transaction": long_transaction,
     "timers_silent": stopped("beat"),

@@ -230,17 +230,18 @@ class Dispatcher(Protocol):
 
     def acked(
         self, position: Position, messages: int, completed: bool, consumer: DispatchConsumer | None = None
-    ) -> None:
+    ) -> int:
         """Record an ack that the cursor took, with `messages` newly acked. `completed`: the whole entry is acked.
 
         The consumer at which the entry is pending is credited, whichever consumer acked. `consumer` is the one that
-        acked; the search begins with it.
+        acked; the search begins with it. Returns when the entry was delivered, in Unix milliseconds; 0 = not known.
         """
 
-    def acked_through(self, mark_delete: Position, messages: int) -> None:
-        """Record a cumulative ack that the cursor took, with `messages` newly acked.
+    def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
+        """Record a cumulative ack that the cursor took up to `position`, with `messages` newly acked.
 
-        On Shared and Key_Shared, only the broker itself acks cumulatively.
+        Returns when they were delivered: pairs of Unix milliseconds and messages. Those whose time is not known are
+        left out. Shared and Key_Shared have no cumulative acks.
         """
 
     def discard(self, position: Position) -> None:

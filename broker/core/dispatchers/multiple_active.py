@@ -19,6 +19,7 @@ from broker.core.dispatchers.base import (
     ReadSizer,
 )
 from broker.core.dispatchers.replay_queues import ReplayQueues
+from broker.core.errors import NotAllowed
 from broker.core.position import Position
 from broker.core.subscription.redelivery import RedeliveryCounts
 from broker.core.subscription.types import SubscriptionType, check_attach
@@ -228,25 +229,28 @@ class MultipleActiveDispatcher(ABC):
 
     def acked(
         self, position: Position, messages: int, completed: bool, consumer: DispatchConsumer | None = None
-    ) -> None:
+    ) -> int:
         owner = consumer
-        credited = consumer.pending.credit(position, messages, completed) if consumer is not None else None
-        if credited is None:
+        taken = consumer.pending.credit(position, messages, completed) if consumer is not None else None
+        if taken is None:
             for other in self.consumers:
-                credited = other.pending.credit(position, messages, completed)
-                if credited is not None:
+                taken = other.pending.credit(position, messages, completed)
+                if taken is not None:
                     owner = other
                     break
-        if credited is not None and owner is not None:
+        delivered_ms = 0
+        if taken is not None and owner is not None:
+            credited, delivered_ms = taken
             self._credit(owner, credited)
             if completed or position not in owner.pending:
                 self._released(position)
         if completed:
             self.discard(position)
+        return delivered_ms
 
-    def acked_through(self, mark_delete: Position, messages: int) -> None:
-        """Record the broker's own cumulative move: everything at or below `mark_delete` is acked."""
-        self.moved(mark_delete)
+    def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
+        """Raise NotAllowed: acks on Shared and Key_Shared name their entries."""
+        raise NotAllowed(f"a {self.kind.name} subscription has no cumulative acks")
 
     def discard(self, position: Position) -> None:
         self._counts.discard(position)

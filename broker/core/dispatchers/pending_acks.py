@@ -56,10 +56,11 @@ class PendingAcks:
         self.entries += 1
         self.messages += messages
 
-    def credit(self, position: Position, messages: int, completed: bool) -> int | None:
+    def credit(self, position: Position, messages: int, completed: bool) -> tuple[int, int] | None:
         """Count `messages` of an entry as acked, and remove the entry if `completed` or if none is left.
 
-        Returns the messages taken off, or None if the entry is not pending here.
+        Returns the messages taken off and when the entry was delivered, in Unix milliseconds (0 = not known), or None
+        if the entry is not pending here.
         """
         ledger_id, entry_id = position
         ledger = self._ledgers.get(ledger_id)
@@ -72,17 +73,18 @@ class PendingAcks:
         if not completed and messages < unacked:
             ledger[entry_id] = packed - messages
             self.messages -= messages
-            return messages
+            return messages, packed >> _MESSAGES_BITS
         del ledger[entry_id]
         if not ledger:
             del self._ledgers[ledger_id]
         self.entries -= 1
         self.messages -= unacked
-        return unacked
+        return unacked, packed >> _MESSAGES_BITS
 
     def remove(self, position: Position) -> int | None:
         """Remove an entry and return its unacked messages, or None if it is not pending here."""
-        return self.credit(position, 0, completed=True)
+        taken = self.credit(position, 0, completed=True)
+        return None if taken is None else taken[0]
 
     def pop(self, positions: Iterable[Position]) -> list[Position]:
         """Remove those of `positions` that are pending here, and return them in order, each once."""

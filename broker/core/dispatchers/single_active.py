@@ -16,6 +16,7 @@ from broker.core.dispatchers.base import (
 from broker.core.dispatchers.sticky_ranges import StickyRanges
 from broker.core.hash_slots import slot_of_position
 from broker.core.position import EARLIEST, Position
+from broker.core.subscription.delivery_times import DeliveryTimes
 from broker.core.subscription.types import SubscriptionType, check_attach
 
 
@@ -32,6 +33,7 @@ class SingleActiveDispatcher:
         self._sizer = ReadSizer(max_read_entries)
         # Last position sent since the last rewind. An ack beyond it answers an earlier delivery.
         self._sent_through = EARLIEST
+        self._times = DeliveryTimes()  # since the last rewind
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
@@ -121,7 +123,9 @@ class SingleActiveDispatcher:
             return [], left
         consumer.permits.spend(spent)
         consumer.unacked_messages += spent
-        self._sent_through = max(self._sent_through, taken[-1].position)
+        if taken[-1].position > self._sent_through:
+            self._sent_through = taken[-1].position
+            self._times.add(self._sent_through, spent, now_ms)
         self._sizer.observe(len(taken), spent)
         return [Assignment(consumer=consumer, entries=taken)], left
 
@@ -154,16 +158,18 @@ class SingleActiveDispatcher:
 
     def acked(
         self, position: Position, messages: int, completed: bool, consumer: DispatchConsumer | None = None
-    ) -> None:
-        if self._active is not None and position <= self._sent_through:
-            self._active.unacked_messages = max(0, self._active.unacked_messages - messages)
+    ) -> int:
+        if self._active is None or position > self._sent_through:
+            return 0
+        self._active.unacked_messages = max(0, self._active.unacked_messages - messages)
+        return self._times.acked(position, messages)
 
-    def acked_through(self, mark_delete: Position, messages: int) -> None:
-        if self._active is not None:
-            sent_all = mark_delete >= self._sent_through
-            self._active.unacked_messages = (
-                0 if sent_all else max(0, self._active.unacked_messages - messages)
-            )
+    def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
+        if self._active is None:
+            return ()
+        if position <= self._sent_through:
+            self._active.unacked_messages = max(0, self._active.unacked_messages - messages)
+        return self._times.acked_through(position, messages)
 
     def discard(self, position: Position) -> None:
         """Do nothing: there is no record of single entries."""
@@ -188,12 +194,14 @@ class SingleActiveDispatcher:
         Otherwise the count stays, because single entries are not recorded.
         """
         self._plan = None
+        self._times.forget_through(mark_delete)
         if self._active is not None and mark_delete >= self._sent_through:
             self._active.unacked_messages = 0
 
     def _rewind(self) -> None:
         self._plan = None
         self._sent_through = EARLIEST
+        self._times.clear()
         if self._active is not None:
             self._active.unacked_messages = 0
 

@@ -22,6 +22,8 @@ __all__ = ["NAMESPACE", "TOPIC", "MessageIdData", "opened", "require_persistent"
 NAMESPACE: Final = "/admin/v2/{domain:domain}/{segment:tenant}/{segment:namespace}"
 TOPIC: Final = f"{NAMESPACE}/{{segment:topic}}"
 
+_UNENDED: Final = ("waiting", "running")  # states of a run
+
 router = Router()
 
 
@@ -46,6 +48,12 @@ class LongRunningStatus(BaseModel):
 
     status: str
     lastError: str = ""  # noqa: N815
+
+
+class OffloadStatus(LongRunningStatus):
+    """The state of the latest offload, and after a success the first message that is not offloaded."""
+
+    firstUnoffloadedMessage: MessageIdData | None = None  # noqa: N815
 
 
 async def opened(request: AdminRequest, name: TopicName, what: str) -> Topic:
@@ -183,6 +191,41 @@ async def get_compaction(
     if last is None:
         return LongRunningStatus(status="NOT_RUN")
     return LongRunningStatus(status=last.state, lastError=last.last_error)
+
+
+@operation(router, "PUT", f"{TOPIC}/offload", Action.ADMINISTER)
+async def offload_topic(
+    request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, before: MessageIdData
+) -> None:
+    """Start to move the ledgers before a message out of PostgreSQL."""
+    found = await opened(request, named(domain, tenant, namespace, topic), "Offload")
+    last = await Catalogue(request.broker).last_offload_run(found.topic_id)
+    if last is not None and last.state in _UNENDED:
+        raise Refused(409, f"Offload of {found.name} is already in progress")
+    options = {"before_ledger": str(max(0, before.ledgerId))}
+    await request.act("run_job", topic=found.name.full, parameters={"job": "offload", "options": options})
+
+
+@operation(router, "GET", f"{TOPIC}/offload", Action.ADMINISTER)
+async def get_offload(
+    request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str
+) -> OffloadStatus:
+    """Return the state of the latest offload of a topic or partition."""
+    name = named(domain, tenant, namespace, topic)
+    found = await opened(request, name, "Offload status")
+    last = await Catalogue(request.broker).last_offload_run(found.topic_id)
+    if last is None:
+        return OffloadStatus(status="NOT_RUN")
+    if last.state in _UNENDED:
+        return OffloadStatus(status="RUNNING")
+    if last.state != "done":
+        return OffloadStatus(status="ERROR", lastError=last.error or f"the run was {last.state}")
+    kept = (each.ledger_id for each in found.log.ledgers.infos() if each.ledger_id not in found.log.files)
+    first = next(kept, None)
+    return OffloadStatus(
+        status="SUCCESS",
+        firstUnoffloadedMessage=None if first is None else MessageIdData.of(name, Position(first, 0)),
+    )
 
 
 @operation(router, "DELETE", f"{TOPIC}/truncate", Action.ADMINISTER)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from broker.storage.history.points import PointRow
+from vela.wire.latency_counts import summed
 
 if TYPE_CHECKING:
     from broker.subscription.subscription import Subscription
@@ -133,7 +134,12 @@ class Buckets:
             is_other_size |= row.stored_bytes != size_before
             last = row if last is None else merged(last, row)
         if last is not None:
-            last = last._replace(**self._sums.pop(topic_id))
+            last = last._replace(
+                messages_out=sums["messages_out"],
+                messages_acked=sums["messages_acked"],
+                messages_redelivered=sums["messages_redelivered"],
+            )
+            del self._sums[topic_id]
             yield last if is_other_size or _says_something(last) else None
 
     def _take(self, topic_id: int, each: Subscription) -> PointRow:
@@ -155,6 +161,7 @@ class Buckets:
             backlog,
             max(seen.backlog, backlog),
             None,
+            counters.ack_latencies.take(),
         )
         seen.messages_out, seen.messages_acked = each.messages_out, counters.messages_acked
         seen.messages_redelivered, seen.backlog = counters.messages_redelivered, backlog
@@ -177,6 +184,7 @@ class Buckets:
             now.backlog,
             max(seen.backlog, now.backlog),
             now.stored_bytes,
+            None,
         )
 
 
@@ -191,7 +199,12 @@ def merged(first: PointRow, second: PointRow) -> PointRow:
         backlog=second.backlog,
         backlog_most=max(first.backlog_most or 0, second.backlog_most or 0),
         stored_bytes=second.stored_bytes,
+        ack_latencies=_joined(first.ack_latencies, second.ack_latencies),
     )
+
+
+def _joined(first: list[int] | None, second: list[int] | None) -> list[int] | None:
+    return summed((first, second)) if first and second else first or second
 
 
 def _id_of_row(each: Subscription) -> int:

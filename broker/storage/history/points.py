@@ -28,6 +28,7 @@ class PointRow(NamedTuple):
     backlog: int | None
     backlog_most: int | None
     stored_bytes: int | None
+    ack_latencies: list[int] | None  # of a subscription: as `vela.wire.latency_counts` says
 
 
 async def written_until_ms(connection: Connection) -> int:
@@ -52,4 +53,9 @@ async def add_points(connection: Connection, at_ms: int, rows: Sequence[PointRow
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             columns = zip(*rows[start : start + _ROWS_AT_ONCE], strict=True)
             values = {name: list(column) for name, column in zip(PointRow._fields, columns, strict=True)}
+            # PostgreSQL flattens arrays of arrays, so each list goes as its text.
+            values["ack_latencies"] = [
+                None if counts is None else f"{{{','.join(map(str, counts))}}}"
+                for counts in values["ack_latencies"]
+            ]
             await connection.execute(query("history", "add_points"), {"at_ms": place[0], **values})

@@ -16,6 +16,7 @@ from typing import Final
 import psycopg
 from psycopg import sql
 
+from broker.core.subscription.ack_latencies import BUCKETS
 from broker.storage.queries import query
 from broker.storage.short_connection import ShortConnection, short_connection
 
@@ -37,6 +38,11 @@ def _of_tables(name: str, resolution_s: int, coarse_s: int = 0) -> bytes:
     tables = {
         "points": sql.Identifier(f"vela_stats_point_{resolution_s}s"),
         "coarse": sql.Identifier(f"vela_stats_point_{coarse_s}s"),
+        "buckets": sql.Literal(BUCKETS),
+        "sums": sql.SQL(", ").join(
+            sql.SQL("coalesce(sum(ack_latencies[{}]), 0)::bigint").format(sql.Literal(bucket + 1))
+            for bucket in range(BUCKETS)
+        ),
     }
     return sql.SQL(query("history", name).decode()).format(**tables).as_bytes(None)
 

@@ -37,6 +37,13 @@ SELECT (extract(epoch FROM max(f.attached_at)) * 1000)::bigint, (
     WHERE t.id = %(topic_id)s)
 FROM vela_ledger_file f WHERE f.topic_id = %(topic_id)s
 
+-- name: offload_run
+-- The latest run of the job offload for the topic, or for the partitioned topic of this partition.
+SELECT r.state, r.error
+FROM vela_topic t LEFT JOIN vela_topic p ON p.id = t.parent_id
+JOIN vela_pipeline_run r ON r.job = 'offload' AND r.subject IN (t.name, p.name)
+WHERE t.id = %s ORDER BY r.id DESC LIMIT 1
+
 -- name: compaction
 SELECT state, last_error, removed_messages, duration_ms, (extract(epoch FROM succeeded_at) * 1000)::bigint,
        (extract(epoch FROM failed_at) * 1000)::bigint

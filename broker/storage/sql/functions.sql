@@ -193,7 +193,8 @@ CREATE VIEW vela_read_v1.subscriptions AS
 CREATE VIEW vela_read_v1.schemas AS
     SELECT topic_name, version, type, name, data, created_at FROM vela_schema WHERE type <> 0;  -- 0: deleted from here on
 CREATE VIEW vela_read_v1.hours AS
-    SELECT at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered
+    SELECT at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered,
+           ack_latencies
     FROM vela_stats_point_3600s;
 CREATE VIEW vela_read_v1.pending AS
     SELECT topic_id, subscription_id, ledger_id, first_entry, last_entry, messages, redelivery_count FROM vela_pending_ack;

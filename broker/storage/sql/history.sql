@@ -26,16 +26,23 @@ SELECT greatest(%(at_ms)s, (SELECT until_ms FROM rolled)) FROM turn
 
 -- name: add_points
 INSERT INTO vela_stats_point_10s AS p (at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked,
-    messages_redelivered, backlog_before, backlog, backlog_most, stored_bytes)
-SELECT %(at_ms)s, u.* FROM unnest(%(topic_id)b::bigint[], %(subscription_id)b::bigint[], %(messages_in)b::bigint[],
+    messages_redelivered, backlog_before, backlog, backlog_most, stored_bytes, ack_latencies)
+SELECT %(at_ms)s, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered,
+    backlog_before, backlog, backlog_most, stored_bytes, ack_latencies::bigint[]
+FROM unnest(%(topic_id)b::bigint[], %(subscription_id)b::bigint[], %(messages_in)b::bigint[],
     %(bytes_in)b::bigint[], %(messages_out)b::bigint[], %(messages_acked)b::bigint[], %(messages_redelivered)b::bigint[],
-    %(backlog_before)b::bigint[], %(backlog)b::bigint[], %(backlog_most)b::bigint[], %(stored_bytes)b::bigint[]) AS u
+    %(backlog_before)b::bigint[], %(backlog)b::bigint[], %(backlog_most)b::bigint[], %(stored_bytes)b::bigint[],
+    %(ack_latencies)s::text[]) AS u (topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked,
+    messages_redelivered, backlog_before, backlog, backlog_most, stored_bytes, ack_latencies)
 ON CONFLICT (at_ms, topic_id, subscription_id) DO UPDATE SET messages_in = p.messages_in + EXCLUDED.messages_in,
     bytes_in = p.bytes_in + EXCLUDED.bytes_in, messages_out = p.messages_out + EXCLUDED.messages_out,
     messages_acked = p.messages_acked + EXCLUDED.messages_acked,
     messages_redelivered = p.messages_redelivered + EXCLUDED.messages_redelivered,
     backlog = EXCLUDED.backlog, backlog_most = greatest(p.backlog_most, EXCLUDED.backlog_most),
-    stored_bytes = EXCLUDED.stored_bytes
+    stored_bytes = EXCLUDED.stored_bytes, ack_latencies = (
+        SELECT array_agg(coalesce(old, 0) + coalesce(new, 0) ORDER BY bucket)
+        FROM unnest(p.ack_latencies, EXCLUDED.ack_latencies) WITH ORDINALITY AS c(old, new, bucket)
+    )
 
 -- name: bound_session
 -- If a worker stood still in a transaction, it would keep the locks that the broker's next bucket needs. If it waited for a
@@ -50,11 +57,14 @@ SELECT until_ms FROM vela_stats_progress WHERE resolution_s = %(resolution_s)s F
 SELECT min(at_ms) FROM {points} WHERE at_ms >= %(from_ms)s AND at_ms < %(to_ms)s
 
 -- name: roll_up
+-- {sums} adds the ack latencies up bucket by bucket: 0.23 s for 120,000 points, half of them with 16 buckets, against 0.21 s
+-- without any. It is one expression a bucket, because unnesting and grouping would make a row of each bucket.
 INSERT INTO {coarse} (at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked,
-    messages_redelivered, backlog_before, backlog, backlog_most, stored_bytes)
+    messages_redelivered, backlog_before, backlog, backlog_most, stored_bytes, ack_latencies)
 SELECT %(from_ms)s, topic_id, subscription_id, sum(messages_in)::bigint, sum(bytes_in)::bigint, sum(messages_out)::bigint,
        sum(messages_acked)::bigint, sum(messages_redelivered)::bigint, (array_agg(backlog_before ORDER BY at_ms))[1],
-       (array_agg(backlog ORDER BY at_ms DESC))[1], max(backlog_most), (array_agg(stored_bytes ORDER BY at_ms DESC))[1]
+       (array_agg(backlog ORDER BY at_ms DESC))[1], max(backlog_most), (array_agg(stored_bytes ORDER BY at_ms DESC))[1],
+       trim_array(ARRAY[{sums}], {buckets} - max(cardinality(ack_latencies)))
 FROM {points} WHERE at_ms >= %(from_ms)s AND at_ms < %(to_ms)s GROUP BY topic_id, subscription_id
 ON CONFLICT DO NOTHING
 

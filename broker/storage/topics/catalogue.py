@@ -12,10 +12,12 @@ from broker.storage.queries import query
 __all__ = [
     "LastCompaction",
     "LastOffload",
+    "OffloadRun",
     "TopicDetails",
     "details",
     "last_compaction",
     "last_offload",
+    "last_offload_run",
     "properties_of",
     "set_subscription_properties",
     "subscription_properties",
@@ -51,6 +53,14 @@ class LastOffload:
 
     succeeded_ms: int
     failed_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffloadRun:
+    """A run of the job offload."""
+
+    state: str  # waiting, running, done, failed or cancelled
+    error: str  # "" unless it failed
 
 
 async def topics_of(
@@ -104,6 +114,12 @@ async def last_offload(connection: Connection, topic_id: int) -> LastOffload:
     cursor = await connection.execute(query("catalogue", "offload"), {"topic_id": topic_id})
     row = await cursor.fetchone() or (None, None)
     return LastOffload(succeeded_ms=row[0] or 0, failed_ms=row[1] or 0)
+
+
+async def last_offload_run(connection: Connection, topic_id: int) -> OffloadRun | None:
+    """Return the latest run of the job offload for a topic, or None if there was none."""
+    row = await (await connection.execute(query("catalogue", "offload_run"), (topic_id,))).fetchone()
+    return None if row is None else OffloadRun(state=row[0], error=row[1])
 
 
 async def properties_of(connection: Connection, topic: str, subscription: str) -> Mapping[str, str]:

@@ -126,6 +126,7 @@ class Acks:
             state.counters,
         )
         story, newly = state.story, None
+        latencies, now_ms = counters.ack_latencies, member.last_ack_ms
         wrong: InvalidAck | None = None
         said: list[Effect] = []
         for position, remaining in acks:
@@ -152,7 +153,13 @@ class Acks:
                 counters.messages_acked += result.messages
             if returns_permits and result.messages > 1 and dispatcher.has_pending(member.dispatch, position):
                 member.dispatch.flow(result.messages - 1)
-            dispatcher.acked(position, result.messages, result.completed, member.dispatch)
+            if cumulative:
+                for delivered_ms, messages in dispatcher.acked_through(position, result.messages):
+                    latencies.count(now_ms - delivered_ms, messages)
+            else:
+                delivered_ms = dispatcher.acked(position, result.messages, result.completed, member.dispatch)
+                if delivered_ms and result.messages:
+                    latencies.count(now_ms - delivered_ms, result.messages)
             if story.watches_acks and result.messages:
                 if newly is None:
                     story.acked(member, position, result.completed, member.last_ack_ms)

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.core.position import Position
+from broker.core.subscription.ack_latencies import AckLatencies
 from broker.core.subscription.delivery_deadlines import DeliveryDeadlines
 from broker.core.subscription.redelivery import RedeliveryCounts
 from broker.subscription.machine.effects import Effects, TellEnd
@@ -36,7 +37,10 @@ class Discard(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class Counters:
-    """Counts of one subscription since the topic came into memory; in messages, unless the name says otherwise."""
+    """Counts of one subscription since the topic came into memory; in messages, unless the name says otherwise.
+
+    `ack_latencies` alone begins again with every point of the charts.
+    """
 
     messages_out: int = 0
     messages_acked: int = 0
@@ -52,6 +56,7 @@ class Counters:
     damaged_entries: int = 0
     filter_errors: int = 0
     reschedules: int = 0  # verdicts of filters
+    ack_latencies: AckLatencies = field(default_factory=AckLatencies)
 
 
 class Compacted(Protocol):

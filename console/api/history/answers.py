@@ -25,6 +25,12 @@ class HistoryStep(BaseModel):
     )
     backlog_most_messages: int | None = Field(description="the largest backlog during the step")
     stored_bytes: int | None = Field(description="when the step ends; null for a subscription")
+    ack_p50_ms: int | None = Field(
+        description="the time from delivery to ack that half of the acked messages did not exceed, interpolated between"
+        " powers of two; null for a topic, and if nothing was acked"
+    )
+    ack_p95_ms: int | None
+    ack_p99_ms: int | None
 
 
 class ActMark(BaseModel):

@@ -8,7 +8,7 @@ SELECT resolution_s, until_ms FROM vela_stats_progress
 SELECT p.* FROM unnest(%(subscription_ids)s::bigint[]) AS w(subscription_id)
 CROSS JOIN generate_series(%(from_10)s::bigint, %(to_10)s::bigint - 1, 10000) AS g(at_ms) CROSS JOIN LATERAL (
     SELECT at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered,
-           backlog_before, backlog, backlog_most, stored_bytes
+           backlog_before, backlog, backlog_most, stored_bytes, ack_latencies
     FROM vela_stats_point_10s
     WHERE at_ms = g.at_ms AND topic_id = %(topic_id)s AND subscription_id = w.subscription_id OFFSET 0
 ) p
@@ -16,7 +16,7 @@ UNION ALL
 SELECT p.* FROM unnest(%(subscription_ids)s::bigint[]) AS w(subscription_id)
 CROSS JOIN generate_series(%(from_60)s::bigint, %(to_60)s::bigint - 1, 60000) AS g(at_ms) CROSS JOIN LATERAL (
     SELECT at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered,
-           backlog_before, backlog, backlog_most, stored_bytes
+           backlog_before, backlog, backlog_most, stored_bytes, ack_latencies
     FROM vela_stats_point_60s
     WHERE at_ms = g.at_ms AND topic_id = %(topic_id)s AND subscription_id = w.subscription_id OFFSET 0
 ) p
@@ -24,7 +24,7 @@ UNION ALL
 SELECT p.* FROM unnest(%(subscription_ids)s::bigint[]) AS w(subscription_id)
 CROSS JOIN generate_series(%(from_600)s::bigint, %(to_600)s::bigint - 1, 600000) AS g(at_ms) CROSS JOIN LATERAL (
     SELECT at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered,
-           backlog_before, backlog, backlog_most, stored_bytes
+           backlog_before, backlog, backlog_most, stored_bytes, ack_latencies
     FROM vela_stats_point_600s
     WHERE at_ms = g.at_ms AND topic_id = %(topic_id)s AND subscription_id = w.subscription_id OFFSET 0
 ) p
@@ -32,7 +32,7 @@ UNION ALL
 SELECT p.* FROM unnest(%(subscription_ids)s::bigint[]) AS w(subscription_id)
 CROSS JOIN generate_series(%(from_3600)s::bigint, %(to_3600)s::bigint - 1, 3600000) AS g(at_ms) CROSS JOIN LATERAL (
     SELECT at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered,
-           backlog_before, backlog, backlog_most, stored_bytes
+           backlog_before, backlog, backlog_most, stored_bytes, ack_latencies
     FROM vela_stats_point_3600s
     WHERE at_ms = g.at_ms AND topic_id = %(topic_id)s AND subscription_id = w.subscription_id OFFSET 0
 ) p

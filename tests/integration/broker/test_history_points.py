@@ -9,6 +9,7 @@ import pytest
 
 from broker.core.topic_name import TopicName
 from broker.process.reports import reporter
+from broker.storage.history.points import PointRow, add_points
 from tests.support.broker_harness import (
     START_MS,
     BrokerRun,
@@ -75,6 +76,33 @@ async def test_a_bucket_counts_only_its_own_traffic(run: BrokerRun, clock: Manua
         run.database_url, "SELECT bytes_in, stored_bytes FROM vela_stats_point_10s WHERE messages_in = 5"
     )
     assert bytes_in == stored == run.topic().log.ledgers.total_bytes
+
+
+async def test_a_bucket_counts_how_long_acks_took(run: BrokerRun, clock: ManualClock) -> None:
+    consumer = await run.consumer(permits=100)
+    producer = await run.producer()
+    await producer.publish(5)
+    await consumer.has(5)
+    clock.advance(40)
+    consumer.ack(*consumer.positions[:3])
+    await bucket(run, clock)
+    consumer.ack(consumer.positions[3])
+    await bucket(run, clock)
+    assert rows(
+        run.database_url,
+        "SELECT ack_latencies FROM vela_stats_point_10s WHERE subscription_id > 0 ORDER BY at_ms",
+    ) == [([0] * 6 + [3],), ([0] * 14 + [1],)]
+    late = PointRow(1, 7, None, None, 0, 1, 0, 0, 0, 0, None, [1, 2])
+    async with run.broker.pool.use() as connection:
+        # Two buckets whose minute is rolled up count in the next minute, which is one row.
+        await connection.execute(
+            "UPDATE vela_stats_progress SET until_ms = %s WHERE resolution_s = 60", (10**15,)
+        )
+        for number in (1, 2):
+            await add_points(connection, START_MS + number * 10**8, [late])
+    assert rows(
+        run.database_url, "SELECT ack_latencies FROM vela_stats_point_10s WHERE at_ms = %s", 10**15
+    ) == [([2, 4],)]
 
 
 async def test_a_redelivery_counts_and_reader_s_messages_count_for_the_topic_alone(

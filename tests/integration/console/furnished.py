@@ -177,7 +177,17 @@ def _insights(shop: Shop, word: str) -> None:
         keys=10**8,
         top_keys=[{"key": word, "messages": 10**8, "bytes": 10**9}],
         letters=[{"topic": shop.topic.name, "subscription": word, "messages": 10**6}],
-        subscriptions=[{"name": word, "acked": 10**9, "redelivered": 0, "out": 10**9}],
+        subscriptions=[
+            {
+                "name": word,
+                "acked": 10**9,
+                "redelivered": 0,
+                "out": 10**9,
+                "ack_p50_ms": 40,
+                "ack_p95_ms": 10**8,
+                "ack_p99_ms": 10**8,
+            }
+        ],
         poison=[{"subscription": word, "id": "1234567890:123456", "count": 99}],
         computed_at=now(),
     )

@@ -43,6 +43,7 @@ def add(model: Any, topic_id: int, subscription_id: int = 0, *, minutes: int, **
             "backlog": 14,
             "backlog_most": 1234,
             "stored_bytes": None if subscription_id else 5_000_000,
+            "ack_latencies": [0] * 6 + [40] if subscription_id else None,  # 32 to 63 ms
             **values,
         }
     )
@@ -103,6 +104,9 @@ def test_an_hour_in_steps_of_ten_seconds(address: str, looker: Client, past: Sho
         "backlog_messages": 14,
         "backlog_most_messages": 1234,
         "stored_bytes": 5_000_000 if is_topic else None,
+        "ack_p50_ms": None if is_topic else 48,
+        "ack_p95_ms": None if is_topic else 62,
+        "ack_p99_ms": None if is_topic else 64,
     }
     assert steps[minutes_ago(31)]["backlog_messages"] == 20
     assert steps[minutes_ago(29)] | {"at_ms": 0} == steps[minutes_ago(1)] | {"at_ms": 0}

@@ -8,6 +8,7 @@ from html import unescape
 from typing import Any
 
 import pytest
+from django.db.models import F
 from django.test import Client
 
 from broker.acts import requests as acts
@@ -249,16 +250,51 @@ def test_insights_of_a_topic(operator: Client, looker: Client, shop: Shop) -> No
         keys=7,
         top_keys=[{"key": "hot\u202ekey", "messages": 50, "bytes": 900}],
         letters=[{"topic": "persistent://public/default/source", "subscription": None, "messages": 3}],
-        subscriptions=[{"name": "billing", "acked": 5, "redelivered": 2, "out": 7}],
+        subscriptions=[
+            {
+                "name": "billing",
+                "acked": 5,
+                "redelivered": 2,
+                "out": 7,
+                "ack_p50_ms": 40,
+                "ack_p95_ms": 1500,
+                "ack_p99_ms": None,
+            }
+        ],
         poison=[{"subscription": "billing", "id": "3:4", "count": 9}],
         computed_at=datetime.now(UTC),
     )
     response = operator.get(address)
     page = text_of(response)
-    for words in ("12 345", "25 %", "– ms", "default/source", "3:4", "Delivered again and again"):
+    for words in (
+        "12 345",
+        "25 %",
+        "– ms",
+        "40 ms",
+        "1.5 s",
+        "default/source",
+        "3:4",
+        "Delivered again and again",
+    ):
         assert words in page, words
     assert "\u202e" not in response.content.decode()
     assert 'class="insight-bars"' in response.content.decode()
     seen = text_of(looker.get(address))
     assert ("You may not see keys" in seen, "hot" in seen, "Compute…" in seen) == (True, False, False)
     assert "default/source" not in seen, "properties name it, which a viewer does not read"
+    InsightHour.objects.update(hour_ms=F("hour_ms") - 3_600_000)
+    InsightHour.objects.create(
+        topic_id=shop.topic.pk,
+        hour_ms=now_ms - now_ms % 3_600_000,
+        messages=1,
+        size_bytes=1,
+        keyed_messages=0,
+        keys=0,
+        top_keys=[],
+        letters=[],
+        subscriptions=[],  # not known before the hour is over
+        poison=[],
+        computed_at=datetime.now(UTC),
+    )
+    page = text_of(operator.get(address))
+    assert ("40 ms" in page, "hot" in page) == (True, False)

@@ -100,8 +100,8 @@ def test_partitions_and_subscriptions_are_summed(job: JobRunner, log_url: str) -
             ).fetchone() or (0,)
             connection.execute(
                 "INSERT INTO vela_stats_point_3600s (at_ms, topic_id, subscription_id, messages_out, messages_acked,"
-                " messages_redelivered) VALUES (%s, %s, %s, 7, 5, 2)",
-                (hour_ms, part.topic_id, subscription_id),
+                " messages_redelivered, ack_latencies) VALUES (%s, %s, %s, 7, 5, 2, %s)",
+                (hour_ms, part.topic_id, subscription_id, [0] * 7 + [5] if part is parts[0] else [5]),
             )
             connection.execute(
                 "INSERT INTO vela_pending_ack (delivery_id, owner_epoch, topic_id, subscription_id, consumer_key,"
@@ -120,7 +120,17 @@ def test_partitions_and_subscriptions_are_summed(job: JobRunner, log_url: str) -
 
     (hour,) = hours_of(log_url, parent_id)
     assert hour["messages"] == 2
-    assert hour["subscriptions"] == [{"name": "billing", "acked": 10, "redelivered": 4, "out": 14}]
+    assert hour["subscriptions"] == [
+        {
+            "name": "billing",
+            "acked": 10,
+            "redelivered": 4,
+            "out": 14,
+            "ack_p50_ms": 0,
+            "ack_p95_ms": 122,
+            "ack_p99_ms": 127,
+        }
+    ]
     assert hour["poison"] == [{"subscription": "billing", "id": f"{parts[0].ledger_id}:0", "count": 3}]
 
 

@@ -22,7 +22,10 @@ HOUR_MS = 3_600_000
 BEGIN_MS = 1_700_000_000_000 // HOUR_MS * HOUR_MS
 DAY_MS = 24 * HOUR_MS
 KEPT_MS = {10: 2 * HOUR_MS, 60: DAY_MS, 600: 7 * DAY_MS, 3600: 90 * DAY_MS}
-SUMS = "sum(messages_in), sum(bytes_in), sum(messages_out), sum(messages_acked), sum(messages_redelivered)"
+SUMS = (
+    "sum(messages_in), sum(bytes_in), sum(messages_out), sum(messages_acked), sum(messages_redelivered),"
+    " sum(ack_latencies[2])"
+)
 
 
 @pytest.fixture
@@ -34,7 +37,7 @@ def url(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def add(url: str, points: Iterable[tuple[Any, ...]]) -> None:
     """Points of topic 1, or of subscription 7: time, subscription, messages, backlog before and after."""
-    values = ", ".join(["%s"] * 10)
+    values = ", ".join(["%s"] * 11)
     with psycopg.connect(url) as connection:
         connection.cursor().executemany(
             f"INSERT INTO vela_stats_point_10s VALUES (%s, 1, {values})".encode(),
@@ -51,6 +54,7 @@ def add(url: str, points: Iterable[tuple[Any, ...]]) -> None:
                     after,
                     max(before, after),
                     None if subscription else 100 + after,
+                    [0, messages][: messages + 1] if subscription else None,
                 )
                 for at_ms, subscription, messages, before, after in points
             ],
@@ -111,6 +115,21 @@ def test_a_rolled_up_backlog_has_its_begin_its_end_and_its_most(url: str) -> Non
         "SELECT at_ms, backlog_before, backlog, backlog_most FROM vela_stats_point_60s WHERE subscription_id = 7",
     )
     assert found == (BEGIN_MS, 3, 5, 9)
+
+
+def test_ack_latencies_are_added_up_bucket_by_bucket(url: str) -> None:
+    add(url, [(BEGIN_MS + number * 10_000, 7, 0, 0, 0) for number in range(4)])
+    for place, counts in enumerate(([5], None, [1, 0, 2], [0, 4])):
+        rows(
+            url,
+            "UPDATE vela_stats_point_10s SET ack_latencies = %s WHERE at_ms = %s",
+            counts,
+            BEGIN_MS + place * 10_000,
+        )
+    add(url, [(BEGIN_MS, 0, 3, 0, 3)])
+    complete(BEGIN_MS + 90_000)
+    found = "SELECT ack_latencies FROM vela_stats_point_60s WHERE topic_id = 1 ORDER BY subscription_id"
+    assert rows(url, found) == [(None,), ([6, 4, 2],)]
 
 
 def test_a_minute_waits_until_the_broker_has_nothing_more_to_say_about_it(url: str) -> None:

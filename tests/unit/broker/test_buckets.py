@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from broker.core.subscription.ack_latencies import AckLatencies
 from broker.process.reports.buckets import Buckets
 from broker.storage.history.points import PointRow
 
@@ -18,7 +19,9 @@ class Subscription:
         self.is_deleted = False
         self.log = SimpleNamespace(topic_id=1, owner_epoch=epoch)
         self.messages_out = 0
-        self.counters = SimpleNamespace(messages_acked=0, messages_redelivered=0)
+        self.counters = SimpleNamespace(
+            messages_acked=0, messages_redelivered=0, ack_latencies=AckLatencies()
+        )
         self.cursor = SimpleNamespace(backlog_messages=0)
 
     def work(self, out: int, acked: int, backlog: int) -> None:
@@ -150,3 +153,19 @@ def test_a_count_that_is_stopped_goes_on_in_the_next_bucket() -> None:
     assert len(first) + len(second) == 1001
     assert second[0].messages_out == 1000
     assert rows(buckets) == {}
+
+
+def test_ack_latencies_begin_again_with_each_bucket_and_are_joined_over_objects() -> None:
+    old, new = Subscription(7), Subscription(7, epoch=2)
+    buckets, before, after = Buckets(), Topic(old), Topic(new, epoch=2)
+    noted(buckets, before)
+    noted(buckets, after)
+    old.work(2, 2, 0)
+    new.work(1, 1, 0)
+    old.counters.ack_latencies.count(1, 2)
+    new.counters.ack_latencies.count(2, 1)
+    found = rows(buckets)
+    assert (found[7].ack_latencies, found[0].ack_latencies) == ([0, 2, 1], None)
+    noted(buckets, after)
+    new.work(1, 0, 0)
+    assert rows(buckets)[7].ack_latencies is None

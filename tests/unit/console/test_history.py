@@ -37,6 +37,7 @@ def reading(step: int, messages: int = 0, *, before: int = 0, after: int = 0, **
             "backlog": after,
             "backlog_most": max(before, after),
             "stored_bytes": 100,
+            "ack_latencies": None,
             **more,
         }
     )

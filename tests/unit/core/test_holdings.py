@@ -60,9 +60,9 @@ def test_pending_batch_is_credited_in_parts() -> None:
     pending = PendingAcks()
     position = Position(1, 0)
     pending.add(position, 5)
-    assert pending.credit(position, 2, completed=False) == 2
+    assert pending.credit(position, 2, completed=False) == (2, 0)
     assert (pending.get(position), pending.messages) == (3, 3)
-    assert pending.credit(position, 1, completed=True) == 3
+    assert pending.credit(position, 1, completed=True) == (3, 0)
     assert pending.credit(position, 1, completed=True) is None
     assert pending.remove(Position(1, 7)) is None
     assert position not in pending

@@ -7,6 +7,8 @@ import pytest
 from broker.core.errors import InvalidAck, ServiceNotReady
 from broker.core.ledgers.message_index import IndexMissing
 from broker.core.position import Position
+from broker.core.subscription.story_rows import StoryEvent
+from broker.core.subscription.types import SubscriptionType
 from broker.subscription.machine.effects import Effect, Say, Settle, SettleWhenDurable, Wish
 from tests.unit.subscription.machines import EXCLUSIVE, SHARED, Machine, Receipts
 
@@ -122,3 +124,51 @@ def test_acks_wait_for_a_move_unless_it_forgets_them() -> None:
     assert [type(each.error) for each in answers(effects)] == [ServiceNotReady, ServiceNotReady]
     assert machine.machine.acks.take_put_off() == []
     assert machine.state.cursor.backlog_messages == 2
+
+
+@pytest.mark.parametrize("type_", [SHARED, EXCLUSIVE])
+def test_the_time_from_delivery_to_ack_is_counted_by_message(type_: SubscriptionType) -> None:
+    machine = Machine(type_)
+    member, _ = machine.attach(permits=100)
+    first, second = machine.publish(1, 3)
+    machine.pump()
+    machine.now_ms += 20
+    [third] = machine.publish(1)
+    machine.pump()
+    machine.now_ms += 20
+    machine.ack(member, second, third)
+    machine.ack(member, second)  # acked before
+    machine.now_ms += 1000
+    machine.ack(member, first)
+    counts = machine.state.counters.ack_latencies.take()
+    # 20 ms, three messages after 40 ms, 1040 ms
+    assert counts == [0, 0, 0, 0, 0, 1, 3, 0, 0, 0, 0, 1]
+
+
+def test_a_cumulative_ack_counts_each_message_from_its_own_delivery() -> None:
+    machine = Machine(EXCLUSIVE)
+    member, _ = machine.attach(permits=100)
+    machine.publish(1, 3)
+    machine.pump()
+    machine.now_ms += 100
+    machine.publish(2)
+    [last] = machine.publish(1)
+    machine.pump()
+    machine.now_ms += 2
+    machine.ack(member, last, cumulative=True)
+    counts = machine.state.counters.ack_latencies.take()
+    assert counts == [0, 0, 3, 0, 0, 0, 0, 4]
+
+
+def test_a_redelivered_message_counts_from_its_last_delivery() -> None:
+    for type_ in (SHARED, EXCLUSIVE):
+        machine = Machine(type_)
+        member, _ = machine.attach(permits=100)
+        [position] = machine.publish(1)
+        machine.pump()
+        machine.now_ms += 5000
+        machine.machine.redelivery.redeliver(member, None, StoryEvent.ASKED_AGAIN, machine.now_ms)
+        machine.pump()
+        machine.now_ms += 1
+        machine.ack(member, position)
+        assert machine.state.counters.ack_latencies.take() == [0, 1]

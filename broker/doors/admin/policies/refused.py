@@ -30,12 +30,11 @@ class _Refused:
     reason: str
     changes: tuple[str, ...] = ("POST", "DELETE")
     default: Any = None  # what a GET answers; None becomes 204
-    has_get: bool = True
 
 
 _BOOKIES: Final = "Vela stores messages in PostgreSQL: its replication is set there"
 _NO_REPLICATION: Final = "Vela has one cluster and does not replicate topics"
-_NO_OFFLOAD: Final = "offloading is not set through this API"
+_NO_OFFLOAD: Final = "set Vela's policies offload_after_ms and offload_threshold_bytes instead"
 _NO_SUCH_POLICY: Final = "Vela has no such policy"
 
 _OF_NAMESPACES: Final = (
@@ -77,7 +76,6 @@ _OF_TOPICS: Final = (
     _Refused(path="offloadPolicies", reason=_NO_OFFLOAD),
     _Refused(path="subscriptionTypesEnabled", reason=_NO_SUCH_POLICY),
     _Refused(path="entryFilters", reason="entry filters are the setting VELA_ENTRY_FILTERS"),
-    _Refused(path="offload", reason=_NO_OFFLOAD, changes=("PUT",), has_get=False),
     _Refused(
         path="subscription/{segment:subscription}/replicatedSubscriptionStatus",
         reason=_NO_REPLICATION,
@@ -104,10 +102,9 @@ def _add(level: str, base: str, each: _Refused) -> None:
         raise Refused(405, each.reason)
 
     name = _PLACEHOLDER.sub(r"\1", each.path).replace("/", "_")
-    if each.has_get:
-        get.__name__ = f"get_default_{level}_{name}"
-        get.__doc__ = "Return Pulsar's default."
-        operation(router, "GET", path, Action.ADMINISTER)(_taking(get, path, Any))
+    get.__name__ = f"get_default_{level}_{name}"
+    get.__doc__ = "Return Pulsar's default."
+    operation(router, "GET", path, Action.ADMINISTER)(_taking(get, path, Any))
     for method in each.changes:
         refuse.__name__ = f"refuse_{method.lower()}_{level}_{name}"
         refuse.__doc__ = "Refuse."

@@ -48,6 +48,8 @@ def add_points(shop: Shop, *, minutes: int) -> None:
             backlog=14,
             backlog_most=14,
             stored_bytes=None if subscription_id else 5_000_000,
+            # 32 to 63 ms, and 1,024 to 2,047 ms
+            ack_latencies=[0] * 6 + [90] + [0] * 4 + [10] if subscription_id else None,
         )
 
 
@@ -90,12 +92,17 @@ def test_the_legend_names_each_line_with_its_number(page: Page, shop: Shop) -> N
     add_points(shop, minutes=30)
     page.goto(BILLING)
     page.wait_for_selector(DRAWN)
-    assert page.locator("[data-chart] canvas").count() == 2
+    assert page.locator("[data-chart] canvas").count() == 3
     page.hover("[data-chart=rates] .u-over")
     legend = page.inner_text("[data-chart=rates] .u-legend").replace("\n", " ")
     for word in ("In", "Out", "Acked", "Redelivered", "0/s", "UTC"):
         assert word in legend
-    page.wait_for_selector("[data-chart=backlog] .u-legend :text('14')")  # the same moment in the other chart
+    page.wait_for_selector(
+        "[data-chart=backlog] .u-legend :text('14')"
+    )  # the same moment in the other charts
+    legend = page.inner_text("[data-chart=acks] .u-legend").replace("\n", " ")
+    for word in ("To ack p50", "50\u202fms", "p95", "1.5\u202fs", "p99", "1.9\u202fs"):
+        assert word in legend, (word, legend)
 
 
 def test_new_numbers_come_by_themselves_and_not_while_the_page_is_paused(page: Page, shop: Shop) -> None:

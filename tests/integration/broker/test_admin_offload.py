@@ -1,0 +1,86 @@
+"""Pulsar's call for an offload: what it starts, which ledgers move, and what it answers in each state of the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from broker.doors.admin.application import AdminPages
+from tests.support.broker_harness import BrokerRun, one_row, rows
+from tests.support.lifetime import keeping, publish_ledgers
+from tests.support.offloading import offloaded
+
+PATH = "/admin/v2/persistent/public/default/t/offload"
+
+
+async def ask(run: BrokerRun, method: str, body: Any = None, path: str = PATH) -> tuple[int, Any]:
+    """Send one request; the status and the JSON of the answer."""
+    sent: list[Mapping[str, Any]] = []
+    raw = b"" if body is None else json.dumps(body).encode()
+
+    async def receive() -> Mapping[str, Any]:
+        return {"type": "http.request", "body": raw, "more_body": False}
+
+    async def send(event: Mapping[str, Any]) -> None:
+        sent.append(event)
+
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json")],
+    }
+    await AdminPages(run.broker)(scope, receive, send)
+    start, end = sent
+    return start["status"], json.loads(end["body"]) if end["body"] else None
+
+
+def end_run(run: BrokerRun, state: str, error: str = "") -> None:
+    """A worker ends the run."""
+    rows(
+        run.database_url,
+        "UPDATE vela_pipeline_run SET state = %s, error = %s, ended_at = now()",
+        state,
+        error,
+    )
+
+
+async def test_an_offload_through_pulsar_s_api(broker_url: str, tmp_path: Path) -> None:
+    files_url = tmp_path.as_uri()
+    async with keeping(broker_url, time_ms=-1, size_bytes=-1, offload_url=files_url) as run:
+        positions = await publish_ledgers(await run.producer(), 4)
+        ledgers = sorted({each.ledger_id for each in positions})
+        before = {"ledgerId": ledgers[2], "entryId": 0, "partitionIndex": -1}
+        assert await ask(run, "GET") == (200, {"status": "NOT_RUN", "lastError": ""})
+
+        assert await ask(run, "PUT", before) == (204, None)
+        assert await ask(run, "GET") == (200, {"status": "RUNNING", "lastError": ""})
+        status, refused = await ask(run, "PUT", before)
+        assert (status, "already in progress" in refused["reason"]) == (409, True)
+
+        end_run(run, "failed", "VELA_OFFLOAD_URL is not set")
+        assert await ask(run, "GET") == (
+            200,
+            {"status": "ERROR", "lastError": "VELA_OFFLOAD_URL is not set"},
+        )
+
+        assert (await ask(run, "PUT", before))[0] == 204
+        job, options = one_row(
+            run.database_url,
+            "SELECT job, options FROM vela_pipeline_run ORDER BY id DESC LIMIT 1",
+        )
+        assert (job, options["before_ledger"]) == ("offload", str(ledgers[2]))
+        await offloaded(broker_url, files_url, before_ledger=options["before_ledger"])
+        end_run(run, "done")
+        status, answer = await ask(run, "GET")
+        assert (status, answer["status"]) == (200, "SUCCESS")
+        assert answer["firstUnoffloadedMessage"] | before == answer["firstUnoffloadedMessage"]
+        assert sorted(run.topic().log.files) == ledgers[:2]
+
+        assert (await ask(run, "PUT"))[0] == 400
+        assert (await ask(run, "PUT", before, PATH.replace("/t/", "/none/")))[0] == 404
+        assert (await ask(run, "PUT", before, PATH.replace("persistent", "non-persistent")))[0] == 405
