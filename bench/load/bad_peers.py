@@ -8,7 +8,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from bench.load.messages import entries
 from bench.load.messages.json_frames import MessageFrames, consumer_path, producer_path
@@ -57,23 +57,29 @@ def websocket_not_reading(port: int, topic: str) -> Iterator[None]:
 
 
 @contextmanager
-def binary_flood(port: int, topic: str, payload: bytes) -> Iterator[None]:
-    """A producer that sends what the socket takes and never reads a receipt."""
+def binary_flood(port: int, topic: str, payload: bytes, *, reads_receipts: bool = False) -> Iterator[None]:
+    """A producer that sends what the socket takes.
+
+    If it reads no receipts, the broker stops reading from it when the buffers are full of them: after some 300,000.
+    """
     with _connected(port) as peer:
         _connect(peer)
         peer.sendall(commands.producer(topic, producer_id=0, request_id=1, user_provided_name=False))
         _read_until(peer, lambda data: data.count(b"\x08\x11") > 0)  # PRODUCER_SUCCESS
         frame = b"".join(commands.send(0, 0, entries.single(payload).data))
-        with _pouring(peer, frame * 64):
+        with _pouring(peer, frame * 64), _draining(peer) if reads_receipts else nullcontext():
             yield
 
 
 @contextmanager
-def websocket_flood(port: int, topic: str, payload_bytes: int) -> Iterator[None]:
-    """A JSON producer that sends what the socket takes and never reads a receipt."""
+def websocket_flood(
+    port: int, topic: str, payload_bytes: int, *, reads_receipts: bool = False
+) -> Iterator[None]:
+    """A JSON producer that sends what the socket takes. See `binary_flood`; receipts are longer here."""
     with _connected(port) as peer:
         _shake_hands(peer, port, producer_path(topic))
-        with _pouring(peer, MessageFrames(payload_bytes).frame(0) * 64):
+        frames = MessageFrames(payload_bytes).frame(0) * 64
+        with _pouring(peer, frames), _draining(peer) if reads_receipts else nullcontext():
             yield
 
 

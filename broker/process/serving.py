@@ -28,6 +28,7 @@ from broker.doors.http.daphne_server import DaphneServer
 from broker.doors.ports import AdminPort, BrokerPort
 from broker.doors.pull.answers import PullAnswers
 from broker.listening.tls_certificates import CertificateUnusable, TlsCertificates
+from broker.process.garbage import FullCollections
 from broker.process.ownership import BrokerAlreadyRuns
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
         limits=broker.connections,
     )
     certificates = _certificates(broker)
+    collections = FullCollections()
     try:
         where = await _listen(broker.settings, tcp, http, certificates)
         if not await _start(broker, stopping):
@@ -105,6 +107,7 @@ async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
         # Nearly every object that is alive now stays alive, so the collector need not visit it again.
         gc.collect()
         gc.freeze()
+        collections.start()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         if certificates is not None:
             certificates.watch()
@@ -113,6 +116,7 @@ async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
         await stopping.wait()
     finally:
         service_manager.tell(service_manager.STOPPING)
+        collections.stop()
         if certificates is not None:
             certificates.stop()
         # Stop taking connections and commands, write receipts and cursors, then disconnect every client.

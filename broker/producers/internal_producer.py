@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.core.client_identity import INTERNAL_FACE, ClientIdentity
 from broker.core.entry import FLAG_BATCH, FLAG_ORDERING_KEY
-from broker.core.errors import BrokerError, PersistenceFailed, SendOutcomeUnknown
+from broker.core.errors import BrokerError, PersistenceFailed
 from broker.core.topic_name import TopicName
 from broker.log.sends import Receipt, SendRequest
+from broker.producers.awaited_sends import AwaitedSends
 from broker.producers.requests import ProducerRequest
 from vela.wire.entry import OutgoingMessage, encode_single
 
@@ -188,10 +189,11 @@ class InternalProducer:
         return self._lanes[self._turn]
 
 
-class _Lane:
+class _Lane(AwaitedSends):
     """The producer of one topic or partition, opened again after it was closed; a `ProducerSink`."""
 
     def __init__(self, broker: ProducerOpener, request: ProducerRequest, reopen_s: float) -> None:
+        super().__init__()
         self._broker = broker
         self._request = request
         self._reopen_s = reopen_s
@@ -199,7 +201,6 @@ class _Lane:
         self._opening = asyncio.Lock()
         self._queued = 0  # sends that wait for the producer to open
         self._next_sequence_id = 0
-        self._waiting: dict[int, asyncio.Future[Receipt]] = {}
         self._is_closed = False
 
     async def opened(self) -> OpenedProducer:
@@ -227,8 +228,7 @@ class _Lane:
                 self._queued -= 1
         made = request(self._next_sequence_id)
         self._next_sequence_id += made.messages
-        answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-        self._waiting[made.sequence_id] = answer
+        answer = self.expect(made.sequence_id)
         producer.send(made)
         return await answer
 
@@ -265,30 +265,12 @@ class _Lane:
         )
 
     def _give_up(self, error: BrokerError | None) -> None:
-        waiting, self._waiting = self._waiting, {}
-        for answer in waiting.values():
-            if not answer.done():
-                reason = "it was closed" if error is None else str(error)
-                answer.set_exception(
-                    SendOutcomeUnknown(
-                        f"{self._request.topic} did not confirm an entry before {reason}: the entry may be stored"
-                    )
-                )
+        reason = "it was closed" if error is None else str(error)
+        self.give_up(
+            f"{self._request.topic} did not confirm an entry before {reason}: the entry may be stored"
+        )
 
-    # -- ProducerSink --------------------------------------------------------------------------------------------
-
-    def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Answer these sends: they are durable."""
-        for receipt in receipts:
-            answer = self._waiting.pop(receipt.sequence_id, None)
-            if answer is not None and not answer.done():
-                answer.set_result(receipt)
-
-    def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """Fail this send: it is known not to be stored."""
-        answer = self._waiting.pop(request.sequence_id, None)
-        if answer is not None and not answer.done():
-            answer.set_exception(error)
+    # -- ProducerSink, with AwaitedSends --------------------------------------------------------------------------
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
         """Give up the waiting sends: the topic goes away. The next send opens it again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import deque
 from typing import Final, NamedTuple
 
 from vela.wire.errors import FrameTooLarge, MalformedFrame, RemoteProtocolError
@@ -66,7 +67,7 @@ class FrameDecoder:
         return frames
 
     def feed_into(
-        self, data: bytes | bytearray | memoryview, frames: list[Frame], *, most: int = _ALL
+        self, data: bytes | bytearray | memoryview, frames: list[Frame] | deque[Frame], *, most: int = _ALL
     ) -> None:
         """Do the same as `feed`, but append to `frames`, which keeps the frames before an error.
 
@@ -107,7 +108,7 @@ class FrameDecoder:
         if command_bytes + 4 > total:
             raise MalformedFrame(f"a command of {command_bytes} bytes in a frame of {total}")
 
-    def _continue(self, data: bytes, position: int, frames: list[Frame]) -> int:
+    def _continue(self, data: bytes, position: int, frames: list[Frame] | deque[Frame]) -> int:
         """Add the part of the current frame that `data` has from `position` on. Return the position after it."""
         start = self._start
         while len(start) < self._needed:

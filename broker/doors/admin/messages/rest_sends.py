@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from broker.core.errors import BrokerError, MessageTooLarge, SendOutcomeUnknown
 from broker.core.hash_slots import slot_of_key
 from broker.log.sends import Receipt, SendRequest
+from broker.producers.awaited_sends import AwaitedSends
 from vela.wire.entry import OutgoingMessage, encode_single
 
 if TYPE_CHECKING:
@@ -21,15 +21,15 @@ __all__ = ["RestSends"]
 RECEIPT_TIMEOUT_S: Final = 30.0
 
 
-class RestSends:
+class RestSends(AwaitedSends):
     """One producer of a request, and its `ProducerSink`. Call `open`, then `publish` for each message, then `close`."""
 
     def __init__(self, broker: PublishPort, producer_request: ProducerRequest) -> None:
+        super().__init__()
         self._broker = broker
         self._request = producer_request
         self._producer: ProducerPort | None = None
         self._next_sequence_id = 0
-        self._waiting: dict[int, asyncio.Future[Receipt]] = {}
 
     async def open(self, identity: ClientIdentity) -> bytes:
         """Open the producer, and return the version of its schema, b"" = none. Raises BrokerError."""
@@ -67,8 +67,7 @@ class RestSends:
             raise refused
         sequence_id = self._next_sequence_id if sequence_id is None else sequence_id
         self._next_sequence_id = sequence_id + 1
-        answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-        self._waiting[sequence_id] = answer
+        answer = self.expect(sequence_id)
         data = encode_single(
             producer_name=producer.name,
             sequence_id=sequence_id,
@@ -96,33 +95,13 @@ class RestSends:
         if producer is not None:
             producer.detach()
 
-    # -- ProducerSink --------------------------------------------------------------------------------------------
-
-    def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Answer sends that are durable now."""
-        for receipt in receipts:
-            answer = self._waiting.pop(receipt.sequence_id, None)
-            if answer is not None and not answer.done():
-                answer.set_result(receipt)
-
-    def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """Refuse a send that is known not to be stored."""
-        answer = self._waiting.pop(request.sequence_id, None)
-        if answer is not None and not answer.done():
-            answer.set_exception(error)
+    # -- ProducerSink, with AwaitedSends --------------------------------------------------------------------------
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
         """Fail the sends without a receipt with SendOutcomeUnknown: the broker closed the producer."""
         self._producer = None
-        waiting, self._waiting = self._waiting, {}
         why = "" if error is None else f": {error}"
-        for answer in waiting.values():
-            if not answer.done():
-                answer.set_exception(
-                    SendOutcomeUnknown(
-                        f"the broker closed {self._request.topic}, the message may be stored{why}"
-                    )
-                )
+        self.give_up(f"the broker closed {self._request.topic}, the message may be stored{why}")
 
     async def is_alive(self) -> bool:
         """Return whether this request still uses the producer. The broker asks if another producer wants the name."""

@@ -8,11 +8,12 @@ The file is long because each answer of the protocol has its method here. Most m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from broker.doors.binary.wire import answers
-from broker.doors.binary.wire.decoding import decode_event
+from broker.doors.binary.wire.decoding import HAVE_SLICES, SLICE_IDS, decode_event, decode_slices
 from broker.doors.binary.wire.events import Connect, Event, Unsupported
 from vela.wire.binary import commands
 from vela.wire.binary.commands import NO_REQUEST
@@ -28,6 +29,9 @@ from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 __all__ = ["ServerEngine"]
 
 _EVERY_COMMAND: Final = 1 << 62  # more than any piece has
+_LONG_COMMAND_BYTES: Final = 1024  # longer ones may have many ids
+_BYTES_LIKE_A_COMMAND: Final = 128  # decoding them takes as long as another short command
+_IDS_LIKE_A_COMMAND: Final = 8
 _ACTIVE_CHANGE_VERSION: Final = 12  # older clients close the connection on ACTIVE_CONSUMER_CHANGE
 _CLOSE_VERSION: Final = 5  # older clients close the connection on CLOSE_PRODUCER and CLOSE_CONSUMER
 _END_OF_TOPIC_CLIENTS: Final = (
@@ -60,6 +64,9 @@ class ServerEngine:
         self._server_version = server_version
         self._max_message_bytes = max_message_bytes
         self._decoder = FrameDecoder(max_message_bytes + FRAME_PADDING_BYTES)
+        self._frames: deque[Frame] = deque()  # cut but not decoded yet
+        self._slices: Iterator[Event] | None = None  # the rest of a long command
+        self._failure: RemoteProtocolError | None = None  # raised once everything before it is decoded
         self._state = ConnectionState.START
         self._accepts = _ACCEPTS[ConnectionState.START]
         self._out: list[bytes] = []
@@ -77,46 +84,76 @@ class ServerEngine:
     @property
     def has_more(self) -> bool:
         """Whether `receive` returned as many events as it was asked for, and has bytes left to decode."""
-        return self._decoder.has_uncut
+        return self._is_decoding or self._decoder.has_uncut
+
+    @property
+    def _is_decoding(self) -> bool:
+        return bool(self._frames) or self._slices is not None
 
     def receive(self, data: bytes | bytearray | memoryview, *, most: int = _EVERY_COMMAND) -> list[Event]:
         """Take bytes from the peer and return the events of the commands that they complete, in order.
 
-        Decode at most `most` commands. If `has_more` is then True, call again, with new bytes or with none.
+        Decode at most `most` short commands; a longer one counts as several. If `has_more` is then True, call
+        again, with new bytes or with none.
 
         Raises RemoteProtocolError (FrameTooLarge, MalformedFrame, MalformedCommand, UnexpectedCommand) and enters state
         FAILED. The error's `events` are those before the violation. Raises LocalProtocolError if called in that state.
         """
         if self._state is ConnectionState.FAILED:
             raise LocalProtocolError("the connection has failed: close it and pass it no more bytes")
-        frames: list[Frame] = []
         events: list[Event] = []
-        failure: RemoteProtocolError | None = None
         try:
-            self._decoder.feed_into(data, frames, most=most)
+            if data or not self._is_decoding:
+                self._cut(data, most)
+            self._decode_into(events, most)
+            if self._failure is not None and not self._is_decoding:
+                raise self._failure
         except RemoteProtocolError as error:
-            failure = error
-        try:
-            for frame in frames:
-                events.append(self._event(frame))  # noqa: PERF401 - what came before an error must be kept
-        except RemoteProtocolError as error:
-            failure = error
-        if failure is not None:
             self._enter(ConnectionState.FAILED)
-            failure.events = tuple(events)
-            raise failure
+            error.events = tuple(events)
+            raise
         return events
 
-    def _event(self, frame: Frame) -> Event:
+    def _cut(self, data: bytes | bytearray | memoryview, most: int) -> None:
+        try:
+            self._decoder.feed_into(data, self._frames, most=most)
+        except RemoteProtocolError as error:
+            self._failure = error
+
+    def _decode_into(self, events: list[Event], most: int) -> None:
+        frames = self._frames
+        while most > 0:
+            if self._slices is not None:
+                most -= self._take_slice(self._slices, events)
+            elif frames:
+                frame = frames.popleft()
+                most -= 1 + len(frame.command) // _BYTES_LIKE_A_COMMAND
+                self._decode(frame, events)
+            else:
+                return
+
+    def _take_slice(self, slices: Iterator[Event], events: list[Event]) -> int:
+        """Add the next slice of a long command. Return how many commands it counts for."""
+        event = next(slices, None)
+        if event is None:
+            self._slices = None
+            return 0
+        events.append(event)
+        return SLICE_IDS // _IDS_LIKE_A_COMMAND
+
+    def _decode(self, frame: Frame, events: list[Event]) -> None:
         command = parse_command(frame.command)
         if command.type not in self._accepts:
             self._refuse(command)
+        if len(frame.command) > _LONG_COMMAND_BYTES and command.type in HAVE_SLICES:
+            self._slices = decode_slices(command, frame)
+            return
         event = decode_event(command, frame)
         if isinstance(event, Connect):
             self.client_version = event.client_version
             self.protocol_version = min(PROTOCOL_VERSION, max(event.protocol_version, 0))
             self._enter(ConnectionState.CONNECTING)
-        return event
+        events.append(event)
 
     def _refuse(self, command: BaseCommand) -> None:
         # Protobuf reads a missing or unknown type as the enum's first value.

@@ -9,17 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.doors.binary.wire import events
+from broker.doors.binary.wire.decoding import SLICE_IDS
 from broker.doors.binary.wire.decoding import UNBUILT as REASONS
 from tests.unit.doors.binary.engines import (
     EVERY_EVENT,
     connected_engine,
     frame,
+    new_engine,
 )
 from tests.unit.wire.binary.written import only_command
 from vela.wire.binary import commands
 from vela.wire.binary.enums import ServerError
 from vela.wire.binary.frames import payload_frame_head
 from vela.wire.binary.schema import Schema
+from vela.wire.errors import FrameTooLarge
 from vela.wire.message_id import MessageId
 from vela.wire.pb import vela_pulsar_pb2 as pb
 
@@ -43,6 +46,72 @@ def test_any_cut_of_the_stream_gives_the_same_events(
     for start, end in itertools.pairwise(edges):
         received += engine.receive(data[start:end])
     assert received == [event for _, event in script]
+
+
+AN_ID = st.tuples(st.integers(0, 2**40), st.integers(0, 2**40), st.none() | st.integers(0, 2**70))
+
+
+def read_slowly(data: bytes, calls: list[list[events.Event]], *, most: int) -> None:
+    """Add what each call gives to a caller that asks for `most` commands at once."""
+    engine = connected_engine()
+    calls.append(engine.receive(data, most=most))
+    while engine.has_more:
+        calls.append(engine.receive(b"", most=most))
+
+
+@given(
+    st.lists(AN_ID, min_size=1, max_size=3),
+    st.integers(1, 1000),
+    st.none() | st.integers(0, 9),
+    st.booleans(),
+)
+def test_a_long_ack_is_several_events_with_the_same_ids_and_one_request(
+    few: list[tuple[int, int, int | None]], times: int, request_id: int | None, wants_all: bool
+) -> None:
+    data = commands.ack(8, few * times, request_id=request_id) + commands.ping()
+    calls: list[list[events.Event]] = []
+    read_slowly(data, calls, most=1_000_000 if wants_all else 1)
+    found = [event for events_ in calls for event in events_]
+    assert found[-1] == events.Ping()
+    acks = [event for event in found if isinstance(event, events.Ack)]
+    assert len(acks) == len(found) - 1
+    assert [(i.ledger_id, i.entry_id, i.ack_set) for ack in acks for i in ack.ids] == few * times
+    assert [ack.request_id for ack in acks] == [None] * (len(acks) - 1) + [request_id]
+    assert all(len(ack.ids) <= SLICE_IDS or len(data) < 1200 for ack in acks)
+    assert wants_all or max(len(events_) for events_ in calls) <= 1
+
+
+def test_a_long_redelivery_is_several_events() -> None:
+    ids = [(1, entry_id) for entry_id in range(3 * SLICE_IDS)]
+    found = connected_engine().receive(commands.redeliver(8, ids))
+    assert [
+        position for event in found if isinstance(event, events.Redeliver) for position in event.positions
+    ] == ids
+    assert len(found) == 3
+
+
+def test_a_long_cumulative_ack_stays_one_event_which_shows_that_it_has_several_ids() -> None:
+    ids = [(1, entry_id, None) for entry_id in range(10 * SLICE_IDS + 1)]
+    (found,) = connected_engine().receive(commands.ack(8, ids, cumulative=True, request_id=3))
+    assert isinstance(found, events.Ack)
+    assert (len(found.ids), found.request_id) == (2, 3)
+
+
+def test_a_long_connect_is_admitted() -> None:
+    engine = new_engine()
+    engine.receive(
+        commands.connect(client_version="x", protocol_version=21, auth_method="token", auth_data=b"t" * 5000)
+    )
+    engine.send_connected()
+
+
+@given(st.integers(1, 40), st.integers(1, 20))
+def test_events_before_a_bad_frame_come_first_however_few_are_asked_for(pings: int, most: int) -> None:
+    calls: list[list[events.Event]] = []
+    with pytest.raises(FrameTooLarge) as raised:
+        read_slowly(commands.ping() * pings + b"\xff" * 16, calls, most=most)
+    before = [event for events_ in calls for event in events_]
+    assert [*before, *raised.value.events] == [events.Ping()] * pings
 
 
 def test_subscribe_with_everything() -> None:

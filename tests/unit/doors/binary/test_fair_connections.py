@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from broker.doors.binary.wire.decoding import SLICE_IDS
 from broker.listening.connection_limits import ConnectionLimits
 from broker.listening.loop_time import PART_NS, TURN_NS, LoopTime
 from tests.unit.doors.fake_broker import FakeBroker
@@ -92,6 +93,20 @@ async def test_bytes_behind_a_refused_frame_are_not_handled_before_the_refusal(
     await settle()
     assert client.names() == ["PONG"] * 25 + ["ERROR"]
     assert client.is_closed()
+
+
+async def test_an_ack_as_long_as_a_frame_may_be_leaves_turns_to_others(busy_broker: FakeBroker) -> None:
+    greedy, modest = await connected(busy_broker), await connected(busy_broker)
+    await greedy.subscribe()
+    greedy.names()
+    greedy.tell(commands.ack(1, [(1, entry, None) for entry in range(30_000)], request_id=7))
+    answered = 0
+    while not greedy.names():
+        modest.tell(commands.ping())
+        await asyncio.sleep(0)
+        answered += len(modest.names())
+        assert answered < 10_000
+    assert answered > 30_000 // SLICE_IDS // (TURN_NS // TICK_NS)
 
 
 async def test_a_lost_connection_is_forgotten_in_line(busy_broker: FakeBroker) -> None:

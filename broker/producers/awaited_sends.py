@@ -1,0 +1,43 @@
+"""The sends of a producer inside the broker whose sender waits for the receipt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from broker.core.errors import BrokerError, SendOutcomeUnknown
+from broker.log.sends import Receipt, SendRequest
+
+__all__ = ["AwaitedSends"]
+
+
+class AwaitedSends:
+    """Futures by sequence id. It has the part of a `ProducerSink` that answers sends."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, asyncio.Future[Receipt]] = {}
+
+    def expect(self, sequence_id: int) -> asyncio.Future[Receipt]:
+        """Return the receipt to come. It fails with SendOutcomeUnknown or any other BrokerError."""
+        answer = self._waiting[sequence_id] = asyncio.get_running_loop().create_future()
+        return answer
+
+    def give_up(self, why: str) -> None:
+        """Fail all sends without a receipt with SendOutcomeUnknown, for this reason. Safe to repeat."""
+        waiting, self._waiting = self._waiting, {}
+        for answer in waiting.values():
+            if not answer.done():
+                answer.set_exception(SendOutcomeUnknown(why))
+
+    def on_receipts(self, receipts: Sequence[Receipt]) -> None:
+        """Answer these sends: they are durable."""
+        for receipt in receipts:
+            answer = self._waiting.pop(receipt.sequence_id, None)
+            if answer is not None and not answer.done():
+                answer.set_result(receipt)
+
+    def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
+        """Fail this send: it is known not to be stored."""
+        answer = self._waiting.pop(request.sequence_id, None)
+        if answer is not None and not answer.done():
+            answer.set_exception(error)
