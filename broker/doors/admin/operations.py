@@ -89,13 +89,22 @@ register_converter(_Domain, "domain")
 register_converter(_Number, "number")
 
 
+def _responses(returned: object) -> dict[int, Any]:
+    """Return what an operation answers with, by status. What returns anything may return None, for a policy not set."""
+    if returned is HttpResponse:
+        return {200: None}  # ninja sends it as it is
+    responses = {} if returned is None else {200: returned}
+    return responses | {204: None} if returned in (None, Any) else responses
+
+
 def operation(
-    router: Router, method: str, path: str, action: Action | None, *, refused: str = ""
+    router: Router, method: str, path: str, action: Action | None, *, refused: str = "", media_type: str = ""
 ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
     """Register an asynchronous operation. A result of None is answered with 204 and no body, as Pulsar does.
 
     The check runs before the operation; with None for `action`, every client that has proved who it is may call it.
-    Raises NotAuthorized. `refused` says why the operation only refuses.
+    Raises NotAuthorized. `refused` says why the operation only refuses, `media_type` what is in the HttpResponse of an
+    operation that returns one.
     """
 
     def register(view: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
@@ -113,19 +122,20 @@ def operation(
         # Ninja would look up the names of types in this module, and not in the one that declares the operation.
         signature = inspect.signature(view, eval_str=True)
         vars(answer)["__signature__"] = signature
-        returned = signature.return_annotation
-        is_plain = returned in (None, HttpResponse)
-        responses: dict[int, Any] = {204: None} if is_plain else {200: returned}
+        extra: dict[str, Any] = {ACTION_KEY: _WORDS[action], **({REFUSAL_KEY: refused} if refused else {})}
+        if media_type:
+            content = {media_type: {"schema": {"type": "string"}}}
+            extra["responses"] = {200: {"content": content}}
         router.api_operation(
             [method],
             path,
             auth=check,
-            response=responses,
+            response=_responses(signature.return_annotation),
             exclude_none=True,
             by_alias=True,
             operation_id=view.__name__,
             description=(view.__doc__ or "").strip(),
-            openapi_extra={ACTION_KEY: _WORDS[action], **({REFUSAL_KEY: refused} if refused else {})},
+            openapi_extra=extra,
         )(answer)
         return view
 
