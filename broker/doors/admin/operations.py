@@ -13,7 +13,8 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, ParamSpec, TypeVar
+from types import NoneType
+from typing import Any, Final, ParamSpec, TypeVar, Union, get_args
 from urllib.parse import unquote_plus
 
 from django.http import HttpResponse
@@ -89,12 +90,14 @@ register_converter(_Domain, "domain")
 register_converter(_Number, "number")
 
 
-def _responses(returned: object) -> dict[int, Any]:
-    """Return what an operation answers with, by status. What returns anything may return None, for a policy not set."""
+def _responses(returned: Any) -> dict[int, Any]:
+    """Return what an operation answers with, by status: 204 if it may return None."""
     if returned is HttpResponse:
         return {200: None}  # ninja sends it as it is
-    responses = {} if returned is None else {200: returned}
-    return responses | {204: None} if returned in (None, Any) else responses
+    kinds = [each for each in get_args(returned) if each is not NoneType] or [returned]
+    may_be_none = returned in (None, Any) or NoneType in get_args(returned)
+    responses = {} if returned is None else {200: Union[*kinds] if may_be_none else returned}
+    return responses | {204: None} if may_be_none else responses
 
 
 def operation(

@@ -188,7 +188,7 @@ def test_an_answer_that_is_not_json_is_described_with_its_type() -> None:
 
 def test_a_policy_that_is_not_set_is_described_as_204() -> None:
     document = json.loads(ask("GET", "/admin/v2/openapi.json")[2])
-    described = document["paths"]["/admin/v2/namespaces/{tenant}/{namespace}/persistence"]["get"]["responses"]
+    described = document["paths"]["/admin/v2/namespaces/{tenant}/{namespace}/retention"]["get"]["responses"]
     assert {"200", "204"} <= described.keys()
 
 

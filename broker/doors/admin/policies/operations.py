@@ -92,7 +92,7 @@ def _register(
 ) -> None:
     """Register the three operations of a policy, with the type of its value."""
     vela = " and ".join(policy.names)
-    get.__annotations__["return"] = policy.body
+    get.__annotations__["return"] = policy.body | None
     if "value" in set_.__annotations__:
         set_.__annotations__["value"] = Body[policy.body]  # type: ignore[misc, name-defined]  # known at run time
     for view, method, does in (
