@@ -34,8 +34,10 @@ chaos: development ## kill -9 every process N=10 times while MESSAGES=100000 pas
 faults: development ## start each fault of consumption and see whether the console names its cause
 	VELA_FAULTS=1 $(RUN) -m pytest tests/faults $(PYTEST)
 
-fuzz: development ## feed every parser INPUTS=1000000 generated inputs; SEED=… repeats a run
+fuzz: development ## feed every parser INPUTS=1000000 generated inputs, and a Vela SENT=20000; SEED=… repeats a run
 	$(RUN) -m tests.fuzz --inputs $(or $(INPUTS),1000000) $(if $(SEED),--seed $(SEED))
+	$(RUN) -m tests.fuzz.started --inputs $(or $(SENT),20000) $(if $(SEED),--seed $(SEED))
+	$(RUN) -m tests.fuzz.rest --seconds $(or $(LASTING),60) $(if $(SEED),--seed $(SEED))
 
 interop: development ## ask clients in Python, Go, Java and JavaScript the same questions; needs Go, Maven and npm
 	$(RUN) -m tests.interop.run
@@ -43,7 +45,8 @@ interop: development ## ask clients in Python, Go, Java and JavaScript the same 
 soak: development ## run the random tests for longer: SEEDS=100 crashing brokers, EXAMPLES=2000 of each model
 	VELA_SOAK_SEEDS=$(or $(SEEDS),100) $(RUN) -m pytest tests/concurrency/test_random_broker.py $(PYTEST)
 	VELA_SOAK_EXAMPLES=$(or $(EXAMPLES),2000) $(RUN) -m pytest tests/model tests/unit/core $(PYTEST)
-	$(RUN) -m tests.fuzz --inputs $(or $(INPUTS),100000)
+	$(RUN) -m tests.fuzz --inputs $(or $(INPUTS),1000000)
+	$(RUN) -m tests.fuzz.started --inputs $(or $(SENT),20000)
 
 pipeline-soak: development ## copy MESSAGES=1000000 on a Spark cluster while its processes are killed KILLS=6 times; SEED=…
 	$(RUN) -m tests.chaos.pipeline --messages $(or $(MESSAGES),1000000) --kills $(or $(KILLS),6) $(if $(SEED),--seed $(SEED))

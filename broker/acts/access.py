@@ -20,7 +20,7 @@ from broker.access.issuers import Issuers
 from broker.access.token_keys import TokenKeys
 from broker.access_settings import AccessSettings
 from broker.clock import SystemClock
-from broker.core.access.permissions import Permission, Subject
+from broker.core.access.permissions import Permission, Subject, check_grant
 from broker.core.access.tokens import TOKEN_METHOD, TokenKey, issue, verify
 from broker.core.errors import AuthenticationFailed
 from broker.models import AccessToken
@@ -177,8 +177,9 @@ def set_permissions(
     """Replace what a role may do to a tenant (ADMIN), a namespace, a topic or a subscription.
 
     An empty `permissions` revokes all. Safe to repeat. Raises ValueError for a permission that such a subject does not
-    have.
+    have, and NotAllowed for a name that cannot be stored.
     """
+    check_grant(subject, [role])
     known = possible_permissions(subject)
     if unknown := set(permissions) - set(known):
         raise ValueError(

@@ -317,6 +317,10 @@ class Stats(_Answer):
     waiting_acts: int
 
 
+# Not a tuple: programs that read OpenAPI 3.0 too do not know how 3.1 describes one.
+_Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
+
+
 class Message(_Answer):
     """One message, or one entry that is not taken apart."""
 
@@ -331,7 +335,7 @@ class Message(_Answer):
     size_bytes: int
     key: str | None
     key_is_base64: bool = Field(description="the key is binary, and key is its base64 text")
-    properties: list[tuple[str, str]]
+    properties: list[_Pair]
     producer: str
     preview: str = Field(description="the first 200 characters, or hexadecimal")
     is_text: bool

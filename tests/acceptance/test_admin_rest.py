@@ -499,6 +499,7 @@ def test_permissions(admin: Admin, shared_vela: VelaProcess) -> None:
         "subscriptionAuthentication": {"billing": ["bob"]},
     }
     assert admin("POST", f"{place}/permissions/ada", ["rule"]).status == 400
+    assert admin("POST", f"{place}/permissions/subscription/billing", ["a\0"]).status == 412
     assert admin("DELETE", f"{topic}/permissions/bob").status == 412
     admin.done("DELETE", f"{topic}/permissions/ada")
     admin.done("DELETE", f"{place}/permissions/ada")

@@ -6,17 +6,20 @@ where a namespace or a topic grants it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
 
+from broker.core.errors import NotAllowed
+from broker.core.subscription.types import check_storable
+
 if TYPE_CHECKING:
     from broker.core.access.principal import Principal
     from broker.core.topic_name import TopicName
 
-__all__ = ["CLUSTER", "Action", "Grants", "Permission", "Subject", "allows"]
+__all__ = ["CLUSTER", "Action", "Grants", "Permission", "Subject", "allows", "check_grant"]
 
 
 class Permission(StrEnum):
@@ -65,6 +68,15 @@ class Subject:
     def __str__(self) -> str:
         place = self.topic or self.namespace or self.tenant or "this broker"
         return f"{place}, subscription {self.subscription}" if self.subscription else place
+
+
+def check_grant(subject: Subject, roles: Iterable[str]) -> None:
+    """Check the names in a grant. Raises NotAllowed if a role has none, or if one is too long or cannot be stored."""
+    check_storable("subscription", subject.subscription)
+    for role in roles:
+        if not role.strip():
+            raise NotAllowed("the name of a role is empty")
+        check_storable("role", role)
 
 
 CLUSTER: Final = Subject()

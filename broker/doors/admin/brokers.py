@@ -105,7 +105,7 @@ async def get_leader_broker(request: AdminRequest) -> BrokerInfo:
     return BrokerInfo(broker_id=_broker_id(request), service_url=request.broker.settings.url)
 
 
-@operation(router, "GET", f"{_BROKERS}/health", None)
+@operation(router, "GET", f"{_BROKERS}/health", None, media_type="text/plain")
 async def get_health(request: AdminRequest) -> HttpResponse:
     """Answer `ok` if the broker serves clients and PostgreSQL answers."""
     _require_ready(request)
@@ -113,14 +113,14 @@ async def get_health(request: AdminRequest) -> HttpResponse:
     return _text("ok")
 
 
-@operation(router, "GET", f"{_BROKERS}/ready", None)
+@operation(router, "GET", f"{_BROKERS}/ready", None, media_type="text/plain")
 async def get_ready(request: AdminRequest) -> HttpResponse:
     """Answer `ok` once the broker serves clients."""
     ready, _ = request.broker.is_ready()
     return _text("ok") if ready else HttpResponse(status=500)
 
 
-@operation(router, "GET", f"{_BROKERS}/version", None)
+@operation(router, "GET", f"{_BROKERS}/version", None, media_type="text/plain")
 async def get_version(request: AdminRequest) -> HttpResponse:
     """Return the version of Pulsar whose API this is."""
     return _text(_API_VERSION)

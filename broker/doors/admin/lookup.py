@@ -59,7 +59,7 @@ async def lookup_topic(
     )
 
 
-@operation(router, "GET", f"{_TOPIC}/bundle", Action.LOOK_UP)
+@operation(router, "GET", f"{_TOPIC}/bundle", Action.LOOK_UP, media_type="text/plain")
 async def lookup_bundle(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str
 ) -> HttpResponse:

@@ -13,7 +13,8 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, ParamSpec, TypeVar
+from types import NoneType
+from typing import Any, Final, ParamSpec, TypeVar, Union, get_args
 from urllib.parse import unquote_plus
 
 from django.http import HttpResponse
@@ -89,13 +90,24 @@ register_converter(_Domain, "domain")
 register_converter(_Number, "number")
 
 
+def _responses(returned: Any) -> dict[int, Any]:
+    """Return what an operation answers with, by status: 204 if it may return None."""
+    if returned is HttpResponse:
+        return {200: None}  # ninja sends it as it is
+    kinds = [each for each in get_args(returned) if each is not NoneType] or [returned]
+    may_be_none = returned in (None, Any) or NoneType in get_args(returned)
+    responses = {} if returned is None else {200: Union[*kinds] if may_be_none else returned}
+    return responses | {204: None} if may_be_none else responses
+
+
 def operation(
-    router: Router, method: str, path: str, action: Action | None, *, refused: str = ""
+    router: Router, method: str, path: str, action: Action | None, *, refused: str = "", media_type: str = ""
 ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
     """Register an asynchronous operation. A result of None is answered with 204 and no body, as Pulsar does.
 
     Before each call the client's permission for `action` is checked, which raises NotAuthorized. With None, every
-    authenticated client may call. `refused`: why the operation always refuses, for the reference.
+    authenticated client may call. `refused`: why the operation always refuses, for the reference. `media_type`: what
+    an operation that returns an HttpResponse puts in it.
     """
 
     def register(view: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
@@ -113,19 +125,20 @@ def operation(
         # Ninja would look up the names of types in this module, and not in the one that declares the operation.
         signature = inspect.signature(view, eval_str=True)
         vars(answer)["__signature__"] = signature
-        returned = signature.return_annotation
-        is_plain = returned in (None, HttpResponse)
-        responses: dict[int, Any] = {204: None} if is_plain else {200: returned}
+        extra: dict[str, Any] = {ACTION_KEY: _WORDS[action], **({REFUSAL_KEY: refused} if refused else {})}
+        if media_type:
+            content = {media_type: {"schema": {"type": "string"}}}
+            extra["responses"] = {200: {"content": content}}
         router.api_operation(
             [method],
             path,
             auth=check,
-            response=responses,
+            response=_responses(signature.return_annotation),
             exclude_none=True,
             by_alias=True,
             operation_id=view.__name__,
             description=(view.__doc__ or "").strip(),
-            openapi_extra={ACTION_KEY: _WORDS[action], **({REFUSAL_KEY: refused} if refused else {})},
+            openapi_extra=extra,
         )(answer)
         return view
 

@@ -8,9 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.access.permissions import CLUSTER, Action, Grants, Permission, Subject, allows
+from broker.core.access.permissions import (
+    CLUSTER,
+    Action,
+    Grants,
+    Permission,
+    Subject,
+    allows,
+    check_grant,
+)
 from broker.core.access.principal import ANONYMOUS, Principal, behind_proxy
-from broker.core.errors import NotAuthorized
+from broker.core.errors import NotAllowed, NotAuthorized
 from broker.core.topic_name import TopicName
 
 ORDERS = Subject.of_topic(TopicName.parse("shop/eu/orders"))
@@ -153,3 +161,15 @@ def test_credentials_behind_a_proxy_end_with_the_first_of_both(
     assert behind_proxy(client("proxy", expires_ms=proxys), checked, ["proxy"]) == client(
         "app", expires_ms=ends, proxy_role="proxy", original=checked
     )
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\0", "\ud800", "x" * 1025])
+def test_a_role_that_cannot_be_stored_gets_no_grant(name: str) -> None:
+    check_grant(BILLING, ["app"])
+    with pytest.raises(NotAllowed, match="role"):
+        check_grant(BILLING, ["app", name])
+
+
+def test_a_subscription_that_cannot_be_stored_gets_no_grant() -> None:
+    with pytest.raises(NotAllowed, match="subscription"):
+        check_grant(Subject(tenant="shop", namespace="shop/eu", subscription="a\0"), ["app"])

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from broker.access.access import Access
 from broker.conf import BrokerSettings
@@ -160,7 +161,35 @@ def test_a_topic_with_a_bad_name_is_412(name: str) -> None:
 def test_the_api_describes_itself() -> None:
     status, headers, body = ask("GET", "/admin/v2/openapi.json")
     assert (status, headers["content-type"]) == (200, "application/json")
-    assert "/admin/v2/tenants/{tenant}" in json.loads(body)["paths"]
+    document = json.loads(body)
+    path = "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}"
+    responses = document["paths"][path]["get"]["responses"]
+    name = responses["default"]["$ref"].rpartition("/")[2]
+    described = document["components"]["responses"][name]["content"]["application/json"]["schema"]
+    refused, _, said = ask("GET", "/lookup/v2/topic/persistent/public/default/%20")
+    assert str(refused) not in responses
+    Draft202012Validator(described).validate(json.loads(said))
+
+
+def test_an_answer_that_is_not_json_is_described_with_its_type() -> None:
+    document = json.loads(ask("GET", "/admin/v2/openapi.json")[2])
+    for path, asked in (
+        ("/admin/v2/brokers/version", "/admin/v2/brokers/version"),
+        (
+            "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}/bundle",
+            "/lookup/v2/topic/persistent/public/default/orders/bundle",
+        ),
+    ):
+        status, headers, _ = ask("GET", asked)
+        assert list(document["paths"][path]["get"]["responses"][str(status)]["content"]) == [
+            headers["content-type"]
+        ]
+
+
+def test_a_policy_that_is_not_set_is_described_as_204() -> None:
+    document = json.loads(ask("GET", "/admin/v2/openapi.json")[2])
+    described = document["paths"]["/admin/v2/namespaces/{tenant}/{namespace}/retention"]["get"]["responses"]
+    assert {"200", "204"} <= described.keys()
 
 
 def test_every_path_is_in_one_module() -> None:

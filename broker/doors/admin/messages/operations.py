@@ -27,7 +27,13 @@ _EARLIEST_LEDGER: Final = -1
 router = Router()
 
 
-@operation(router, "GET", f"{SUBSCRIPTION}/position/{{number:position}}", Action.CONSUME)
+@operation(
+    router,
+    "GET",
+    f"{SUBSCRIPTION}/position/{{number:position}}",
+    Action.CONSUME,
+    media_type="application/octet-stream",
+)
 async def peek(
     request: AdminRequest,
     domain: str,
@@ -49,7 +55,7 @@ async def peek(
     return await _entry(request, found_topic, target.mark_delete)
 
 
-@operation(router, "GET", f"{TOPIC}/examinemessage", Action.CONSUME)
+@operation(router, "GET", f"{TOPIC}/examinemessage", Action.CONSUME, media_type="application/octet-stream")
 async def examine(
     request: AdminRequest,
     domain: str,
@@ -72,7 +78,13 @@ async def examine(
     )
 
 
-@operation(router, "GET", f"{TOPIC}/ledger/{{number:ledger}}/entry/{{number:entry}}", Action.CONSUME)
+@operation(
+    router,
+    "GET",
+    f"{TOPIC}/ledger/{{number:ledger}}/entry/{{number:entry}}",
+    Action.CONSUME,
+    media_type="application/octet-stream",
+)
 async def get_message_by_id(
     request: AdminRequest,
     domain: str,

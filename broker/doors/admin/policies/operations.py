@@ -93,7 +93,7 @@ def _register(
     """Register the operations that get, set and remove a policy."""
     vela = " and ".join(policy.names)
     applied = ".\n\nWith applied=true, return the value in force there" if level == "topic" else ""
-    get.__annotations__["return"] = policy.body
+    get.__annotations__["return"] = policy.body | None
     if "value" in set_.__annotations__:
         set_.__annotations__["value"] = Body[policy.body]  # type: ignore[misc, name-defined]  # known at run time
     for view, method, does in (

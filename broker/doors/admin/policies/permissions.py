@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 from ninja import Body, Router
 from pydantic import FailFast
 
-from broker.core.access.permissions import Action, Grants, Permission, Subject
+from broker.core.access.permissions import Action, Grants, Permission, Subject, check_grant
+from broker.core.errors import NotAllowed
 from broker.doors.admin.catalogue import Catalogue, named
 from broker.doors.admin.namespaces import NAMESPACE
 from broker.doors.admin.operations import operation
@@ -160,8 +161,10 @@ async def _set(
     request: AdminRequest, subject: Subject, roles: Sequence[str], permissions: Sequence[Permission]
 ) -> None:
     """Replace what these roles may do, in one transaction and as one act."""
-    if not all(role.strip() for role in roles):
-        raise Refused(412, "the name of a role is empty")
+    try:
+        check_grant(subject, roles)
+    except NotAllowed as error:
+        raise Refused(412, str(error)) from error
 
     async def store(connection: Connection) -> None:
         async with connection.transaction():

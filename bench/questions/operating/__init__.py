@@ -1,0 +1,1 @@
+"""What operators' requests cost the messages beside them."""

@@ -1,0 +1,28 @@
+"""What do fifty calls of the admin API a second do to messages at 1,000 a second?"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from bench.figures import Figure
+from bench.load.admin_caller import calling
+from bench.questions.operating.pairs import measured
+from bench.setting import Setting
+
+__all__ = ["ask"]
+
+CALLS_PER_S = 50.0
+
+
+def ask(setting: Setting) -> list[Figure]:
+    """A producer and a consumer, alone and beside the calls, run by run."""
+    calls = partial(calling, setting.http_port, per_s=CALLS_PER_S)
+    pairs = measured(setting, "admin calls", calls)
+    return [
+        *pairs.figures(alone="p99 without admin calls", beside="p99 beside 50 admin calls a second"),
+        Figure(
+            name="  longest wait beside them",
+            unit="ms",
+            runs=tuple(max(run.values_ms) for run in pairs.beside),
+        ),
+    ]
