@@ -105,6 +105,7 @@ class SubscriptionRunner:
         self._turn_scheduled = False
         self._reads = Reads(
             f"{log.name}, subscription {self.name}",
+            log_fields=self._log_fields,
             ended=self._entries_read,
             gap_found=self._gap_found,
             fault_changed=report,
@@ -147,7 +148,9 @@ class SubscriptionRunner:
             self._deliver_turn()
         except Exception:
             # Entries taken from the dispatcher may be unsent: let all consumers come back and start from the cursor.
-            logger.exception("%s, subscription %s: dispatch failed", self.log.name, self.name)
+            logger.exception(
+                "%s, subscription %s: dispatch failed", self.log.name, self.name, extra=self._log_fields()
+            )
             self.close_consumers("dispatch failed inside the broker; the broker's log says why")
         finally:
             self._is_pumping = False
@@ -484,7 +487,8 @@ class SubscriptionRunner:
         """
         consumer = self.consumers.get(key)
         who = "a consumer that has left" if consumer is None else consumer.name
-        logger.error("acks by %s on %s failed", who, self.name, exc_info=error)
+        fields = self._log_fields() | ({} if consumer is None else {"consumer": who})
+        logger.error("acks by %s on %s failed", who, self.name, exc_info=error, extra=fields)
         if self._state.is_durable:
             self._flusher.mark(self)  # some of its acks may have been applied
         if receipt is not None:
@@ -508,7 +512,11 @@ class SubscriptionRunner:
             self.name,
             effect.text % effect.values,
             exc_info=effect.error,
+            extra=self._log_fields(),
         )
+
+    def _log_fields(self) -> dict[str, str]:
+        return {"topic": str(self.log.name), "subscription": self.name}
 
     _METHOD_OF_TYPE: ClassVar[dict[type, Callable[[SubscriptionRunner, Any], None]]] = {
         ReadAhead: _read_ahead,
