@@ -42,7 +42,7 @@ class TracedDeliveries:
         self._flushing: list[_Acked] = []
 
     def delivered(self, consumer: str, deliveries: Sequence[Delivery]) -> None:
-        """Make a span for each traced entry that was just written to this consumer, from its append until now."""
+        """Make a span for each traced entry that was just written to this consumer, from its append time until now."""
         for entry, redelivery_count, _ in deliveries:
             parent = self._tracing.parent_of(entry.data)
             if parent is None:
