@@ -284,6 +284,9 @@ class BrokerSettings(AccessSettings):
             "/metrics has series of each topic and subscription; 0: sums of each namespace",
         ),
     ] = True
+    otel: Annotated[
+        bool, Variable("VELA_OTEL", "switch", "OpenTelemetry spans of messages that are traced")
+    ] = False
     auto_create_topics: Annotated[
         bool, Variable("VELA_AUTO_CREATE_TOPICS", "switch", "clients make topics by opening them")
     ] = True

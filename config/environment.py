@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from broker.conf import BrokerSettings, SettingInvalid
 from broker.environment import Between, Names, Variable
+from config.log_lines import LogFormat
 
 __all__ = [
     "PROJECT_DIR",
@@ -111,6 +112,10 @@ def _upper(text: Any) -> Any:
     return text.upper() if isinstance(text, str) else text
 
 
+def _lower(text: Any) -> Any:
+    return text.lower() if isinstance(text, str) else text
+
+
 def _with_schemes(origins: tuple[str, ...]) -> tuple[str, ...]:
     for origin in origins:
         scheme, separator, host = origin.partition("://")
@@ -184,6 +189,11 @@ class ProjectSettings(BrokerSettings):
         BeforeValidator(_upper),
         Variable("VELA_LOG_LEVEL", "level", "the level of the root logger"),
     ] = "INFO"
+    log_format: Annotated[
+        LogFormat,
+        BeforeValidator(_lower),
+        Variable("VELA_LOG_FORMAT", "text or json", "the lines of every process's log"),
+    ] = "text"
     stop_timeout_s: Annotated[
         int, Between(1, 3600), Variable("VELA_STOP_TIMEOUT_S", "s", "all of a stop, PostgreSQL's included")
     ] = 25

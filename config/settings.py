@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 import sys
 from datetime import timedelta
@@ -17,6 +16,7 @@ from config.environment import (
     libpq_option,
     project_settings,
 )
+from config.log_lines import logging_config
 from console.people.languages import LANGUAGE_NAMES
 
 _vela = project_settings()
@@ -224,28 +224,4 @@ SILENCED_SYSTEM_CHECKS = [
 ] + ([] if HTTPS else ["security.W004", "security.W008", "security.W012", "security.W016"])
 
 
-def _in_one_line(record: logging.LogRecord) -> bool:
-    """Drop the traceback of a refused request: the server is not at fault."""
-    if record.name.startswith("django.security"):
-        record.exc_info = None
-    return True
-
-
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {
-        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": [_in_one_line]},
-    },
-    "root": {"handlers": ["stderr"], "level": _vela.log_level},
-    "loggers": {
-        "django": {"handlers": [], "level": "WARNING", "propagate": True},
-        "django.request": {"level": "ERROR"},
-        "daphne": {"level": "WARNING"},
-        "axes": {"level": "WARNING"},
-        "httpx": {"level": "WARNING"},  # at INFO it has a line for each request to the login server
-        "celery": {"level": "WARNING"},  # at INFO it has two lines for each tick
-        "psycopg.pool": {"level": "ERROR"},  # a page that gets no connection says so itself
-    },
-}
+LOGGING = logging_config(level=_vela.log_level, log_format=_vela.log_format)

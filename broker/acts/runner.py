@@ -246,7 +246,12 @@ class ActRunner:
             unfinished = await store.unfinished(connection)
         self._has_resumed = True
         for act in unfinished:
-            logger.info("act %s, %s: continuing the work of an earlier broker", act.act_id, act.kind)
+            logger.info(
+                "act %s, %s: continuing the work of an earlier broker",
+                act.act_id,
+                act.kind,
+                extra={"act": act.act_id},
+            )
             try:
                 kind = find_kind(act.kind)
                 self._start(kind, self._context_of(act), kind.read(act.parameters))
@@ -256,10 +261,13 @@ class ActRunner:
     async def _fail(self, act: store.WaitingAct, error: Exception) -> BrokerError:
         """Finish an act that failed with an error other than a refusal. Return the error for its requester."""
         if isinstance(error, psycopg.Error) and not is_away(error):
-            logger.error("act %s failed: the database refused it: %s", act.act_id, first_line(error))
+            fields = {"act": act.act_id}
+            logger.error(
+                "act %s failed: the database refused it: %s", act.act_id, first_line(error), extra=fields
+            )
             failure: BrokerError = PersistenceFailed(f"the database refused it: {first_line(error)}")
         else:
-            logger.error("act %s failed", act.act_id, exc_info=error)
+            logger.error("act %s failed", act.act_id, exc_info=error, extra={"act": act.act_id})
             failure = BrokerError("the act failed inside the broker; the broker's log says why")
         await self._finish(act, state="failed", error=str(failure), error_code=failure.code)
         return failure

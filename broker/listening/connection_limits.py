@@ -68,7 +68,12 @@ class ConnectionLimits:
         if now_s - self._logged_s.get(setting, -_LOG_PERIOD_S) >= _LOG_PERIOD_S:
             self._logged_s[setting] = now_s
             logger.warning(
-                "%s: %s (%s, reached %s times so far)", peer, what, setting, self.times_reached[setting]
+                "%s: %s (%s, reached %s times so far)",
+                peer,
+                what,
+                setting,
+                self.times_reached[setting],
+                extra={"client": peer, "setting": setting},
             )
 
     def _refusal(self, setting: str, what: str, address: str) -> TooManyConnections:

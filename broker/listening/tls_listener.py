@@ -68,7 +68,7 @@ class TlsListener:
 
     def _failed(self, address: str, reason: str) -> None:
         self._limits.failed_tls_handshakes += 1
-        logger.info("%s: the TLS handshake failed: %s", address, reason)
+        logger.info("%s: the TLS handshake failed: %s", address, reason, extra={"client": address})
 
 
 def _close(transport: asyncio.Transport, _: TooManyConnections) -> None:

@@ -126,7 +126,7 @@ class TopicLog:
         topic loads it again.
         """
         if self.is_open:
-            logger.warning("%s is closed: %s", self.name, reason)
+            logger.warning("%s is closed: %s", self.name, reason, extra={"topic": str(self.name)})
             self.is_fenced = True
             self._give_up(TopicFenced(f"{self.name}: {reason}; connect again"))
 

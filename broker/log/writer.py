@@ -279,7 +279,7 @@ class Writer:
             log.listener.stored(batch)
         except Exception:
             # Memory may be half changed, and some receipts missing: the topic is loaded again from the database.
-            logger.exception("%s: answering a commit failed", log.name)
+            logger.exception("%s: answering a commit failed", log.name, extra={"topic": str(log.name)})
             log.fence("answering a commit failed inside the broker; see the broker's log")
         self._resubmit(log)
 
@@ -299,11 +299,12 @@ class Writer:
                 await self._store(lane, {log: batch})
 
     def _refuse(self, log: TopicLog, error: Exception) -> None:
+        fields = {"topic": str(log.name)}
         if isinstance(error, psycopg.Error):
-            logger.error("append to %s refused: %s", log.name, first_line(error))
+            logger.error("append to %s refused: %s", log.name, first_line(error), extra=fields)
             reason = f"the database refused the append: {first_line(error)}"
         else:
-            logger.error("append to %s failed inside the broker", log.name, exc_info=error)
+            logger.error("append to %s failed inside the broker", log.name, exc_info=error, extra=fields)
             reason = f"the append failed inside the broker ({error!r}); the broker's log says more"
         log.refuse(PersistenceFailed(reason))
 
@@ -326,7 +327,9 @@ class Writer:
             try:
                 is_stored = await self._is_stored(log, batch)
             except Exception:
-                logger.exception("%s: looking for the last entry failed", log.name)
+                logger.exception(
+                    "%s: looking for the last entry failed", log.name, extra={"topic": str(log.name)}
+                )
                 log.fence(
                     "the broker could not find out which part of an append is stored; see the broker's log"
                 )

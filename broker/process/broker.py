@@ -68,6 +68,7 @@ from broker.topics.topic_subscriptions import NewSubscription
 from broker.topics.topics import Topics
 from broker.topics.trimming import Trimmer
 from broker.topics.truncate import Truncator
+from broker.tracing.load import load_tracing
 from broker.upkeep.compaction import CompactionDuty
 from broker.upkeep.disuse import Disuse
 from broker.upkeep.housekeeping import Housekeeping
@@ -132,6 +133,7 @@ class Broker:
         self.flusher = Flusher(ConnectionPool(conninfo, name="flusher", size=1), self.epochs, clock)
         self.deadlines = Deadlines(clock, wheel_enabled=settings.wheel_enabled)
         self.instruments = Instruments()
+        self.tracing = load_tracing(is_on=settings.otel)
         self.publishes = PublishBudget(settings.max_unanswered_publish_bytes)
         self.schemas = Schemas(pool)
         reports = ConnectionPool(conninfo, name="reporter", size=1)
@@ -213,6 +215,7 @@ class Broker:
             pulls=self.parked_pulls,
             reports=self.reporter,
             publish_latency=self.instruments.publish_latency,
+            tracing=self.tracing,
             tick_ms=self.settings.tick_ms,
             next_key=self._next_key,
             on_gone=lambda topic: self.topics.forget(topic),
@@ -262,6 +265,7 @@ class Broker:
                 tasks=self.tasks,
                 instruments=self.instruments,
                 story_buffer=self.story_buffer,
+                tracing=self.tracing,
                 entry_filters=load_plugins("VELA_ENTRY_FILTERS", self.settings.entry_filters, "verdict"),
                 interception=self.interception,
                 may_send=self._owns_topics,
@@ -413,6 +417,8 @@ class Broker:
         await self.ownership.release()
         self.files.stop()
         await self.pool.close()
+        if self.tracing is not None:
+            await self.tracing.stop()
 
     def is_ready(self) -> tuple[bool, str]:
         """Return whether the broker serves clients now, and if not, the reason."""

@@ -112,7 +112,13 @@ class ProducerAccess:
         self.producers.clear()
         self._exclusive = newcomer
         for other in others:
-            logger.info("%s: producer %s is fenced: %s", self._topic_name, other.name, reason)
+            logger.info(
+                "%s: producer %s is fenced: %s",
+                self._topic_name,
+                other.name,
+                reason,
+                extra={"topic": str(self._topic_name), "producer": other.name},
+            )
             other.closed_by_broker(ProducerFenced(reason))
 
     async def _take(self, producer: Producer) -> None:

@@ -183,7 +183,9 @@ class Producer:
             try:
                 self.sink.on_receipts(receipts)
             except Exception:  # other producers of the same commit must get their receipts
-                logger.exception("producer %s: writing receipts failed; it is closed", self.name)
+                logger.exception(
+                    "producer %s: writing receipts failed; it is closed", self.name, extra=self._log_fields()
+                )
                 self.closed_by_broker(
                     PersistenceFailed("a receipt could not be written; open the producer again")
                 )
@@ -198,7 +200,7 @@ class Producer:
             try:
                 self.sink.on_send_failed(request, error)
             except Exception:
-                logger.exception("producer %s: writing a refusal failed", self.name)
+                logger.exception("producer %s: writing a refusal failed", self.name, extra=self._log_fields())
 
     def refused(self, error: BrokerError) -> None:
         """Note for the console why a send was refused, here or at the door."""
@@ -225,7 +227,11 @@ class Producer:
             try:
                 self.request.on_throttled(is_throttled)
             except Exception:  # its transport is broken; the topic and the other producers continue
-                logger.exception("producer %s: pausing or resuming its transport failed", self.name)
+                logger.exception(
+                    "producer %s: pausing or resuming its transport failed",
+                    self.name,
+                    extra=self._log_fields(),
+                )
 
     async def close(self) -> None:
         """Detach after every pending send has been answered."""
@@ -252,7 +258,14 @@ class Producer:
             try:
                 self.sink.on_producer_closed(error)
             except Exception:
-                logger.exception("producer %s: its client was not notified that it is closed", self.name)
+                logger.exception(
+                    "producer %s: its client was not notified that it is closed",
+                    self.name,
+                    extra=self._log_fields(),
+                )
+
+    def _log_fields(self) -> dict[str, str]:
+        return {"topic": str(self.topic_name), "producer": self.name}
 
     def _end(self) -> None:
         self.is_open = self.is_ready = False

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from broker.subscription.interception import Interception
     from broker.subscription.settings import SubscriptionSettings
     from broker.tasks import BackgroundTasks
+    from broker.tracing.tracing import Tracing
 
 __all__ = ["Storing", "Surroundings"]
 
@@ -42,6 +43,7 @@ class Surroundings:
     instruments: Instruments
     story_buffer: StoryBuffer
     entry_filters: Sequence[EntryFilter]
+    tracing: Tracing | None  # None = VELA_OTEL is off
     interception: Interception | None  # None = no interceptors are configured
     may_send: Callable[[], bool]  # False while this process may have lost its topics
     next_key: Callable[[], int]  # a new consumer's key, unique in this process

@@ -204,7 +204,9 @@ class Consumer(Member):
             except Exception:
                 # The deliveries have lost their deadline: unless redelivered now, they would wait for ever.
                 logger.exception(
-                    "consumer %s: deciding about overdue messages failed; all are redelivered", self.name
+                    "consumer %s: deciding about overdue messages failed; all are redelivered",
+                    self.name,
+                    extra=self._log_fields(),
                 )
         return [each.position for each in due]
 
@@ -275,7 +277,11 @@ class Consumer(Member):
             try:
                 self.sink.on_consumer_closed(reason)
             except Exception:  # the others must be told too
-                logger.exception("consumer %s: its client was not notified that it is closed", self.name)
+                logger.exception(
+                    "consumer %s: its client was not notified that it is closed",
+                    self.name,
+                    extra=self._log_fields(),
+                )
 
     def tell_active(self, is_active: bool) -> None:
         """On Failover, tell the client whether it now gets every message or none."""
@@ -284,7 +290,9 @@ class Consumer(Member):
                 self.sink.on_active_change(is_active)
             except Exception:  # the others must be told too
                 logger.exception(
-                    "consumer %s: its client was not notified which consumer is active", self.name
+                    "consumer %s: its client was not notified which consumer is active",
+                    self.name,
+                    extra=self._log_fields(),
                 )
 
     def reached_end(self) -> None:
@@ -292,7 +300,11 @@ class Consumer(Member):
         try:
             self.sink.on_end_of_topic()
         except Exception:  # the others must be told too
-            logger.exception("consumer %s: its client was not notified that the topic has ended", self.name)
+            logger.exception(
+                "consumer %s: its client was not notified that the topic has ended",
+                self.name,
+                extra=self._log_fields(),
+            )
 
     def deliver(self, deliveries: list[Delivery], now_ms: int) -> None:
         """Hand the dispatcher's choice to the sink, as one transport write.
@@ -317,7 +329,7 @@ class Consumer(Member):
             self.sink.deliver(deliveries)
             self.dispatch.writable = self.sink.is_writable()
         except Exception:  # its transport is broken; its messages go to others
-            logger.exception("consumer %s: delivery failed", self.name)
+            logger.exception("consumer %s: delivery failed", self.name, extra=self._log_fields())
             self.closed_by_broker(
                 "delivery to this consumer failed inside the broker; the broker's log says why"
             )
@@ -325,13 +337,16 @@ class Consumer(Member):
         if batches:
             self._end_connection(batches[0])
 
+    def _log_fields(self) -> dict[str, str]:
+        return {"topic": str(self.topic_name), "consumer": self.name, "client": self.identity.address}
+
     def _end_connection(self, batch: Delivery) -> None:
         """Close a connection whose client cannot read this batch. The batch stays unacked, for another consumer."""
         reason = (
             f"consumer {self.name} speaks protocol version {self.identity.protocol_version} and cannot split the batch"
             f" {batch.entry.ledger_id}:{batch.entry.entry_id} of {self.topic_name}; use a newer client"
         )
-        logger.warning("%s", reason)
+        logger.warning("%s", reason, extra=self._log_fields())
         self.is_open = False
         self.departure, self.departure_detail = DepartureCause.INCOMPATIBLE, reason
         self.sink.close_connection(reason)

@@ -158,6 +158,7 @@ class Flusher:
                     " since then will be delivered again",
                     each.name,
                     each.log.name,
+                    extra={"topic": str(each.log.name), "subscription": each.name},
                 )
         except TimeoutError:
             logger.warning(
@@ -382,6 +383,7 @@ class Flusher:
                 subscription.log.name,
                 refused.reason,
                 refused.refusals,
+                extra={"topic": str(subscription.log.name), "subscription": subscription.name},
             )
         subscription.refusal_changed()
         _answer(taken, refused.error())
@@ -395,6 +397,7 @@ class Flusher:
                 subscription.name,
                 subscription.log.name,
                 refused.since,
+                extra={"topic": str(subscription.log.name), "subscription": subscription.name},
             )
             subscription.refusal_changed()
 

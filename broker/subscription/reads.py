@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from broker.core.errors import PersistenceFailed
@@ -29,11 +29,13 @@ class Reads:
         self,
         name: str,
         *,
+        log_fields: Callable[[], Mapping[str, str]],
         ended: Callable[[Sequence[StoredEntry]], None],
         gap_found: Callable[[str], None],
         fault_changed: Callable[[], None],
     ) -> None:
         self._name = name  # of topic and subscription
+        self._log_fields = log_fields
         self._ended = ended
         self._gap_found = gap_found
         self._fault_changed = fault_changed
@@ -56,15 +58,23 @@ class Reads:
             entries = await read()
         except GapInLog as error:
             self._gap_found(str(error))
-            logger.critical("%s: %s", self._name, error)
+            logger.critical("%s: %s", self._name, error, extra=self._log_fields())
         except Exception as error:
             self._faults += 1
             pause_s = pause_after_faults_s(self._faults)
             if isinstance(error, PersistenceFailed):  # it says what is wrong, and a traceback would not help
-                logger.error("%s: a read failed; next try in %.1f s: %s", self._name, pause_s, error)
+                logger.error(
+                    "%s: a read failed; next try in %.1f s: %s",
+                    self._name,
+                    pause_s,
+                    error,
+                    extra=self._log_fields(),
+                )
                 self._note(str(error))
             else:
-                logger.exception("%s: a read failed; next try in %.1f s", self._name, pause_s)
+                logger.exception(
+                    "%s: a read failed; next try in %.1f s", self._name, pause_s, extra=self._log_fields()
+                )
                 self._note(f"{type(error).__name__}; the broker's log says more")
             await asyncio.sleep(pause_s)
         else:

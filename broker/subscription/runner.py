@@ -39,6 +39,7 @@ from broker.subscription.machine.effects import (
 )
 from broker.subscription.machine.state import Member
 from broker.subscription.reads import Reads
+from broker.subscription.traced_deliveries import TracedDeliveries
 
 if TYPE_CHECKING:
     from broker.core.cursor.state import CursorFlush
@@ -105,12 +106,19 @@ class SubscriptionRunner:
         self._turn_scheduled = False
         self._reads = Reads(
             f"{log.name}, subscription {self.name}",
+            log_fields=self._log_fields,
             ended=self._entries_read,
             gap_found=self._gap_found,
             fault_changed=report,
         )
         self._late_acks = AcksWithoutCounts(
             machine.acks, reader, carry_out=self.carry_out, failed=self._late_ack_failed
+        )
+        tracing = around.tracing
+        self._traced = (
+            None
+            if tracing is None
+            else TracedDeliveries(tracing, log.name.full, self.name, is_durable=machine.state.is_durable)
         )
         self._rate_timer: asyncio.TimerHandle | None = None
         self._unstored_since_s = 0.0  # monotonic time of the first ack that no flush has taken; 0 = none
@@ -147,7 +155,9 @@ class SubscriptionRunner:
             self._deliver_turn()
         except Exception:
             # Entries taken from the dispatcher may be unsent: let all consumers come back and start from the cursor.
-            logger.exception("%s, subscription %s: dispatch failed", self.log.name, self.name)
+            logger.exception(
+                "%s, subscription %s: dispatch failed", self.log.name, self.name, extra=self._log_fields()
+            )
             self.close_consumers("dispatch failed inside the broker; the broker's log says why")
         finally:
             self._is_pumping = False
@@ -174,7 +184,7 @@ class SubscriptionRunner:
                 break
 
     def _write(self, batch: Batch, now_ms: int) -> None:
-        interception, limit = self._around.interception, self._state.limit
+        interception, limit, traced = self._around.interception, self._state.limit, self._traced
         for key, deliveries in batch.deliveries:
             consumer = self.consumers.get(key)
             if consumer is None:
@@ -186,6 +196,8 @@ class SubscriptionRunner:
             out, redelivered = consumer.messages_out, consumer.messages_redelivered
             consumer.deliver(deliveries, now_ms)
             self._machine.wrote(consumer.messages_out - out, consumer.messages_redelivered - redelivered)
+            if traced is not None and consumer.is_open:
+                traced.delivered(consumer.name, deliveries)
         if batch.oldest_append_ms:
             age_s = max(0, now_ms - batch.oldest_append_ms) / 1000
             self._around.instruments.dispatch_latency.observe(age_s)
@@ -290,6 +302,9 @@ class SubscriptionRunner:
         except Exception as error:
             self._ack_failed(consumer.key, on_durable, error)
             return
+        # An ack that waits, for counts or for a move, has not changed the cursor.
+        if self._traced is not None and not self._state.is_moving and self._machine.acks.first_late is None:
+            self._traced.acked(consumer.name, acks, cumulative=cumulative)
         if effects is ACKED:  # nearly always
             self._acks_wait()
             self._report()
@@ -429,18 +444,24 @@ class SubscriptionRunner:
     def take_dirty(self) -> CursorFlush | None:
         """Return the changes that the flusher has to store; None = there are none."""
         self._flushing_since_s, self._unstored_since_s = self._unstored_since_s, 0.0
+        if self._traced is not None:
+            self._traced.flushing()
         return None if self._state.is_deleted else self._state.cursor.take_dirty()
 
     def put_back(self, flush: CursorFlush) -> None:
         """Take back a flush that could not be stored."""
         self._state.cursor.put_back(flush)
         self._unstored_since_s = self._flushing_since_s or self._unstored_since_s
+        if self._traced is not None:
+            self._traced.put_back()
 
     def stored(self, flush: CursorFlush) -> None:
         """Note that a flush is durable."""
         self._machine.stored(flush.mark_delete)
         if self._flushing_since_s:
             self._around.instruments.ack_latency.observe(time.monotonic() - self._flushing_since_s)
+        if self._traced is not None:
+            self._traced.stored()
 
     def refusal_changed(self) -> None:
         """Report that the database began or ceased to refuse the cursor."""
@@ -484,7 +505,8 @@ class SubscriptionRunner:
         """
         consumer = self.consumers.get(key)
         who = "a consumer that has left" if consumer is None else consumer.name
-        logger.error("acks by %s on %s failed", who, self.name, exc_info=error)
+        fields = self._log_fields() | ({} if consumer is None else {"consumer": who})
+        logger.error("acks by %s on %s failed", who, self.name, exc_info=error, extra=fields)
         if self._state.is_durable:
             self._flusher.mark(self)  # some of its acks may have been applied
         if receipt is not None:
@@ -508,7 +530,11 @@ class SubscriptionRunner:
             self.name,
             effect.text % effect.values,
             exc_info=effect.error,
+            extra=self._log_fields(),
         )
+
+    def _log_fields(self) -> dict[str, str]:
+        return {"topic": str(self.log.name), "subscription": self.name}
 
     _METHOD_OF_TYPE: ClassVar[dict[type, Callable[[SubscriptionRunner, Any], None]]] = {
         ReadAhead: _read_ahead,

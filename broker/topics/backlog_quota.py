@@ -93,14 +93,19 @@ class BacklogQuota:
                 breach = await self._find()
         else:
             if self.breach is None:
-                logger.warning("%s takes no more messages: %s", topic.name, breach)
+                logger.warning(
+                    "%s takes no more messages: %s", topic.name, breach, extra={"topic": str(topic.name)}
+                )
             self.breach = breach
             topic.close_producers(self._error(breach))
 
     def _unblock(self) -> None:
         if self.breach is not None:
             self.breach = None
-            logger.warning("%s takes messages again: its backlog is within the quota", self._topic.name)
+            name = self._topic.name
+            logger.warning(
+                "%s takes messages again: its backlog is within the quota", name, extra={"topic": str(name)}
+            )
 
     def _error(self, breach: Breach) -> BrokerError:
         waits = self._topic.policies.backlog_quota_policy is BacklogQuotaPolicy.PRODUCER_REQUEST_HOLD
@@ -170,6 +175,7 @@ class BacklogQuota:
             breach,
             subscription.name,
             backlog - subscription.cursor.backlog_messages,
+            extra={"topic": str(topic.name), "subscription": subscription.name},
         )
         return True
 

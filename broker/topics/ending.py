@@ -97,7 +97,12 @@ class Endings:
         topic.close_producers(TopicTerminated(f"{topic.name} is terminated"))
         for subscription in list(topic.subscriptions.values()):
             subscription.topic_ended()
-        logger.info("%s is terminated after %s", topic.name, topic.log.ledgers.last_position())
+        logger.info(
+            "%s is terminated after %s",
+            topic.name,
+            topic.log.ledgers.last_position(),
+            extra={"topic": str(topic.name)},
+        )
         return topic.log.ledgers.last_position()
 
     async def unload(self, names: Sequence[TopicName]) -> int:
@@ -158,7 +163,12 @@ class Endings:
             if left and not gone:
                 raise TopicFenced(f"{name} moved to another broker, or got partitions meanwhile; try again")
         self._schemas.forget(name.base)
-        logger.info("%s is deleted with %s subscriptions", name, len(figures.subscriptions))
+        logger.info(
+            "%s is deleted with %s subscriptions",
+            name,
+            len(figures.subscriptions),
+            extra={"topic": str(name)},
+        )
         return figures
 
     async def _found(self, name: TopicName) -> _Found:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from broker.storage.pool import ConnectionPool
     from broker.subscription.requests import ConsumerSink, SubscribeRequest
     from broker.tasks import BackgroundTasks
+    from broker.tracing.tracing import Tracing
 
 __all__ = ["Topic", "TopicReports", "WaitingPulls"]
 
@@ -102,6 +103,7 @@ class Topic:
         "_refuse_old_clients",
         "_reports",
         "_schemas",
+        "_tracing",
         "_writer",
         "access",
         "asked_ms",
@@ -147,6 +149,7 @@ class Topic:
         pulls: WaitingPulls,
         reports: TopicReports,
         publish_latency: Histogram,
+        tracing: Tracing | None,
         tick_ms: int,
         next_key: Callable[[], int],
         on_gone: Callable[[Topic], None],
@@ -172,6 +175,7 @@ class Topic:
         self._pulls = pulls
         self._reports = reports
         self._publish_latency = publish_latency
+        self._tracing = tracing
         self._next_key = next_key
         self._on_gone = on_gone
         self.reader = TopicReader(pool, files, log)
@@ -316,7 +320,10 @@ class Topic:
             producer.answered(receipts, messages, size_bytes, now_ms)
         for producer in repeated:
             producer.settle_repeats()
-        self._publish_latency.observe(time.monotonic() - batch.since_s)
+        waited_s = time.monotonic() - batch.since_s
+        self._publish_latency.observe(waited_s)
+        if self._tracing is not None:
+            self._tracing.published(self.name.full, batch.entries, waited_s=waited_s, stored_ms=now_ms)
         self.last_append_ms = now_ms
         self._reports.topic_changed(self)
         if batch.delayed:

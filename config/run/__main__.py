@@ -13,18 +13,20 @@ from pathlib import Path
 
 from broker import service_manager
 from config.environment import PROJECT_DIR
+from config.log_lines import say, use_format
 from config.run.errors import StartRefused
 from config.run.options import Options, refuse_taken_ports
 from config.run.postgres.database import embedded_server, refuse_unusable_url, write_private
 from config.run.postgres.server import PostgresServer
 from config.run.processes import child_environment, stages
-from config.run.supervisor import Supervisor, say
+from config.run.supervisor import Supervisor
 
 
 def main() -> int:
     """Run until SIGINT or SIGTERM. Return 0 after a stop, or 1 if Vela did not start; standard error says why."""
     try:
         options = Options.from_environment(os.environ)
+        use_format(options.log_format)
         with _sole_owner(options.data_dir):
             return _run(options)
     except StartRefused as refused:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from config.environment import ProjectSettings, SettingInvalid
+from config.log_lines import LogFormat
 from config.run.errors import StartRefused
 
 __all__ = ["Options", "refuse_taken_ports"]
@@ -30,6 +31,7 @@ class Options:
     advertised_url: str  # pulsar://host:port that clients are told
     advertised_tls_url: str  # pulsar+ssl://host:port that clients with TLS are told
     admin_password: str  # empty = a random one, shown once
+    log_format: LogFormat  # of the lines that the supervisor prints
     stop_timeout_s: int  # all of a stop, PostgreSQL's included
 
     @classmethod
@@ -55,6 +57,7 @@ class Options:
             advertised_url=settings.advertised_url,
             advertised_tls_url=settings.advertised_tls_url,
             admin_password=settings.admin_password,
+            log_format=settings.log_format,
             stop_timeout_s=settings.stop_timeout_s,
         )
 

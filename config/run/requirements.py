@@ -9,7 +9,8 @@ from pathlib import Path
 from config.environment import PROJECT_DIR
 
 LISTS = {
-    "server": ["--extra", "server", "--extra", "offload"],  # broker and console read offloaded ledgers
+    # Broker and console read offloaded ledgers; VELA_OTEL=1 works without another installation.
+    "server": ["--extra", "server", "--extra", "offload", "--extra", "otel"],
     "demo": ["--group", "demo"],
     "pipeline": ["--extra", "pipeline"],
     "dev": ["--all-extras", "--group", "dev"],

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,21 +15,16 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from broker.conf import EXIT_LOCK_TAKEN, EXIT_SETTING_INVALID
+from config.log_lines import say
 from config.run.children.child import Backoff, Child
 from config.run.errors import StartRefused
 from config.run.postgres.server import PostgresServer
 
-__all__ = ["Supervisor", "say"]
+__all__ = ["Supervisor"]
 
 LOOK_S = 0.25  # between looks at the children; a death wakes it at once
 START_LOOK_S = 0.05
 SLOW_START_S = 60.0  # after this time the supervisor says what is not ready, and waits on
-
-
-def say(text: str) -> None:
-    """Print one line for the person at the terminal."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 class Supervisor:
@@ -141,7 +136,7 @@ class Supervisor:
             self._wait_until(partial(_are_gone, stage), began_s + share_s * number)
             for child in stage:
                 if child.is_running():
-                    say(f"{child.name} {self._why_killed(began_s)}")
+                    say(f"{child.name} {self._why_killed(began_s)}", level=logging.WARNING)
                 child.kill()
         if self._postgres is not None and self._postgres.process is not None:
             process = self._postgres.process
@@ -180,11 +175,15 @@ class Supervisor:
                 child.restart_s = math.inf
                 say(
                     f"{child.name} refuses what it finds{said} and is not started again; mend that, then start Vela"
-                    f" again (log: {child.log})"
+                    f" again (log: {child.log})",
+                    level=logging.ERROR,
                 )
                 return
             wait_s = child.restart_s - now_s
-            say(f"{child.name} {_ending(code)}{said}; starting it again in {wait_s:.1f} s (log: {child.log})")
+            say(
+                f"{child.name} {_ending(code)}{said}; starting it again in {wait_s:.1f} s (log: {child.log})",
+                level=logging.WARNING,
+            )
         elif child.process is None and now_s >= child.restart_s:
             child.start()
 
@@ -200,7 +199,8 @@ class Supervisor:
             self._postgres_restart_s = now_s + wait_s
             say(
                 f"postgresql {_ending(code)}{_last_words(server.log)}; "
-                f"starting it again in {wait_s:.1f} s (log: {server.log})"
+                f"starting it again in {wait_s:.1f} s (log: {server.log})",
+                level=logging.WARNING,
             )
         elif now_s >= self._postgres_restart_s:
             server.start()

@@ -232,7 +232,12 @@ class BinaryConnection:
                 self.peer.fail(server_error(error), str(error))
             except Exception:
                 # This is a bug in the broker: close only the connection that ran into it.
-                logger.exception("%s: handling %s failed", self.peer.address, type(event).__name__)
+                logger.exception(
+                    "%s: handling %s failed",
+                    self.peer.address,
+                    type(event).__name__,
+                    extra={"client": self.peer.address},
+                )
                 self.peer.fail(ServerError.UNKNOWN_ERROR, "internal error; see the broker's log")
             if not share.goes_on(self._continue):
                 return False

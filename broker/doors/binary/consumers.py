@@ -132,7 +132,13 @@ class ConsumerTable:
         if self._slots.get(slot.consumer_id) is not slot:
             return
         self._forget_consumer(slot)
-        logger.info("%s: consumer %s is closed: %s", self._peer.address, slot.consumer_id, reason)
+        logger.info(
+            "%s: consumer %s is closed: %s",
+            self._peer.address,
+            slot.consumer_id,
+            reason,
+            extra={"client": self._peer.address},
+        )
         try:
             self._peer.engine.send_close_consumer(slot.consumer_id)
         except LocalProtocolError as error:

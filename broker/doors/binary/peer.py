@@ -107,7 +107,8 @@ class Peer:
         """Send the bytes that are ready, then close. Logs one line with `reason`."""
         if self.is_closing:
             return
-        logger.info("%s (%s): closing the connection: %s", self.address, self.face, reason)
+        fields = {"client": self.address}
+        logger.info("%s (%s): closing the connection: %s", self.address, self.face, reason, extra=fields)
         self.is_closing = True
         self.is_joining = False
         self.written()

@@ -49,6 +49,7 @@ class RepeatedRefusals:
                 refused.count,
                 self._now_s() - refused.first_s,
                 _shown(why),
+                extra={"client": self._peer()},
             )
 
     def ended(self) -> None:
@@ -61,6 +62,7 @@ class RepeatedRefusals:
                     request,
                     refused.count,
                     self._now_s() - refused.first_s,
+                    extra={"client": self._peer()},
                 )
         self._refused.clear()
 

@@ -64,7 +64,7 @@ class RequestRunner:
             self.count_refusal(event, str(error))
             refuse(error)
         except Exception:
-            logger.exception("%s: a request failed", self._peer.address)
+            logger.exception("%s: a request failed", self._peer.address, extra={"client": self._peer.address})
             refuse(BrokerError("internal error; see the broker's log"))
         finally:
             self._peer.written()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -103,6 +104,9 @@ class Child:
         except OSError:
             lines = []
         last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+        if last.startswith("{"):  # VELA_LOG_FORMAT=json
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                return str(json.loads(last)["message"])
         return last.removeprefix("vela: ").removeprefix("CommandError: ")
 
     def trim_log(self) -> None:

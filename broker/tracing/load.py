@@ -1,0 +1,33 @@
+"""Imports OpenTelemetry if the settings ask for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.conf import SettingInvalid
+
+if TYPE_CHECKING:
+    from broker.tracing.tracing import Tracing
+
+__all__ = ["load_tracing"]
+
+
+def load_tracing(*, is_on: bool) -> Tracing | None:
+    """Return the tracing of a broker, whose exporter thread then runs; None if it is off.
+
+    Raises SettingInvalid if the packages are not installed, or if OpenTelemetry refuses one of its own variables.
+    """
+    if not is_on:
+        return None
+    try:
+        from broker.tracing.tracing import Tracing
+    except ModuleNotFoundError as error:
+        raise SettingInvalid(
+            f"VELA_OTEL is 1, but the package of {error.name} is not installed: run pip install 'vela[otel]'"
+        ) from None
+    try:
+        return Tracing()
+    except Exception as error:  # it reads OTEL_… variables, and its errors have no common class
+        raise SettingInvalid(
+            f"VELA_OTEL is 1, and OpenTelemetry refuses its settings: {error}; check the OTEL_… variables"
+        ) from error
