@@ -483,6 +483,11 @@ class BrokerSettings(AccessSettings):
         Between(256),
         Variable("VELA_PIPELINE_MEMORY_MB", "MiB", "heap of one job's Java, and of each of its executors"),
     ] = 1024
+    pipeline_niceness: Annotated[
+        int,
+        Between(0, 19),
+        Variable("VELA_PIPELINE_NICE", "nice", "how much the processes of a job give way to others"),
+    ] = 10
     pipeline_read_bytes_per_s: Annotated[
         int,
         Between(0),

@@ -27,6 +27,7 @@ from pipeline.jobs.catalogue import JOBS, Job, find_job
 from pipeline.jobs.reporting import JsonReporter, TerminalReporter
 from pipeline.jobs.request import JobRequest
 from pipeline.option_values import full_topic_name
+from pipeline.priority import give_way
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,6 +92,7 @@ def _supervised() -> int:
     signal.signal(signal.SIGTERM, _stop)
     try:
         request = JobRequest.from_json(line)
+        give_way(request.niceness)
         reporter.send({"result": _run(request, reporter)})
     except (PipelineError, _Failed) as error:
         reporter.send({"error": str(error)})

@@ -1,10 +1,15 @@
-"""Spark as load: reading a topic, copying it, writing one, with `local[2]` in this process."""
+"""Spark as load: reading a topic, copying it, writing one, with `local[2]` in this process.
+
+`python -m bench.load.spark URL TOPIC MESSAGES` reads a topic again and again, as a worker's job, until its input ends.
+"""
 
 from __future__ import annotations
 
 import os
+import select
+import subprocess
+import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,11 +22,14 @@ from pyspark.sql import functions as sf
 from bench.ceilings.jdbc import JAR
 from bench.ceilings.tuple_source import TupleSource
 from bench.setting import Setting
+from broker.conf import BrokerSettings
+from pipeline.priority import give_way
 from pipeline.session import spark_session
 
 __all__ = ["TASKS", "copy", "read", "reading", "started_spark", "vela_frame", "write"]
 
 TASKS: Final = 2
+READING: Final = b"reading\n"
 
 
 @contextmanager
@@ -41,12 +49,10 @@ def started_spark() -> Iterator[SparkSession]:
 
 
 def vela_frame(
-    setting: Setting, spark: SparkSession, topic: str, schema: str | None = None, *, source: str = "vela"
+    url: str, spark: SparkSession, topic: str, schema: str | None = None, *, source: str = "vela"
 ) -> DataFrame:
     """Return a topic as a DataFrame that is read in TASKS tasks."""
-    reader = spark.read.format(source).options(
-        topic=topic, url=setting.vela.database_url, partitions=str(TASKS)
-    )
+    reader = spark.read.format(source).options(topic=topic, url=url, partitions=str(TASKS))
     return (reader if schema is None else reader.schema(schema)).load()
 
 
@@ -98,21 +104,33 @@ def write(setting: Setting, spark: SparkSession, payload_bytes: int, messages: i
 
 
 @contextmanager
-def reading(frame: DataFrame, messages: int) -> Iterator[None]:
-    """Read again and again while the block runs."""
-    over = threading.Event()
+def reading(setting: Setting, topic: str, messages: int) -> Iterator[None]:
+    """Read again and again while the block runs, in a process that gives way to others as a worker's job does."""
+    command = [sys.executable, "-m", "bench.load.spark", setting.vela.database_url, topic, str(messages)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            if process.stdout.readline() != READING:
+                raise AssertionError(f"the process that reads ended: {' '.join(command)}")
+            yield
+        finally:
+            process.stdin.close()
+    if process.returncode:
+        raise AssertionError(f"the process that reads ended with {process.returncode}")
 
-    def read_on() -> None:
-        while not over.is_set():
-            read(frame, messages)
 
-    reader = threading.Thread(target=read_on)
-    reader.start()
-    try:
-        yield
-    finally:
-        over.set()
-        reader.join()
+def main() -> None:
+    """Read until standard input ends."""
+    url, topic, messages = sys.argv[1:]
+    give_way(BrokerSettings.from_environment({}).pipeline_niceness)
+    with started_spark() as spark:
+        while not select.select([sys.stdin], [], [], 0)[0]:
+            read(vela_frame(url, spark, topic), int(messages))
+            sys.stdout.buffer.write(READING)  # the first time Spark's Python workers were started
+            sys.stdout.buffer.flush()
 
 
 def _deduplicating(setting: Setting) -> str:
@@ -123,6 +141,10 @@ def _deduplicating(setting: Setting) -> str:
 
 
 def _require(setting: Setting, spark: SparkSession, topic: str, messages: int) -> None:
-    stored = vela_frame(setting, spark, topic, "__entryId BIGINT").count()
+    stored = vela_frame(setting.vela.database_url, spark, topic, "__entryId BIGINT").count()
     if stored != messages:
         raise AssertionError(f"Spark wrote {stored} of {messages} messages")
+
+
+if __name__ == "__main__":
+    main()

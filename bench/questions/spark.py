@@ -33,7 +33,7 @@ def ask(setting: Setting) -> list[Figure]:
         figures = [
             figure for size in (_KILOBYTE, 100) for figure in _figures(setting, spark, payload_bytes=size)
         ]
-        return figures + _publishing_beside(setting, spark)
+    return figures + _publishing_beside(setting)
 
 
 def _figures(setting: Setting, spark: SparkSession, *, payload_bytes: int) -> list[Figure]:
@@ -46,10 +46,10 @@ def _figures(setting: Setting, spark: SparkSession, *, payload_bytes: int) -> li
     runs: dict[str, list[float]] = {}
     for run in range(setting.repeats + 1):  # the first, which is not counted, starts Spark's Python workers
         measured = {
-            "read": read(vela_frame(setting, spark, topic), messages),
-            "value": read(vela_frame(setting, spark, topic, "value BINARY"), messages),
+            "read": read(vela_frame(url, spark, topic), messages),
+            "value": read(vela_frame(url, spark, topic, "value BINARY"), messages),
             "raw": read_all(url, topic, rows_a_statement=100),
-            "tuples": read(vela_frame(setting, spark, few_topic, source="vela_tuples"), few),
+            "tuples": read(vela_frame(url, spark, few_topic, source="vela_tuples"), few),
             "copy": copy(setting, spark, topic, messages),
             "write": write(setting, spark, payload_bytes, messages),
         }
@@ -130,13 +130,13 @@ def _published(setting: Setting, payload_bytes: int, messages: int) -> tuple[str
     return topic, count, count * entry.messages
 
 
-def _publishing_beside(setting: Setting, spark: SparkSession) -> list[Figure]:
+def _publishing_beside(setting: Setting) -> list[Figure]:
     topic, _, messages = _published(setting, _KILOBYTE, setting.sized(1_000_000, 200_000))
     alone: list[Latencies] = []
     beside: list[Latencies] = []
     for _ in range(setting.repeats):
         alone.append(_latency(setting))
-        with reading(vela_frame(setting, spark, topic), messages):
+        with reading(setting, topic, messages):
             beside.append(_latency(setting))
         setting.say(f"publish alone: {alone[-1]}; beside a full read: {beside[-1]}")
     p99 = [tuple(run.at(99) for run in runs) for runs in (alone, beside)]
@@ -146,7 +146,7 @@ def _publishing_beside(setting: Setting, spark: SparkSession) -> list[Figure]:
             name="  while Spark reads a topic again and again, p99",
             unit="ms",
             runs=p99[1],
-            note=f"{TASKS} tasks without readBytesPerSecond",
+            note=f"{TASKS} tasks, which give way like a worker's; no readBytesPerSecond",
         ),
         Figure(name="  of p99 alone", unit="%", runs=ratio_percent(p99[1], p99[0]), goal=_P99),
     ]

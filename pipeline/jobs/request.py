@@ -31,6 +31,7 @@ class JobRequest:
     executors_url: str = ""  # of PostgreSQL as Spark reads it; "": `url`
     cores: int = 2
     memory: str = "1g"
+    niceness: int = 0  # by which a job in a process of its own gives way to other processes
     read_bytes_per_s: int = 0  # 0: as fast as possible
     statement_timeout_ms: int = 30_000
     offload_url: str = ""  # where the files of offloaded ledgers are

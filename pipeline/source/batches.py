@@ -30,7 +30,7 @@ class BatchBuilder:
 
     def add(self, run: Run | PlainRun) -> Iterator[pa.RecordBatch]:
         """Add the messages of an entry, and yield the batches that this completes."""
-        rows = _rows(run)
+        rows = run.rows
         taken = 0
         while taken < rows:
             until = min(rows, taken + self._max_rows - self._rows)
@@ -47,18 +47,13 @@ class BatchBuilder:
         batches: list[pa.RecordBatch] = []
         for kind, runs in groupby(self._runs, type):
             if kind is PlainRun:
-                batches += [
-                    plain_record_batch(run, self._columns) for run in runs if isinstance(run, PlainRun)
-                ]
+                plain = [run for run in runs if isinstance(run, PlainRun)]
+                batches.append(plain_record_batch(plain, self._columns))
             else:
                 batches.append(record_batch([run for run in runs if isinstance(run, Run)], self._columns))
         if batches:
             yield batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         self._runs, self._rows, self._size_bytes = [], 0, 0
-
-
-def _rows(run: Run | PlainRun) -> int:
-    return len(run.messages) if isinstance(run, Run) else len(run.values)
 
 
 def _payload_bytes(run: Run | PlainRun) -> int:

@@ -19,6 +19,8 @@ __all__ = ["LEAST_MESSAGES", "PlainMessages", "plain_messages"]
 
 LEAST_MESSAGES: Final = 32  # for fewer messages, Arrow's calls cost more than they save
 _LOW_BITS: Final = 0x7F  # of a varint's byte; the eighth bit says that more bytes follow
+_LOW: Final = pa.scalar(_LOW_BITS, pa.uint8())
+_MORE_FOLLOW: Final = bytes(range(_LOW_BITS + 1, 256))
 _PAYLOAD_SIZE: Final = 0x18
 _SEQUENCE_ID: Final = 0x40
 _HEAD_BYTES: Final = 4
@@ -48,17 +50,18 @@ def _of_one_size(payload: bytes, batch_size: int) -> PlainMessages | None:
     start, end, _ = first
     payload_bytes = end - start
     head = payload[:_HEAD_BYTES] + b"%c%b%c" % (_PAYLOAD_SIZE, encode(payload_bytes), _SEQUENCE_ID)
-    groups = pa.Array.from_buffers(pa.binary(group_bytes), batch_size, [None, pa.py_buffer(payload)])
-    heads = pc.binary_slice(groups, 0, len(head))
-    if not pc.all(pc.equal(heads, pa.scalar(head, heads.type))).as_py():
-        return None
+    for index, octet in enumerate(head):
+        if payload[index::group_bytes] != b"%c" % octet * batch_size:  # the octets at one place of all groups
+            return None
     sequence_ids = pa.scalar(0, pa.int64())
     for index in range(len(head), start):
-        octets = pc.binary_slice(groups, index, index + 1).view(pa.uint8())
-        if pc.all(pc.equal(pc.greater(octets, _LOW_BITS), index < start - 1)).as_py() is not True:
+        octets = payload[index::group_bytes]
+        if octets.translate(None, _MORE_FOLLOW) if index < start - 1 else not octets.isascii():
             return None
-        bits = pc.bit_wise_and(octets, pa.scalar(_LOW_BITS, pa.uint8())).cast(pa.int64())
+        array = pa.Array.from_buffers(pa.uint8(), batch_size, [None, pa.py_buffer(octets)])
+        bits = pc.bit_wise_and(array, _LOW).cast(pa.int64())
         sequence_ids = pc.add(sequence_ids, pc.shift_left(bits, 7 * (index - len(head))))
+    groups = pa.Array.from_buffers(pa.binary(group_bytes), batch_size, [None, pa.py_buffer(payload)])
     values = pc.binary_slice(groups, start, group_bytes).cast(pa.binary())
     return PlainMessages(values=values, sequence_ids=sequence_ids)
 

@@ -90,6 +90,7 @@ def _request(run: ClaimedRun, settings: BrokerSettings) -> dict[str, Any]:
         "executors_url": settings.spark_database_url,
         "cores": settings.pipeline_cores,
         "memory": f"{settings.pipeline_memory_mb}m",
+        "niceness": settings.pipeline_niceness,
         "read_bytes_per_s": settings.pipeline_read_bytes_per_s,
         "statement_timeout_ms": settings.pipeline_statement_timeout_ms,
         "offload_url": settings.offload_url,

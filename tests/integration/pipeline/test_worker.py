@@ -137,6 +137,7 @@ def test_cancelling_ends_spark(url: str, tmp_path: Path, monkeypatch: pytest.Mon
     java = wait_until(
         lambda: next((pid for pid, line in children_of(pid).items() if "java" in line), 0), "Java"
     )
+    assert os.getpriority(os.PRIO_PROCESS, java) == os.nice(0) + 10, "Java does not give way to the broker"
     wait_until(lambda: list(scratch.glob("*/*")), "Java's files", timeout_s=60)
     with psycopg.connect(url) as connection:
         connection.execute("UPDATE vela_pipeline_run SET cancelled_by = 'ada' WHERE id = %s", (run_id,))

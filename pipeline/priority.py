@@ -1,0 +1,32 @@
+"""Let a job's processes give way to the broker's, if both run on one machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Final
+
+__all__ = ["give_way"]
+
+logger = logging.getLogger(__name__)
+
+_OF_SESSION: Final = Path("/proc/self/autogroup")
+
+
+def give_way(niceness: int) -> None:
+    """Add to the niceness of this thread, and of all threads and processes that it starts from now on.
+
+    Linux can divide the processor among sessions first (autogroups), and then niceness counts only within a session.
+    So a process that leads a session, as a worker's job does, gives its session the same niceness. The others leave it
+    as it is, because it also has programs of the user's. Call it once: the niceness of threads adds up.
+    """
+    os.nice(niceness)
+    if os.getsid(0) != os.getpid():
+        return
+    try:
+        _OF_SESSION.write_text(str(niceness), encoding="ascii")
+    except FileNotFoundError:
+        return  # a kernel without autogroups
+    except OSError as error:  # Linux lets users change one autogroup in 0.1 s
+        logger.warning("the niceness of the job's session stays as it is: %s", error.strerror)
