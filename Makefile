@@ -11,7 +11,7 @@ BYTECODE := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo chaos faults fuzz interop soak pipeline-soak matrix mutate bench check docker-check format messages lock proto
+.PHONY: help run test demo chaos faults fuzz interop soak pipeline-soak matrix mutate bench bench-peers check docker-check format messages lock proto
 .SILENT:
 
 help: ## show the commands
@@ -71,6 +71,9 @@ check: development ## check format, lint, types, imports, migrations, templates
 
 bench: development ## run the benchmarks: BENCH="--quick", BENCH="--only latency" (bench/METHODOLOGY.md)
 	$(RUN) -m bench $(BENCH)
+
+bench-peers: development ## give Pulsar and others the same work as Vela; needs Go, and Java with Maven; PEERS="--server nats"
+	$(RUN) -m bench.peers $(PEERS)
 
 format: development ## format the code
 	$(RUN) -m ruff format --quiet .

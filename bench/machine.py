@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 
-__all__ = ["describe", "fsyncs_per_s"]
+__all__ = ["describe", "describe_machine", "fsyncs_per_s"]
 
 _PACKAGES = (
     "django",
@@ -38,14 +38,7 @@ _SETTINGS = (
 
 def describe(database_url: str, folder: Path) -> dict[str, str]:
     """Return the machine, the versions and PostgreSQL's settings, as they are printed and stored."""
-    facts = {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "machine": f"{os.cpu_count()} × {_cpu_model()}, {_memory_gib():.0f} GiB",
-        "system": f"{platform.system()} {platform.release()}",
-        "load before": " ".join(f"{load:.2f}" for load in os.getloadavg()),
-        "fsync": f"{fsyncs_per_s(folder):,.0f} fdatasync/s of 8 KiB",
-        "python": platform.python_version(),
-    }
+    facts = describe_machine(folder)
     facts |= {package: version(package) for package in _PACKAGES}
     with psycopg.connect(database_url) as connection:
         for setting in _SETTINGS:
@@ -53,6 +46,18 @@ def describe(database_url: str, folder: Path) -> dict[str, str]:
             assert row is not None
             facts[f"postgresql {setting}"] = str(row[0])
     return facts
+
+
+def describe_machine(folder: Path) -> dict[str, str]:
+    """Return the date, the machine, how busy it is, and how fast `folder` can be made durable."""
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": f"{os.cpu_count()} × {_cpu_model()}, {_memory_gib():.0f} GiB",
+        "system": f"{platform.system()} {platform.release()}",
+        "load before": " ".join(f"{load:.2f}" for load in os.getloadavg()),
+        "fsync": f"{fsyncs_per_s(folder):,.0f} fdatasync/s of 8 KiB",
+        "python": platform.python_version(),
+    }
 
 
 def fsyncs_per_s(folder: Path, seconds: float = 0.5) -> float:

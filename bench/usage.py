@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["CpuTime", "Processes", "peak_rss", "rss_bytes"]
+__all__ = ["CpuTime", "Processes", "cpu_s", "peak_rss", "postgres_cpu_s", "rss_bytes"]
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -44,12 +44,10 @@ class Processes:
     postgres_pid: int
 
     def cpu(self) -> CpuTime:
-        """CPU time so far; of PostgreSQL's children that ended too, as the server has waited for them."""
-        backends = _children(self.postgres_pid)
+        """Return the CPU time so far."""
         return CpuTime(
-            broker_s=_cpu_s(self.broker_pid, ended_children=False),
-            postgres_s=_cpu_s(self.postgres_pid, ended_children=True)
-            + sum(_cpu_s(pid, ended_children=False) for pid in backends),
+            broker_s=cpu_s(self.broker_pid, ended_children=False),
+            postgres_s=postgres_cpu_s(self.postgres_pid),
         )
 
 
@@ -79,13 +77,20 @@ def rss_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE_BYTES
 
 
-def _cpu_s(pid: int, *, ended_children: bool) -> float:
+def cpu_s(pid: int, *, ended_children: bool) -> float:
+    """Return the CPU seconds of a process so far, 0 if it has ended; `ended_children` adds those it waited for."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
         return 0.0
     ticks = [int(field) for field in fields[11:15]]  # utime, stime, cutime, cstime
     return sum(ticks if ended_children else ticks[:2]) / _TICKS_PER_S
+
+
+def postgres_cpu_s(pid: int) -> float:
+    """Return the CPU seconds of PostgreSQL so far; of backends that ended too, as the server has waited for them."""
+    backends = _children(pid)
+    return cpu_s(pid, ended_children=True) + sum(cpu_s(backend, ended_children=False) for backend in backends)
 
 
 def _children(pid: int) -> list[int]:

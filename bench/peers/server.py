@@ -1,0 +1,23 @@
+"""What the runner knows of a started server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+__all__ = ["Server"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """One started server."""
+
+    url: str  # for the load generator
+    protocol: str  # the generator's name of it: pulsar, nats or pgmq
+    facts: Mapping[str, str]  # versions and settings, as they are printed
+    cpu_s: Callable[[], Mapping[str, float]]  # CPU seconds so far, by part of the server
+    has_batches: bool = True  # its client makes batches
+    is_quickly_filled: bool = True  # it stores a million messages in seconds
+    pulsar_port: int | None = None  # where it speaks Pulsar's binary protocol
+    websocket_port: int | None = None  # where it speaks Pulsar's WebSocket API
+    commits: Callable[[], int] | None = None  # transactions of its database so far
