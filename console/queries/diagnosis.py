@@ -336,22 +336,22 @@ def _limits(topic: str, namespace: Mapping[str, Any], own: Mapping[str, Any]) ->
     settings = broker_settings()
     policies = effective_policies(settings, namespace, own, where=topic)
 
-    def set_on(*names: str) -> str:
-        return "topic" if any(name in own for name in names) else "namespace"
-
     consumer, subscription = policies.max_unacked_per_consumer, policies.max_unacked_per_subscription
     return Limits(
         unacked_per_consumer=settings.max_unacked_per_consumer if consumer < 0 else consumer,
         unacked_per_subscription=settings.max_unacked_per_subscription if subscription < 0 else subscription,
         dispatch_rates=tuple(
-            DispatchRate(policy=name, per_second=getattr(policies, name), set_on=set_on(name))
+            DispatchRate(
+                policy=name,
+                per_second=getattr(policies, name),
+                set_on="topic" if name in own else "namespace",
+            )
             for name in _RATES
             if getattr(policies, name)
         ),
         quota_bytes=policies.backlog_quota_bytes,
         quota_ms=policies.backlog_quota_ms,
         quota_policy=policies.backlog_quota_policy.value,
-        quota_set_on=set_on("backlog_quota_bytes", "backlog_quota_ms"),
     )
 
 
