@@ -33,7 +33,7 @@ from broker.models import (
     TopicSummary,
 )
 from console.diagnosis.snapshot import Database, Snapshot
-from console.queries.diagnosis import read_parts, snapshot_of
+from console.queries.diagnosis import read_snapshots
 from console.queries.subscription import subscription_head
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import NEVER_SILENT, ORDERS, Shop, make_topic
@@ -64,7 +64,7 @@ def leads(client: Client) -> str:
 def snapshot(shop: Shop) -> Snapshot:
     head = subscription_head(ORDERS, "billing")
     assert head is not None
-    found = snapshot_of(head, read_parts(head), now_ms=shop.now_ms)
+    found = read_snapshots([head], now_ms=shop.now_ms).get(head.id)
     assert found is not None
     return found
 
