@@ -118,8 +118,10 @@ def _explained(
 
     The finding is None if there is none; the subscription too if it was just deleted. Ten queries, whatever the rows.
     """
+    if not rows:
+        return []
     heads = subscription_heads([row.id for row in rows])
-    snapshots = read_snapshots(list(heads.values()), now_ms=int(time.time() * 1000)) if heads else {}
+    snapshots = read_snapshots(list(heads.values()), now_ms=int(time.time() * 1000))
     found = []
     for row in rows:
         findings = diagnose(snapshots[row.id]) if row.id in snapshots else []
