@@ -161,10 +161,11 @@ def page(
 
 def surroundings(rights: Rights) -> dict[str, Any]:
     """Return the part of a page's context that a logged-in user sees around its content. One query."""
+    state = chrome()
     return {
         "rights": rights,
         "menu": MENU,
-        "notices": notices_of(chrome()),
+        "notices": notices_of(state, state.waiting_in(rights.scope)),
         "own_notices": own_notices(),
         "stream": _stream(()),
     }

@@ -34,9 +34,9 @@ class Notices:
         return {"html": self.html, "effects": self.effects, "since_ms": self.since_ms}
 
 
-def notices_of(state: Chrome) -> Notices:
-    """Return the notices of the troubles in `state`."""
-    return _rendered(state.troubles, now_ms=state.now_ms, state=state)
+def notices_of(state: Chrome, waiting_acts: int) -> Notices:
+    """Return the notices of the troubles in `state`, for a reader who may see so many of the waiting acts."""
+    return _rendered(state.troubles, now_ms=state.now_ms, state=state, waiting_acts=waiting_acts)
 
 
 def database_is_silent(since_ms: int | None) -> Notices:
@@ -72,6 +72,7 @@ def _notice(
     now_ms: int = 0,
     is_blank: bool = False,
     state: Chrome | None = None,
+    waiting_acts: int = 0,
 ) -> _Notice:
     words = WORDS[trouble]
     of_broker = state if trouble in _OF_THE_BROKER else None
@@ -84,13 +85,19 @@ def _notice(
         is_blank=is_blank,
         host=of_broker.host if of_broker else None,
         pid=of_broker.pid if of_broker else None,
-        waiting_acts=of_broker.waiting_acts if of_broker else 0,
+        waiting_acts=waiting_acts if of_broker else 0,
     )
 
 
-def _rendered(troubles: Mapping[Trouble, int | None], *, now_ms: int, state: Chrome | None = None) -> Notices:
+def _rendered(
+    troubles: Mapping[Trouble, int | None],
+    *,
+    now_ms: int,
+    state: Chrome | None = None,
+    waiting_acts: int = 0,
+) -> Notices:
     notices = [
-        _notice(trouble, since_ms=since_ms, now_ms=now_ms, state=state)
+        _notice(trouble, since_ms=since_ms, now_ms=now_ms, state=state, waiting_acts=waiting_acts)
         for trouble, since_ms in troubles.items()
     ]
     old = [each.since_ms for each in notices if each.words.effects and each.since_ms]

@@ -1,13 +1,16 @@
 """`make demo`: a small workload beside a running Vela, so that the console has something to show.
 
-One topic of orders at 20 messages a second and three subscriptions, each with a story:
+A topic of orders at 20 messages a second, and a topic of reports that are asked for 500 at a time, every ten minutes.
+Three subscriptions, each with a story:
 
-- `billing` keeps up: three consumers on Shared, everything acknowledged;
-- `reports` is stuck in a way that is hard to see: one consumer prefetches 1,000 messages and acknowledges one every two
-  seconds, while a second consumer takes none;
-- `invoices` has poison messages: one order in 2,000 fails each time and is delivered again after three seconds.
+- `billing` of the orders keeps up: three consumers on Shared, everything acknowledged;
+- `invoices` of the orders has poison messages: one order in 2,000 fails each time and is delivered again after three
+  seconds;
+- `reports` is slow in a way that is hard to see: its first consumer has all 500 in its queue and needs two seconds for
+  each, while a second consumer, forty times as fast, has nothing to do. An operator who disconnects the first one gives
+  its messages to the second.
 
-Ctrl-C ends it; the topic and its backlog stay.
+Ctrl-C ends it; the topics and their backlogs stay.
 """
 
 from __future__ import annotations
@@ -25,10 +28,14 @@ import pulsar
 
 __all__ = ["main"]
 
-TOPIC = "persistent://public/default/demo-orders"
+ORDERS = "persistent://public/default/demo-orders"
+REPORTS = "persistent://public/default/demo-reports"
 RATE_PER_S = 20
-HOARD = 1000
+BATCH = 500  # reports
+BATCH_EVERY_S = 600.0
+QUEUE = 1000  # has room for a whole batch
 SLOW_S = 2.0
+FAST_S = 0.05
 POISON_EVERY = 2000  # orders
 RETRY_MS = 3000
 RECEIVE_MS = 500
@@ -51,11 +58,10 @@ class Demo:
         """Publish and consume until `end` is called. Raises PulsarException if no Vela answers."""
         for name in ("billing-1", "billing-2", "billing-3"):
             self._begin(self._consume_well, name)
-        self._begin(self._hoard, "reports-hoarder")
-        self._begin(self._idle, "reports-idle")
         self._begin(self._fail_on_poison, "invoices-1")
         self._begin(self._publish, "shop")
-        print("demo runs; open the console and look at demo-orders. Ctrl-C ends it.", flush=True)
+        self._begin(self._make_reports, "reports")
+        print("demo runs; open the console's overview. Ctrl-C ends it.", flush=True)
         self._ended.wait()
         for thread in self._threads:
             thread.join()
@@ -71,9 +77,9 @@ class Demo:
         self._threads.append(thread)
         thread.start()
 
-    def _subscribe(self, subscription: str, name: str, *, queue: int) -> pulsar.Consumer:
+    def _subscribe(self, subscription: str, name: str, *, queue: int, topic: str = ORDERS) -> pulsar.Consumer:
         return self._client.subscribe(
-            TOPIC,
+            topic,
             subscription,
             consumer_type=pulsar.ConsumerType.Shared,
             consumer_name=name,
@@ -88,7 +94,7 @@ class Demo:
             return None
 
     def _publish(self, name: str) -> None:
-        producer = self._client.create_producer(TOPIC, producer_name=f"{name}-{os.getpid()}")
+        producer = self._client.create_producer(ORDERS, producer_name=f"{name}-{os.getpid()}")
         for number in itertools.count(1):
             order = {
                 "order": number,
@@ -106,19 +112,27 @@ class Demo:
             if message := self._next(consumer):
                 consumer.acknowledge(message)
 
-    def _hoard(self, name: str) -> None:
-        consumer = self._subscribe("reports", name, queue=HOARD)
-        while not self._ended.wait(SLOW_S):
-            if message := self._next(consumer):
-                consumer.acknowledge(message)
+    def _make_reports(self, name: str) -> None:
+        # The second consumer connects when the first one has the whole batch in its queue.
+        first = self._subscribe(name, f"{name}-hoarder", topic=REPORTS, queue=QUEUE)
+        producer = self._client.create_producer(REPORTS, producer_name=f"office-{os.getpid()}")
+        self._ask_for_reports(producer)
+        self._begin(lambda _: self._make_each(first, SLOW_S), first.consumer_name())
+        if not self._ended.wait(SLOW_S):
+            second = self._subscribe(name, f"{name}-idle", topic=REPORTS, queue=QUEUE)
+            self._begin(lambda _: self._make_each(second, FAST_S), second.consumer_name())
+        while not self._ended.wait(BATCH_EVERY_S):
+            self._ask_for_reports(producer)
 
-    def _idle(self, name: str) -> None:
-        # Connect later than the other consumer, which by then has prefetched the first messages.
-        if self._ended.wait(SLOW_S):
-            return
-        consumer = self._subscribe("reports", name, queue=1)
-        self._ended.wait()
-        consumer.close()
+    def _ask_for_reports(self, producer: pulsar.Producer) -> None:
+        for number in range(BATCH):
+            producer.send(json.dumps({"report": number}).encode())
+
+    def _make_each(self, consumer: pulsar.Consumer, takes_s: float) -> None:
+        while not self._ended.is_set():
+            if message := self._next(consumer):
+                self._ended.wait(takes_s)
+                consumer.acknowledge(message)
 
     def _fail_on_poison(self, name: str) -> None:
         consumer = self._subscribe("invoices", name, queue=100)

@@ -177,7 +177,7 @@ class DispatchRate:
 
     policy: str
     per_second: int
-    set_on: str  # topic; otherwise namespace
+    set_on: str  # topic or namespace: no setting of the broker limits delivery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +190,6 @@ class Limits:
     quota_bytes: int
     quota_ms: int
     quota_policy: str
-    quota_set_on: str  # topic; otherwise namespace, also for the default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from console.access import rights_of
 from console.live.feed import EVERY_PAGE, Feed, group_of, is_key
 from console.people.languages import LANGUAGE_NAMES
 from console.people.no_role import NO_ROLE
-from console.queries.rights import keys_in
+from console.queries.rights import NOTHING, Scope, keys_in
 
 __all__ = ["Live"]
 
@@ -56,6 +56,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         self._feed = feed
         self._user_id: int | None = None  # once the stream has joined the feed
         self._keys: frozenset[str] = frozenset()
+        self._scope = NOTHING
         self._language = "en"  # of the page
         self._changed: set[str] = set()
         self._woken = asyncio.Event()
@@ -113,7 +114,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
 
     async def page_health(self, message: dict[str, Any]) -> None:
         """Send what is wrong behind the pages: at once when it changes, and with each heartbeat."""
-        event = self._feed.watch.events.get(self._language)
+        event = self._feed.watch.event(self._language, self._scope)
         if event and not (self._writer is not None and self._writer.done()):
             await self.send_body(event.encode(), more_body=True)
 
@@ -138,7 +139,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         allowed = await _allowed(self.scope["user"], self._keys)
         if allowed is None:
             return 403, NO_ROLE
-        self._keys = allowed
+        self._scope, self._keys = allowed
         return None
 
     async def _join_groups(self) -> None:
@@ -203,11 +204,15 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         session = self.scope["session"]
         again = session.__class__(session.session_key)  # reads the session from the store again
         user = await get_user({"session": again})
-        return bool(user.is_authenticated) and await _allowed(user, self._keys) == self._keys
+        allowed = await _allowed(user, self._keys) if user.is_authenticated else None
+        if allowed is None or allowed[1] != self._keys:
+            return False
+        self._scope = allowed[0]
+        return True
 
 
 @database_sync_to_async  # type: ignore[untyped-decorator]  # Channels has no types
-def _allowed(user: AbstractBaseUser, keys: frozenset[str]) -> frozenset[str] | None:
-    """Return the keys of what the user may see. None if the user has no role."""
+def _allowed(user: AbstractBaseUser, keys: frozenset[str]) -> tuple[Scope, frozenset[str]] | None:
+    """Return what the user may see, and the keys of it. None if the user has no role."""
     rights = rights_of(user)
-    return keys_in(rights.scope, keys) if rights.sees_anything else None
+    return (rights.scope, keys_in(rights.scope, keys)) if rights.sees_anything else None

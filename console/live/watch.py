@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import psycopg
@@ -13,9 +13,9 @@ from django.utils.translation import override
 from psycopg.rows import class_row
 
 from console.notices import database_is_silent, notices_of
-from console.people.languages import LANGUAGE_NAMES
 from console.queries.chrome import Chrome
 from console.queries.database import READ_ALIAS, parameters_of, statement
+from console.queries.rights import Scope
 from console.words.troubles import SILENT_AFTER_MS
 
 __all__ = ["Watch"]
@@ -46,10 +46,20 @@ class Watch:
         self._answered_ms: int | None = None  # by the database's clock
         self._settled_s = 0.0  # by the loop's clock
         self._found: object = None  # what the latest event says
-        self.events: Mapping[
-            str, str
-        ] = {}  # the latest finding as a server-sent event, by language; empty at first
+        self._has_found = False
+        self._state: Chrome | None = None  # of the latest finding; None: the database does not answer
+        self._events: dict[tuple[str, int], str] = {}  # of the latest finding, by language and waiting acts
         self.is_answering = True  # whether the database answered the last query in time
+
+    def event(self, language: str, scope: Scope) -> str:
+        """Return the latest finding as a server-sent event, with the waiting acts in scope. Empty at first."""
+        if not self._has_found:
+            return ""
+        waiting_acts = 0 if self._state is None else self._state.waiting_in(scope)
+        key = (language, waiting_acts)
+        if key not in self._events:
+            self._events[key] = self._written(*key)
+        return self._events[key]
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -113,15 +123,18 @@ class Watch:
             if state.troubles and now_s < self._settled_s:
                 return
             found = (state.troubles, state.host, state.pid, state.waiting_acts)
-        if found != self._found or not self.events:
-            self._found = found
-            self.events = {code: self._event(state, code) for code in LANGUAGE_NAMES}
+        if found != self._found or not self._has_found:
+            self._found, self._state, self._has_found = found, state, True
+            self._events.clear()
             await self._on_change()
 
-    def _event(self, state: Chrome | None, language: str) -> str:
-        """Write the finding as a server-sent event in one language."""
+    def _written(self, language: str, waiting_acts: int) -> str:
         with override(language):
-            notices = database_is_silent(self._answered_ms) if state is None else notices_of(state)
+            notices = (
+                database_is_silent(self._answered_ms)
+                if self._state is None
+                else notices_of(self._state, waiting_acts)
+            )
         return f"event: health\ndata: {json.dumps(notices.to_json())}\n\n"
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from broker.conf import broker_settings
 from console.queries.database import fetch
+from console.queries.rights import Scope
 from console.words.troubles import Signs, Trouble, troubles_of
 
 __all__ = ["Chrome", "chrome"]
@@ -15,12 +17,16 @@ __all__ = ["Chrome", "chrome"]
 class Chrome(Signs):
     """Signs of life and the queue of acts."""
 
-    waiting_acts: int
+    waiting_acts: Mapping[str, int]  # by namespace, "" for those of none
 
     @property
     def troubles(self) -> dict[Trouble, int | None]:
         """Return what is wrong, with the time of the last sign of life. Empty if all is well."""
         return troubles_of(self, tick_ms=broker_settings().tick_ms)
+
+    def waiting_in(self, scope: Scope) -> int:
+        """Return how many acts wait for the broker in the namespaces of a user."""
+        return sum(acts for name, acts in self.waiting_acts.items() if scope.has_acts_of(name))
 
     @property
     def broker_runs(self) -> bool:

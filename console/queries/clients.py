@@ -224,9 +224,9 @@ def producers(asked: ClientsAsked, scope: Scope) -> ClientPage[ProducerRow]:
     return _page(ProducerRow, "producers", PRODUCER_ORDERS[asked.order], PRODUCER_FLAGS, asked, scope)
 
 
-def consumers_of(subscriptions: Sequence[int]) -> list[ConsumerRow]:
-    """Return the first 500 consumers of these subscriptions by name, ordered by priority and name. One query."""
-    asked = ClientsAsked(limit=CONSUMERS_SHOWN)
+def consumers_of(subscriptions: Sequence[int], *, limit: int = CONSUMERS_SHOWN) -> list[ConsumerRow]:
+    """Return the first consumers of these subscriptions by name, ordered by priority and name. One query."""
+    asked = ClientsAsked(limit=limit)
     page = _page(ConsumerRow, "consumers", _BY_NAME, CONSUMER_FLAGS, asked, EVERYTHING, list(subscriptions))
     return sorted(page.rows, key=lambda row: (row.priority, row.name, row.key))
 

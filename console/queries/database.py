@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, TypeVar
@@ -24,6 +25,11 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _JSONB_OID = 3802
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Table:
+    segment_id: int
 
 
 @cache
@@ -65,8 +71,8 @@ def fetch_entries(
 ) -> list[T]:
     """Run a query of log.sql over segments, in one statement, and over files. Empty without stores.
 
-    The rows of a file are left out if retention has deleted it since its ledger was read. The rows of all segments are
-    left out if the table of one was dropped since then. Raises pipeline.errors.OffloadUnavailable if a file cannot be
+    The rows of a file are left out if retention has deleted it since its ledger was read, and those of a segment if its
+    table was dropped since then. Raises pipeline.errors.OffloadUnavailable if a file cannot be
     read.
     """
     segments = sorted(each for each in stores if isinstance(each, int))
@@ -86,9 +92,12 @@ def _in_segments(
     try:
         return _run(row_type, sql.SQL(" UNION ALL ").join(parts).as_string(None), parameters)
     except ProgrammingError as error:
-        if isinstance(error.__cause__, UndefinedTable):
-            return []
-        raise
+        if not isinstance(error.__cause__, UndefinedTable):
+            raise
+        left = [row.segment_id for row in fetch(_Table, "log", "tables", {"segments": list(segments)})]
+        if len(left) == len(segments):
+            raise  # every table is there, so the next try would fail too
+    return _in_segments(row_type, name, left, parameters) if left else []
 
 
 def _run(row_type: type[T], statement: str, parameters: Mapping[str, Any]) -> list[T]:

@@ -1,10 +1,11 @@
-"""Build the snapshot for a diagnosis, with three queries besides those of the subscription's page."""
+"""Build the snapshots for diagnoses. The number of queries does not depend on the number of subscriptions."""
 
 from __future__ import annotations
 
 import shutil
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -33,15 +34,15 @@ from console.diagnosis.snapshot import (
     Subscription,
     Topic,
 )
-from console.queries.clients import ConsumerRow, consumers_of
-from console.queries.cursor import AckedBeyond, acked_beyond
-from console.queries.database import fetch, fetch_one
-from console.queries.subscription import PendingRow, SubscriptionHead, pending
-from console.queries.topics.log import EntryAt, Log, Place, entries_at, log_of
+from console.queries.clients import CONSUMERS_SHOWN, ConsumerRow, consumers_of
+from console.queries.cursor import AckedBeyond, acked_beyond_each
+from console.queries.database import fetch, fetch_entries
+from console.queries.subscription import PendingRow, SubscriptionHead, pending_of
+from console.queries.topics.log import EntryAt, Log, Place, by_place, entries_at, logs_of
 from console.words.subscriptions import state_word
 from pipeline.errors import OffloadUnavailable
 
-__all__ = ["PENDING_READ", "Parts", "read_parts", "snapshot_of"]
+__all__ = ["PENDING_READ", "Parts", "read_snapshots", "snapshots_of"]
 
 PENDING_READ: Final = 2000
 _DELAYED_READ: Final = 10_000
@@ -67,6 +68,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Around:
+    id: int
     namespace_policies: dict[str, Any]
     topic_policies: dict[str, Any]
     last_append_ms: int | None
@@ -108,6 +110,7 @@ class _Around:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _DelayedRow:
+    topic_id: int
     ledger_id: int
     entry_id: int
     deliver_at_ms: int
@@ -127,41 +130,104 @@ class _DatabaseRow:
     transaction_state: str
 
 
-def read_parts(head: SubscriptionHead) -> Parts:
-    """Read the data that the page's other blocks need too. At most six queries."""
-    log = log_of(head.topic_id)
-    mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)
-    acked = acked_beyond(head.id, log, mark_delete)
-    place = first_place(log, mark_delete, acked)
-    return Parts(
-        log=log,
-        mark_delete=mark_delete,
-        acked=acked,
-        pending=pending(head.id, PENDING_READ),
-        consumers=consumers_of([head.id]),
-        first=None if place is None else _readable(log, place),
+def read_snapshots(heads: Collection[SubscriptionHead], *, now_ms: int) -> dict[int, Snapshot]:
+    """Return everything that the rules look at, by the subscription's id. At most nine queries.
+
+    A subscription that was just deleted is left out.
+    """
+    logs = logs_of(sorted({head.topic_id for head in heads}))
+    cursors = {
+        head.id: (log, log.index_of(head.mark_delete_ledger, head.mark_delete_entry))
+        for head in heads
+        for log in (logs[head.topic_id],)
+    }
+    acked = acked_beyond_each(cursors)
+    places = {each: _first_place(*cursors[each], acked[each]) for each in cursors}
+    firsts = _readable([(cursors[each][0], place) for each, place in places.items() if place is not None])
+    deliveries = pending_of(list(cursors), _share(PENDING_READ, len(cursors)))
+    consumers = consumers_of(list(cursors), limit=CONSUMERS_SHOWN * max(1, len(cursors)))
+    return snapshots_of(
+        [
+            (
+                head,
+                Parts(
+                    log=cursors[head.id][0],
+                    mark_delete=cursors[head.id][1],
+                    acked=acked[head.id],
+                    pending=deliveries[head.id],
+                    consumers=[row for row in consumers if row.subscription_id == head.id],
+                    first=None if (place := places[head.id]) is None else firsts.get(place),
+                ),
+            )
+            for head in heads
+        ],
+        now_ms=now_ms,
     )
 
 
-def _readable(log: Log, place: Place) -> EntryAt | None:
-    """Return an entry. None if it is gone, or if the storage of offloaded ledgers does not answer."""
-    try:
-        return entries_at(log, [place]).get(place)
-    except OffloadUnavailable:
-        return None
+def _share(rows: int, subscriptions: int) -> int:
+    """Return how many rows to read for each subscription, so that a page with several does not cost much more."""
+    return max(rows // 10, rows // max(1, subscriptions))
 
 
-def first_place(log: Log, mark_delete: int, acked: AckedBeyond) -> Place | None:
+def _readable(wanted: Collection[tuple[Log, Place]]) -> dict[Place, EntryAt]:
+    """Return the entries that can be read: storage of offloaded ledgers may not answer. One query, and one a file."""
+    stored: set[int] = set()
+    offloaded: list[tuple[Log, Place]] = []
+    for log, place in wanted:
+        segments = [store for store in log.stores_of([place]) if isinstance(store, int)]
+        stored.update(segments)
+        if not segments:
+            offloaded.append((log, place))
+    rows = fetch_entries(EntryAt, "at", stored, by_place(place for _, place in wanted))
+    found = {row.place: row for row in rows}
+    for log, place in offloaded:
+        with suppress(OffloadUnavailable):
+            found |= entries_at(log, [place])
+    return found
+
+
+def _first_place(log: Log, mark_delete: int, acked: AckedBeyond) -> Place | None:
     """Return the place of the first entry that is not completely acked. None if there is none."""
     index = next(acked.next_unacked(mark_delete + 1, log.end), None)
     return None if index is None else log.place_at(index)
 
 
-def snapshot_of(head: SubscriptionHead, parts: Parts, *, now_ms: int) -> Snapshot | None:
-    """Return everything that the rules look at. None if the subscription was just deleted. Three queries."""
-    around = fetch_one(_Around, "diagnosis", "around", {"subscription_id": head.id})
-    if around is None:
-        return None
+def snapshots_of(read: Sequence[tuple[SubscriptionHead, Parts]], *, now_ms: int) -> dict[int, Snapshot]:
+    """Return the snapshots, by the subscription's id. One that was just deleted is left out. Three queries."""
+    ids = [head.id for head, _ in read]
+    around = {row.id: row for row in fetch(_Around, "diagnosis", "around", {"subscriptions": ids})}
+    delayed: dict[int, list[_DelayedRow]] = {head.topic_id: [] for head, _ in read}
+    most_delayed = _share(_DELAYED_READ, len(read))
+    asked = {"topics": list(delayed), "now_ms": now_ms, "limit": most_delayed + 1}
+    for row in fetch(_DelayedRow, "diagnosis", "delayed", asked):
+        delayed[row.topic_id].append(row)
+    database, disk = _database(), _disk()
+    return {
+        head.id: _snapshot(
+            head,
+            parts,
+            around[head.id],
+            delayed=_delayed(delayed[head.topic_id], parts, most_delayed),
+            database=database,
+            disk=disk,
+            now_ms=now_ms,
+        )
+        for head, parts in read
+        if head.id in around
+    }
+
+
+def _snapshot(
+    head: SubscriptionHead,
+    parts: Parts,
+    around: _Around,
+    *,
+    delayed: Delayed | None,
+    database: Database | None,
+    disk: Disk | None,
+    now_ms: int,
+) -> Snapshot:
     backlog_messages = parts.log.total_messages - head.acked_messages
     return Snapshot(
         now_ms=now_ms,
@@ -196,7 +262,7 @@ def snapshot_of(head: SubscriptionHead, parts: Parts, *, now_ms: int) -> Snapsho
         ),
         cursor=_cursor(head, parts, around),
         consumers=tuple(_consumer(row, parts.pending) for row in parts.consumers),
-        delayed=_delayed(head, parts, now_ms),
+        delayed=delayed,
         limits=_limits(head.topic_name, around.namespace_policies, around.topic_policies),
         dead_letters=_dead_letters(around),
         slowest=None
@@ -212,8 +278,8 @@ def snapshot_of(head: SubscriptionHead, parts: Parts, *, now_ms: int) -> Snapsho
             beat_seen_ms=_ms(around.beat_at),
             worker_seen_ms=_ms(around.worker_at),
         ),
-        database=_database(),
-        disk=_disk(),
+        database=database,
+        disk=disk,
     )
 
 
@@ -312,16 +378,10 @@ def _first(entry: EntryAt, deliveries: Sequence[PendingRow], around: _Around) ->
     )
 
 
-def _delayed(head: SubscriptionHead, parts: Parts, now_ms: int) -> Delayed | None:
-    rows = fetch(
-        _DelayedRow,
-        "diagnosis",
-        "delayed",
-        {"topic_id": head.topic_id, "now_ms": now_ms, "limit": _DELAYED_READ + 1},
-    )
+def _delayed(rows: Sequence[_DelayedRow], parts: Parts, most: int) -> Delayed | None:
     begins = [first for first, _ in parts.acked.runs]
     waiting = []
-    for row in rows[:_DELAYED_READ]:
+    for row in rows[:most]:
         index = parts.log.index_of(row.ledger_id, row.entry_id)
         at = bisect_right(begins, index) - 1
         is_acked = index <= parts.mark_delete or (at >= 0 and index <= parts.acked.runs[at][1])
@@ -329,29 +389,29 @@ def _delayed(head: SubscriptionHead, parts: Parts, now_ms: int) -> Delayed | Non
             waiting.append(row.deliver_at_ms)
     if not waiting:
         return None
-    return Delayed(entries=len(waiting), next_due_ms=waiting[0], is_whole=len(rows) <= _DELAYED_READ)
+    return Delayed(entries=len(waiting), next_due_ms=waiting[0], is_whole=len(rows) <= most)
 
 
 def _limits(topic: str, namespace: Mapping[str, Any], own: Mapping[str, Any]) -> Limits:
     settings = broker_settings()
     policies = effective_policies(settings, namespace, own, where=topic)
 
-    def set_on(*names: str) -> str:
-        return "topic" if any(name in own for name in names) else "namespace"
-
     consumer, subscription = policies.max_unacked_per_consumer, policies.max_unacked_per_subscription
     return Limits(
         unacked_per_consumer=settings.max_unacked_per_consumer if consumer < 0 else consumer,
         unacked_per_subscription=settings.max_unacked_per_subscription if subscription < 0 else subscription,
         dispatch_rates=tuple(
-            DispatchRate(policy=name, per_second=getattr(policies, name), set_on=set_on(name))
+            DispatchRate(
+                policy=name,
+                per_second=getattr(policies, name),
+                set_on="topic" if name in own else "namespace",
+            )
             for name in _RATES
             if getattr(policies, name)
         ),
         quota_bytes=policies.backlog_quota_bytes,
         quota_ms=policies.backlog_quota_ms,
         quota_policy=policies.backlog_quota_policy.value,
-        quota_set_on=set_on("backlog_quota_bytes", "backlog_quota_ms"),
     )
 
 

@@ -11,7 +11,16 @@ from django.utils.translation import gettext as _
 from console.models import Role
 from console.queries.database import fetch
 
-__all__ = ["EVERYTHING", "NAMESPACES_MOST", "GrantRow", "Scope", "grants_of", "grants_of_role", "keys_in"]
+__all__ = [
+    "EVERYTHING",
+    "NAMESPACES_MOST",
+    "NOTHING",
+    "GrantRow",
+    "Scope",
+    "grants_of",
+    "grants_of_role",
+    "keys_in",
+]
 
 NAMESPACES_MOST: Final = 5000  # covered by one `tenant/*`, in lists
 _TOO_LARGE: Final = 1 << 63
@@ -73,6 +82,12 @@ class Scope:
         """The parameter of queries over topics: `namespace_ids`, NULL for everything."""
         return {"namespace_ids": None if self.namespace_ids is None else list(self.namespace_ids)}
 
+    def has_acts_of(self, namespace: str) -> bool:
+        """Return whether acts on this namespace are in scope, as in queries with `of_acts`."""
+        if self.namespaces is None or self.tenants is None:
+            return True
+        return namespace in self.namespaces or namespace.partition("/")[0] in self.tenants
+
     @property
     def of_acts(self) -> dict[str, Any]:
         """The parameters of queries over acts, whose namespaces may be gone: `namespaces` and `tenants`."""
@@ -88,6 +103,7 @@ class _Key:
 
 
 EVERYTHING: Final = Scope()
+NOTHING: Final = Scope.of(())
 
 
 def grants_of(user_id: int) -> list[GrantRow]:

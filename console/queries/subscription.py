@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,7 +16,9 @@ __all__ = [
     "SubscriptionHead",
     "partitioned_head",
     "pending",
+    "pending_of",
     "subscription_head",
+    "subscription_heads",
 ]
 
 PENDING_SHOWN = 10
@@ -60,6 +63,7 @@ class SubscriptionHead:
 class PendingRow:
     """One delivery that waits for an ack."""
 
+    subscription_id: int
     delivery_id: int
     consumer_key: int
     consumer_name: str
@@ -88,7 +92,14 @@ class PartitionedHead:
 
 def subscription_head(topic: str, subscription: str) -> SubscriptionHead | None:
     """Find a subscription by its topic's full name and its own name. One query."""
-    return fetch_one(SubscriptionHead, "subscription", "head", {"topic": topic, "subscription": subscription})
+    named = {"ids": [], "topic": topic, "subscription": subscription}
+    return fetch_one(SubscriptionHead, "subscription", "heads", named)
+
+
+def subscription_heads(ids: Sequence[int]) -> dict[int, SubscriptionHead]:
+    """Return those of these subscriptions that exist, by id. One query."""
+    asked = {"ids": list(ids), "topic": "", "subscription": ""}
+    return {row.id: row for row in fetch(SubscriptionHead, "subscription", "heads", asked)}
 
 
 def partitioned_head(topic: str, subscription: str) -> PartitionedHead | None:
@@ -100,9 +111,15 @@ def partitioned_head(topic: str, subscription: str) -> PartitionedHead | None:
 
 def pending(subscription_id: int, limit: int, *, consumer_key: int = 0) -> list[PendingRow]:
     """Return the first `limit` deliveries by position, of one consumer or of all (0). One query."""
-    return fetch(
-        PendingRow,
-        "subscription",
-        "pending",
-        {"subscription_id": subscription_id, "consumer_key": consumer_key, "limit": limit},
-    )
+    return pending_of([subscription_id], limit, consumer_key=consumer_key)[subscription_id]
+
+
+def pending_of(
+    subscription_ids: Sequence[int], limit: int, *, consumer_key: int = 0
+) -> dict[int, list[PendingRow]]:
+    """Return the first `limit` deliveries of each subscription by position. One query."""
+    found: dict[int, list[PendingRow]] = {each: [] for each in subscription_ids}
+    asked = {"subscriptions": list(found), "consumer_key": consumer_key, "limit": limit}
+    for row in fetch(PendingRow, "subscription", "pending", asked):
+        found[row.subscription_id].append(row)
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -19,7 +19,7 @@ from console.diagnosis.rules.messages import poison
 from console.diagnosis.words import spoken_finding
 from console.queries.acts import latest_acts
 from console.queries.alerts import firing_alerts
-from console.queries.diagnosis import read_parts, snapshot_of
+from console.queries.diagnosis import read_snapshots
 from console.queries.history import history_of_everything
 from console.queries.letters.topics import UnreadLetters, unread_letters
 from console.queries.overview import (
@@ -30,13 +30,12 @@ from console.queries.overview import (
     state_counts,
     worst_subscriptions,
 )
-from console.queries.subscription import SubscriptionHead, subscription_head
+from console.queries.subscription import SubscriptionHead, subscription_heads
 from console.views.history import history_sources
 from console.words.subscriptions import STATE_WORDS
 
 __all__ = ["overview"]
 
-EXPLAINED = 4  # rows with their cause, which takes ten queries each
 UNREAD = 3  # dead-letter topics
 EVERY_S = 10  # a subscription that becomes stuck is not on the page yet, so its events do not reach the page
 
@@ -44,7 +43,7 @@ EVERY_S = 10  # a subscription that becomes stuck is not on the page yet, so its
 @require_safe
 @viewer
 def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the worst subscriptions with cause and cure. At most nine queries, and ten for each cause."""
+    """Show the worst subscriptions with cause and cure. The number of queries does not depend on their number."""
     rows = worst_subscriptions(rights.scope)
     history = history_sources(
         request,
@@ -89,11 +88,7 @@ def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
 def _worst(rows: list[WorstRow], rights: Rights) -> Mapping[str, Any]:
     counts = state_counts(rights.scope)
     return {
-        "rows": [
-            *((row, *_explained(row)) for row in rows[:EXPLAINED]),
-            *((row, None, None, None) for row in rows[EXPLAINED:]),
-        ],
-        "explained": EXPLAINED,
+        "rows": _explained(rows),
         "has_more": sum(each.subscriptions for each in counts if each.state <= LAST_LISTED) > len(rows),
         "counts": [(STATE_WORDS[each.state - 1], each) for each in counts if each.subscriptions],
         "counted": COUNTED,
@@ -102,7 +97,7 @@ def _worst(rows: list[WorstRow], rights: Rights) -> Mapping[str, Any]:
 
 
 def _decisions(rights: Rights) -> Mapping[str, Any]:
-    poisoned = [(row, *_explained(row, rule=poison.RULE.id)) for row in poisoned_subscriptions(rights.scope)]
+    poisoned = _explained(poisoned_subscriptions(rights.scope), rule=poison.RULE.id)
     return {
         "poisoned": [each for each in poisoned if each[2] is not None],
         "letters": [(row, _cure_of(row)) for row in unread_letters(rights.scope, limit=UNREAD)],
@@ -116,17 +111,22 @@ def _cure_of(row: UnreadLetters) -> str:
     return f"{topic_act_url(row.name, 'subscription')}?name=letters&to=earliest&type=Shared"
 
 
-def _explained(row: WorstRow, rule: str = "") -> tuple[SubscriptionHead | None, Finding | None, Cure | None]:
-    """Return the subscription, the finding of `rule` or else the leading finding, and its first cure with an act.
+def _explained(
+    rows: Sequence[WorstRow], rule: str = ""
+) -> list[tuple[WorstRow, SubscriptionHead | None, Finding | None, Cure | None]]:
+    """Return each row with its subscription, the finding of `rule` or else the leading one, and its first act.
 
-    The finding is None if there is none; the subscription too if it was just deleted.
+    The finding is None if there is none; the subscription too if it was just deleted. Ten queries, whatever the rows.
     """
-    head = subscription_head(row.topic_name, row.name)
-    snapshot = head and snapshot_of(head, read_parts(head), now_ms=int(time.time() * 1000))
-    if not snapshot:
-        return head, None, None
-    found = next((each for each in diagnose(snapshot) if rule in ("", each.rule)), None)
-    if found is None:
-        return head, None, None
-    finding = spoken_finding(found)
-    return head, finding, next((cure for cure in finding.cures if cure.act), None)
+    if not rows:
+        return []
+    heads = subscription_heads([row.id for row in rows])
+    snapshots = read_snapshots(list(heads.values()), now_ms=int(time.time() * 1000))
+    found = []
+    for row in rows:
+        findings = diagnose(snapshots[row.id]) if row.id in snapshots else []
+        chosen = next((each for each in findings if rule in ("", each.rule)), None)
+        finding = None if chosen is None else spoken_finding(chosen)
+        cure = None if finding is None else next((each for each in finding.cures if each.act), None)
+        found.append((row, heads.get(row.id), finding, cure))
+    return found

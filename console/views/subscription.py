@@ -23,7 +23,7 @@ from console.queries import subscription as queries
 from console.queries.acts import acts_of
 from console.queries.clients import ConsumerRow, consumers_of
 from console.queries.cursor import AckedBeyond, acked_beyond
-from console.queries.diagnosis import PENDING_READ, Parts, snapshot_of
+from console.queries.diagnosis import PENDING_READ, Parts, snapshots_of
 from console.queries.history import history_of_subscription
 from console.queries.topics.log import EntryAt, Log, Place, entries_at, log_of
 from console.views.history import history_sources
@@ -158,10 +158,10 @@ class _Reading:
             consumers=self.connected,
             first=first,
         )
-        snapshot = snapshot_of(self.head, parts, now_ms=int(time.time() * 1000))
+        snapshots = snapshots_of([(self.head, parts)], now_ms=int(time.time() * 1000))
         return {
             "head": self.head,
-            "findings": [spoken_finding(each) for each in diagnose(snapshot)] if snapshot is not None else [],
+            "findings": [spoken_finding(each) for one in snapshots.values() for each in diagnose(one)],
         }
 
     def numbers(self) -> dict[str, Any]:

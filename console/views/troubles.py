@@ -16,4 +16,6 @@ __all__ = ["troubles"]
 @viewer
 def troubles(request: HttpRequest, rights: Rights) -> JsonResponse:
     """Answer with the same data as the stream's event `health`. One query."""
-    return JsonResponse(notices_of(chrome()).to_json(), headers={"Cache-Control": "private, no-store"})
+    state = chrome()
+    notices = notices_of(state, state.waiting_in(rights.scope))
+    return JsonResponse(notices.to_json(), headers={"Cache-Control": "private, no-store"})

@@ -9,7 +9,16 @@ from typing import Final
 
 from django.utils.translation import gettext_noop
 
-__all__ = ["SILENT_AFTER_MS", "WORDS", "Signs", "Trouble", "TroubleWords", "effects_of", "troubles_of"]
+__all__ = [
+    "SILENT_AFTER_MS",
+    "WITHOUT_CELERY",
+    "WORDS",
+    "Signs",
+    "Trouble",
+    "TroubleWords",
+    "effects_of",
+    "troubles_of",
+]
 
 SILENT_AFTER_MS: Final = 5000  # the broker writes its heartbeat every second
 _TICKS_MISSED: Final = 5
@@ -54,9 +63,9 @@ class TroubleWords:
     runbook: str = ""  # the page that says what to do
 
 
-_WITHOUT_CELERY: Final = gettext_noop(
-    "The broker still delivers and redelivers by its own timer, unless VELA_WHEEL is 0. Plans do not expire, and the"
-    " rows of clients that died stay."
+WITHOUT_CELERY: Final = gettext_noop(
+    "The broker still delivers and redelivers by its own timer, unless VELA_WHEEL is 0. Retention, expiry of messages,"
+    " backlog quotas, alerts, the pipeline and the history of the charts stand still."
 )
 
 WORDS: Final[Mapping[Trouble, TroubleWords]] = {
@@ -99,10 +108,10 @@ WORDS: Final[Mapping[Trouble, TroubleWords]] = {
         runbook="no-broker",
     ),
     Trouble.BEAT: TroubleWords(
-        title=gettext_noop("Celery beat is silent"), meaning=_WITHOUT_CELERY, runbook="timers-silent"
+        title=gettext_noop("Celery beat is silent"), meaning=WITHOUT_CELERY, runbook="timers-silent"
     ),
     Trouble.WORKER: TroubleWords(
-        title=gettext_noop("Celery's tick worker is silent"), meaning=_WITHOUT_CELERY, runbook="timers-silent"
+        title=gettext_noop("Celery's tick worker is silent"), meaning=WITHOUT_CELERY, runbook="timers-silent"
     ),
 }
 

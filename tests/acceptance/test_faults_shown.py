@@ -113,6 +113,35 @@ def test_the_hoarder_is_found_closed_from_its_row_and_told_why(
     assert idle["key"] != int(key[1])
 
 
+@pytest.mark.parametrize(
+    ("type_", "greedy_queue", "idle_queue", "act"),
+    [
+        (pulsar.ConsumerType.Shared, 1000, 1000, "disconnect"),
+        (pulsar.ConsumerType.Shared, 100, 10, "redeliver"),
+        (pulsar.ConsumerType.KeyShared, 1000, 1000, "disconnect"),
+    ],
+)
+def test_after_the_first_cure_of_a_hoarder_the_other_consumer_works(
+    shared_vela: VelaProcess,
+    type_: pulsar.ConsumerType,
+    greedy_queue: int,
+    idle_queue: int,
+    act: str,
+) -> None:
+    with ExitStack() as stack:
+        place = Place(vela=shared_vela, topic=f"cure-{type_.name}-{act}", stack=stack)
+        place.subscribe("greedy", type_=type_, queue=greedy_queue)  # its application takes nothing out
+        place.publish(faults.numbered(100), keys=10)
+        place.has_in_flight(100)
+        idle = place.subscribe("idle", type_=type_, queue=idle_queue)
+        finding = place.waits_for("hoarder", timeout_s=SHOWN_WITHIN_S)
+        cure = finding["cures"][0]
+        assert cure["act"] == act
+        place.act(act, **cure["parameters"])
+        for _ in range(50):
+            idle.acknowledge(idle.receive(20_000))
+
+
 def test_each_kind_of_client_is_listed_with_its_rates_and_flags(
     shared_vela: VelaProcess, kinds: Place
 ) -> None:

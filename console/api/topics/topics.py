@@ -36,7 +36,7 @@ from console.queries import numbers as queries
 from console.queries.acts import waiting_acts
 from console.queries.chrome import chrome
 from console.queries.clients import ClientsAsked, consumers_of, producers
-from console.queries.diagnosis import read_parts, snapshot_of
+from console.queries.diagnosis import read_snapshots
 from console.queries.rights import EVERYTHING
 from console.queries.subscription import PENDING_SHOWN, SubscriptionHead, pending
 from console.queries.topics.compaction import compactions
@@ -170,10 +170,9 @@ def diagnosis(request: AuthorizedRequest, topic: Path[TopicPath], subscription: 
 
     The topic must be a partition or not partitioned.
     """
-    # Ten queries.
     head = found_subscription(topic.full_name, subscription)
     now_ms = int(time.time() * 1000)
-    snapshot = snapshot_of(head, read_parts(head), now_ms=now_ms)
+    snapshot = read_snapshots([head], now_ms=now_ms).get(head.id)
     if snapshot is None:
         raise Problem(404, "SubscriptionNotFound", f"subscription {subscription} was just deleted")
     return {

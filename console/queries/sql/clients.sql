@@ -26,8 +26,7 @@ CASE WHEN c.unacked_messages < %(hoard_messages)s OR c.subscription_type NOT IN 
               SELECT sum(o.unacked_messages) FROM vela_consumer_session o WHERE o.subscription_id = c.subscription_id)
           AND EXISTS (
               SELECT FROM vela_consumer_session o
-              WHERE o.subscription_id = c.subscription_id AND o.writable AND NOT o.blocked
-                AND (o.permits > 0 OR o.unacked_messages > 0)
+              WHERE o.subscription_id = c.subscription_id AND o.writable AND NOT o.blocked AND o.permits > 0
                 AND o.unacked_messages * %(hoard_times)s <= c.unacked_messages
                 AND greatest(o.connected_ms, o.last_delivery_ms) < %(idle_before_ms)s) END
 

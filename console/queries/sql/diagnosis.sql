@@ -1,9 +1,9 @@
 -- The data of a diagnosis that no other block of a subscription's page reads.
 
 -- name: around
--- One row: the subscription's topic, its policies, the consumer that left last, the pause, and the processes. Every join
+-- One row for each subscription: its topic, policies, the consumer that left last, the pause, and the processes. Every join
 -- finds at most one row. The slowest cursor is looked for among the subscriptions of this topic only.
-SELECT n.policies AS namespace_policies, coalesce(p.policies, t.policies) AS topic_policies,
+SELECT s.id, n.policies AS namespace_policies, coalesce(p.policies, t.policies) AS topic_policies,
        y.last_append_ms, y.producers,
        h.blocked, h.rate_limited, h.gap, h.read_fault, h.active_consumer, h.first_redeliveries, h.key_slot, h.key_consumer,
        h.key_waiting_entries, h.key_is_draining,
@@ -47,12 +47,18 @@ LEFT JOIN LATERAL (
     SELECT o.id, o.closed_ms, (SELECT count(*) FROM vela_ledger l WHERE l.segment_id = o.id) AS ledgers
     FROM vela_segment o WHERE o.state <> 'dropping' AND NOT o.long_lived ORDER BY o.id LIMIT 1
 ) g ON true
-WHERE s.id = %(subscription_id)s
+WHERE s.id = ANY(%(subscriptions)s::bigint[])
 
 -- name: delayed
--- Entries that are not due yet, by due time, which is the order of the primary key. The limit bounds the cost of a page.
-SELECT ledger_id, entry_id, deliver_at_ms FROM vela_delayed_entry
-WHERE topic_id = %(topic_id)s AND deliver_at_ms > %(now_ms)s ORDER BY deliver_at_ms LIMIT %(limit)s
+-- Entries that are not due yet, by due time, which is the order of the primary key. The limit for each topic bounds the cost
+-- of a page.
+SELECT p.topic_id, z.ledger_id, z.entry_id, z.deliver_at_ms
+FROM unnest(%(topics)s::bigint[]) AS p(topic_id)
+CROSS JOIN LATERAL (
+    SELECT d.ledger_id, d.entry_id, d.deliver_at_ms FROM vela_delayed_entry d
+    WHERE d.topic_id = p.topic_id AND d.deliver_at_ms > %(now_ms)s ORDER BY d.deliver_at_ms LIMIT %(limit)s
+) z
+ORDER BY p.topic_id, z.deliver_at_ms
 
 -- name: database
 -- PostgreSQL hides what other roles do from a role without pg_read_all_stats: then `is_visible` is false. A broker that

@@ -6,9 +6,10 @@ SELECT topic_id, id AS ledger_id, state, segment_id, file_name, opened_ms, entri
        size_bytes, first_append_ms, last_append_ms
 FROM vela_ledger WHERE topic_id = ANY(%(topics)s::bigint[]) ORDER BY topic_id, id
 
--- name: segments
--- The segments of ledgers now. A ledger that is not in the answer was trimmed.
-SELECT id AS ledger_id, segment_id FROM vela_ledger WHERE id = ANY(%(ledgers)s::bigint[])
+-- name: tables
+-- Those of the given segments whose table exists.
+SELECT s.id AS segment_id FROM unnest(%(segments)s::bigint[]) AS s(id) WHERE to_regclass('vela_entry_' || s.id) IS NOT NULL
+ORDER BY s.id
 
 -- name: last_ledgers
 -- The last ledger of a topic, or of each of its partitions. A topic that was never loaded has no ledger, but may have

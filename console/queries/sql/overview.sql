@@ -10,12 +10,12 @@ FROM (
     SELECT u.* FROM vela_subscription_summary u
     LEFT JOIN vela_subscription s ON s.id = u.subscription_id LEFT JOIN vela_topic t ON t.id = s.topic_id
     WHERE u.state <= %(last_state)s AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))
-    ORDER BY u.state, u.state_since_ms, u.subscription_id LIMIT %(limit)s
+    ORDER BY u.state, u.state_since_ms, u.subscription_id LIMIT %(looked_at)s
 ) u
 JOIN vela_subscription s ON s.id = u.subscription_id
 JOIN vela_topic t ON t.id = s.topic_id
 LEFT JOIN vela_topic_summary n ON n.topic_id = t.id
-ORDER BY u.state, u.state_since_ms, u.subscription_id
+ORDER BY u.state, backlog_messages DESC, u.state_since_ms, u.subscription_id LIMIT %(limit)s
 
 -- name: poisoned
 -- Subscriptions that `worst` does not list, but whose first message was redelivered 3 times or more, the limit in

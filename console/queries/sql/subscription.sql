@@ -1,7 +1,7 @@
 -- One subscription.
 
--- name: head
--- Consumers and their unacked messages are counted in the table that the page lists, so that both always agree.
+-- name: heads
+-- Some subscriptions by id, or one by its topic and its name. Consumers and their unacked messages are counted in the table that the page lists, so that both always agree.
 SELECT s.id, s.name, s.type, s.paused, s.created_at, t.id AS topic_id, t.name AS topic_name, t.partition,
        c.mark_delete_ledger, c.mark_delete_entry, c.acked_messages, c.acked_entries, c.acked_bytes,
        c.version, u.read_ledger, u.read_entry,
@@ -18,7 +18,9 @@ LEFT JOIN LATERAL (
     SELECT nullif(count(*), 0)::integer AS consumers, sum(unacked_messages)::bigint AS unacked_messages
     FROM vela_consumer_session WHERE subscription_id = s.id
 ) p ON true
-WHERE t.name = %(topic)s AND s.name = %(subscription)s
+WHERE s.id = ANY(%(ids)s::bigint[] || ARRAY(
+    SELECT z.id FROM vela_subscription z JOIN vela_topic q ON q.id = z.topic_id
+    WHERE q.name = %(topic)s AND z.name = %(subscription)s))
 
 -- name: partitioned_head
 SELECT t.name AS topic_name, s.name, array_agg(p.partition ORDER BY p.partition) AS partitions
@@ -27,16 +29,25 @@ WHERE t.name = %(topic)s AND t.partitions > 0 AND s.name = %(subscription)s
 GROUP BY t.name, s.name
 
 -- name: chunks
--- Acks beyond mark-delete. The limit bounds the cost of a page, which says when there are more.
-SELECT ledger_id, chunk, bits, ack_sets
-FROM vela_cursor_chunk WHERE cursor_id = %(subscription_id)s ORDER BY ledger_id, chunk LIMIT %(limit)s
+-- Acks beyond mark-delete. The limit for each cursor bounds the cost of a page, which says when there are more.
+SELECT z.cursor_id, z.ledger_id, z.chunk, z.bits, z.ack_sets
+FROM unnest(%(cursors)s::bigint[]) AS p(cursor_id)
+CROSS JOIN LATERAL (
+    SELECT c.cursor_id, c.ledger_id, c.chunk, c.bits, c.ack_sets FROM vela_cursor_chunk c
+    WHERE c.cursor_id = p.cursor_id ORDER BY c.ledger_id, c.chunk LIMIT %(limit)s
+) z
+ORDER BY z.cursor_id, z.ledger_id, z.chunk
 
 -- name: pending
-SELECT delivery_id, consumer_key, consumer_name, ledger_id, first_entry, last_entry, messages, delivered_ms,
-       redelivery_count, deadline_ms
-FROM vela_pending_ack
-WHERE subscription_id = %(subscription_id)s AND (%(consumer_key)s = 0 OR consumer_key = %(consumer_key)s)
-ORDER BY ledger_id, first_entry LIMIT %(limit)s
+SELECT z.subscription_id, z.delivery_id, z.consumer_key, z.consumer_name, z.ledger_id, z.first_entry, z.last_entry, z.messages,
+       z.delivered_ms, z.redelivery_count, z.deadline_ms
+FROM unnest(%(subscriptions)s::bigint[]) AS p(subscription_id)
+CROSS JOIN LATERAL (
+    SELECT d.* FROM vela_pending_ack d
+    WHERE d.subscription_id = p.subscription_id AND (%(consumer_key)s = 0 OR d.consumer_key = %(consumer_key)s)
+    ORDER BY d.ledger_id, d.first_entry LIMIT %(limit)s
+) z
+ORDER BY z.subscription_id, z.ledger_id, z.first_entry
 
 -- name: cursors
 -- The cursors of all subscriptions of some topics, or only of those with one name.

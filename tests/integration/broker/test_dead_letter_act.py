@@ -143,6 +143,22 @@ async def test_the_topic_is_the_one_that_clients_use(
     assert ("has no subscription" in " ".join(plan["notes"])) is (expected == exists)
 
 
+@pytest.mark.parametrize(("keep", "readers"), [({}, ["letters"]), ({"keep": False}, [])])
+async def test_a_letter_that_nobody_would_read_gets_a_subscription_unless_told_otherwise(
+    run: BrokerRun, keep: dict[str, bool], readers: list[str]
+) -> None:
+    await run.consumer()
+    positions = await published(run, entry(0), entry(1))
+    for position in positions:
+        _, plan = await planned(run, KIND, {"id": str(position), **keep})
+        is_promised = "subscription letters is created" in " ".join(plan["notes"])
+        assert is_promised is (bool(readers) and position == positions[0])
+        await done(run, KIND, {"id": str(position), **keep})
+    topic = await run.broker.topics.open_named(f"persistent://public/default/{DLQ}")
+    assert list(topic.subscriptions) == readers
+    assert [each.cursor.backlog_messages for each in topic.subscriptions.values()] == [2] * len(readers)
+
+
 async def test_what_cannot_be_a_letter_is_refused_and_nothing_changes(run: BrokerRun) -> None:
     await run.consumer()
     ended = await run.producer("ended")

@@ -12,6 +12,7 @@ from django.utils.timezone import now
 from broker.models import (
     Act,
     Bookmark,
+    BrokerProcess,
     Compaction,
     ConsumerSession,
     Cursor,
@@ -312,6 +313,9 @@ def test_acts_that_wait_in_other_namespaces_are_not_counted(nobody: Client, shop
                 requested_at=now(),
             )
     assert nobody.get("/api/v1/stats").json()["waiting_acts"] == 1
+    BrokerProcess.objects.update(stopped_at=now())
+    assert "1 act waiting" in text_of(nobody.get("/topics"))
+    assert "1 act waiting" in nobody.get("/troubles").json()["html"]
 
 
 def test_what_did_not_change_is_not_sent_again(looker: Client, shop: Shop) -> None:

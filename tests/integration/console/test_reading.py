@@ -8,8 +8,8 @@ from django.db import DatabaseError, InternalError, connections
 from console.queries import database
 from console.queries.rights import EVERYTHING
 from console.queries.topics.list import TopicsAsked, topics
-from console.queries.topics.log import Log, entries_at
-from tests.integration.console.shop import make_topic
+from console.queries.topics.log import EntryAt, Log, by_place, entries_at
+from tests.integration.console.shop import Shop, make_topic
 from tests.unit.console.test_cursor import a_ledger
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "read"])
@@ -39,6 +39,12 @@ def test_it_cannot_write() -> None:
 def test_a_segment_dropped_meanwhile_is_empty() -> None:
     ledger = a_ledger(1, 0, 5, segment_id=987_654)
     assert entries_at(Log((ledger,)), [(1, 3)]) == {}
+
+
+def test_a_segment_dropped_meanwhile_leaves_the_others(shop: Shop) -> None:
+    stores = {shop.sealed.segment_id or 0, 987_654}
+    rows = database.fetch_entries(EntryAt, "at", stores, by_place([(shop.sealed.pk, 5)]))
+    assert [row.place for row in rows] == [(shop.sealed.pk, 5)]
 
 
 def test_it_gives_up() -> None:

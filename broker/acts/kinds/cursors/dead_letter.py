@@ -15,7 +15,7 @@ from broker.acts.kinds.base import ActContext
 from broker.acts.kinds.cursors.change import Change, PlannedMove, Target
 from broker.acts.kinds.cursors.cursor_kind import CursorKind
 from broker.acts.kinds.cursors.letter_copies import copies_of, publish
-from broker.acts.kinds.cursors.letter_topic import find_letter_topic
+from broker.acts.kinds.cursors.letter_topic import READER, find_letter_topic, keep_letters
 from broker.acts.kinds.cursors.skip import TheMessage, find_one
 from broker.acts.kinds.parameters import ActInvalid, Rule
 from broker.core.counted import counted
@@ -43,6 +43,12 @@ class Letter(TheMessage):
             " TOPIC-SUBSCRIPTION-DLQ"
         ),
     ] = None
+    keep: Annotated[
+        bool,
+        Rule(
+            f"create the subscription {READER} on the dead-letter topic if it has none, so that the letter is kept"
+        ),
+    ] = True
 
     def __post_init__(self) -> None:
         if self.to_topic is not None:
@@ -68,10 +74,10 @@ class SendToDeadLetters(CursorKind[Letter]):
 
     async def find(self, context: ActContext, subscription: Subscription, given: Letter) -> Change:
         target = await find_one(context, subscription, given.id)
-        letter_topic = await find_letter_topic(context, subscription, given.to_topic)
+        letter_topic = await find_letter_topic(context, subscription, given.to_topic, keep=given.keep)
         await copies_of(context, subscription, target)
         return replace(
-            _to(target, letter_topic.name.full),
+            _to(target, letter_topic.name.full, keep=given.keep and letter_topic.is_unread),
             notes=(
                 *letter_topic.notes,
                 "an undo gives the message back to the subscription, and the letter stays in the dead-letter topic",
@@ -83,7 +89,8 @@ class SendToDeadLetters(CursorKind[Letter]):
         )
 
     def pinned(self, planned: Mapping[str, Any]) -> Change:
-        return _to(Target.from_json(planned["pinned"]), planned["pinned"]["letter_topic"])
+        pinned = planned["pinned"]
+        return _to(Target.from_json(pinned), pinned["letter_topic"], keep=pinned["keep"])
 
     async def prepare(
         self, context: ActContext, subscription: Subscription, change: Change
@@ -93,6 +100,8 @@ class SendToDeadLetters(CursorKind[Letter]):
         try:
             async with asyncio.timeout(_PUBLISH_S):
                 stored = await publish(context, topic, letters)
+                if (change.pinned or {})["keep"]:
+                    await keep_letters(context, topic)
         except TimeoutError as error:
             raise ActInvalid(
                 f"{topic} did not confirm the letter within {_PUBLISH_S:g} s: the letter may or may not be stored."
@@ -117,8 +126,10 @@ class SendToDeadLetters(CursorKind[Letter]):
         }
 
 
-def _to(target: Target, letter_topic: str) -> Change:
-    return replace(target.as_change(), pinned={**target.to_json(), "letter_topic": letter_topic})
+def _to(target: Target, letter_topic: str, *, keep: bool) -> Change:
+    return replace(
+        target.as_change(), pinned={**target.to_json(), "letter_topic": letter_topic, "keep": keep}
+    )
 
 
 def _pinned(change: Change) -> tuple[Target, str]:

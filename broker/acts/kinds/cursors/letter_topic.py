@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.acts.kinds.base import ActContext
+from broker.acts.kinds.cursors.reset import Place, find_place
 from broker.acts.kinds.parameters import ActInvalid, NothingToActOn
 from broker.core.errors import BrokerError, NotAllowed, TopicNotFound
+from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from vela.wire.errors import InvalidTopicName as NameTooLong
 from vela.wire.letters import dead_letter_topic, legacy_dead_letter_name
@@ -15,9 +17,13 @@ from vela.wire.letters import dead_letter_topic, legacy_dead_letter_name
 if TYPE_CHECKING:
     from broker.subscription.subscription import Subscription
 
-__all__ = ["LetterTopic", "find_letter_topic"]
+__all__ = ["READER", "LetterTopic", "find_letter_topic", "keep_letters"]
 
-_KEEP = "create one on it from the earliest message, or retention removes the letter unread"
+READER: Final = "letters"  # the subscription that an act creates, so that its letter is kept
+_KEPT: Final = (
+    f"the subscription {READER} is created on it from the earliest message, so that letters stay until you read them"
+)
+_LOST: Final = "retention removes the letter unread"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,15 +31,17 @@ class LetterTopic:
     """A dead-letter topic, and what an operator should know about it."""
 
     name: TopicName
-    notes: tuple[str, ...]
+    is_unread: bool = False  # it has no durable subscription, or does not exist
+    notes: tuple[str, ...] = ()
 
 
 async def find_letter_topic(
-    context: ActContext, subscription: Subscription, given: str | None
+    context: ActContext, subscription: Subscription, given: str | None, *, keep: bool
 ) -> LetterTopic:
     """Return `given`, else the dead-letter topic that a connected consumer uses, else the one with the usual name.
 
-    Raises ActInvalid if the topic cannot take letters.
+    `keep` says whether the act creates a subscription if there is none. Raises ActInvalid if the topic cannot take
+    letters.
     """
     name = TopicName.parse(given) if given is not None else await _usual(context, subscription)
     if name.base == subscription.log.name.base:
@@ -50,10 +58,31 @@ async def find_letter_topic(
                 f"{name} does not exist, and its namespace does not let clients create topics: create it first"
             ) from None
         return LetterTopic(
-            name=name,
-            notes=(f"{name} does not exist and is created, without a subscription: {_KEEP}",),
+            name=name, is_unread=True, notes=(f"{name} does not exist and is created: {_what_becomes(keep)}",)
         )
-    return LetterTopic(name=name, notes=await _unread(context, name))
+    if not await _is_unread(context, name):
+        return LetterTopic(name=name)
+    return LetterTopic(
+        name=name, is_unread=True, notes=(f"{name} has no subscription: {_what_becomes(keep)}",)
+    )
+
+
+async def keep_letters(context: ActContext, topic: str) -> None:
+    """Create a subscription from the earliest message, unless the topic has a durable one. Safe to repeat.
+
+    Does nothing on a partitioned topic. Raises BrokerError if the topic cannot be opened or has too many subscriptions.
+    """
+    try:
+        opened = await context.topics.open_named(topic)
+    except NotAllowed:
+        return
+    if not any(each.is_durable for each in opened.subscriptions.values()):
+        earliest = await find_place(context, opened, Place(to="earliest"), None)
+        await opened.subscriptions.find_or_create(READER, SubscriptionType.SHARED, earliest.position, {})
+
+
+def _what_becomes(keep: bool) -> str:
+    return _KEPT if keep else _LOST
 
 
 async def _usual(context: ActContext, subscription: Subscription) -> TopicName:
@@ -82,14 +111,12 @@ async def _usual(context: ActContext, subscription: Subscription) -> TopicName:
         ) from error
 
 
-async def _unread(context: ActContext, name: TopicName) -> tuple[str, ...]:
-    """Return a warning if nothing keeps the letter. Partitioned topics are not checked."""
+async def _is_unread(context: ActContext, name: TopicName) -> bool:
+    """Return whether nothing keeps the letter. Partitioned topics are not checked."""
     try:
         topic = await context.topics.open_named(name.full)
     except (NotAllowed, TopicNotFound):
-        return ()
+        return False
     if topic.is_terminated:
         raise ActInvalid(f"{name} is terminated and takes no letters: name another topic in to_topic")
-    if any(each.is_durable for each in topic.subscriptions.values()):
-        return ()
-    return (f"{name} has no subscription: {_KEEP}",)
+    return not any(each.is_durable for each in topic.subscriptions.values())

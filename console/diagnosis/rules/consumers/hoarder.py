@@ -1,4 +1,7 @@
-"""One consumer has prefetched nearly everything, and the others have next to nothing."""
+"""One consumer has prefetched nearly everything, and others that ask for messages have next to nothing.
+
+A consumer with a full queue asks for none: it is busy or hangs, and would take no message from the hoarder.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +32,11 @@ def find(snapshot: Snapshot) -> Finding | None:
         each
         for each in consumers
         if each.unacked_messages * LEAST_TIMES <= hoarder.unacked_messages
-        and (each.is_available or _has_full_queue(each))
+        and each.is_available
         and snapshot.seconds_since(max(each.connected_ms, each.last_delivery_ms)) >= WINDOW_S
     ]
-    free = [each for each in few if each.is_available]
     # If messages are ready, or may be, for a consumer that can take them, the hoarder is not the cause.
-    if not few or (free and snapshot.ready_entries != 0):
+    if not few or snapshot.ready_entries != 0:
         return None
     return Finding(
         rule=RULE.id,
@@ -43,22 +45,11 @@ def find(snapshot: Snapshot) -> Finding | None:
         evidence=(
             fact(said("in flight at {name}", name=hoarder.name), hoarder.unacked_messages, Unit.MESSAGES),
             fact(said("in flight in all"), in_flight, Unit.MESSAGES),
-            fact(said("with few or none"), len(few), Unit.CONSUMERS),
-            fact(said("that ask for more"), len(free), Unit.CONSUMERS),
+            fact(said("that ask for more"), len(few), Unit.CONSUMERS),
             fact(said("last ack of {name}", name=hoarder.name), hoarder.last_ack_ms, Unit.TIME),
         ),
         cures=(
-            Cure(
-                # Not disconnect: its client connects again at once and takes everything back.
-                text=said("Redeliver what {name} has: the others get a share", name=hoarder.name)
-                if free
-                else said(
-                    "Redeliver what {name} has: others get a share as soon as they ask for more",
-                    name=hoarder.name,
-                ),
-                act="redeliver",
-                parameters=snapshot.which(hoarder),
-            ),
+            _cure(snapshot, hoarder, room=sum(each.permits for each in few)),
             Cure(text=said("Compare the consumers"), block="consumers"),
             Cure(
                 text=said("Give its client a smaller receiver queue, so that it takes fewer messages ahead.")
@@ -67,9 +58,27 @@ def find(snapshot: Snapshot) -> Finding | None:
     )
 
 
-def _has_full_queue(consumer: Consumer) -> bool:
-    """Return whether only a full queue keeps the consumer from asking for more: the broker could send to it."""
-    return consumer.unacked_messages > 0 and consumer.is_writable and not consumer.is_blocked
+def _cure(snapshot: Snapshot, hoarder: Consumer, room: int) -> Cure:
+    """Return the act after which the others work. They ask for `room` messages now.
+
+    A client whose consumer is closed drops its queue, subscribes again at once and gets what the others have no room
+    for. After a redelivery its client still has the messages, and may process them too. But while its queue is full it
+    asks for none, so the others get all of them, one queue after another.
+    """
+    if snapshot.subscription.type == "Shared" and hoarder.permits <= 0 and room < hoarder.unacked_messages:
+        return Cure(
+            text=said("Redeliver what {name} has: the others get it as they ask for more", name=hoarder.name),
+            act="redeliver",
+            parameters=snapshot.which(hoarder),
+        )
+    return Cure(
+        text=said(
+            "Disconnect {name}: the others get its messages, and it comes back with an empty queue",
+            name=hoarder.name,
+        ),
+        act="disconnect",
+        parameters=snapshot.which(hoarder),
+    )
 
 
 def _sentence(hoarder: Consumer, few: list[Consumer]) -> str:

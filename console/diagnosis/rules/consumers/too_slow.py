@@ -6,13 +6,15 @@ from math import ceil
 from typing import Final
 
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
-from console.diagnosis.snapshot import STILL_PER_S, Snapshot
+from console.diagnosis.snapshot import STILL_PER_S, Consumer, Snapshot
 from console.words.numerals import count
 from console.words.said import said, said_many
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 5.0  # over which the broker measures rates
+WINDOW_S: Final = 20.0  # in which all consumers were connected, and the state was watched
+_MOST_MORE: Final = 20  # consumers to add; if it takes more than that, more consumers are not the answer
+_SHARED: Final = ("Shared", "Key_Shared")  # with other types, only one consumer gets messages
 _BACKLOG_S: Final = 5.0  # of publishing: a smaller backlog is only messages on their way
 
 
@@ -25,8 +27,10 @@ def find(snapshot: Snapshot) -> Finding | None:
     is_judged = subscription.state == "falling behind"
     if not is_judged and not _grows(snapshot, rate_in, rate_acked):
         return None
-    each_acks = rate_acked / len(snapshot.consumers)
-    more = max(1, ceil((rate_in - rate_acked) / each_acks)) if rate_acked >= STILL_PER_S else 0
+    idle = [each for each in snapshot.consumers if _takes_nothing(snapshot, each)]
+    if len(idle) == len(snapshot.consumers) or subscription.type not in _SHARED:
+        idle = []  # the rates say that somebody acks, and a standby takes nothing
+    each_acks = rate_acked / (len(snapshot.consumers) - len(idle))
     return Finding(
         rule=RULE.id,
         severity=Severity.SLOW,
@@ -36,9 +40,39 @@ def find(snapshot: Snapshot) -> Finding | None:
             fact(said("acked"), rate_acked, Unit.PER_SECOND),
             fact(said("acked by each consumer"), each_acks, Unit.PER_SECOND),
             fact(said("consumers"), len(snapshot.consumers), Unit.CONSUMERS),
+            *((fact(said("that take no messages out"), len(idle), Unit.CONSUMERS),) if idle else ()),
             *((fact(said("falling behind"), subscription.state_since_ms, Unit.TIME),) if is_judged else ()),
         ),
-        cures=(_cure(subscription.type, more),),
+        cures=(
+            *(_cure_of_idle(each) for each in idle[:1]),
+            _cure(subscription.type, _missing(snapshot, rate_in - rate_acked, each_acks) if is_judged else 0),
+        ),
+    )
+
+
+def _takes_nothing(snapshot: Snapshot, consumer: Consumer) -> bool:
+    return consumer.permits <= 0 and snapshot.seconds_since(consumer.last_sign_ms) >= WINDOW_S
+
+
+def _is_known(snapshot: Snapshot) -> bool:
+    """Return whether all consumers were connected for the whole window, so that their rates say how fast they are."""
+    return all(snapshot.seconds_since(each.connected_ms) >= WINDOW_S for each in snapshot.consumers)
+
+
+def _missing(snapshot: Snapshot, too_many_per_s: float, each_acks_per_s: float) -> int:
+    """Return how many consumers like these would be enough. 0 = unknown, or more than anybody would add."""
+    if each_acks_per_s < STILL_PER_S or not _is_known(snapshot):
+        return 0
+    more = max(1, ceil(too_many_per_s / each_acks_per_s))
+    return more if more <= _MOST_MORE else 0
+
+
+def _cure_of_idle(consumer: Consumer) -> Cure:
+    return Cure(
+        text=said(
+            "Find what {name} waits for: its queue is full, and its application takes no message out.",
+            name=consumer.name,
+        )
     )
 
 
@@ -46,6 +80,8 @@ def _grows(snapshot: Snapshot, rate_in: float, rate_acked: float) -> bool:
     """Return whether the rates say that the backlog grows. False once the broker has judged the state."""
     return (
         snapshot.subscription.state in ("watching", "unknown")
+        and snapshot.seconds_since(snapshot.subscription.state_since_ms) >= WINDOW_S
+        and _is_known(snapshot)
         and rate_acked >= STILL_PER_S
         and rate_in - rate_acked >= STILL_PER_S
         and snapshot.subscription.backlog_messages > rate_in * _BACKLOG_S
@@ -53,14 +89,14 @@ def _grows(snapshot: Snapshot, rate_in: float, rate_acked: float) -> bool:
 
 
 def _cure(type_: str, more: int) -> Cure:
-    """Return the cure. `more` is the number of consumers to add; 0 = unknown."""
-    if type_ in ("Shared", "Key_Shared"):
+    """Return the cure. `more` is the number of consumers to add; 0 = do not say."""
+    if type_ in _SHARED:
         if not more:
-            return Cure(text=said("Add consumers, or make each one faster."))
+            return Cure(text=said("Make each consumer faster, or add consumers."))
         return Cure(
             text=said_many(
-                "Add {number} consumer as fast as these, or make each one faster.",
-                "Add {number} consumers as fast as these, or make each one faster.",
+                "Add at least {number} consumer as fast as these, or make each one faster.",
+                "Add at least {number} consumers as fast as these, or make each one faster.",
                 n=more,
                 number=count(more),
             )

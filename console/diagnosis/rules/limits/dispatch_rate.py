@@ -11,7 +11,7 @@ from console.words.said import said
 __all__ = ["RULE"]
 
 WINDOW_S: Final = 0.0
-_PLACES: Final = {"broker": said("broker"), "namespace": said("namespace"), "topic": said("topic")}
+_PLACES: Final = {"namespace": said("namespace"), "topic": said("topic")}
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -19,8 +19,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     if not subscription.is_rate_limited or not rates or snapshot.ready_entries == 0:
         return None
     first, *others = [
-        said("{policy} of the {place}", policy=each.policy, place=_PLACES.get(each.set_on, each.set_on))
-        for each in rates
+        said("{policy} of the {place}", policy=each.policy, place=_PLACES[each.set_on]) for each in rates
     ]
     names = first
     for other in others:
@@ -35,7 +34,7 @@ def find(snapshot: Snapshot) -> Finding | None:
                     said(
                         "{policy}, set on the {place}",
                         policy=each.policy,
-                        place=_PLACES.get(each.set_on, each.set_on),
+                        place=_PLACES[each.set_on],
                     ),
                     each.per_second,
                     Unit.PER_SECOND,

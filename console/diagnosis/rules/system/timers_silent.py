@@ -7,6 +7,7 @@ from typing import Final
 from console.diagnosis.findings import Cure, Finding, Rule, Severity, Unit, fact
 from console.diagnosis.snapshot import Snapshot
 from console.words.said import said
+from console.words.troubles import WITHOUT_CELERY
 
 __all__ = ["RULE"]
 
@@ -24,9 +25,9 @@ def find(snapshot: Snapshot) -> Finding | None:
         rule=RULE.id,
         severity=Severity.NOTICE,
         sentence=said(
-            "{who}. The broker's own timer still redelivers and releases delayed messages, but retention,"
-            " quotas and expiry stand still.",
+            "{who}. {effects}",
             who=who,
+            effects=said(WITHOUT_CELERY),
         ),
         evidence=(
             fact(said("last tick sent"), processes.beat_seen_ms, Unit.TIME),

@@ -151,7 +151,6 @@ HEALTHY: Final = Snapshot(
         quota_bytes=-1,
         quota_ms=-1,
         quota_policy="producer_request_hold",
-        quota_set_on="namespace",
     ),
     dead_letters=None,
     slowest=None,
