@@ -12,9 +12,9 @@ from tests.fuzz.byte_mutations import INTEGERS, mutated_bytes
 __all__ = ["mutated_json"]
 
 _VALUES: Final[tuple[Any, ...]] = (
-    None, True, False, "", " ", "x", "x" * 400, "\u0000", "\u202e", "\ud800", "\U0001f600", "é", "AAAA", "-1", "earliest",
-    0, -1, 0.5, 1e308, float("nan"), float("inf"), [], {}, [[]], {"": None}, *INTEGERS, *(-each for each in INTEGERS),
-    10**40,
+    None, True, False, "", " ", "x", "x" * 400, "\u0000", "\u202e", "\ud800", "\U0001f600", "é", "AAAA", "-1",
+    "earliest", 0, -1, 0.5, 1e308, float("nan"), float("inf"), [], {}, [[]], {"": None},
+    *INTEGERS, *(-each for each in INTEGERS), 10**40,
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["READER", "LetterTopic", "find_letter_topic", "keep_letters"]
 
 READER: Final = "letters"  # the subscription that an act creates, so that its letter is kept
-_KEPT: Final = f"the subscription {READER} is created on it from the earliest message, so that letters stay until you read them"
+_KEPT: Final = f"the subscription {READER} is created on it from the earliest message, and keeps the letters"
 _LOST: Final = "retention removes the letter unread"
 
 
