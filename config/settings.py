@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import sys
 from datetime import timedelta
@@ -224,4 +225,5 @@ SILENCED_SYSTEM_CHECKS = [
 ] + ([] if HTTPS else ["security.W004", "security.W008", "security.W012", "security.W016"])
 
 
+logging.captureWarnings(capture=True)  # a warning of a library is a line of the log too
 LOGGING = logging_config(level=_vela.log_level, log_format=_vela.log_format)

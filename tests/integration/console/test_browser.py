@@ -218,12 +218,12 @@ def test_nothing_spills_over_a_narrow_window(page: Page, theme: str, shop: Shop)
         assert page.evaluate("document.documentElement.scrollWidth") <= 420, address
 
 
-def test_a_cure_opens_its_form_filled_in(page: Page, shop: Shop) -> None:
+def test_a_cure_asks_for_its_plan_at_once(page: Page, shop: Shop) -> None:
     ConsumerSession.objects.update(blocked=False, permits=5, writable=True)
     page.goto(BILLING)
-    page.click("#part-why a:text('Skip only this message')")
-    page.wait_for_url("**/act/skip_one?id=*")
-    assert page.input_value("#id") == f"{shop.sealed.pk}:5"
+    page.click("#part-why button:text('Skip only this message')")
+    page.wait_for_url("**/acts/*")
+    assert f"Skip message {shop.sealed.pk}:5" in page.inner_text("main")
 
 
 def test_a_consumer_is_disconnected_from_its_row_in_three_clicks(

@@ -39,7 +39,7 @@ SAME_EVERYWHERE: Final = frozenset(
         "UTF",
         "Vela",
     }
-    | {"Export", "GB", "MB", "TB", "base64", "hex", "kB", "min", "ms", "pid"}
+    | {"Export", "GB", "MB", "TB", "base64", "hex", "kB", "min", "ms", "p50", "p95", "p99", "pid"}
     | {"billing", "clerk", "dates", "default", "orders", "persistent", "public", "slow"}
 )
 WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9]+")

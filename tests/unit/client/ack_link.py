@@ -7,30 +7,30 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from broker.doors.binary.wire import events
-from broker.doors.binary.wire.engine import ServerEngine
+from broker.doors.binary.wire.decoding import decode_event
 from tests.support.manual_timers import ManualTimers
 from vela.aio.acks.side import AckSide
 from vela.core.acks.options import AckOptions
 from vela.message import Message, MessageId, ReceivedEntry
-from vela.wire.binary import commands
+from vela.wire.binary.frames import FrameDecoder
 from vela.wire.entry import Message as Body
+from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 CONSUMER_ID = 3
 
 
 class FakeLink:
-    """Decodes what is written."""
+    """Decodes what is written, each command whole: the broker's engine would cut long ones into slices."""
 
     def __init__(self) -> None:
-        self._engine = ServerEngine(server_version="test", max_message_bytes=1_000_000)
-        self._engine.receive(commands.connect(client_version="test", protocol_version=21))
-        self._engine.send_connected()
+        self._decoder = FrameDecoder(1_000_000)
         self.heard: list[events.Event] = []
         self.answers: list[asyncio.Future[Any]] = []
 
     def write(self, *parts: bytes) -> None:
         for part in parts:
-            self.heard += self._engine.receive(part)
+            for frame in self._decoder.feed(part):
+                self.heard.append(decode_event(BaseCommand.FromString(frame.command), frame))
 
     def ask(self, build: Callable[[int], bytes], *, timeout_s: float | None) -> asyncio.Future[Any]:
         self.write(build(len(self.answers)))

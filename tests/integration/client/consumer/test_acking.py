@@ -228,17 +228,6 @@ async def test_negatively_acked_messages_are_redelivered_within_the_window_of_th
     del other
 
 
-@pytest.mark.row("S4.17")
-async def test_2500_negative_acks_are_three_commands(desk: Desk, timers: ManualTimers) -> None:
-    consumer = await desk.subscribe(consumer_type=SHARED, receiver_queue_size=3000)
-    desk.deliver_each(*[b"x"] * 2500)
-    for message in await take(consumer, 2500):
-        consumer.negative_acknowledge(message)
-    timers.advance(60_100)
-    await desk.fence(consumer)
-    assert [len(each) for each in asked(desk)] == [1000, 1000, 500]
-
-
 @pytest.mark.row("S4.18")
 async def test_negative_acks_go_with_their_consumer(desk: Desk, timers: ManualTimers) -> None:
     consumer = await desk.subscribe(consumer_type=SHARED, negative_ack_redelivery_delay_ms=3_600_000)
