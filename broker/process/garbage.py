@@ -29,7 +29,7 @@ LOOK_EVERY_S: Final = 1.0
 PAUSE_SHARE: Final = 500  # all pauses together take at most one part in this many
 AT_LEAST_S: Final = 10.0
 # If the peak of memory has risen by this much, it may be garbage, so it is collected earlier.
-GROWTH_BYTES: Final = 128 * 1024 * 1024
+GROWTH_BYTES: Final = 16 * 1024 * 1024
 GROWING_SHARE: Final = 20  # then all pauses together take at most one part in this many
 
 

@@ -267,10 +267,15 @@ class BinaryConnection:
         self.peer.close(reason)
 
     def lost(self) -> None:
-        """Release everything: the connection is gone. Other consumers get the pending messages. Idempotent."""
+        """Release everything: the connection is gone. Other consumers get the pending messages. Idempotent.
+
+        Buffers are freed here, because the connection's objects refer to each other and stay until the garbage collector
+        finds them.
+        """
         if self.peer.is_lost:
             return
         self.peer.lost()
+        self._engine.drop_input()
         self._authentication.stop()
         self._requests.ended()
         self._unread.clear()

@@ -206,6 +206,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         """Answer the probes and wake the writers that wait: the connection is gone."""
         self._settle_probes(alive=False)
         self.output_drained()
+        self.data = b""  # the garbage collector may find this object much later
         if hasattr(self, "server"):  # else the connection was lost before its handshake was read
             super().onClose(wasClean, code, reason)
 

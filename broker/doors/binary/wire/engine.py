@@ -114,6 +114,12 @@ class ServerEngine:
             raise
         return events
 
+    def drop_input(self) -> None:
+        """Free what was received and is not decoded: the connection is gone, and `receive` is not called again."""
+        self._frames.clear()
+        self._slices = None
+        self._decoder = FrameDecoder(self._max_message_bytes + FRAME_PADDING_BYTES)
+
     def _cut(self, data: bytes | bytearray | memoryview, most: int) -> None:
         try:
             self._decoder.feed_into(data, self._frames, most=most)
