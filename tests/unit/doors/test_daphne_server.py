@@ -307,3 +307,17 @@ async def test_many_messages_in_one_piece_are_taken_in_turns_and_acked_in_order(
         answers = [json.loads(await producer.recv()) for _ in range(1000)]
     assert [answer["context"] for answer in answers] == [str(number) for number in range(1000)]
     assert broker.connections.loop_time.waits > 0
+
+
+async def test_fragments_and_pings_between_whole_messages_change_no_order(running: Running) -> None:
+    async with websockets.connect(url(running, PRODUCER), max_queue=None) as producer:
+        for number in range(0, 60, 3):
+            whole = json.dumps({"payload": "YQ==", "context": f"{number}"})
+            cut = json.dumps({"payload": "YWJj" * number * 40, "context": f"{number + 1}"})
+            await producer.send(whole)
+            await producer.send([cut[:7], cut[7:50], cut[50:]])
+            await producer.ping()
+            await producer.send(whole.replace(f'"{number}"', f'"{number + 2}"'))
+        answers = [json.loads(await producer.recv()) for _ in range(60)]
+    assert [answer["context"] for answer in answers] == [str(number) for number in range(60)]
+    assert {answer["result"] for answer in answers} == {"ok"}
