@@ -10,7 +10,6 @@ from celery import Celery
 from celery.signals import beat_init, import_modules, worker_ready
 
 from broker import service_manager
-from broker.storage.task_connection import keep_connections
 from config.celery_transport import broker_url
 from config.environment import project_settings
 
@@ -51,12 +50,6 @@ def _configure_logging(**_: Any) -> None:
     from django.conf import settings
 
     dictConfig(settings.LOGGING)
-
-
-@worker_ready.connect
-@beat_init.connect
-def _keep_connections(**_: Any) -> None:
-    keep_connections()
 
 
 @worker_ready.connect
