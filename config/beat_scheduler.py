@@ -9,7 +9,7 @@ from celery.beat import PersistentScheduler
 __all__ = ["Scheduler"]
 
 
-class Scheduler(PersistentScheduler):
+class Scheduler(PersistentScheduler):  # type: ignore[misc]
     """Wakes when a task is due. Celery's own wakes 10 ms earlier, and then asks for the time without a pause."""
 
     def adjust(self, n: Any, drift: float = 0.0) -> Any:

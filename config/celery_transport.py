@@ -164,9 +164,10 @@ class Transport(VirtualTransport):
         ends_s = monotonic() + (self.patience_s if timeout is None else min(timeout, self.patience_s))
         while True:
             consuming = [channel for channel in self.channels if channel.is_consuming]
-            if any(channel.hear() for channel in consuming):
+            # Every channel reads its notifications, because none may be left when the wait begins.
+            if ready := [channel for channel in consuming if channel.hear()]:
                 try:
-                    self.cycle.get(self._deliver)
+                    ready[0].drain_events(callback=self._deliver)
                 except Empty:
                     continue  # a notification that came during the look is not on the socket any more
                 return
