@@ -30,6 +30,7 @@ app.conf.update(
     worker_enable_remote_control=False,  # needs fan-out, which queues in tables do not have
     worker_send_task_events=False,
     worker_hijack_root_logger=False,  # the worker too logs as Django's LOGGING says
+    beat_scheduler="config.beat_scheduler:Scheduler",
     timezone="UTC",
 )
 app.autodiscover_tasks(["broker.upkeep"])

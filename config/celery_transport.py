@@ -1,15 +1,21 @@
 """Celery's messages in Vela's own PostgreSQL: one table, and one connection for each channel.
 
-kombu's transport over SQLAlchemy does this too, but it keeps every message, may take several at once, and asks for a
-queue's id ten times a second. To change that takes more code than the five statements used here, and importing
-SQLAlchemy takes half of a worker's start.
+A worker sleeps until PostgreSQL notifies it of a message. It also looks every five seconds, because a notification may
+be lost.
+
+kombu's transport over SQLAlchemy uses tables too, but it keeps every message, may take several at once, and looks at
+its tables ten times a second. To change that takes more code than the statements used here, and importing SQLAlchemy
+takes half of a worker's start.
 """
 
 from __future__ import annotations
 
 from json import dumps, loads
+from math import inf
 from queue import Empty
-from typing import Any
+from select import select
+from time import monotonic
+from typing import Any, Final
 
 import psycopg
 from kombu.transport import TRANSPORT_ALIASES
@@ -25,6 +31,8 @@ __all__ = ["Channel", "Transport", "broker_url"]
 SCHEME = "velapg"
 # The advisory lock for creating the table, because several processes may start at once.
 _TABLE_LOCK = 0x76656C61
+_LOOK_EVERY_S: Final = 5.0  # in case a notification was lost
+_BUSY_S: Final = 0.1  # a worker with all its tasks under way looks this often whether one of them has ended
 
 
 class Channel(VirtualChannel):
@@ -33,12 +41,47 @@ class Channel(VirtualChannel):
     def __init__(self, connection: Any, **kwargs: Any) -> None:
         super().__init__(connection, **kwargs)
         self._opened: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._promising: set[str] = set()  # queues that may have a message
+        self._looked_s = -inf  # when it looked into every queue, whatever PostgreSQL had notified
+
+    def basic_consume(self, queue: str, *arguments: Any, **kwargs: Any) -> None:
+        """Consume from a queue. The channel listens before its first look, so that it misses no message."""
+        super().basic_consume(queue, *arguments, **kwargs)
+        self._listen(self.session)
+
+    @property
+    def is_consuming(self) -> bool:
+        """Whether this channel takes messages. Other channels only put them."""
+        return bool(self._consumers)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a message may wait that the worker cannot take yet, because all its tasks are under way."""
+        return bool(self._promising) and not self.qos.can_consume()
+
+    def hear(self) -> bool:
+        """Read the notifications that have come, and return whether to look for a message now.
+
+        Raises psycopg.OperationalError if the database is away.
+        """
+        queues = set(self._active_queues)
+        self._promising |= queues & {each.payload for each in self.session.notifies(timeout=0)}
+        if monotonic() - self._looked_s >= _LOOK_EVERY_S:
+            self._looked_s = monotonic()
+            self._promising |= queues
+        return bool(self._promising) and self.qos.can_consume()
+
+    def _listen(self, session: psycopg.Connection[tuple[Any, ...]]) -> None:
+        session.execute(query("celery", "listen"))
+        self._looked_s = -inf
 
     @property
     def session(self) -> psycopg.Connection[tuple[Any, ...]]:
         """The connection, opened again if it was lost. Raises psycopg.OperationalError if the database is away."""
         if self._opened is None or self._opened.closed:
             self._opened = _open(self.connection.client.hostname)
+            if self.is_consuming:
+                self._listen(self._opened)
         return self._opened
 
     def close(self) -> None:
@@ -57,6 +100,15 @@ class Channel(VirtualChannel):
         if row is None:
             raise Empty
         return loads(row[0])
+
+    def _get_and_deliver(self, queue: str, callback: Any) -> None:
+        if queue not in self._promising:
+            raise Empty
+        try:
+            super()._get_and_deliver(queue, callback)
+        except Empty:
+            self._promising.discard(queue)
+            raise
 
     def _size(self, queue: str) -> int:
         row = self.session.execute(query("celery", "size"), {"queue": queue}).fetchone()
@@ -86,7 +138,6 @@ class Transport(VirtualTransport):
     can_parse_url = True  # the channel gets the URL as it is
     driver_type = "sql"
     driver_name = "psycopg"
-    polling_interval = 0.1  # seconds between looks at an empty queue
     patience_s = 0.5  # the longest wait for a message before a worker checks whether it should stop
     # kombu's own errors too: after its "channel disconnected" beat must reconnect, or it never sends again.
     connection_errors: tuple[Any, ...] = (
@@ -105,10 +156,27 @@ class Transport(VirtualTransport):
         _ = self._avail_channels[-1].session
         return connection
 
-    def drain_events(self, connection: Any, timeout: float | None = None, **kwargs: Any) -> Any:
-        """Wait at most `patience_s`. Celery asks for 2 s, and a stop of the worker would wait for that."""
-        patience_s = self.patience_s if timeout is None else min(timeout, self.patience_s)
-        return super().drain_events(connection, timeout=patience_s, **kwargs)
+    def drain_events(self, connection: Any, timeout: float | None = None, **kwargs: Any) -> None:
+        """Deliver one message, waiting at most `patience_s` for it. Raises TimeoutError if none came.
+
+        Celery asks for 2 s, and a stop of the worker would wait for that.
+        """
+        ends_s = monotonic() + (self.patience_s if timeout is None else min(timeout, self.patience_s))
+        while True:
+            consuming = [channel for channel in self.channels if channel.is_consuming]
+            # Every channel reads its notifications, because none may be left when the wait begins.
+            if ready := [channel for channel in consuming if channel.hear()]:
+                try:
+                    ready[0].drain_events(callback=self._deliver)
+                except Empty:
+                    continue  # a notification that came during the look is not on the socket any more
+                return
+            left_s = ends_s - monotonic()
+            if left_s <= 0:
+                raise TimeoutError
+            if any(channel.is_full for channel in consuming):
+                left_s = min(left_s, _BUSY_S)
+            select([channel.session for channel in consuming], [], [], left_s)
 
 
 TRANSPORT_ALIASES[SCHEME] = f"{__name__}:Transport"

@@ -1,10 +1,10 @@
-"""Alerts in PostgreSQL for Celery's tasks: synchronous, with a short connection for each round or call."""
+"""Alerts in PostgreSQL for Celery's tasks: synchronous, in the connections of tasks."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,8 @@ from psycopg.rows import class_row
 
 from broker.core.alerts import SUBJECTS_MOST, Alert, Match, Subject
 from broker.storage.queries import query
-from broker.storage.short_connection import ShortConnection, short_connection
+from broker.storage.short_connection import ShortConnection
+from broker.storage.task_connection import task_connection
 
 __all__ = [
     "AlertRound",
@@ -184,14 +185,16 @@ class AlertRound:
         )
 
 
+def _connect() -> AbstractContextManager[ShortConnection]:
+    return task_connection("vela alerts", statement_timeout_ms=_STATEMENT_TIMEOUT_MS)
+
+
 @contextmanager
 def alert_round() -> Iterator[AlertRound | None]:
     """Run a round in one transaction. Yields None if another process is in a round."""
-    with short_connection("vela alerts") as connection:
-        connection.execute(f"SET statement_timeout = {_STATEMENT_TIMEOUT_MS}".encode())
-        with connection.transaction():
-            row = connection.execute(query("alerts", "lock")).fetchone()
-            yield AlertRound(connection) if row and row[0] else None
+    with _connect() as connection, connection.transaction():
+        row = connection.execute(query("alerts", "lock")).fetchone()
+        yield AlertRound(connection) if row and row[0] else None
 
 
 def claim(*, lease_s: int) -> Notification | None:
@@ -200,7 +203,7 @@ def claim(*, lease_s: int) -> Notification | None:
     Unless `sent` or `failed` follows, the notification is due again after `lease_s` seconds.
     """
     with (
-        short_connection("vela alerts") as connection,
+        _connect() as connection,
         connection.cursor(row_factory=class_row(Notification)) as cursor,
     ):
         return cursor.execute(query("alerts", "claim"), {"lease_s": lease_s}).fetchone()
@@ -208,13 +211,13 @@ def claim(*, lease_s: int) -> Notification | None:
 
 def sent(notification_id: int) -> None:
     """Record that a notification was delivered."""
-    with short_connection("vela alerts") as connection:
+    with _connect() as connection:
         connection.execute(query("alerts", "sent"), {"id": notification_id})
 
 
 def failed(notification_id: int, error: str, *, retry_s: int | None) -> None:
     """Record a failed attempt and when the next one follows; None gives the notification up."""
-    with short_connection("vela alerts") as connection:
+    with _connect() as connection:
         parameters = {"id": notification_id, "error": error.replace("\0", "\ufffd")[:500], "retry_s": retry_s}
         connection.execute(query("alerts", "failed"), parameters)
 
@@ -224,7 +227,7 @@ def trim(before_ms: int) -> int:
 
     Return how many. Safe to repeat.
     """
-    with short_connection("vela alerts") as connection:
+    with _connect() as connection:
         names = ("trim_firings", "trim_notifications")
         return sum(
             connection.execute(query("alerts", name), {"before_ms": before_ms}).rowcount for name in names

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
+from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 
 __all__ = ["Connection", "connect", "is_outcome_unknown", "keep_alive"]
 
 Connection = AsyncConnection[TupleRow]
+T = TypeVar("T")
+
+_WAKE_S: Final = 5.0  # what is awaited wakes at once; psycopg would also wake ten times a second, for Ctrl-C
 
 _KEEPALIVE = {  # a lost host is noticed within 15 s
     "keepalives": 1,
@@ -35,9 +39,16 @@ def keep_alive(conninfo: str) -> dict[str, Any]:
     return {**_KEEPALIVE, "options": f"{_SERVER_KEEPALIVE} {options}".strip()}
 
 
+class _Connection(AsyncConnection[TupleRow]):
+    """A connection that costs next to nothing while it waits for a notification."""
+
+    async def wait(self, gen: PQGen[T], interval: float = _WAKE_S, timeout: float | None = None) -> T:
+        return await super().wait(gen, interval=interval, timeout=timeout)
+
+
 async def connect(conninfo: str, *, name: str) -> Connection:
     """Open one connection, which pg_stat_activity shows as `name`. Raises psycopg.OperationalError."""
-    connection = await AsyncConnection.connect(
+    connection = await _Connection.connect(
         conninfo,
         autocommit=True,
         prepare_threshold=2,

@@ -22,7 +22,8 @@ from config.run.postgres.server import PostgresServer
 
 __all__ = ["Supervisor"]
 
-LOOK_S = 0.25  # between looks at the children; a death wakes it at once
+LOOK_S = 0.25  # between looks while something ends or is to be started again
+CALM_LOOK_S = 2.0  # between looks at running children, for the size of their logs; a death wakes it at once
 START_LOOK_S = 0.05
 SLOW_START_S = 60.0  # after this time the supervisor says what is not ready, and waits on
 
@@ -120,7 +121,14 @@ class Supervisor:
             for stage in self._stages:
                 for child in stage:
                     child.trim_log()
-            self._wait(LOOK_S)
+            self._wait(CALM_LOOK_S if self._is_calm() else LOOK_S)
+
+    def _is_calm(self) -> bool:
+        """Return whether nothing is to be started again."""
+        children = [child for stage in self._stages for child in stage]
+        return self._postgres_restart_s is None and all(
+            child.process is not None or child.restart_s == math.inf for child in children
+        )
 
     def _stop(self) -> None:
         """Stop the stages in order, then PostgreSQL. Nothing is left running.

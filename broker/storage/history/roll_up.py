@@ -18,7 +18,8 @@ from psycopg import sql
 
 from broker.core.subscription.ack_latencies import BUCKETS
 from broker.storage.queries import query
-from broker.storage.short_connection import ShortConnection, short_connection
+from broker.storage.short_connection import ShortConnection
+from broker.storage.task_connection import task_connection
 
 __all__ = ["RESOLUTIONS_S", "expire", "roll_up"]
 
@@ -54,7 +55,7 @@ def roll_up(now_ms: int, *, budget_s: float) -> int:
     """
     ends_s = time.monotonic() + budget_s
     done = 0
-    with short_connection("vela task") as connection:
+    with task_connection("vela roll-up") as connection:  # its session has limits that other tasks have not
         connection.execute(query("history", "bound_session"))
         connection.execute(query("history", "open_progress"))
         try:
@@ -96,7 +97,7 @@ def expire(now_ms: int, *, kept_ms: Mapping[int, int], budget_s: float) -> int:
     Takes about `budget_s`, of which each resolution gets the same share. Points that are not rolled up yet stay.
     """
     gone = 0
-    with short_connection("vela task") as connection:
+    with task_connection("vela task") as connection:
         for resolution_s, coarse_s in zip(RESOLUTIONS_S, (*RESOLUTIONS_S[1:], None), strict=True):
             before_ms = now_ms - kept_ms[resolution_s]
             if coarse_s is not None:

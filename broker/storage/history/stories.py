@@ -9,7 +9,7 @@ from typing import Final
 from broker.core.subscription.story_rows import StoryRow
 from broker.storage.connection import Connection
 from broker.storage.queries import query
-from broker.storage.short_connection import short_connection
+from broker.storage.task_connection import task_connection
 
 __all__ = ["ROWS_AT_ONCE", "add_rows", "expire", "new_ids"]
 
@@ -53,7 +53,7 @@ def expire(now_ms: int, *, most_rows: int, budget_s: float) -> int:
     """
     ends_s = time.monotonic() + budget_s
     gone = 0
-    with short_connection("vela task") as connection:
+    with task_connection("vela task") as connection:
         for name, limits in (("expire", {"now_ms": now_ms}), ("remove_beyond", {"most_rows": most_rows})):
             while True:
                 removed = connection.execute(

@@ -1,11 +1,11 @@
-"""Queries of Celery's tasks: synchronous, with a short connection per call, because a task may run anywhere."""
+"""Queries of Celery's tasks: synchronous, because a task may run anywhere."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
 from broker.storage.queries import query
-from broker.storage.short_connection import short_connection
+from broker.storage.task_connection import task_connection
 
 __all__ = [
     "SILENT_S",
@@ -36,14 +36,14 @@ class SweptSessions(NamedTuple):
 
 def tick(now_ms: int) -> int:
     """Notify the owner which subscriptions and topics have work due at `now_ms`. Return how many. Safe to repeat."""
-    with short_connection("vela task") as connection:
+    with task_connection("vela task") as connection:
         rows = connection.execute(query("sweep", "tick"), {"now_ms": now_ms}).fetchall()
         return sum(int(str(places)) for _, places in rows)
 
 
 def policies() -> None:
     """Notify the owner to check quotas and expiry. Safe to repeat."""
-    with short_connection("vela task") as connection:
+    with task_connection("vela task") as connection:
         connection.execute(query("sweep", "policies"))
 
 
@@ -52,7 +52,7 @@ def dead_sessions(now_ms: int, *, silent_s: int) -> SweptSessions:
 
     Also deletes sessions of an earlier owner epoch that were not updated for that long. Safe to repeat.
     """
-    with short_connection("vela task") as connection:
+    with task_connection("vela task") as connection:
         row = connection.execute(
             query("sweep", "dead_sessions"), {"now_ms": now_ms, "silent_s": silent_s}
         ).fetchone()
@@ -61,13 +61,13 @@ def dead_sessions(now_ms: int, *, silent_s: int) -> SweptSessions:
 
 def lifetime() -> None:
     """Notify the owner to trim ledgers, expire messages and drop segments. Safe to repeat."""
-    with short_connection("vela task") as connection:
+    with task_connection("vela task") as connection:
         connection.execute(query("sweep", "lifetime"))
 
 
 def expire_plans(plan_expiry_s: int) -> int:
     """Expire plans that were not applied for `plan_expiry_s` seconds. Return how many. Safe to repeat."""
-    with short_connection("vela task") as connection:
+    with task_connection("vela task") as connection:
         row = connection.execute(query("sweep", "expire_plans"), {"plan_expiry_s": plan_expiry_s}).fetchone()
         return 0 if row is None else int(str(row[0]))
 
@@ -77,26 +77,26 @@ def trim_acts(keep_days: int) -> int:
 
     Return how many, parts included. Safe to repeat.
     """
-    with short_connection("vela task") as connection:
+    with task_connection("vela task") as connection:
         row = connection.execute(query("sweep", "trim_acts"), {"keep_days": keep_days}).fetchone()
         return 0 if row is None else int(str(row[0]))
 
 
 def trim_client_acts(keep: int) -> int:
     """Delete the oldest finished acts of clients beyond `keep`, at most 1,000. Return how many. Safe to repeat."""
-    with short_connection("vela task") as connection:
+    with task_connection("vela task") as connection:
         row = connection.execute(query("sweep", "trim_client_acts"), {"keep": keep}).fetchone()
         return 0 if row is None else int(str(row[0]))
 
 
 def beat() -> None:
     """Record that Celery beat sent a tick just now."""
-    with short_connection("vela task") as connection:
+    with task_connection("vela task") as connection:
         connection.execute(query("sweep", "beat"))
 
 
 def heartbeat_age_s(name: str) -> float | None:
     """Return the seconds since `name` was last seen: `beat` sent a tick, or `worker` ran one. None = never."""
-    with short_connection("vela task") as connection:
+    with task_connection("vela task") as connection:
         row = connection.execute(query("sweep", "heartbeat_age"), (name,)).fetchone()
         return None if row is None else float(str(row[0]))

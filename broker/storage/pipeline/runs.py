@@ -1,14 +1,16 @@
-"""Runs of the pipeline's jobs, for workers and Celery's tasks: synchronous, with a short connection per call."""
+"""Runs of the pipeline's jobs, for workers and Celery's tasks: synchronous."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from broker.storage.queries import query
-from broker.storage.short_connection import ShortConnection, short_connection
+from broker.storage.short_connection import ShortConnection
+from broker.storage.task_connection import task_connection
 
 __all__ = [
     "ClaimedRun",
@@ -56,9 +58,9 @@ class Report:
         }
 
 
-def _connect() -> ShortConnection:
+def _connect() -> AbstractContextManager[ShortConnection]:
     # While a worker waits for a lock, it cannot end its job.
-    return short_connection("vela pipeline", statement_timeout_ms=_STATEMENT_TIMEOUT_MS)
+    return task_connection("vela pipeline", statement_timeout_ms=_STATEMENT_TIMEOUT_MS)
 
 
 def claim(worker: str, *, most: int) -> ClaimedRun | None:

@@ -102,8 +102,9 @@ ON CONFLICT DO NOTHING
 LOCK TABLE vela_pipeline_run IN SHARE ROW EXCLUSIVE MODE
 
 -- name: look
--- Records that a worker looked for runs.
+-- Records that a worker looked for runs. The commit does not wait for the disk.
 INSERT INTO vela_heartbeat (name, at) VALUES ('pipeline', now()) ON CONFLICT (name) DO UPDATE SET at = EXCLUDED.at
+RETURNING set_config('synchronous_commit', 'off', true)
 
 -- name: claim
 UPDATE vela_pipeline_run r SET state = 'running', worker = %(worker)s, started_at = now(), heartbeat_at = now(),

@@ -4,13 +4,13 @@
 -- Notify the owner of every subscription with an overdue delivery and every topic with a delayed message that is due.
 -- An empty notification goes out when nothing is found: parked pulls and Failover's switch have no rows.
 -- One tick runs at a time: if a second worker finds the lock taken, it notifies nobody. A deadline of an older epoch
--- belongs to a delivery that has ended. The row of a delayed message that is due stays until the owner has released the
+-- belongs to a delivery that has ended. A crash may lose a heartbeat, so the commit does not wait for the disk. The row of a delayed message that is due stays until the owner has released the
 -- message. PostgreSQL limits a notification to less than 8,000 bytes, hence 350 ids at most.
 WITH RECURSIVE mine AS (
     SELECT pg_try_advisory_xact_lock(hashtextextended('vela tick ' || current_database(), 0)) AS taken
 ), alive AS (
     INSERT INTO vela_heartbeat (name, at) SELECT 'worker', now() FROM mine WHERE taken
-    ON CONFLICT (name) DO UPDATE SET at = EXCLUDED.at RETURNING name
+    ON CONFLICT (name) DO UPDATE SET at = EXCLUDED.at RETURNING name, set_config('synchronous_commit', 'off', true)
 ), delaying AS (
     -- One probe of the primary key per topic with delayed entries, whatever their number.
     (SELECT topic_id FROM vela_delayed_entry ORDER BY topic_id LIMIT 1)
@@ -63,7 +63,9 @@ WITH silent AS (
 SELECT (SELECT count(*) FROM consumers), (SELECT count(*) FROM producers), (SELECT count(*) FROM pending)
 
 -- name: beat
+-- The commit does not wait for the disk.
 INSERT INTO vela_heartbeat (name, at) VALUES ('beat', now()) ON CONFLICT (name) DO UPDATE SET at = EXCLUDED.at
+RETURNING set_config('synchronous_commit', 'off', true)
 
 -- name: heartbeat_age
 SELECT extract(epoch FROM now() - at)::float8 FROM vela_heartbeat WHERE name = %s

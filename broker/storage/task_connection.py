@@ -1,0 +1,70 @@
+"""Connections of Celery's tasks. A process of Celery keeps them, since a task comes every second for ever.
+
+A new connection takes 15 ms of CPU time on both sides, most of it for the password, and plans each statement anew.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from select import select
+from typing import Final
+
+from psycopg.pq import TransactionStatus
+
+from broker.storage.short_connection import ShortConnection, short_connection
+
+__all__ = ["keep_connections", "task_connection"]
+
+_MOST_KEPT: Final = 1  # of a name; two threads that need one at a time are rare
+
+_kept: defaultdict[tuple[str, int], list[ShortConnection]] | None = None
+
+
+def keep_connections() -> None:
+    """Keep the connections of tasks from now on. Safe to repeat.
+
+    Other processes call tasks' statements too, for example commands of `manage.py`: they close each connection.
+    """
+    global _kept
+    if _kept is None:
+        _kept = defaultdict(list)
+
+
+@contextmanager
+def task_connection(name: str, *, statement_timeout_ms: int = 0) -> Iterator[ShortConnection]:
+    """Lend a connection as `short_connection` opens it, and keep it for the next task that asks for the same.
+
+    A session setting that a borrower changes stays, so such a borrower needs a `name` of its own. A connection whose
+    borrower failed is closed. Raises psycopg.OperationalError.
+    """
+    key = (name, statement_timeout_ms)
+    connection = _take(key) or short_connection(name, statement_timeout_ms=statement_timeout_ms)
+    try:
+        yield connection
+    except BaseException:
+        connection.close()
+        raise
+    if _kept is None or len(_kept[key]) >= _MOST_KEPT or not _is_idle(connection):
+        connection.close()
+    else:
+        _kept[key].append(connection)
+
+
+def _take(key: tuple[str, int]) -> ShortConnection | None:
+    """Return a kept connection that the server has not closed."""
+    while _kept:
+        try:
+            connection = _kept[key].pop()
+        except IndexError:
+            return None
+        # The server says nothing to an idle session, unless it ends it: a restart, or pg_terminate_backend.
+        if not select([connection], [], [], 0)[0]:
+            return connection
+        connection.close()
+    return None
+
+
+def _is_idle(connection: ShortConnection) -> bool:
+    return not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE

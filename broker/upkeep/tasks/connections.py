@@ -1,0 +1,17 @@
+"""Keep the connections of tasks in the processes that run them, and in beat."""
+
+from __future__ import annotations
+
+from celery.signals import beat_init, worker_process_init, worker_ready
+
+from broker.storage.task_connection import keep_connections
+
+__all__ = ["keep"]
+
+
+@worker_ready.connect  # tasks run in this process, or in its threads
+@worker_process_init.connect  # or in a process of the pool
+@beat_init.connect
+def keep(**_: object) -> None:
+    """Keep connections from now on. Before this, a process of the pool could inherit one."""
+    keep_connections()

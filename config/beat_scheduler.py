@@ -1,0 +1,17 @@
+"""Celery beat's scheduler without the wait that uses a whole core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery.beat import PersistentScheduler
+
+__all__ = ["Scheduler"]
+
+
+class Scheduler(PersistentScheduler):  # type: ignore[misc]
+    """Wakes when a task is due. Celery's own wakes 10 ms earlier, and then asks for the time without a pause."""
+
+    def adjust(self, n: Any, drift: float = 0.0) -> Any:
+        """Return the seconds until a task is due as they are."""
+        return n
