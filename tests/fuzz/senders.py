@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
+from http import HTTPStatus
 from random import Random
 from typing import Final, TypeAlias
 from urllib.parse import quote_from_bytes, urlsplit
@@ -146,8 +147,8 @@ def _drained(vela: VelaProcess) -> Iterator[None]:
 def _send_json(vela: VelaProcess, chance: Random, most: int, answers: Counter[str]) -> int:
     address, question, sign = _SESSIONS[chance.getrandbits(1)]
     taken = 0
-    with connect(f"{vela.websocket_url}/ws/v2/{address}", max_size=None, close_timeout=CLOSE_S) as socket:
-        try:
+    try:
+        with connect(f"{vela.websocket_url}/ws/v2/{address}", max_size=None, close_timeout=CLOSE_S) as socket:
             while taken < most:
                 frame = json_frame(chance)
                 if len(frame) > LONGEST_FRAME_BYTES:
@@ -158,8 +159,12 @@ def _send_json(vela: VelaProcess, chance: Random, most: int, answers: Counter[st
                 while sign not in socket.recv(20, decode=True):
                     pass
                 answers["answer"] += 1
-        except websockets.ConnectionClosed as closed:
-            answers[f"close {closed.rcvd.code if closed.rcvd else 'without a code'}"] += 1
+    except websockets.InvalidStatus as refused:  # "subscribe again": another input has just unsubscribed
+        if refused.response.status_code != HTTPStatus.SERVICE_UNAVAILABLE:
+            raise
+        answers["503"] += 1
+    except websockets.ConnectionClosed as closed:
+        answers[f"close {closed.rcvd.code if closed.rcvd else 'without a code'}"] += 1
     return taken
 
 
