@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,10 @@ __all__ = ["echo_server"]
 def echo_server() -> Iterator[int]:
     """Start it; gives its port."""
     with subprocess.Popen(
-        [sys.executable, "-m", "bench.ceilings.echo_server"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "bench.ceilings.echo_server"],
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"},  # modules that it imports need some
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         try:
             assert process.stdout is not None
