@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 __all__ = [
     "BrokerUnavailable",
@@ -89,12 +90,23 @@ class LedgerFileDamaged(OffloadUnavailable):
     """A file of an offloaded ledger does not have what it had when it was written."""
 
 
-_SAID = re.compile(r"^pipeline\.errors\.\w+: (?P<sentence>.+)$", re.MULTILINE)
+_DISK_FULL: Final = "No space left on device"  # in Linux's words, which Java and Python pass on
+_SAID: Final = re.compile(r"^pipeline\.errors\.\w+: (?P<sentence>.+)$", re.MULTILINE)
 
 
 def sentence_of(error: BaseException) -> str | None:
-    """Return the sentence of a PipelineError, also if Spark passes it on as the text of a worker's traceback."""
+    """Return the sentence of a PipelineError, also if Spark passes it on as the text of a worker's traceback.
+
+    A full disk has a sentence too: Spark names only the task that could not write.
+    """
     if isinstance(error, PipelineError):
         return str(error)
-    found = _SAID.search(str(error))
-    return found["sentence"].strip() if found else None
+    text = str(error)
+    if found := _SAID.search(text):
+        return found["sentence"].strip()
+    if _DISK_FULL in text:
+        return (
+            "a disk is full: make room where the job writes its files, and where Spark writes temporary ones (TMPDIR),"
+            " then run the job again"
+        )
+    return None

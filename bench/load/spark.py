@@ -127,10 +127,12 @@ def main() -> None:
     url, topic, messages = sys.argv[1:]
     give_way(BrokerSettings.from_environment({}).pipeline_niceness)
     with started_spark() as spark:
+        read(vela_frame(url, spark, topic), int(messages))  # starts Spark's Python workers
+        # Nothing is written after this line: nobody reads it once the other process no longer wants the load.
+        sys.stdout.buffer.write(READING)
+        sys.stdout.buffer.flush()
         while not select.select([sys.stdin], [], [], 0)[0]:
             read(vela_frame(url, spark, topic), int(messages))
-            sys.stdout.buffer.write(READING)  # the first time Spark's Python workers were started
-            sys.stdout.buffer.flush()
 
 
 def _deduplicating(setting: Setting) -> str:

@@ -10,14 +10,15 @@ from pipeline.jobs.failures import SPARK_ERRORS, reason_of
 from pipeline.schemas import topic_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Observation, SparkSession
 
-__all__ = ["COLUMNS", "matching"]
+__all__ = ["COLUMNS", "UNREADABLE", "matching"]
 
 COLUMNS: Final = (
     "value, text, key, properties, topic, publish_time, append_time, event_time, ledger_id, entry_id, batch_index,"
     " producer, size"
 )
+UNREADABLE: Final = "unreadable"  # in an observation: the messages whose payload the condition cannot read
 _COLUMN_NAMES: Final = frozenset(COLUMNS.split(", "))
 # Spark has functions that call Java methods, read files and send requests, and every version adds some. The functions
 # here compute from their arguments only, not even from the time: a continued run must choose the same messages.
@@ -48,21 +49,31 @@ _REFUSED_NODES: Final = (
     "Now",
 )
 _HOF: Final = "ArrayExists"  # not a query
+_MALFORMED: Final = "_malformed"  # the field that Spark sets if a payload does not fit its schema
 _MOST_NODES: Final = 1_000
 
 
-def matching(spark: SparkSession, frame: DataFrame, where: str, *, url: str, topic: str) -> DataFrame:
-    """Return the rows that match a condition over COLUMNS. Raises InvalidOption if the condition is not allowed.
+def matching(
+    spark: SparkSession, frame: DataFrame, where: str, *, url: str, topic: str
+) -> tuple[DataFrame, Observation | None]:
+    """Return the rows that match a condition over COLUMNS, and what their first query counts on its way: UNREADABLE.
+
+    The observation is None if the condition does not use payloads. Raises InvalidOption for a condition that is not
+    allowed.
 
     `value` is a struct if the topic has a JSON schema, else a variant: `value:pieces::int`.
     """
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as sf
+
     if not where:
-        return frame
+        return frame, None
     # Before parsing, Spark would replace ${env:NAME}, so the condition could read passwords from the environment.
     spark.conf.set("spark.sql.variable.substitute", "false")
-    _refuse_unsafe(spark, where)
+    used = _columns_of_safe(spark, where)
+    value, is_unreadable = _value(url, topic)
     named = frame.selectExpr(
-        f"{_value(url, topic)} AS value",
+        f"{value} AS value",
         "try_validate_utf8(CAST(value AS string)) AS text",
         "CAST(__key AS string) AS key",
         "__messageProperties AS properties",
@@ -77,26 +88,34 @@ def matching(spark: SparkSession, frame: DataFrame, where: str, *, url: str, top
         "octet_length(value) AS size",
         "struct(*) AS `the message`",
     )
+    payloads = Observation() if "value" in used else None
+    if payloads is not None:
+        named = named.observe(payloads, sf.expr(f"count_if({is_unreadable})").alias(UNREADABLE))
     try:
-        return named.where(where).select("`the message`.*")
+        return named.where(where).select("`the message`.*"), payloads
     except SPARK_ERRORS as error:
         raise InvalidOption(f"option where: {reason_of(error)}; the columns are {COLUMNS}") from None
 
 
-def _value(url: str, topic: str) -> str:
+def _value(url: str, topic: str) -> tuple[str, str]:
+    """Return the expression that reads a payload, and the one that says of its result that it could not."""
     try:
         schema = topic_schema(url=url, topic=topic)
     except SchemaUnusable:
-        return "try_parse_json(CAST(value AS string))"
+        return "try_parse_json(CAST(value AS string))", "value IS NULL AND size > 0"
     if schema.kind != "json":
         raise InvalidOption(
             f"{topic} has an Avro schema, and a condition cannot read Avro payloads: leave out where, or use key,"
             " properties and times in a job of your own"
         )
-    return f"from_json(CAST(value AS string), '{schema.spark_type().simpleString()}')"
+    fields = schema.spark_type().add(_MALFORMED, "string").simpleString()
+    options = f"map('columnNameOfCorruptRecord', '{_MALFORMED}')"
+    return f"from_json(CAST(value AS string), '{fields}', {options})", f"value.{_MALFORMED} IS NOT NULL"
 
 
-def _refuse_unsafe(spark: SparkSession, where: str) -> None:
+def _columns_of_safe(spark: SparkSession, where: str) -> set[str]:
+    """Return the columns that a condition uses. Raises InvalidOption if it could do more than compute from them."""
+    used: set[str] = set()
     parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - Spark's Python has no parser of its own
     try:
         parsed = parser.parseExpression(where)
@@ -114,6 +133,7 @@ def _refuse_unsafe(spark: SparkSession, where: str) -> None:
             column = node.nameParts().head()
             if column.lower() not in _COLUMN_NAMES:
                 raise InvalidOption(f"option where has no column {column}: the columns are {COLUMNS}")
+            used.add(column.lower())
         if kind == "UnresolvedFunction":
             name = node.nameParts().mkString(".").lower()
             if name not in _FUNCTIONS:
@@ -121,6 +141,7 @@ def _refuse_unsafe(spark: SparkSession, where: str) -> None:
                     f"option where uses the function {name}, which conditions may not use: they may compute from the"
                     " columns, and nothing else"
                 )
+    return used
 
 
 def _nodes(node: Any) -> Iterator[Any]:

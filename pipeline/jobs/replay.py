@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.errors import InvalidOption, PipelineError
-from pipeline.jobs.conditions import matching
+from pipeline.jobs.conditions import UNREADABLE, matching
 from pipeline.jobs.export import pin
 from pipeline.jobs.failures import SPARK_ERRORS, failed, reason_of
 from pipeline.jobs.reporting import counted_tasks
@@ -22,6 +22,9 @@ REPLAYS_PROPERTY: Final = "REPLAYED_TIMES"  # how often a message was replayed
 FROM_PROPERTY: Final = "REPLAYED_FROM"  # its first topic and position
 _SAMPLES: Final = 20
 _SAMPLE_CHARACTERS: Final = 200
+_READ_AS_NULL: Final = (
+    "payloads that the condition read as null, because they are not JSON or do not fit the topic's schema"
+)
 _RANGE: Final = ("startingOffsets", "endingOffsets")
 
 
@@ -47,17 +50,25 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
     spark = session()
     with counted_tasks(spark, reporter):
         frame = spark.read.format("vela").options(**source, **pinned).load()
-        chosen = matching(spark, frame, options["where"], url=request.url, topic=request.topic)
+        chosen, payloads = matching(spark, frame, options["where"], url=request.url, topic=request.topic)
         is_fresh = f"{_REPLAYS} < {int(options['max_replays'])}"
         fresh = chosen.where(is_fresh)
         reporter.stage("count messages")
         messages, left_out, samples = _counted(chosen, fresh, is_fresh)
-        result = {"messages": messages, "left_out": left_out, "samples": samples, "to": options["to"]}
+        unreadable = payloads.get[UNREADABLE] if payloads is not None else 0
+        result = {
+            "messages": messages,
+            "left_out": left_out,
+            "unreadable": unreadable,
+            "samples": samples,
+            "to": options["to"],
+        }
         about = f"{messages} messages of {request.topic} fit"
         if left_out:
             about += f", besides {left_out} that were replayed before"
+        note = f"; {_READ_AS_NULL}: {unreadable}" if unreadable else ""
         if options["preview"] == "true":
-            return {**result, "is_preview": True, "words": f"{about}; nothing was published"}
+            return {**result, "is_preview": True, "words": f"{about}; nothing was published{note}"}
         if messages > int(options["limit"]):
             raise InvalidOption(
                 f"{about}, more than limit = {options['limit']}, and nothing was published: choose fewer, or raise it"
@@ -65,7 +76,7 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
         if messages:
             reporter.stage("publish messages")
             _publish(request, fresh)
-    return {**result, "words": f"{about} and are in {options['to']}"}
+    return {**result, "words": f"{about} and are in {options['to']}{note}"}
 
 
 _REPLAYS: Final = f"coalesce(try_cast(__messageProperties['{REPLAYS_PROPERTY}'] AS int), 0)"

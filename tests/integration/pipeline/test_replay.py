@@ -11,6 +11,11 @@ import pytest
 from pipeline.errors import InvalidOption, PipelineError
 from tests.integration.pipeline.jobs import JobRunner
 from tests.integration.pipeline.running import Broker
+from vela.schema import Integer, JsonSchema, Record
+
+
+class Order(Record):
+    pieces = Integer()
 
 
 @pytest.fixture
@@ -40,21 +45,34 @@ def orders(broker: Broker) -> str:
 
 
 @pytest.mark.parametrize(
-    ("where", "messages"),
+    ("where", "messages", "unreadable"),
     [
-        ("", 21),
-        ("value:pieces::int >= 15", 5),
-        ("key = 'k1' AND properties['shop'] = 's1'", 1),
-        ("text LIKE '%a1%' OR value IS NULL", 11),
-        ("publish_time < '2020-01-01'", 0),
-        ("size > 1000 or exists(array(1, 2), x -> x > 1)", 21),
+        ("", 21, 0),
+        ("value:pieces::int >= 15", 5, 1),
+        ("key = 'k1' AND properties['shop'] = 's1'", 1, 0),
+        ("text LIKE '%a1%' OR value IS NULL", 11, 1),
+        ("publish_time < '2020-01-01'", 0, 0),
+        ("size > 1000 or exists(array(1, 2), x -> x > 1)", 21, 0),
     ],
 )
-def test_a_preview_counts_and_shows(job: JobRunner, orders: str, where: str, messages: int) -> None:
+def test_a_preview_counts_and_shows(
+    job: JobRunner, orders: str, where: str, messages: int, unreadable: int
+) -> None:
     found = job("replay", orders, to="replay-nowhere", where=where)
-    assert (found["messages"], found["is_preview"]) == (messages, True)
+    assert (found["messages"], found["unreadable"], found["is_preview"]) == (messages, unreadable, True)
     assert len(found["samples"]) == min(20, messages)
-    assert found["words"].endswith("nothing was published")
+    assert "nothing was published" in found["words"]
+    assert found["words"].endswith("do not fit the topic's schema: 1") == bool(unreadable)
+
+
+def test_payloads_that_do_not_fit_the_schema_are_counted(job: JobRunner, broker: Broker) -> None:
+    topic = broker.topic("replay-typed")
+    broker.client.create_producer(topic, schema=JsonSchema(Order)).send(Order(pieces=3))
+    producer = broker.client.create_producer(topic)
+    for payload in (b'{"pieces": 5}', b'{"pieces": "many"}', b'{"pieces": 7', b""):
+        producer.send(payload)
+    found = job("replay", topic, to="replay-nowhere", where="value.pieces > 2")
+    assert (found["messages"], found["unreadable"]) == (2, 2)
 
 
 def test_messages_come_once_in_order_with_their_history(job: JobRunner, broker: Broker, orders: str) -> None:
@@ -63,7 +81,7 @@ def test_messages_come_once_in_order_with_their_history(job: JobRunner, broker: 
 
     done = job("replay", orders, write_id="run-1", **given)
 
-    assert done["words"].endswith(f"10 messages of {orders} fit and are in {target}")
+    assert f"10 messages of {orders} fit and are in {target};" in done["words"]
     assert broker.values(target) == [f'{{"pieces": {n}, "article": "a{n % 2}"}}' for n in range(10)]
     properties = broker.stored(target)[0].properties()
     assert (properties["shop"], properties["REPLAYED_TIMES"]) == ("s0", "1")

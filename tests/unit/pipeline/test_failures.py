@@ -26,6 +26,15 @@ def test_a_sentence_of_ours_comes_through() -> None:
     assert failed(Exception(JAVA)) is None
 
 
+def test_a_full_disk_is_named() -> None:
+    full = (
+        "An error occurred while calling o66.json.\n"
+        ": org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed while writing rows to file:/x.\n"
+        "Caused by: java.io.IOException: No space left on device\n"
+    )
+    assert str(failed(Exception(full))).startswith("a disk is full: make room where the job writes")
+
+
 def test_a_package_that_executors_lack_is_named() -> None:
     error = Exception(
         "[PYTHON_DATA_SOURCE_ERROR] Failed to read: Traceback (most recent call last):\n"
