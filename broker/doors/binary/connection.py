@@ -269,8 +269,8 @@ class BinaryConnection:
     def lost(self) -> None:
         """Release everything: the connection is gone. Other consumers get the pending messages. Idempotent.
 
-        Buffers are freed here, because the connection's objects refer to each other and stay until the garbage collector
-        finds them.
+        Buffers are freed here, because the connection's objects refer to each other, and so they stay until the garbage
+        collector finds them.
         """
         if self.peer.is_lost:
             return
