@@ -176,6 +176,10 @@ class TooManyTopicWatchers(NotAllowed):
     """The connection watches its highest number of topic lists."""
 
 
+class AnswerTooLarge(NotAllowed):
+    """The answer does not fit into a frame that clients take."""
+
+
 class AuthenticationFailed(BrokerError):
     code = "AuthenticationError"
     fatal = True

@@ -48,7 +48,7 @@ def run_with_client(topic: str, work: Callable[[Client], Awaitable[R]]) -> R:
         try:
             async with Client(
                 _service_url(asked.url),
-                authentication=authentication_of(asked),
+                authentication=authentication_of(asked) if asked.for_broker else None,
                 operation_timeout_seconds=_OPERATION_S,
                 stats_interval_in_seconds=0,
                 tls_trust_certs_file_path=asked.tls.trust or None,

@@ -244,8 +244,8 @@ def console_api(*, timeout_s: float | None = None) -> ConsoleApi:
 
 
 def _token_header(asked: Settings) -> dict[str, str]:
-    """Return the header with the token, if there is one and no user. Raises CliError if it cannot be got."""
-    if asked.user:
+    """Return the header with the token, if there is one for it and no user. Raises CliError if it cannot be got."""
+    if asked.user or not asked.for_console:
         return {}
     if asked.uses_oauth2:
         return {"Authorization": f"Bearer {_oauth2_token(asked)}"}

@@ -74,6 +74,8 @@ class Settings:
     token_file: str = ""  # a file with the token; "" = none
     tls: TlsFiles = TlsFiles()
     oauth2: OAuth2 = OAuth2()
+    for_broker: bool = True  # False: token and OAuth 2.0 belong to the Vela of another profile
+    for_console: bool = True
 
     @property
     def uses_oauth2(self) -> bool:
@@ -95,21 +97,67 @@ def settings_of(context: click.Context) -> Settings:
     """Return the options of the root command, with those of a profile and the password.
 
     An option on the command line wins over the profile that `--profile` or VELA_PROFILE chooses, which wins over the
-    environment, which wins over the profile that `vela profile use` has chosen. Raises CliError if the profile does not
-    exist or cannot be read.
+    environment, which wins over the profile that `vela profile use` has chosen. Credentials go only to servers that
+    they are for: `_is_for` has the rule. Raises CliError if the profile does not exist or cannot be read.
     """
-    options = _options_of(context.find_root())
+    options, sources = _options_of(context.find_root())
     trust, certificate, key = (options.pop(name) for name in TLS_NAMES)
     issuer, key_file, audience, scope = (options.pop(name) for name in OAUTH2_NAMES)
+    credentials = next((sources[name] for name in _CREDENTIALS if name in sources), None)
+    if not _is_for(sources.get("user"), sources.get("console_url")):
+        options["user"] = ""  # with it goes VELA_PASSWORD
     return Settings(
         **options,
         password=os.environ.get("VELA_PASSWORD", ""),
         tls=TlsFiles(trust=trust, certificate=certificate, key=key),
         oauth2=OAuth2(issuer_url=issuer, key_file=key_file, audience=audience, scope=scope),
+        for_broker=_is_for(credentials, sources.get("url")),
+        for_console=_is_for(credentials, sources.get("console_url")),
     )
 
 
-def _options_of(root: click.Context) -> dict[str, str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """Where a value comes from: the command line, a profile, or the environment."""
+
+    name: str
+    is_profile: bool = False
+    is_typed: bool = (
+        False  # on the command line, or its profile is the one that --profile or VELA_PROFILE chooses
+    )
+    names_address: bool = False
+
+
+def _is_for(credentials: _Source | None, address: _Source | None) -> bool:
+    """Return whether credentials may go to an address; None = the default.
+
+    Those of the environment are for no server of a profile. Those of a profile with addresses are for these, and for an
+    address on the command line if the user chose the profile for this command.
+    """
+    if credentials is None or address is None or credentials in (address, _TYPED):
+        return True
+    if address.is_profile:
+        return False
+    if not (credentials.is_profile and credentials.names_address):
+        return True
+    return credentials.is_typed and address == _TYPED
+
+
+_TYPED: Final = _Source(name="the command line", is_typed=True)
+_ENVIRONMENT: Final = _Source(name="the environment")
+
+
+def _profile_source(fields: dict[str, str], *, is_typed: bool) -> _Source:
+    return _Source(
+        name="a chosen profile" if is_typed else "the profile in use",
+        is_profile=True,
+        is_typed=is_typed,
+        names_address=not fields.keys().isdisjoint(("url", "console_url")),
+    )
+
+
+def _options_of(root: click.Context) -> tuple[dict[str, str], dict[str, _Source]]:
+    """Return each option's value, and the source of those that are not defaults."""
     from click.core import ParameterSource
 
     def given(source: ParameterSource) -> dict[str, str]:
@@ -121,17 +169,16 @@ def _options_of(root: click.Context) -> dict[str, str]:
 
     chosen = str(root.params.get("profile") or "")
     used = "" if chosen else used_profile()
-    layers = (
-        given(ParameterSource.COMMANDLINE),
-        profile(chosen) if chosen else {},
-        given(ParameterSource.ENVIRONMENT),
-        profile(used) if used else {},
-    )
+    of_profile = profile(chosen or used) if chosen or used else {}
+    typed = (_TYPED, given(ParameterSource.COMMANDLINE))
+    environment = (_ENVIRONMENT, given(ParameterSource.ENVIRONMENT))
+    profiles = (_profile_source(of_profile, is_typed=bool(chosen)), of_profile)
     options: dict[str, str] = {}
-    for layer in layers:
+    sources: dict[str, _Source] = {}
+    for source, layer in (typed, profiles, environment) if chosen else (typed, environment, profiles):
         has_credentials = not _CREDENTIALS.isdisjoint(options)  # credentials of two layers do not mix
         for name, value in layer.items():
-            if not (has_credentials and name in _CREDENTIALS):
-                options.setdefault(name, value)
+            if name not in options and not (has_credentials and name in _CREDENTIALS):
+                options[name], sources[name] = value, source
     defaults = given(ParameterSource.DEFAULT)
-    return {name: options.get(name, defaults.get(name, "")) for name in (*NAMES, "token")}
+    return {name: options.get(name, defaults.get(name, "")) for name in (*NAMES, "token")}, sources

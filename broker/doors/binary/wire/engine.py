@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from broker.core.errors import AnswerTooLarge
 from broker.doors.binary.wire import answers
 from broker.doors.binary.wire.decoding import HAVE_SLICES, SLICE_IDS, decode_event, decode_slices
 from broker.doors.binary.wire.events import Connect, Event, Unsupported
@@ -288,16 +289,33 @@ class ServerEngine:
         """Send GET_TOPICS_OF_NAMESPACE_RESPONSE.
 
         `is_filtered` says that the client's pattern was applied. `known_hash` is the hash of the client's own list.
+        Raises AnswerTooLarge, and sends nothing, if the list does not fit into a frame.
         """
-        self._write(
-            answers.topics_of_namespace(request_id, topics, is_filtered=is_filtered, known_hash=known_hash)
+        self._write_list(
+            answers.topics_of_namespace(request_id, topics, is_filtered=is_filtered, known_hash=known_hash),
+            topics=len(topics),
         )
 
     def send_watch_success(
         self, request_id: int, watcher_id: int, names: frozenset[str], *, known_hash: str | None
     ) -> None:
-        """Send WATCH_TOPIC_LIST_SUCCESS. `known_hash` is the hash of the list that the client has."""
-        self._write(answers.watch_success(request_id, watcher_id, names, known_hash=known_hash))
+        """Send WATCH_TOPIC_LIST_SUCCESS. `known_hash` is the hash of the list that the client has.
+
+        Raises AnswerTooLarge, and sends nothing, if the list does not fit into a frame.
+        """
+        self._write_list(
+            answers.watch_success(request_id, watcher_id, names, known_hash=known_hash), topics=len(names)
+        )
+
+    def _write_list(self, frame: bytes, *, topics: int) -> None:
+        # A client closes its connection on a longer frame, reconnects and asks again.
+        most = self._max_message_bytes + FRAME_PADDING_BYTES
+        if len(frame) > most:
+            raise AnswerTooLarge(
+                f"the names of {topics} topics make a frame of {len(frame)} bytes, and clients take {most}: use a"
+                " narrower pattern, or more namespaces"
+            )
+        self._write(frame)
 
     def send_watch_update(
         self, watcher_id: int, *, added: frozenset[str], removed: frozenset[str], names: frozenset[str]

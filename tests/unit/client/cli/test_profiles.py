@@ -142,6 +142,53 @@ def test_without_a_user_the_console_gets_the_token(vela: Vela, console: FakeCons
     assert "authorization" not in console.asked[-1].headers
 
 
+@pytest.mark.parametrize(
+    ("typed", "profile", "environment", "for_broker", "for_console"),
+    [
+        ("--profile shop", 'url = "wss://shop:1"', {"VELA_TOKEN": "e"}, False, True),
+        ("--profile shop", 'console_url = "https://shop:2"', {"VELA_TOKEN": "e"}, True, False),
+        ("--profile shop --token t", 'url = "wss://shop:1"', {}, True, True),
+        ("", 'url = "wss://shop:1"', {"VELA_TOKEN": "e"}, False, True),
+        ("", 'url = "wss://shop:1"\ntoken_file = "/t"', {"VELA_URL": "ws://e:1"}, False, True),
+        ("--url ws://typed:1", 'url = "wss://shop:1"\ntoken_file = "/t"', {}, False, True),
+        ("--url ws://typed:1", 'token_file = "/t"', {}, True, True),
+        ("--profile shop --url ws://typed:1", 'url = "wss://shop:1"\ntoken_file = "/t"', {}, True, True),
+        ("--url ws://typed:1", "", {"VELA_TOKEN": "e", "VELA_CONSOLE_URL": "http://e:2"}, True, True),
+    ],
+)
+def test_a_token_goes_to_no_server_of_another_profile(
+    vela: Vela,
+    folder: Path,
+    asked: list[Settings],
+    monkeypatch: pytest.MonkeyPatch,
+    typed: str,
+    profile: str,
+    environment: dict[str, str],
+    for_broker: bool,
+    for_console: bool,
+) -> None:
+    monkeypatch.delenv("VELA_URL", raising=False)
+    monkeypatch.delenv("VELA_CONSOLE_URL", raising=False)
+    write(folder, f"[shop]\n{profile}\n")
+    (folder / "profile-in-use").write_text("shop\n")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    vela(f"{typed} read orders")
+    (found,) = asked
+    assert (found.for_broker, found.for_console) == (for_broker, for_console)
+
+
+def test_the_console_of_a_profile_gets_no_secret_of_the_environment(
+    vela: Vela, console: FakeConsole, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(folder, '[shop]\nconsole_url = "http://shop:1"\n')
+    monkeypatch.setenv("VELA_TOKEN", "of-another-server")
+    monkeypatch.setenv("VELA_USER", "ada")
+    monkeypatch.setenv("VELA_PASSWORD", "secret")
+    vela(f"--profile shop {LIST}")
+    assert "authorization" not in console.asked[-1].headers
+
+
 def test_a_token_file_that_cannot_be_read_is_named(vela: Vela, console: FakeConsole, folder: Path) -> None:
     done = vela(f"--token-file {folder}/absent {LIST}")
     assert done.exit_code == 2

@@ -94,6 +94,22 @@ async def test_the_hash_says_that_nothing_has_changed(broker: FakeBroker) -> Non
     assert (listed.filtered, listed.changed, list(listed.topics)) == (True, False, [])
 
 
+async def test_a_list_that_clients_cannot_read_is_refused_and_the_connection_stays() -> None:
+    broker = FakeBroker(max_message_bytes=1024)
+    make(broker, *(f"a{number:030}" for number in range(300)))
+    client = WireClient(broker)
+    for question in (
+        commands.get_topics_of_namespace("shop/eu", request_id=11, pattern="shop/eu/a.*"),
+        watch(),
+    ):
+        refused = (await told(client, question)).error
+        assert (refused.request_id, refused.error) == (11, ServerError.NOT_ALLOWED_ERROR.value)
+        assert "300 topics" in refused.message
+        assert "narrower pattern" in refused.message
+    few = await told(client, watch(pattern="shop/eu/a.*7"))
+    assert len(few.watchTopicListSuccess.topic) == 30
+
+
 async def test_a_pattern_that_the_broker_does_not_take_is_left_to_the_client(broker: FakeBroker) -> None:
     make(broker, "a1")
     client = WireClient(broker)
