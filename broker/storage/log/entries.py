@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from broker.core.entry import StoredEntry
 from broker.storage.connection import Connection
+from broker.storage.log.packed_arrays import Bigints, Byteas, Integers, Smallints
 from broker.storage.queries import for_segment
 
 __all__ = [
@@ -93,32 +94,32 @@ async def append(
     psycopg.Error; `is_outcome_unknown` then says whether the rows may be stored all the same. Not safe to cancel: the
     outcome would be unknown.
     """
-    more: tuple[list[int], ...] = ()
+    more: tuple[Bigints, ...] = ()
     if rows.delayed_ms or rows.moved_row_ids:
         more = (
-            rows.delayed_topic_ids,
-            rows.delayed_ms,
-            rows.delayed_ledger_ids,
-            rows.delayed_entry_ids,
-            rows.moved_topic_ids,
-            rows.moved_row_ids,
+            Bigints(rows.delayed_topic_ids),
+            Bigints(rows.delayed_ms),
+            Bigints(rows.delayed_ledger_ids),
+            Bigints(rows.delayed_entry_ids),
+            Bigints(rows.moved_topic_ids),
+            Bigints(rows.moved_row_ids),
         )
     cursor = await connection.execute(
         for_segment("append_more" if more else "append", segment_id),
         (
-            list(epochs.keys()),
-            list(epochs.values()),
-            rows.topic_ids,
-            rows.ledger_ids,
-            rows.entry_ids,
-            rows.messages,
-            rows.flags,
-            rows.key_hashes,
-            rows.append_ms,
-            rows.deliver_at_ms,
-            rows.cumulative_messages,
-            rows.cumulative_bytes,
-            rows.data,
+            Bigints(tuple(epochs.keys())),
+            Bigints(tuple(epochs.values())),
+            Bigints(rows.topic_ids),
+            Bigints(rows.ledger_ids),
+            Bigints(rows.entry_ids),
+            Integers(rows.messages),
+            Smallints(rows.flags),
+            Integers(rows.key_hashes),
+            Bigints(rows.append_ms),
+            Bigints(rows.deliver_at_ms),
+            Bigints(rows.cumulative_messages),
+            Bigints(rows.cumulative_bytes),
+            Byteas(rows.data),
             *more,
         ),
     )
