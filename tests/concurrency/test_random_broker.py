@@ -66,7 +66,6 @@ class World:
         """Start a broker and connect."""
         self.run = await new_run(
             self.url,
-            lock_wait_s=10.0,  # PostgreSQL releases a crashed broker's lock when it notices the closed socket
             ledger_max_entries=self.chance.choice((7, 25, 1000)),
             tail_cache_bytes=self.chance.choice((0, 5_000, 1 << 20)),
             failover_delay_ms=self.chance.choice((0, 5, 50)),

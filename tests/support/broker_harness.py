@@ -492,7 +492,11 @@ def _is_brokers(task: asyncio.Task[Any]) -> bool:
 
 
 # Nothing is trimmed by itself: tests say when.
-_ENVIRONMENT = {"VELA_LOCK_WAIT_S": "0", "VELA_LEDGER_MIN_AGE_S": "0", "VELA_LIFETIME_CHECK_S": "3600"}
+_ENVIRONMENT = {
+    "VELA_LOCK_WAIT_S": "10",  # PostgreSQL releases a crashed broker's lock only when it notices the closed socket
+    "VELA_LEDGER_MIN_AGE_S": "0",
+    "VELA_LIFETIME_CHECK_S": "3600",
+}
 
 
 async def new_run(database_url: str, *, clock: Clock | None = None, **settings: Any) -> BrokerRun:
