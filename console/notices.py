@@ -1,4 +1,4 @@
-"""The notices above a page, such as that the broker is silent. Whole pages and live streams use them."""
+"""The notices at the top of a page, for example that the broker does not respond."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class Notices:
 
     html: SafeString  # empty if all is well
     effects: tuple[str, ...] = ()  # classes of the page's body
-    since_ms: int | None = None  # the time of the old numbers
+    since_ms: int | None = (
+        None  # when the stale numbers were last current; the earliest time if several notices apply
+    )
 
     def to_json(self) -> dict[str, Any]:
         """Return the members of the stream's event `health`."""
@@ -35,17 +37,17 @@ class Notices:
 
 
 def notices_of(state: Chrome, waiting_acts: int) -> Notices:
-    """Return the notices of the troubles in `state`, for a reader who may see so many of the waiting acts."""
+    """Return the notices of the problems in `state`. `waiting_acts`: how many waiting acts the reader may see."""
     return _rendered(state.troubles, now_ms=state.now_ms, state=state, waiting_acts=waiting_acts)
 
 
 def database_is_silent(since_ms: int | None) -> Notices:
-    """Return the notice that the database does not answer any more."""
+    """Return the notice that the database has stopped answering."""
     return _rendered({Trouble.DATABASE: since_ms}, now_ms=int(time.time() * 1000))
 
 
 def own_notices() -> list[tuple[str, str, SafeString]]:
-    """Return name, effects and notice of each trouble that the script in a page detects and shows with its time."""
+    """Return the name, effects and notice of each problem that the page's own script detects. It fills in the time."""
     return [
         (trouble, " ".join(WORDS[trouble].effects), _html([_notice(trouble, is_blank=True)], now_ms=0))
         for trouble in (Trouble.CONSOLE, Trouble.DATABASE)

@@ -57,7 +57,7 @@ class TlsCertificates:
         self._timer = asyncio.get_running_loop().call_later(CHECK_PERIOD_S, self._check)
 
     def stop(self) -> None:
-        """Check no more. Safe to repeat."""
+        """Stop checking the files. Safe to repeat."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -99,14 +99,16 @@ class TlsCertificates:
             expires_at = x509.load_pem_x509_certificates(certificate.read_bytes())[0].not_valid_after_utc
         except (OSError, ValueError) as error:
             raise CertificateUnusable(
-                f"VELA_TLS_CERTIFICATE_FILE and VELA_TLS_KEY_FILE take PEM files that belong together ({_why(error)})"
+                f"cannot load the certificate and key: {_why(error)};"
+                " set VELA_TLS_CERTIFICATE_FILE and VELA_TLS_KEY_FILE to a matching pair of PEM files"
             ) from None
         if self._asks_clients and trust is not None:
             try:
                 context.load_verify_locations(trust)
             except (OSError, ValueError) as error:
                 raise CertificateUnusable(
-                    f"VELA_TLS_TRUST_FILE takes a PEM file with certificates ({_why(error)})"
+                    f"cannot load the trusted certificates: {_why(error)};"
+                    " set VELA_TLS_TRUST_FILE to a PEM file with certificates"
                 ) from None
             must = self._settings.tls_require_client_certificate
             context.verify_mode = ssl.CERT_REQUIRED if must else ssl.CERT_OPTIONAL
@@ -118,9 +120,9 @@ class TlsCertificates:
 
 
 def client_certificate(peer_certificate: Mapping[str, object] | None) -> ClientCertificate | None:
-    """Return a client's checked certificate, from what `getpeercert()` says of it.
+    """Return the client's verified certificate, given the result of `getpeercert()`.
 
-    Return None if the client showed no certificate, or if its subject has not exactly one common name.
+    Return None if the client showed no certificate, or if its subject does not have exactly one common name.
     """
     if not peer_certificate:
         return None
@@ -134,7 +136,7 @@ def client_certificate(peer_certificate: Mapping[str, object] | None) -> ClientC
 
 
 def _state_of(path: Path | None) -> tuple[int, int, int] | None:
-    """Return what changes when a file is written or replaced; None = there is none."""
+    """Return values that change when the file is written or replaced; None if no file is set or it cannot be read."""
     if path is None:
         return None
     try:

@@ -50,12 +50,12 @@ class SendToDeadLettersForm(ActForm):
 
 
 class RedriveForm(ActForm):
-    """Publish dead letters to the topics that they came from."""
+    """Publish dead letters to their original topics."""
 
     kind = "redrive"
     heading = gettext_lazy("Redrive")
     lead = gettext_lazy(
-        "Publish the letters that wait here to the topics that they came from, then acknowledge them here."
+        "Publish the letters that wait here to their original topics, then acknowledge them here."
     )
     template = "console/forms/fields.html"
 

@@ -131,7 +131,8 @@ class TerminateForm(_TopicForm):
     kind = "terminate"
     heading = gettext_lazy("Terminate")
     lead = gettext_lazy(
-        "End the topic: it takes no more messages, for good. Consumers are notified once they have acked everything."
+        "End the topic: it takes no more messages, and this cannot be undone. Consumers are notified once they"
+        " have acked everything."
     )
 
 
@@ -179,7 +180,7 @@ class DeleteTopicForm(_TopicForm):
 
     kind = "delete_topic"
     heading = gettext_lazy("Delete")
-    lead = gettext_lazy("Delete the topic with its messages, for good.")
+    lead = gettext_lazy("Delete the topic and its messages permanently.")
 
     subscriptions = forms.BooleanField(
         required=False,

@@ -1,4 +1,4 @@
-"""The blocks of a page that show the past: charts for browsers with scripts, and a table."""
+"""The history blocks of a page: charts for browsers that run JavaScript, and a table."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def history_sources(
 ) -> list[Source]:
     """Return the blocks `history` and `history_table`. The charts' script loads the same numbers from `address`.
 
-    `past` is the address of the page about a moment, if there is one: points of the charts and rows of the table lead
-    to it. No event refreshes the blocks: the charts' script reads the numbers again when a new step is due, and the
-    table too if it is open.
+    `past` is the address of the page that shows the topic or subscription as it was at a given time, if there is one.
+    Chart points and table rows link to it. No event refreshes the blocks: the charts' script reads the numbers again
+    when a new step is due, and refreshes the table too if it is open.
     """
     window_name = window_name if window_name in WINDOWS else next(iter(WINDOWS))
 

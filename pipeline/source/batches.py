@@ -16,7 +16,7 @@ BATCH_BYTES: Final = 8 << 20  # payload bytes after which a RecordBatch is compl
 
 
 class BatchBuilder:
-    """Collects runs for a RecordBatch. It bounds the rows, and the payload bytes except for the last entry's."""
+    """Collects runs. A batch has at most `max_rows` rows; its payload exceeds `max_bytes` by at most one entry."""
 
     def __init__(
         self, *, max_rows: int, max_bytes: int = BATCH_BYTES, columns: Sequence[str] = tuple(SPARK_TYPES)
@@ -43,7 +43,7 @@ class BatchBuilder:
                 yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Yield the last, incomplete batch, if there is one."""
+        """Yield what has been collected as one batch, if there is anything, and start a new one."""
         batches: list[pa.RecordBatch] = []
         for kind, runs in groupby(self._runs, type):
             if kind is PlainRun:

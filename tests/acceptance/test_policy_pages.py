@@ -57,7 +57,7 @@ def test_retention_set_by_page_frees_what_the_plan_says(shared_vela: VelaProcess
     kept = session.get(f"/n/{NAMESPACE}").text
     assert "are kept 7 days or 1 GiB, whichever is less" in kept
     plan = set_by_page(session, retention_bytes="0")
-    assert "It soon frees 6 messages that every subscription has acked" in plan
+    assert "Soon after the change, 6 messages that every subscription has acked are freed" in plan
     wait_until(lambda: stored_entries(shared_vela) == 0, "retention to free them", timeout_s=90)
     assert "Messages that every subscription has acked are not kept." in session.get(f"/n/{NAMESPACE}").text
 

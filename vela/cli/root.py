@@ -148,7 +148,7 @@ COMMANDS = (
     Lazy(
         name="redrive",
         where=f"{_COMMANDS}.letters.redrive:redrive",
-        summary="Publish the messages of a dead-letter topic to the topics that they came from.",
+        summary="Publish the messages of a dead-letter topic to their original topics.",
         section=_ACT,
     ),
     Lazy(

@@ -1,4 +1,7 @@
-"""Acts that change something other than a cursor's place. Plan and apply both call `measure`; none can be undone."""
+"""Acts that the undo act does not cover: each kind says in `no_undo` whether and how you can reverse it.
+
+Plan and apply both call `measure`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ P = TypeVar("P")
 class Effect:
     """What an act would do, or has done, measured at one moment."""
 
-    words: tuple[str, ...]  # sentences, shown before and after
+    words: tuple[str, ...]  # sentences, shown in the plan and in the result
     replayed_messages: int = 0  # acked, and delivered again
     skipped_messages: int = 0  # not acked, and never delivered
     consumers_closed: int = 0
@@ -38,7 +41,7 @@ class Effect:
     published_per_s: float = 0.0  # messages for these cursors
 
     def to_json(self) -> dict[str, object]:
-        """Return the effect as plan and result store it."""
+        """Return the effect in the form stored in plans and results."""
         return {
             "words": list(self.words),
             "replayed_messages": self.replayed_messages,
@@ -95,7 +98,9 @@ class DirectKind(ActKind[P]):
         published = sum(each.published for each in measured)
         for each in measured:
             if error is not None:
-                results.append(part_json(each.part, {"error": "not tried after that"}))
+                results.append(
+                    part_json(each.part, {"error": "not tried, because an earlier partition failed"})
+                )
                 continue
             if not each.is_done:
                 before = each.published
@@ -114,7 +119,8 @@ class DirectKind(ActKind[P]):
         raise PartlyDone(f"{error}; plan the act again for the partitions that are left", result=result)
 
     async def _measured_again(self, each: _Measured, given: P) -> tuple[_Measured, BrokerError | None]:
-        """Measure a part again if it loses messages, because messages may have come during the parts before it.
+        """Measure a part again if it loses messages, because messages may have been published
+        while the earlier parts were applied.
 
         Return the part, and the error if it is refused now.
         """
@@ -169,7 +175,7 @@ def _meanwhile(planned: Mapping[str, Any], effect: Effect) -> dict[str, int]:
 
 
 def _why_not(planned: Mapping[str, Any], effect: Effect, meanwhile: Mapping[str, int]) -> str:
-    """Return why a plan is not applied, whatever drift is allowed. Empty if the plan may be applied."""
+    """Return why the plan must be refused regardless of the drift it allows. Empty if it may be applied."""
     skipped, shown = effect.skipped_messages, planned["skipped_messages"]
     if effect.standing is None:
         if skipped <= shown:
@@ -232,6 +238,5 @@ def _joint_complaint(measured: Sequence[_Measured], whole: Mapping[str, Any]) ->
     complaint = _drift_complaint(whole, {"published_meanwhile_messages": sum(published)})
     if not complaint:
         return ""
-    return (
-        f"{complaint}; most of them in partition {measured[published.index(max(published))].part.partition}"
-    )
+    worst = measured[published.index(max(published))].part.partition
+    return f"{complaint}; partition {worst} has more of them than any other"

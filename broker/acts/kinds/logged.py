@@ -1,4 +1,7 @@
-"""Acts of clients, and of the broker by its policies. They are in the act log, and operators cannot request them."""
+"""Acts that clients perform, and acts that the broker performs because of a policy.
+
+The act log records them, and operators cannot request them.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from broker.acts.kinds.parameters import ActInvalid, NoParameters
 
 __all__ = ["LOGGED", "LoggedOnly"]
 
+_WHY: Final = "cannot be requested: clients or policies cause it, and the act log only records it"
+
 
 class LoggedOnly(ActKind[NoParameters]):
     """An act that is written to the log by the code that carries it out."""
@@ -17,15 +22,15 @@ class LoggedOnly(ActKind[NoParameters]):
     parameters = NoParameters
 
     async def plan(self, context: ActContext, given: NoParameters) -> Plan:
-        raise ActInvalid(f"{self.name} cannot be requested: {self.summary}")
+        raise ActInvalid(f"{self.name} {_WHY}")
 
     async def apply(self, context: ActContext, given: NoParameters) -> None:
-        raise ActInvalid(f"{self.name} cannot be requested: {self.summary}")
+        raise ActInvalid(f"{self.name} {_WHY}")
 
 
 class _Seek(LoggedOnly):
     name = "seek"
-    summary = "A client moved its subscription."
+    summary = "A client moved the cursor of its subscription."
     closes_consumers = True
 
 

@@ -27,7 +27,7 @@ _MOST_BEHIND_MS: Final = 60_000
 
 
 class History:
-    """Stores each bucket once. While the database is away, the next bucket grows and nothing is lost.
+    """Stores each bucket once. While the database is unavailable, the next bucket grows and nothing is lost.
 
     Only the reporter's task calls it. A crash loses the bucket that was not stored.
     """
@@ -36,12 +36,12 @@ class History:
         self._pool = pool
         self._clock = clock
         self._buckets = Buckets()
-        self._open_ms = 0  # when the first bucket that may be written next begins
-        self._is_behind = False  # by more than a minute, which the log says once
+        self._open_ms = 0  # start of the earliest bucket that may still be written
+        self._is_behind = False  # the clock is over a minute behind, and the warning has been logged
         self._unstored: tuple[int, list[PointRow]] | None = None  # when a bucket begins, and its rows
 
     async def start(self) -> None:
-        """Begin after the last bucket of an earlier broker, so that no two write the same one. Raises psycopg.Error."""
+        """Begin after an earlier broker's last bucket: no two brokers write the same bucket. Raises psycopg.Error."""
         async with self._pool.use() as connection:
             written_ms = await written_until_ms(connection)
         self._open_ms = max(written_ms, _begin_of_bucket(self._clock.now_ms()))
@@ -51,7 +51,7 @@ class History:
         self._buckets.note(topics, subscriptions)
 
     async def write(self) -> None:
-        """Store the bucket that has ended, if one has. Raises psycopg.Error while the database is away.
+        """Store the bucket that has ended, if one has. Raises psycopg.Error while the database is unavailable.
 
         Changes between two calls count in the bucket that ended last. While a roll-up has the lock, the bucket is left
         to the next call.
@@ -59,7 +59,9 @@ class History:
         try:
             await self._store()
             ended_ms = _begin_of_bucket(self._clock.now_ms()) - BUCKET_MS
-            if ended_ms >= self._open_ms:  # not while the clock is set back
+            if (
+                ended_ms >= self._open_ms
+            ):  # false until a new bucket has ended, and while the clock is set back
                 await self._close(ended_ms)
             elif ended_ms < self._open_ms - _MOST_BEHIND_MS:
                 self._discard(ended_ms)
@@ -77,7 +79,7 @@ class History:
         self._is_behind = True
 
     async def finish(self) -> None:
-        """Store everything up to now. Raises psycopg.Error while the database is away."""
+        """Store everything up to now. Raises psycopg.Error while the database is unavailable."""
         await self._store()
         await self._close(max(self._open_ms, _begin_of_bucket(self._clock.now_ms())))
 

@@ -1,4 +1,4 @@
-"""Points of 10 s, which the broker appends: one transaction for each bucket."""
+"""Store the 10-second history points, one transaction per bucket."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PointRow(NamedTuple):
     backlog: int | None
     backlog_most: int | None
     stored_bytes: int | None
-    ack_latencies: list[int] | None  # of a subscription: as `vela.wire.latency_counts` says
+    ack_latencies: list[int] | None  # only for a subscription: counts as defined in vela.wire.latency_counts
 
 
 async def written_until_ms(connection: Connection) -> int:
@@ -53,7 +53,7 @@ async def add_points(connection: Connection, at_ms: int, rows: Sequence[PointRow
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             columns = zip(*rows[start : start + _ROWS_AT_ONCE], strict=True)
             values = {name: list(column) for name, column in zip(PointRow._fields, columns, strict=True)}
-            # PostgreSQL flattens arrays of arrays, so each list goes as its text.
+            # PostgreSQL flattens arrays of arrays, so each list is passed as an array literal.
             values["ack_latencies"] = [
                 None if counts is None else f"{{{','.join(map(str, counts))}}}"
                 for counts in values["ack_latencies"]

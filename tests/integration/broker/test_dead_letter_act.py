@@ -139,7 +139,7 @@ async def test_the_topic_is_the_one_that_clients_use(
     (position,) = await published(run, entry(0))
     _, plan = await planned(run, KIND, {"id": str(position), **given})
     assert plan["letter_topic"] == f"persistent://public/default/{expected}"
-    assert ("does not exist and is created" in " ".join(plan["notes"])) is (expected != exists)
+    assert ("does not exist, and the act creates it" in " ".join(plan["notes"])) is (expected != exists)
     assert ("has no subscription" in " ".join(plan["notes"])) is (expected == exists)
 
 
@@ -151,7 +151,7 @@ async def test_a_letter_that_nobody_would_read_gets_a_subscription_unless_told_o
     positions = await published(run, entry(0), entry(1))
     for position in positions:
         _, plan = await planned(run, KIND, {"id": str(position), **keep})
-        is_promised = "subscription letters is created" in " ".join(plan["notes"])
+        is_promised = "creates the subscription letters" in " ".join(plan["notes"])
         assert is_promised is (bool(readers) and position == positions[0])
         await done(run, KIND, {"id": str(position), **keep})
     topic = await run.broker.topics.open_named(f"persistent://public/default/{DLQ}")

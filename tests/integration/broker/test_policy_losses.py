@@ -59,8 +59,8 @@ async def test_a_shorter_retention_says_what_it_frees(where: str, broker_url: st
         assert planned.plan is not None
         freed_bytes = planned.plan["freed_bytes"]
         assert (
-            f"it soon frees {4 * ENTRIES} messages that every subscription has acked, {freed_bytes} bytes"
-            in planned.plan["notes"]
+            f"soon after the change, {4 * ENTRIES} messages that every subscription has acked are freed:"
+            f" {freed_bytes} bytes" in planned.plan["notes"]
         )
         before = sum(info.size_bytes for info in kept(run))
         await applied(planned)
@@ -84,7 +84,7 @@ async def test_a_shorter_time_to_live_says_what_expires(broker_url: str) -> None
         planned = await asked(message_ttl_ms="150m")
         assert losses_of(planned) == (0, 2 * 3 * 8), "8 of 10 entries are older, for two subscriptions"
         assert planned.plan is not None
-        assert "2 subscriptions soon lose 48 messages that are not acked, for good" in planned.plan["notes"]
+        assert "2 subscriptions soon lose 48 unacknowledged messages, permanently" in planned.plan["notes"]
         await applied(planned)
         assert await expire(run.subscription(subscription="a"), 150 * 60_000) == 24
         assert losses_of(await asked(message_ttl_ms="1d")) == (0, 0)
@@ -124,4 +124,7 @@ async def test_a_quota_says_which_topics_it_stops(broker_url: str) -> None:
         planned = await asked("public/default", backlog_quota_bytes="1")
         assert planned.plan is not None
         assert losses_of(planned) == (0, 0)
-        assert f"1 topic exceeds the quota now and stops its producers: {TOPIC}" in planned.plan["notes"]
+        assert (
+            f"1 topic exceeds the new quota, so the broker stops its producers: {TOPIC}"
+            in planned.plan["notes"]
+        )

@@ -60,7 +60,7 @@ def left(run: BrokerRun) -> int:
 async def test_dead_letters_go_back_whole_and_are_acknowledged_after(run: BrokerRun) -> None:
     back = await dead(run, *(letter(n, key=f"k{n}") for n in range(250)))
     act_id, plan = await planned(run, "redrive", **HERE)
-    assert plan["words"] == ["250 messages are published again and acknowledged here"]
+    assert plan["words"] == ["250 messages are published again and acknowledged in the dead-letter topic"]
     assert plan["targets"] == {"persistent://public/default/orders": 250}
     assert "cannot be undone" in plan["notes"][0]
     assert not back.deliveries

@@ -22,7 +22,7 @@ async def test_a_plan_for_one_limit_of_retention_names_the_other(run: BrokerRun)
     planned = await plan("set_topic_policies", set={"retention_ms": "30d"})
     assert planned.plan is not None
     assert (
-        "retention_ms and retention_bytes both limit: acked messages are kept 30 days or 20 GB, whichever is less"
+        "retention_ms and retention_bytes both apply: acked messages are kept 30 days or 20 GB, whichever is less"
         in planned.plan["notes"]
     )
 
@@ -37,7 +37,7 @@ async def test_a_topics_policies_are_in_force_at_once_and_the_plan_says_so(run: 
         "policy deduplication changes from false to true",
     ]
     assert any("will not be delivered" in note for note in planned.plan["notes"])
-    assert not any("both limit" in note for note in planned.plan["notes"])
+    assert not any("both apply" in note for note in planned.plan["notes"])
     assert topic.policies.message_ttl_ms == 0
     await apply(planned)
     assert (topic.policies.message_ttl_ms, topic.policies.deduplication) == (60_000, True)

@@ -185,7 +185,7 @@ def test_an_obstacle_that_the_broker_reported(operator: Client, shop: Shop) -> N
     row.save()
     found = findings(operator)[0]
     assert found["rule"] == "unreadable_log"
-    assert {"label": "the latest try", "value": row.read_fault, "unit": "text"} in found["evidence"]
+    assert {"label": "the latest attempt", "value": row.read_fault, "unit": "text"} in found["evidence"]
 
 
 def test_the_cursor_in_entries(shop: Shop) -> None:

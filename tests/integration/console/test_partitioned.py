@@ -164,13 +164,17 @@ def test_an_act_on_all_partitions_from_form_to_receipt(
             "replayed_messages": 7,
             "partitions": [
                 {**done_on(dates, 0), "replayed_messages": 7},
-                {"partition": 1, "topic": f"{dates.name}-partition-1", "error": "not tried after that"},
+                {
+                    "partition": 1,
+                    "topic": f"{dates.name}-partition-1",
+                    "error": "not tried, because an earlier partition failed",
+                },
             ],
         },
     )
     words = text_of(operator.get("/acts/1"))
     assert "0 7 planned 4 0 1 16 1:4 → 1:0" in words
-    assert "1 Not tried after that." in words
+    assert "1 Not tried, because an earlier partition failed." in words
 
 
 def done_on(dates: Topic, partition: int) -> dict[str, object]:

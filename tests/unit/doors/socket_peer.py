@@ -83,7 +83,9 @@ class Peer:
 
     async def opened(self) -> Peer:
         """Wait for the handshake and check that it was accepted."""
-        await settle()
+        async with asyncio.timeout(5):
+            while not (self.sent or self.task.done()):
+                await settle()
         assert [event["type"] for event in self.sent] == ["websocket.accept"], self.sent
         return self
 

@@ -22,7 +22,7 @@ __all__ = ["encryption_of", "open_producer"]
 
 
 async def open_producer(client: ClientPorts, topic: str, options: ProducerOptions) -> Producer:
-    """Open a producer of a topic (full name). Raises the errors of `Client.create_producer`."""
+    """Open a producer for `topic`, a full topic name. Raises the errors of `Client.create_producer`."""
     partitions = await client.partitions(topic)
     producer: TopicProducer | PartitionedProducer
     if partitions:
@@ -41,7 +41,10 @@ async def open_producer(client: ClientPorts, topic: str, options: ProducerOption
 def encryption_of(
     key_names: str | Sequence[str] | None, key_reader: AbstractCryptoKeyReader | None
 ) -> Encrypt | None:
-    """Return a function that encrypts payloads for these keys, or None. Raises InvalidConfiguration, CryptoError."""
+    """Return a function that encrypts payloads for these keys, or None if neither keys nor a key reader are given.
+
+    Raises InvalidConfiguration if an argument is missing or wrong, and CryptoError if a public key cannot be read.
+    """
     if not key_names and key_reader is None:
         return None
     if not key_names or key_reader is None:

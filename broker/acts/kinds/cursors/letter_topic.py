@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["READER", "LetterTopic", "find_letter_topic", "keep_letters"]
 
 READER: Final = "letters"  # the subscription that an act creates, so that its letter is kept
-_KEPT: Final = f"the subscription {READER} is created on it from the earliest message, and keeps the letters"
+_KEPT: Final = (
+    f"the act creates the subscription {READER} on it, starting at the earliest message, so that retention keeps the"
+    " letters"
+)
 _LOST: Final = "retention removes the letter unread"
 
 
@@ -56,7 +59,9 @@ async def find_letter_topic(
                 f"{name} does not exist, and its namespace does not let clients create topics: create it first"
             ) from None
         return LetterTopic(
-            name=name, is_unread=True, notes=(f"{name} does not exist and is created: {_what_becomes(keep)}",)
+            name=name,
+            is_unread=True,
+            notes=(f"{name} does not exist, and the act creates it: {_what_becomes(keep)}",),
         )
     if not await _is_unread(context, name):
         return LetterTopic(name=name)
@@ -110,7 +115,10 @@ async def _usual(context: ActContext, subscription: Subscription) -> TopicName:
 
 
 async def _is_unread(context: ActContext, name: TopicName) -> bool:
-    """Return whether nothing keeps the letter. Partitioned topics are not checked."""
+    """Return whether the topic has no durable subscription; False for partitioned topics, which are not checked.
+
+    Raises ActInvalid if the topic is terminated.
+    """
     try:
         topic = await context.topics.open_named(name.full)
     except (NotAllowed, TopicNotFound):

@@ -1,8 +1,8 @@
-"""Redrive: publish the messages of a dead-letter topic to the topics that they came from.
+"""Redrive: publish the messages of a dead-letter topic to their original topics, or to one topic that you name.
 
 Each message is published before it is acknowledged, so none is lost. After a crash or a failed acknowledgement, the
 messages of one piece (at most 100) may be published twice. The counts are stored after each piece. If the broker stops
-during a redrive, the next one resumes it with the messages that are not acknowledged.
+during a redrive, the next broker process resumes it with the messages that are still unacknowledged.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ PIECE_MESSAGES: Final = 100
 _PLAN_ENTRIES: Final = 10_000  # a plan reads at most this many; the act reads all
 # Counts and delays start again in the target topic.
 _DROPPED_PROPERTIES: Final = ("RECONSUMETIMES", "DELAY_TIME")
+_DONE: Final = "published again and acknowledged in the dead-letter topic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,8 @@ class Redrive(ActKind[RedriveWhat]):
 
     name = "redrive"
     summary = (
-        "Publish the messages of a dead-letter topic to the topics that they came from, and acknowledge them."
+        "Publish the messages of a dead-letter topic to their original topics, or to one topic that you name, and"
+        " acknowledge them."
     )
     is_long = True
     no_undo = "it cannot be undone: consumers of the target topics get the messages as new ones"
@@ -115,7 +117,7 @@ class Redrive(ActKind[RedriveWhat]):
         return Plan(
             shown={
                 "words": [
-                    f"{counted(tally.matched, 'message is', 'messages are')} published again and acknowledged here",
+                    f"{counted(tally.matched, 'message is', 'messages are')} {_DONE}",
                     *tally.words(),
                 ],
                 "targets": dict(tally.targets),
@@ -167,7 +169,7 @@ class _Work:
         total = self._redriven.total()
         return {
             "words": [
-                f"{counted(total, 'message was', 'messages were')} published again and acknowledged here",
+                f"{counted(total, 'message was', 'messages were')} {_DONE}",
                 *tally.words(),
             ],
             **self._counts(),

@@ -1,4 +1,7 @@
-"""Count what a change of policies frees, expires or evicts now, from cursors and ledgers, without a scan."""
+"""Estimate what a policy change soon frees, expires or evicts.
+
+The figures come from cursors and ledgers, not from scanning the messages.
+"""
 
 from __future__ import annotations
 
@@ -41,23 +44,29 @@ class PolicyLosses:
     def notes(self) -> list[str]:
         """Return the losses as sentences; none if nothing is lost."""
         notes = []
+        least = "" if self.is_complete else "at least "
         if self.freed_bytes:
-            freed = f"{counted(self.freed_messages, 'message', 'messages')} that every subscription has acked"
-            notes.append(f"it soon frees {freed}, {counted(self.freed_bytes, 'byte', 'bytes')}")
+            freed = counted(
+                self.freed_messages,
+                "message that every subscription has acked is",
+                "messages that every subscription has acked are",
+            )
+            notes.append(
+                f"soon after the change, {least}{freed} freed: {counted(self.freed_bytes, 'byte', 'bytes')}"
+            )
         if self.lost_messages:
-            least = "" if self.is_complete else "at least "
             subscriptions = counted(
                 self.losing_subscriptions, "subscription soon loses", "subscriptions soon lose"
             )
-            lost = counted(self.lost_messages, "message that is not acked", "messages that are not acked")
-            notes.append(f"{subscriptions} {least}{lost}, for good")
+            lost = counted(self.lost_messages, "unacknowledged message", "unacknowledged messages")
+            notes.append(f"{least}{subscriptions} {least}{lost}, permanently")
         if self.stopped_topics:
             stopped = counted(
                 len(self.stopped_topics),
-                "topic exceeds the quota now and stops its producers",
-                "topics exceed the quota now and stop their producers",
+                "topic exceeds the new quota, so the broker stops its producers",
+                "topics exceed the new quota, so the broker stops their producers",
             )
-            notes.append(f"{stopped}: {', '.join(self.stopped_topics[:5])}")
+            notes.append(f"{least}{stopped}: {', '.join(self.stopped_topics[:5])}")
         return notes
 
 

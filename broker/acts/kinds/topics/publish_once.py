@@ -1,7 +1,7 @@
 """Store the message of a `publish` act at most once, even if the broker dies.
 
-The producer's name contains the act's id, and the act notes the end of the log before it sends. If the broker dies or
-a receipt is lost, the entries after that place show whether the message is stored.
+The producer's name contains the act's id, and the act records the end of the log before it sends. If the broker dies
+or a receipt is lost, the entries after that position show whether the message is stored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOOK_EVERY_S: Final = 0.002
 
 
 async def note_end(context: ActContext, topic: Topic) -> Mapping[str, Any]:
-    """Before sending, store in the act where the log ends. Pass what this returns to `stored`."""
+    """Record the current end of the log in the act; call this before sending. Pass the result to `stored`."""
     ledgers = topic.log.ledgers
     noted = {
         "topic": topic.name.full,
@@ -47,7 +47,7 @@ async def note_end(context: ActContext, topic: Topic) -> Mapping[str, Any]:
 async def send(
     context: ActContext, given: NewMessage, topic: Topic, schema: SchemaDefinition | None, version: bytes
 ) -> Position:
-    """Publish the message and return its place. Raises SendOutcomeUnknown if it is unknown whether it was stored."""
+    """Publish the message and return its position. Raises SendOutcomeUnknown if it is unknown whether it was stored."""
     producer = await InternalProducer.open(
         context.opener,
         topic.name,
@@ -113,7 +113,7 @@ async def _until_settled(topic: Topic) -> None:
     try:
         async with asyncio.timeout(_PATIENCE_S):
             while log.is_open and (log.has_sends() or log.is_taken or log.in_flight is not None):  # noqa: ASYNC110
-                # Poll: an act has time, and an event would cost the append path.
+                # Poll: an act can afford to wait, and signalling an event would slow down every append.
                 await asyncio.sleep(_LOOK_EVERY_S)
     except TimeoutError:
         raise SendOutcomeUnknown(f"{topic.name} still has sends under way after {_PATIENCE_S:g} s") from None

@@ -64,7 +64,7 @@ class TopicPolicies(_Change):
 
 
 class _SetPolicies(ActKind[Any]):
-    """The plan fixes the policies before and after. Apply is refused if they have changed in between."""
+    """The plan records the policies before and after. Applying it is refused if the policies have changed since."""
 
     no_undo = "to undo it, set the earlier policies"
 
@@ -89,7 +89,9 @@ class _SetPolicies(ActKind[Any]):
                 f"{counted(count, 'topic has its', 'topics have their')} own {name}, which stays"
                 for name, count in overridden.items()
             ]
-        notes.append(f"it takes effect at once, on {counted(len(loaded), 'topic', 'topics')} in memory now")
+        notes.append(
+            f"it takes effect at once; {counted(len(loaded), 'topic is', 'topics are')} in memory now"
+        )
         would_have = await documents.of_topics_with(holder, after, [topic.name for topic in loaded])
         lost = await losses(context.tools.trimmer, loaded, would_have, context.clock.now_ms())
         effect = Effect(
@@ -107,9 +109,9 @@ class _SetPolicies(ActKind[Any]):
         )
 
     async def _load(self, context: ActContext, holder: Holder) -> None:
-        """Load a single topic, so that the plan can count what it loses. A namespace may have too many.
+        """Load the topic, or up to 50 of its partitions, so that the plan can count the losses.
 
-        A topic that is already being loaded is left out: this may be slow, and the acts behind this one would wait too.
+        Skip one that is already loading: waiting for it may be slow, and would delay the acts queued behind this one.
         """
         if holder.topic is not None and holder.topic.domain == "persistent":
             members = await repeat_until_done(
@@ -167,22 +169,23 @@ def _kept(names: Sequence[str], after: Policies) -> tuple[str, ...]:
     """Return a note on how long acked messages stay, if the change names a limit of retention: both limits apply."""
     if not {"retention_ms", "retention_bytes"}.intersection(names):
         return ()
-    return (f"retention_ms and retention_bytes both limit: acked messages are {kept(after)}",)
+    return (f"retention_ms and retention_bytes both apply: acked messages are {kept(after)}",)
 
 
-def _shorter(before: int, after: int) -> bool:
-    """Return whether a limit becomes shorter; -1 means no limit."""
+def _is_stricter(before: int, after: int) -> bool:
+    """Return whether a limit becomes stricter; -1 means no limit."""
     return after >= 0 and (before < 0 or after < before)
 
 
 def _warnings(before: Policies, after: Policies) -> list[str]:
     """Return warnings about what a change of policies loses."""
     notes = []
-    if _shorter(before.retention_ms, after.retention_ms) or _shorter(
+    if _is_stricter(before.retention_ms, after.retention_ms) or _is_stricter(
         before.retention_bytes, after.retention_bytes
     ):
         notes.append(
-            "retention becomes shorter: messages that all subscriptions have acked can be trimmed earlier, for good"
+            "the retention limit is lowered: messages that all subscriptions have acked may be deleted earlier,"
+            " permanently"
         )
     if after.message_ttl_ms and (not before.message_ttl_ms or after.message_ttl_ms < before.message_ttl_ms):
         notes.append("messages that are not acked within message_ttl_ms will not be delivered")

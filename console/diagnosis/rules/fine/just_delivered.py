@@ -10,13 +10,13 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0  # the longest window of the rules about consumers
+WINDOW_S: Final = 20.0  # too_slow has the longest window of the rules that wait for a consumer's activity
 
 
 def find(snapshot: Snapshot) -> Finding | None:
     consumers = snapshot.consumers
     if not consumers or snapshot.subscription.state == "stuck":
-        return None  # if the state is stuck, the broker has judged that consumers receive and ack nothing
+        return None  # messages wait, and no consumer has acked any for a while
     latest_ms = max(each.last_sign_ms for each in consumers)
     if snapshot.seconds_since(latest_ms) >= WINDOW_S:
         return None

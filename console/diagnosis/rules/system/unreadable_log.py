@@ -24,12 +24,12 @@ def find(snapshot: Snapshot) -> Finding | None:
             "The broker cannot read the next messages from the log. It tries again every few seconds, and"
             " consumers wait."
         ),
-        evidence=(fact(said("the latest try"), fault),),
+        evidence=(fact(said("the latest attempt"), fault),),
         cures=(
             Cure(
                 text=said(
-                    "Make the storage answer that the error names: its server, its bucket or folder, and the"
-                    " credentials of the broker. Delivery then goes on by itself."
+                    "Restore access to the storage named in the error: check its server, its bucket or folder,"
+                    " and the broker's credentials. Delivery then resumes automatically."
                 )
             ),
         ),

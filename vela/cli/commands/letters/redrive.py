@@ -42,7 +42,7 @@ __all__ = ["redrive"]
 )
 @one_topic_act
 def redrive(act: Act, to: str | None, wanted: str | None, **given: Any) -> None:
-    """Publish the messages of a dead-letter topic to the topics that they came from.
+    """Publish the messages of a dead-letter topic to their original topics.
 
     TOPIC and SUBSCRIPTION name the dead-letter topic and a subscription of it. Name each partition of a partitioned
     one. The broker publishes each message and then acknowledges it there, so none is lost, and at worst one is
