@@ -69,7 +69,7 @@ class Deadlines:
         return done
 
     def stop(self) -> None:
-        """Stop the timer for good."""
+        """Stop the timer permanently."""
         self._wheel_enabled = False
         if self._timer is not None:
             self._timer.cancel()

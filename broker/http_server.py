@@ -283,7 +283,7 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
         return cast(int, self._port.getHost().port)
 
     async def stop_accepting(self) -> None:
-        """Accept no more connections. Safe to repeat."""
+        """Stop accepting connections. Safe to repeat."""
         if self._tls is not None:
             self._tls.stop_accepting()
         if self._port is not None:

@@ -62,7 +62,7 @@ class Channel(VirtualChannel):
     def hear(self) -> bool:
         """Read the notifications that have come, and return whether to look for a message now.
 
-        Raises psycopg.OperationalError if the database is away.
+        Raises psycopg.OperationalError if the database is unavailable.
         """
         queues = set(self._active_queues)
         self._promising |= queues & {each.payload for each in self.session.notifies(timeout=0)}
@@ -77,7 +77,7 @@ class Channel(VirtualChannel):
 
     @property
     def session(self) -> psycopg.Connection[tuple[Any, ...]]:
-        """The connection, opened again if it was lost. Raises psycopg.OperationalError if the database is away."""
+        """The connection, reopened if it was lost. Raises psycopg.OperationalError if the database is unavailable."""
         if self._opened is None or self._opened.closed:
             self._opened = _open(self.connection.client.hostname)
             if self.is_consuming:

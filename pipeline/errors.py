@@ -63,7 +63,7 @@ class EntryUnreadable(PipelineError):
 
 
 class BrokerUnavailable(PipelineError):
-    """The sink cannot write to a topic: the broker is away, or refuses the producer or a message."""
+    """The sink cannot write to a topic: the broker is unavailable, or refuses the producer or a message."""
 
 
 class DeduplicationOff(PipelineError):

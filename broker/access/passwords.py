@@ -48,7 +48,7 @@ class Passwords:
         return True
 
     def stop(self) -> None:
-        """Check no more passwords. Clients that wait for a check get no answer."""
+        """Stop checking passwords. Clients that wait for a check get no answer."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def is_current(self, password_id: str) -> bool:

@@ -70,7 +70,7 @@ class ActRunner:
         """Stop after the current act, or in the middle of one that takes longer than `_STOP_S`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_S):
-                await self._answering.acquire()  # for good: no other act begins
+                await self._answering.acquire()  # never released: no other act may begin
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

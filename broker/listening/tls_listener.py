@@ -53,7 +53,7 @@ class TlsListener:
         )
 
     def stop_accepting(self) -> None:
-        """Accept no more connections. Those that are open stay. Safe to repeat."""
+        """Stop accepting connections. Those that are open stay. Safe to repeat."""
         if self._server is not None:
             self._server.close()
 

@@ -130,7 +130,7 @@ class Epochs:
             except psycopg.Error as error:
                 if not is_away(error):
                     raise  # the server refused it, and nothing of it is stored
-                logger.warning("%s: the database is away (%s); trying again", what, first_line(error))
+                logger.warning("%s: the database is unavailable (%s); trying again", what, first_line(error))
                 await asyncio.sleep(_RETRY_S)
                 if epochs:  # the statement may have been sent
                     kept = await self.advance_or_fence(epochs)
@@ -175,7 +175,7 @@ class Epochs:
             except psycopg.Error as error:
                 if not is_away(error):
                     raise
-                logger.warning("%s: the database is away (%s); trying again", what, first_line(error))
+                logger.warning("%s: the database is unavailable (%s); trying again", what, first_line(error))
                 await asyncio.sleep(_RETRY_S)
                 if epochs and len(await self.advance_or_fence(epochs)) < len(epochs):
                     for log in logs:

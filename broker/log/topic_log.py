@@ -72,7 +72,7 @@ class LogListener(Protocol):
         """Called when these sends are not stored and will not be tried again."""
 
     def given_up(self, error: BrokerError | None) -> None:
-        """Called when the log is closed for good: close every client. `error` is None at a clean stop."""
+        """Called when the log is closed permanently: close every client. `error` is None at a clean stop."""
 
 
 class TopicLog:

@@ -194,7 +194,9 @@ class Writer:
             try:
                 lane.connection = await connect(self._conninfo, name=lane.name)
             except psycopg.OperationalError as error:
-                logger.warning("%s: the database is away (%s); trying again", lane.name, first_line(error))
+                logger.warning(
+                    "%s: the database is unavailable (%s); trying again", lane.name, first_line(error)
+                )
                 await asyncio.sleep(delay_s)
                 delay_s = min(delay_s * 2, _RETRY_MOST_S)
         return lane.connection

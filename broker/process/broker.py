@@ -425,7 +425,10 @@ class Broker:
         if self._is_stopping:
             return False, "the broker is stopping"
         if not self.ownership.is_held:
-            return False, "the broker lock is not held: the database is away or another broker took over"
+            return (
+                False,
+                "the broker lock is not held: the database is unavailable or another broker took over",
+            )
         return True, ""
 
     def metrics_page(self) -> Iterator[bytes]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FullCollections", "peak_memory_bytes"]
 
-YOUNG_OBJECTS: Final = 700  # Python's own: it looks for cycles among the new objects after so many
+YOUNG_OBJECTS: Final = 700  # Python's own value: after this many new objects, it looks for cycles among them
 # Python takes 10; then a collection of the middle generation takes 4 ms.
 YOUNG_COLLECTIONS: Final = 4
 _NEVER: Final = 1 << 30
@@ -60,7 +60,7 @@ class FullCollections:
         self._next = self._call_later(LOOK_EVERY_S, self._look)
 
     def stop(self) -> None:
-        """Collect no more. Safe to repeat."""
+        """Stop collecting. Safe to repeat."""
         if self._next is not None:
             self._next.cancel()
 

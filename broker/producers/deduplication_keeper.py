@@ -90,7 +90,7 @@ class DeduplicationKeeper:
     async def flush(self, topics: Sequence[DeduplicatedTopic]) -> None:
         """Store the changes of these topics in one statement. If it is refused, find and log the guilty topic.
 
-        Changes that are not stored stay for the next flush. Raises psycopg.Error while the database is away.
+        Changes that are not stored stay for the next flush. Raises psycopg.Error while the database is unavailable.
         """
         try:
             await self._flush(topics)

@@ -1,4 +1,4 @@
-"""Which errors mean that the database is away, and which mean that it refuses a statement.
+"""Which errors mean that the database is unavailable, and which mean that it refuses a statement.
 
 psycopg's classes do not tell them apart: an index row that is too long is an OperationalError, like a lost connection.
 """

@@ -61,9 +61,9 @@ class ConnectionPool:
 async def repeat_until_done(
     pool: ConnectionPool, call: Callable[[Connection], Awaitable[T]], *, what: str
 ) -> T:
-    """Run a call that is safe to repeat until it succeeds, while the database is away. Cancel it to give up.
+    """Run a call that is safe to repeat until it succeeds, while the database is unavailable. Cancel it to give up.
 
-    Raises the error of the call if it does not mean that the database is away (`is_away`).
+    Raises the error of the call if it does not mean that the database is unavailable (`is_away`).
     """
     delay_s = _RETRY_FIRST_S
     while True:
@@ -73,6 +73,6 @@ async def repeat_until_done(
         except psycopg.Error as error:
             if not is_away(error):
                 raise
-            logger.warning("%s: the database is away (%s); trying again", what, first_line(error))
+            logger.warning("%s: the database is unavailable (%s); trying again", what, first_line(error))
             await asyncio.sleep(delay_s)
             delay_s = min(delay_s * 2, _RETRY_MOST_S)

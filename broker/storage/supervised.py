@@ -1,8 +1,8 @@
 """Background loops that continue after a fault.
 
 If a loop ended, its clients would wait forever without an error. So every loop is a turn that `for_ever` repeats. It
-logs one line when the database is away, and the traceback of any other fault. The pause before the next turn grows
-while turns keep failing.
+logs one line when the database is unavailable, and the traceback of any other fault. The pause before the next turn
+grows while turns keep failing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ async def for_ever(turn: Callable[[], Awaitable[None]], *, what: str) -> None:
             pause_s = pause_after_faults_s(faults)
             if is_away(error):
                 logger.info(
-                    "%s: the database is away (%s); next try in %.1f s", what, first_line(error), pause_s
+                    "%s: the database is unavailable (%s); next try in %.1f s",
+                    what,
+                    first_line(error),
+                    pause_s,
                 )
             else:
                 logger.exception("%s failed; next try in %.1f s", what, pause_s)

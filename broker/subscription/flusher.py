@@ -132,7 +132,7 @@ class Flusher:
         return self._refused.get(subscription)
 
     async def flush_now(self) -> list[FlushedCursor]:
-        """Flush everything dirty, repeating while the database is away. Safe to cancel.
+        """Flush everything dirty, repeating while the database is unavailable. Safe to cancel.
 
         Return the subscriptions whose cursors the database refuses; each of them was tried once more.
         """
@@ -281,7 +281,9 @@ class Flusher:
                 stored = await self._send(connection, part, epochs)
         except psycopg.Error as error:
             if is_away(error):
-                logger.warning("cursor flush: the database is away (%s); trying again", first_line(error))
+                logger.warning(
+                    "cursor flush: the database is unavailable (%s); trying again", first_line(error)
+                )
                 self._put_back(part)
                 await asyncio.sleep(_RETRY_S)
             else:

@@ -258,7 +258,7 @@ class SubscriptionRunner:
         self._report()
 
     def stop_reading(self) -> None:
-        """Stop reading because the topic leaves: a read would repeat for as long as the database is away."""
+        """Stop reading because the topic leaves: a read would repeat for as long as the database is unavailable."""
         self._reads.stop()
 
     @property

@@ -76,7 +76,7 @@ class Endings:
         self._schemas = schemas
 
     async def terminate(self, topic: Topic) -> Position:
-        """Fix the last position for good, and refuse publishing from then on. Safe to repeat.
+        """Fix the last position permanently, and refuse publishing from then on. Safe to repeat.
 
         Sends under way are stored and get their receipts; those still queued fail with TopicTerminated, and producers
         are closed. Raises TopicFenced. Not safe to cancel.

@@ -86,7 +86,7 @@ class WaitingPulls(Protocol):
 
 
 class Topic:
-    """A topic that this process owns. Its log closes for good; to serve the topic again, load it as a new object."""
+    """A topic that this process owns. Its log closes permanently; to serve the topic again, load it as a new object."""
 
     # Python shares the keys of instance dicts only up to 30 attributes: without slots a topic takes 1.5 KiB more.
     __slots__ = (
@@ -224,7 +224,7 @@ class Topic:
 
     @property
     def is_open(self) -> bool:
-        """False for good once the topic was fenced or closed."""
+        """False once the topic was fenced or closed; it never becomes True again."""
         return self.log.is_open
 
     @property

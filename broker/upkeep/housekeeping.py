@@ -73,7 +73,7 @@ class Housekeeping:
                     await duty()
                 except Exception as error:  # the other duties and the next round continue
                     if is_away(error):
-                        logger.info("housekeeping: the database is away (%s)", first_line(error))
+                        logger.info("housekeeping: the database is unavailable (%s)", first_line(error))
                     else:
                         logger.exception("housekeeping: a duty failed; the next turn tries again")
 

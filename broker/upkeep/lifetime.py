@@ -188,6 +188,6 @@ class Lifetime:
             logger.info("lifetime of %s: %s", what, error)
         except Exception as error:
             if is_away(error):
-                logger.info("lifetime of %s: the database is away (%s)", what, first_line(error))
+                logger.info("lifetime of %s: the database is unavailable (%s)", what, first_line(error))
             else:
                 logger.exception("lifetime of %s", what)

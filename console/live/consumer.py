@@ -182,7 +182,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         await self.send_body(b"event: ended\ndata:\n\n")
 
     def _checked(self) -> bool | None:
-        """Return whether the user may still look. None while the check runs, and while the database is away.
+        """Return whether the user may still look. None while the check runs, and while the database is unavailable.
 
         The check runs beside the writer, because the page must hear when the database does not answer.
         """

@@ -100,7 +100,7 @@ def seconds(value: float | None) -> str:
 
 @register.filter
 def latency(value: int | None) -> str:
-    """Write a latency of so many milliseconds."""
+    """Write a latency given in milliseconds."""
     return numerals.latency(value)
 
 

@@ -50,7 +50,7 @@ class Limits:
     """Which ledgers to offload: those that one of the limits names. None is no limit of that kind."""
 
     before_ms: int | None  # ledgers without an entry since then
-    keep_bytes: int | None  # ledgers beyond so many bytes of the topic
+    keep_bytes: int | None  # ledgers beyond this many newest bytes of the topic
     before_ledger: int | None  # ledgers with a lower id
 
     def include(self, ledger: ColdLedger) -> bool:

@@ -29,7 +29,7 @@ class EntryRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What a ledger file says of itself, in its footer."""
+    """The description of a ledger file in its own footer."""
 
     format_version: int
     topic_id: int

@@ -85,7 +85,7 @@ def test_a_channel_whose_messages_cannot_be_put_back_closes_its_connection(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_channel: object) -> None:
-        raise psycopg.OperationalError("the database is away")
+        raise psycopg.OperationalError("the database is unavailable")
 
     with kombu_connection(database_url) as celery:
         channel = celery.default_channel

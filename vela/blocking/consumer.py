@@ -263,7 +263,7 @@ class Consumer(Facade[AioConsumer]):
     # --- pausing
 
     def pause(self) -> None:
-        """Ask for no more messages. Those on their way still arrive. Safe to repeat."""
+        """Stop asking for messages. Those on their way still arrive. Safe to repeat."""
         self._thread.call(self.aio.pause)
 
     def resume(self) -> None:

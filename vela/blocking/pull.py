@@ -139,7 +139,7 @@ class PullConsumer(Facade[AioPullConsumer]):
         self._thread.post(lambda: self.aio.negative_acknowledge(message))
 
     def pause(self) -> None:
-        """Start no more pulls."""
+        """Stop starting pulls."""
         self._thread.call(self.aio.pause)
 
     def resume(self) -> None:

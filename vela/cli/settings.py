@@ -54,7 +54,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuth2:
-    """Where the command gets a token by itself; an empty issuer_url = nowhere."""
+    """Where the command fetches a token automatically; nowhere if issuer_url is empty."""
 
     issuer_url: str = ""
     key_file: str = ""  # JSON with client_id and client_secret

@@ -20,7 +20,7 @@ __all__ = ["TokenOrigin", "key_of", "origin_of", "verify_issued"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOrigin:
-    """What a token says of its origin. Nobody has checked it yet."""
+    """The claims of a token about its origin, not verified yet."""
 
     issuer: str
     key_id: str  # "" = the token does not say

@@ -138,7 +138,7 @@ class LedgerMap:
         ledger.size_bytes += size_bytes
 
     def seal(self, ledger_id: int) -> LedgerInfo:
-        """Close a ledger for good and return it. Safe to repeat. Raises ValueError if the ledger is not known."""
+        """Close a ledger permanently and return it. Safe to repeat. Raises ValueError if the ledger is not known."""
         ledger = self._by_id.get(ledger_id)
         if ledger is None:
             raise ValueError(f"ledger {ledger_id} is not known")

@@ -101,7 +101,7 @@ class _TcpProtocol(asyncio.Protocol):
             self._on_lost()
 
     def pause_reading(self) -> None:
-        """Stop reading for good: the broker is stopping."""
+        """Stop reading permanently: the broker is stopping."""
         self._link.is_stopping = True
         self._link.pause_reading()
 
@@ -152,14 +152,14 @@ class TcpListener:
         transport.close()
 
     def stop_accepting(self) -> None:
-        """Accept no more connections."""
+        """Stop accepting connections."""
         if self._server is not None:
             self._server.close()
         if self._tls is not None:
             self._tls.stop_accepting()
 
     def pause_reading(self) -> None:
-        """Stop reading from every connection for good."""
+        """Stop reading from every connection permanently."""
         for protocol in self._protocols:
             protocol.pause_reading()
 

@@ -76,7 +76,7 @@ class DaphneServer(LimitedServer):
                 protocol.pause_reading()
 
     async def stop(self, timeout_s: float = 1.0) -> None:
-        """Accept no more connections, close every WebSocket with 1001, and wait for pulls and for applications.
+        """Stop accepting connections, close every WebSocket with 1001, and wait for pulls and for applications.
 
         Wait at most `timeout_s` for each of the two, then cancel those that still run.
         """

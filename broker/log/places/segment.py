@@ -1,4 +1,4 @@
-"""A ledger in a segment's table. While the database is away, reads are repeated."""
+"""A ledger in a segment's table. While the database is unavailable, reads are repeated."""
 
 from __future__ import annotations
 

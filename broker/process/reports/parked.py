@@ -28,7 +28,7 @@ _SHOWN: Final = 50  # pulls of one queue
 
 
 class ParkedReport:
-    """Writes the queues that changed. If the database is away, the next turn writes them as they are then."""
+    """Writes the queues that changed. If the database is unavailable, the next turn writes them as they are then."""
 
     def __init__(
         self,

@@ -229,7 +229,8 @@ class Reporter:
     ) -> None:
         """Store the reports and delete the sessions that ended.
 
-        If the database refuses a report, only that topic is left out. Raises psycopg.Error while the database is away.
+        If the database refuses a report, only that topic is left out. Raises psycopg.Error while the database is
+        unavailable.
         """
         try:
             await self._store(reports, gone_consumers, gone_producers)

@@ -20,9 +20,9 @@ logger = logging.getLogger(__name__)
 
 
 class Stories:
-    """Stores each row once. While the database is away, rows wait in the buffer; recorders count those that do not fit.
+    """Stores each row once. Only the reporter's task calls it; a crash loses the rows that were not stored.
 
-    Only the reporter's task calls it. A crash loses the rows that were not stored.
+    While the database is unavailable, rows wait in the buffer, and recorders count those that do not fit.
     """
 
     def __init__(self, pool: ConnectionPool, buffer: StoryBuffer) -> None:
@@ -32,7 +32,7 @@ class Stories:
         self._ids: Sequence[int] = ()  # of the first of them; they make it safe to repeat the statement
 
     async def write(self) -> None:
-        """Store all rows that wait. Raises psycopg.Error while the database is away; the next call repeats it."""
+        """Store all waiting rows. Raises psycopg.Error while the database is unavailable; the next call repeats it."""
         if not self._rows:
             self._rows = self._buffer.take()
         while self._rows:

@@ -4,7 +4,7 @@ The act's kind (`broker.acts.kinds.cursors`) or the client decides where the cur
 acks during a move: they are put off, or refused after `forget_acks`.
 
 One statement under the owner's epoch stores change, snapshot and result. The cursor in memory moves first, while
-dispatch is stopped, and moves back if the database refuses. If the database is away, the move waits for it: the
+dispatch is stopped, and moves back if the database refuses. If the database is unavailable, the move waits for it: the
 statement sets the whole state, so it may be repeated.
 """
 

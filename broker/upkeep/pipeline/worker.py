@@ -190,7 +190,7 @@ class _Watch:
         self._store(state, error)
 
     def _store(self, state: str, error: str = "") -> None:
-        """Store the end, and try again while PostgreSQL is away: otherwise a run that is done would count as failed."""
+        """Store the end. Try again while PostgreSQL is unavailable: a completed run must not count as failed."""
         until_s = time.monotonic() + (_STOP_S if _stopping.is_set() else SILENT_S)
         while True:
             try:

@@ -1,4 +1,4 @@
-"""The end of a run is stored, although PostgreSQL is away for a moment."""
+"""The end of a run is stored, although PostgreSQL is unavailable for a moment."""
 
 from __future__ import annotations
 

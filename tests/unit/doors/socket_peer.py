@@ -52,6 +52,10 @@ class FakeTransport:
             callback()
 
 
+# Event loops refer to tasks only weakly: the garbage collector would end the socket of a peer that no test refers to.
+_TASKS: set[asyncio.Future[None]] = set()
+
+
 class Peer:
     """The client of one socket, which runs as a task. `more` is added to its scope."""
 
@@ -77,6 +81,8 @@ class Peer:
             **more,
         }
         self.task = asyncio.ensure_future(application(scope, self._events.get, self._send))
+        _TASKS.add(self.task)
+        self.task.add_done_callback(_TASKS.discard)
 
     async def _send(self, event: Mapping[str, Any]) -> None:
         self.sent.append(event)

@@ -108,7 +108,7 @@ class Consumer(ABC):
 
     @abstractmethod
     def pause(self) -> None:
-        """Ask for no more messages. Those on their way still arrive. Reconnecting keeps the pause. Safe to repeat."""
+        """Stop asking for messages. Those on their way still arrive. Reconnecting keeps the pause. Safe to repeat."""
 
     @abstractmethod
     def resume(self) -> None:

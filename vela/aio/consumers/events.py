@@ -28,6 +28,6 @@ class EventCaller:
         self._thread.submit(lambda: call(consumer, partition))
 
     def close(self) -> None:
-        """Queue no more calls."""
+        """Stop queueing calls."""
         self._is_closed = True
         self._thread.stop(0)

@@ -60,7 +60,7 @@ class Listener(Protocol):
         """Call the function again. Safe to repeat."""
 
     def close(self) -> None:
-        """Start no more calls. Does not wait for a running one."""
+        """Stop starting calls. Does not wait for a running one."""
 
 
 def start_listener(

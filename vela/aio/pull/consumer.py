@@ -283,7 +283,7 @@ class PullConsumer:
         )
 
     def pause(self) -> None:
-        """Start no more pulls. You can still receive messages of earlier pulls and of the pull that is parked now."""
+        """Stop starting pulls. You can still receive messages of earlier pulls and of the pull that is parked now."""
         self._resumed.clear()
 
     def resume(self) -> None:

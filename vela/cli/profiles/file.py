@@ -86,7 +86,7 @@ def add_profile(name: str, fields: Mapping[str, str]) -> None:
 
 
 def remove_profile(name: str) -> None:
-    """Delete a profile, and use it no more. Raises CliError if there is none."""
+    """Delete a profile, and stop using it. Raises CliError if there is none."""
     profile(name)
     path = profiles_path()
     text = _without(name, path.read_text(encoding="utf-8"))

@@ -35,7 +35,7 @@ class ServerError(enum.IntEnum):
     NOT_ALLOWED_ERROR = 22  # fatal
     TRANSACTION_CONFLICT = 23
     TRANSACTION_NOT_FOUND = 24
-    PRODUCER_FENCED = 25  # the producer is dead for good
+    PRODUCER_FENCED = 25  # the producer cannot be used again
 
 
 class AccessMode(enum.IntEnum):

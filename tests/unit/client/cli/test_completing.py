@@ -1,4 +1,4 @@
-"""What the shell completes: commands, topics, subscriptions; nothing when the console is away."""
+"""What the shell completes: commands, topics, subscriptions; nothing when the console is unavailable."""
 
 from __future__ import annotations
 
