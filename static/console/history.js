@@ -40,11 +40,15 @@
 
   // --- Charts ----------------------------------------------------------------------------------------------------
 
+  // Messages, bytes and milliseconds have no fractions, so neither do the numbers beside their charts.
+  const WHOLE = [0, 3, 6, 9, 12, 15].flatMap((power) => [1, 2, 5, 10, 20, 50, 100, 200, 500].map((step) => step * 10 ** power));
+
   // Lines differ in their dashes too, so that colour is never the only sign.
   const CHARTS = {
     backlog: {
       write: count,
       axis: short,
+      steps: WHOLE,
       lines: [{ label: Vela.words.backlog, key: "backlog_most_messages", colour: "--accent", fill: "--accent-soft" }],
     },
     rates: {
@@ -60,6 +64,7 @@
     acks: {
       write: latency,
       axis: latency,
+      steps: WHOLE,
       lines: [
         { label: Vela.words.ack_p50_ms, key: "ack_p50_ms", colour: "--accent" },
         { label: Vela.words.ack_p95_ms, key: "ack_p95_ms", colour: "--flight", dash: [8, 4] },
@@ -69,6 +74,7 @@
     stored: {
       write: size,
       axis: size,
+      steps: WHOLE,
       lines: [{ label: Vela.words.stored, key: "stored_bytes", colour: "--soft", fill: "--sunken" }],
     },
   };
@@ -80,7 +86,8 @@
       fill: line.fill && colour(line.fill),
       dash: line.dash,
       width: 1.5,
-      points: { show: false },
+      // A number between two unknown ones is no line, so it is drawn as a point.
+      points: { show: true, filter: (plot, series) => lonely(plot.data[series]), size: 5, fill: colour(line.colour) },
       paths: uPlot.paths.stepped({ align: 1 }),
       value: (_, value) => chart.write(value),
     }));
@@ -96,12 +103,22 @@
       },
       axes: [
         { ...axis, size: 32, values: (_, moments, __, ___, step_s) => moments.map((seconds) => tick(seconds, step_s)) },
-        { ...axis, size: 64, values: (_, values) => values.map(chart.axis) },
+        {
+          ...axis,
+          size: 64,
+          incrs: chart.steps,
+          splits: (plot, _, least, most, step) => (isEmpty(plot) ? [least, most] : multiples(least, most, step)),
+          values: (plot, values) => values.map((value) => (isEmpty(plot) ? "" : chart.axis(value))),
+        },
       ],
       series: [{ label: Vela.words.time, value: (_, value) => clock(value) }, ...lines],
       hooks: { draw: [drawActs] },
     };
   }
+
+  const isEmpty = (plot) => plot.data.slice(1).every((line) => line.every((value) => value == null));
+  const lonely = (line) => [...line.keys()].filter((at) => line[at] != null && line[at - 1] == null && line[at + 1] == null);
+  const multiples = (least, most, step) => Array.from({ length: Math.floor((most - least) / step) + 1 }, (_, at) => least + at * step);
 
   const tick = (seconds, step_s) => {
     const iso = Vela.inZone(seconds * 1000);
@@ -148,14 +165,28 @@
       const plot = plots.get(element);
       if (plot && !isAnew) {
         plot.setData(columns(chart));
+        sayIfEmpty(element, plot);
         continue;
       }
       plot?.destroy();
       const drawn = new uPlot(options(chart, element.clientWidth, frame), columns(chart), element);
       if (root.dataset.past) drawn.over.addEventListener("click", () => lookBack(drawn));
       plots.set(element, drawn);
+      sayIfEmpty(element, drawn);
     }
     root.dataset.drawn = shown.to_ms;
+  }
+
+  // An empty chart is a frame with a sentence, which its element also tells screen readers.
+  function sayIfEmpty(element, plot) {
+    plot.over.querySelector(".chart-empty")?.remove();
+    element.removeAttribute("aria-description");
+    if (!isEmpty(plot)) return;
+    const sentence = document.createElement("p");
+    sentence.className = "chart-empty";
+    sentence.textContent = Vela.words.empty;
+    plot.over.append(sentence);
+    element.setAttribute("aria-description", Vela.words.empty);
   }
 
   // A click opens the page about that moment.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -171,6 +172,15 @@ def test_an_end_needs_the_typed_name_even_if_no_message_is_lost(
     done = admin.post("/acts/1/apply", {"confirm": "orders"}, follow=True)
     back = "/topics" if name == "delete" else PAGE
     assert f'href="{back}">Back to' in done.content.decode()
+
+
+def test_a_refused_act_leads_back_to_its_form(admin: Client, looker: Client, broker: FakeActs) -> None:
+    admin.post(f"{PAGE}/act/delete", {})
+    link = f'href="{PAGE}/act/delete"'
+    assert link not in admin.get("/acts/1").content.decode()
+    broker.acts[1] = replace(broker.acts[1], state="refused", plan=None, error="it has 2 subscriptions")
+    assert link in admin.get("/acts/1").content.decode()
+    assert link not in looker.get("/acts/1").content.decode()
 
 
 def test_a_subscription_is_deleted_with_its_name(operator: Client, broker: FakeActs) -> None:

@@ -88,6 +88,23 @@ def test_charts_are_drawn_in_the_colours_of_the_theme(page: Page, theme: str, sh
     page.wait_for_function(f"(arguments_) => ({PIXELS})(arguments_) > 5", arg=["backlog", "--accent"])
 
 
+def test_an_empty_chart_says_so_and_a_single_number_is_a_point(page: Page, shop: Shop) -> None:
+    page.clock.install()
+    page.goto(BILLING)
+    page.wait_for_selector(DRAWN)
+    assert page.locator("[data-chart=acks] .chart-empty").inner_text() == "No data in this time."
+    assert page.get_attribute("[data-chart=acks]", "aria-description") == "No data in this time."
+    assert (
+        page.locator("[data-chart=backlog] .chart-empty").count() == 0
+    )  # the backlog is known without points
+    assert page.evaluate(PIXELS, ["acks", "--bad"]) == 0
+    add_points(shop, minutes=30)
+    page.clock.fast_forward(30_000)
+    page.wait_for_function(f"(arguments_) => ({PIXELS})(arguments_) > 5", arg=["acks", "--bad"])
+    assert page.locator(".chart-empty").count() == 0
+    assert page.get_attribute("[data-chart=acks]", "aria-description") is None
+
+
 def test_the_legend_names_each_line_with_its_number(page: Page, shop: Shop) -> None:
     add_points(shop, minutes=30)
     page.goto(BILLING)
