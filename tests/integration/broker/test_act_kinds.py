@@ -42,6 +42,15 @@ async def test_a_reset_goes_there(run: BrokerRun, place: dict[str, Any], first: 
 
 
 @pytest.mark.parametrize(
+    ("acked", "note"), [(8, "only 2 messages are left to skip"), (10, "no message is left to skip")]
+)
+async def test_a_skip_beyond_the_end_says_what_is_left(run: BrokerRun, acked: int, note: str) -> None:
+    await ten(run)
+    await done(run, "skip", {"messages": acked})
+    assert (await planned(run, "skip", {"messages": 3}))[1]["notes"] == [note]
+
+
+@pytest.mark.parametrize(
     ("messages", "notes"),
     [
         (6, []),

@@ -46,7 +46,12 @@ class Skip(CursorKind[SkipMessages]):
         )
         notes: tuple[str, ...] = ()
         if found.messages != given.messages:
-            notes = (f"only {counted(found.messages, 'message is', 'messages are')} left to skip",)
+            left = (
+                f"only {counted(found.messages, 'message is', 'messages are')}"
+                if found.messages
+                else "no message is"
+            )
+            notes = (f"{left} left to skip",)
         position = found.mark_delete
         topic = await context.topic()
         last = None if found.remaining is not None else await chunk_at(topic, position)
