@@ -54,11 +54,14 @@ def test_a_list_goes_through_pages_and_says_when_there_is_more(vela: Vela, conso
     assert [each.query.get("after") for each in console.asked] == [None, "a", "b"]
     console.asked.clear()
     console.answers["GET topics"] = {"topics": pages[0]["topics"][:3], "next_after": None}
-    done = vela("topics list --limit 2 --search t --namespace a/b --with-backlog --state stuck --sort rate")
+    done = vela(
+        "topics list --limit 2 --search t --namespace a/b --subscription billing --with-backlog --state stuck --sort rate"
+    )
     assert console.asked[0].query == {
         "limit": "3",
         "q": "t",
         "namespace": "a/b",
+        "subscription": "billing",
         "backlog": "true",
         "state": "stuck",
         "sort": "rate",

@@ -49,6 +49,9 @@ def topics() -> None:
 @topics.command("list")
 @click.option("--search", metavar="TEXT", default="", help="Only topics with this text in their names.")
 @click.option("--namespace", metavar="TENANT/NAMESPACE", default="", help="Only topics of this namespace.")
+@click.option(
+    "--subscription", metavar="NAME", default="", help="Only topics with a subscription of exactly this name."
+)
 @click.option("--with-backlog", is_flag=True, help="Only topics with a backlog.")
 @click.option(
     "--state", type=click.Choice(STATES), help="Only topics whose worst subscription has this state."
@@ -65,7 +68,13 @@ def topics() -> None:
 )
 @json_option
 def list_topics(
-    search: str, namespace: str, with_backlog: bool, state: str | None, sort: str, limit: int
+    search: str,
+    namespace: str,
+    subscription: str,
+    with_backlog: bool,
+    state: str | None,
+    sort: str,
+    limit: int,
 ) -> None:
     """List topics. A partitioned topic is one row with sums, and the worst state of its subscriptions."""
     with console_api() as api:
@@ -76,6 +85,7 @@ def list_topics(
                 most=limit + 1 if limit else 0,
                 q=search,
                 namespace=namespace,
+                subscription=subscription,
                 backlog="true" if with_backlog else "",
                 state=state or "",
                 sort=sort,
@@ -88,7 +98,8 @@ def list_topics(
     elif shown:
         print_rich(table(_COLUMNS, [topic_cells(row) for row in shown], right=_NUMBERS, spare=_SPARE))
     else:
-        say("no topic matches" if search or namespace or with_backlog or state else "there are no topics yet")
+        is_filtered = search or namespace or subscription or with_backlog or state
+        say("no topic matches" if is_filtered else "there are no topics yet")
     if len(rows) > len(shown):
         say(f"there are more than {limit}: --limit 0 lists all")
 
