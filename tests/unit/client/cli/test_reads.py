@@ -55,7 +55,8 @@ def test_a_list_goes_through_pages_and_says_when_there_is_more(vela: Vela, conso
     console.asked.clear()
     console.answers["GET topics"] = {"topics": pages[0]["topics"][:3], "next_after": None}
     done = vela(
-        "topics list --limit 2 --search t --namespace a/b --subscription billing --with-backlog --state stuck --sort rate"
+        "topics list --limit 2 --search t --namespace a/b --subscription billing --with-backlog --state stuck"
+        " --sort rate"
     )
     assert console.asked[0].query == {
         "limit": "3",
