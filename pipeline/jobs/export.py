@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -86,7 +86,9 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
         }
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     words = f"{written.messages} messages in {target}, checksum {written}"
-    if skipped:
+    if not stored_messages:
+        words = f"no messages in {target}: {request.topic} has none {_range(options)}"
+    elif skipped:
         words += f", {skipped} skipped as unreadable"
     return {**manifest, "folder": str(target), "words": words}
 
@@ -129,6 +131,16 @@ def _after_earlier_exports(request: JobRequest) -> dict[str, str]:
     if found:
         options["startingOffsets"] = json.dumps(offsets_to_json(found))
     return options
+
+
+def _range(options: Mapping[str, str]) -> str:
+    """Name the times that the options choose, so that a time in the future is not taken for an empty topic."""
+    words = [
+        f"{preposition} {options[name]}"
+        for name, preposition in (("starting_time", "at or after"), ("ending_time", "before"))
+        if options[name]
+    ]
+    return f"stored {' and '.join(words)}" if words else "stored"
 
 
 def _written(spark: SparkSession, folder: Path, format_: str) -> Checksum:

@@ -134,6 +134,10 @@ def test_times_choose_a_range(job: JobRunner, log_url: str) -> None:
 
     expected = [message_digest(b"%d" % number, None, {}, 0) for number in (2, 3, 4)]
     assert (done["messages"], done["checksum"]) == (3, f"{sum(expected) % (1 << 64):016x}")
+    later = job("export", "ranged", to="later", starting_time="2999-01-01T00:00:00Z")
+    assert later["words"].endswith(
+        "/later: persistent://public/default/ranged has none stored at or after 2999-01-01T00:00:00Z"
+    )
 
 
 def test_an_empty_topic_makes_files_without_messages(job: JobRunner, log_url: str) -> None:
