@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from console.queries.database import fetch
+from console.queries.database import containing, fetch
 from console.queries.rights import Scope
 
 __all__ = [
@@ -99,13 +99,12 @@ def acts_page(
 
 
 def _log(asked: ActsAsked, scope: Scope, before: int | None, limit: int) -> list[ActRow]:
-    search = asked.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return fetch(
         ActRow,
         "acts",
         "log",
         {
-            "pattern": f"%{search}%" if search else "",
+            "pattern": containing(asked.search),
             "kind": asked.kind,
             "state": asked.state,
             "before": before,

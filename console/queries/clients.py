@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from console.diagnosis.rules.consumers import hoarder, no_permits, not_reading
 from console.diagnosis.rules.messages import kept_unacked
-from console.queries.database import fetch_text, statement
+from console.queries.database import containing, fetch_text, statement
 from console.queries.rights import EVERYTHING, Scope
 
 __all__ = [
@@ -260,11 +260,11 @@ def _parameters(
     return {
         "subscriptions": subscriptions,
         "topic": asked.topic if is_whole_name else "",
-        "topic_part": "" if is_whole_name else _part(asked.topic),
-        "subscription": _part(asked.subscription),
-        "name": _part(asked.name),
-        "address": _part(asked.address),
-        "version": _part(asked.version),
+        "topic_part": "" if is_whole_name else containing(asked.topic),
+        "subscription": containing(asked.subscription),
+        "name": containing(asked.name),
+        "address": containing(asked.address),
+        "version": containing(asked.version),
         "after": after,
         "after_key": after_key,
         "limit": asked.limit + 1,
@@ -278,9 +278,3 @@ def _parameters(
         "old_protocol": _OLD_PROTOCOL,
         **scope.of_topics,
     }
-
-
-def _part(text: str) -> str:
-    """Return the SQL pattern for values that contain a text; "" = everything."""
-    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return f"%{escaped}%" if text else ""

@@ -16,7 +16,16 @@ from psycopg.errors import UndefinedTable
 
 from console.queries.stores import FileStore, Store, rows_in_file
 
-__all__ = ["READ_ALIAS", "fetch", "fetch_entries", "fetch_one", "fetch_text", "parameters_of", "statement"]
+__all__ = [
+    "READ_ALIAS",
+    "containing",
+    "fetch",
+    "fetch_entries",
+    "fetch_one",
+    "fetch_text",
+    "parameters_of",
+    "statement",
+]
 
 READ_ALIAS = "read"
 
@@ -124,3 +133,9 @@ def fetch_one(row_type: type[T], file: str, name: str, parameters: Mapping[str, 
     """Return the query's first row, or None if there is none. Otherwise like `fetch`."""
     rows = fetch(row_type, file, name, parameters)
     return rows[0] if rows else None
+
+
+def containing(text: str) -> str:
+    """Return the LIKE pattern of values that contain `text`; "" if it is empty, which the queries take as no filter."""
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%" if text else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from console.history.windows import WINDOWS, frame_of, spans
-from console.queries.database import fetch, fetch_entries
+from console.queries.database import containing, fetch, fetch_entries
 from console.queries.letters.origins import Origin, origins_of
 from console.queries.rights import Scope
 from console.queries.topics.log import EntryAt, by_place
@@ -132,13 +132,12 @@ class _Progress:
 
 def letter_topics(asked: LettersAsked, scope: Scope) -> LetterPage:
     """Return one page of the dead-letter topics in scope. Six queries."""
-    search = asked.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     keys = fetch(
         _Key,
         "letters",
         f"by_{asked.order}",
         {
-            "pattern": f"%{search}%" if search else "",
+            "pattern": containing(asked.search),
             "after_name": asked.after_name,
             "after_value": asked.after_value,
             "limit": asked.limit + 1,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from console.queries.database import fetch
+from console.queries.database import containing, fetch
 from console.queries.rights import Scope
 
 __all__ = ["PAGE_ROWS", "BookmarkPage", "BookmarkRow", "BookmarksAsked", "bookmarks"]
@@ -48,14 +48,13 @@ class BookmarkPage:
 
 def bookmarks(asked: BookmarksAsked, scope: Scope) -> BookmarkPage:
     """Return one page of the bookmarks in scope. One query."""
-    search = asked.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     rows = fetch(
         BookmarkRow,
         "bookmarks",
         "page",
         {
             "topic_id": asked.topic_id,
-            "pattern": f"%{search}%" if search else "",
+            "pattern": containing(asked.search),
             "after_topic": asked.after_topic,
             "after_name": asked.after_name,
             "limit": PAGE_ROWS + 1,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from console.queries.database import fetch, fetch_one, fetch_text, statement
+from console.queries.database import containing, fetch, fetch_one, fetch_text, statement
 from console.queries.rights import Scope
 
 __all__ = [
@@ -95,12 +95,11 @@ class _Name:
 def topics(asked: TopicsAsked, scope: Scope) -> TopicPage:
     """Read one page of the topics in scope. Two queries: keys, then their numbers. A namespace takes one more."""
     after_state, after_since_ms = _worst_place(asked.after_value)
-    search = asked.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     keys = fetch_text(
         _Key,
         in_order(asked.order),
         {
-            "pattern": f"%{search}%" if search else "",
+            "pattern": containing(asked.search),
             "namespace_id": _namespace_id(asked, scope),
             "subscription": asked.subscription,
             "only_backlog": asked.only_backlog,

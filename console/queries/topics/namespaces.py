@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from console.queries.database import fetch, fetch_one
+from console.queries.database import containing, fetch, fetch_one
 from console.queries.rights import Scope
 
 __all__ = [
@@ -76,7 +76,6 @@ class NamespacePage:
 def namespaces(asked: NamespacesAsked, scope: Scope) -> NamespacePage:
     """Return one page of the namespaces in scope. Two queries."""
     tenant, _, name = asked.after.partition("/")
-    search = asked.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     found = fetch(
         NamespaceRow,
         "namespaces",
@@ -84,7 +83,7 @@ def namespaces(asked: NamespacesAsked, scope: Scope) -> NamespacePage:
         {
             "after_tenant": tenant,
             "after_name": name,
-            "pattern": f"%{search}%" if search else "",
+            "pattern": containing(asked.search),
             "limit": asked.limit + 1,
             **scope.of_topics,
         },

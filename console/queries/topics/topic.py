@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from console.queries.database import fetch, fetch_one
+from console.queries.database import containing, fetch, fetch_one
 from console.queries.topics.log import Ends
 
 __all__ = [
@@ -161,10 +161,9 @@ class _Name:
 
 def subscription_names(topic_id: int, *, search: str, after: str) -> list[str]:
     """Return at most 51 names after `after` that contain `search`: a page and one more. One query."""
-    escaped = search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     asked = {
         "topic_id": topic_id,
-        "pattern": f"%{escaped}%" if escaped else "",
+        "pattern": containing(search),
         "after": after,
         "limit": ROWS_TO_CHOOSE + 1,
     }
