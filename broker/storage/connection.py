@@ -60,7 +60,7 @@ async def connect(conninfo: str, *, name: str) -> Connection:
 
 
 def is_outcome_unknown(error: psycopg.Error, *, is_closed: bool) -> bool:
-    """Return whether a failed statement may have committed. `is_closed`: so is its connection now.
+    """Return whether a failed statement may have committed. `is_closed`: whether its connection is closed now.
 
     It did not commit if the server answered with an error and keeps running, or if the statement never left this
     process because a value could not be bound. It may have committed if the connection died (or the server reports so:

@@ -27,7 +27,7 @@ _CANCEL_S: Final = 5.0
 
 
 class PreparedConnection:
-    """Runs one statement at a time, on a connection that nothing else uses. Bound to the event loop of the first one.
+    """Runs one statement at a time, on a connection that nothing else uses. Bound to one event loop.
 
     Notices that the server closed the connection, even between two statements; `closed` is true from then on.
     """
