@@ -25,9 +25,10 @@ from broker.log.ledger_rolling import roll_ledgers
 from broker.log.ready_logs import ReadyLogs
 from broker.log.segments import Segments
 from broker.log.topic_log import AppendBatch
-from broker.storage.connection import Connection, connect, is_outcome_unknown
+from broker.storage.connection import connect, is_outcome_unknown
 from broker.storage.log import entries as store
 from broker.storage.pool import first_line, repeat_until_done
+from broker.storage.prepared_connection import PreparedConnection
 from broker.storage.supervised import for_ever
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class _Lane:
     """The connection of one task, opened when the task first has something to store and again after a loss."""
 
     name: str
-    connection: Connection | None = None
+    connection: PreparedConnection | None = None
 
     async def close(self) -> None:
         connection, self.connection = self.connection, None
@@ -188,11 +189,11 @@ class Writer:
                 log.is_taken = False
                 self._resubmit(log)
 
-    async def _connected(self, lane: _Lane) -> Connection:
+    async def _connected(self, lane: _Lane) -> PreparedConnection:
         delay_s = _RETRY_S
         while lane.connection is None or lane.connection.closed:
             try:
-                lane.connection = await connect(self._conninfo, name=lane.name)
+                lane.connection = PreparedConnection(await connect(self._conninfo, name=lane.name))
             except psycopg.OperationalError as error:
                 logger.warning(
                     "%s: the database is unavailable (%s); trying again", lane.name, first_line(error)
@@ -238,7 +239,9 @@ class Writer:
         try:
             await self._append(await self._connected(lane), batches)
         except psycopg.Error as error:
-            if lane.connection is not None and not is_outcome_unknown(error, lane.connection):
+            if lane.connection is not None and not is_outcome_unknown(
+                error, is_closed=lane.connection.closed
+            ):
                 await self._store_one_by_one(lane, _in_flight(batches), error)
                 return
             logger.warning(
@@ -251,7 +254,7 @@ class Writer:
             logger.exception("storing the appends of %s topics failed inside the broker", len(batches))
             await self._store_one_by_one(lane, await self._not_stored(lane, batches), error)
 
-    async def _append(self, connection: Connection, batches: dict[TopicLog, AppendBatch]) -> None:
+    async def _append(self, connection: PreparedConnection, batches: dict[TopicLog, AppendBatch]) -> None:
         rows = store.AppendColumns()
         for log, batch in batches.items():
             for entry in batch.entries:

@@ -59,14 +59,14 @@ async def connect(conninfo: str, *, name: str) -> Connection:
     return connection
 
 
-def is_outcome_unknown(error: psycopg.Error, connection: Connection) -> bool:
-    """Return whether a failed statement may have committed.
+def is_outcome_unknown(error: psycopg.Error, *, is_closed: bool) -> bool:
+    """Return whether a failed statement may have committed. `is_closed`: whether its connection is closed now.
 
     It did not commit if the server answered with an error and keeps running, or if the statement never left this
     process because a value could not be bound. It may have committed if the connection died (or the server reports so:
     class 08), or if the server was shutting down (class 57P) while the statement was under way.
     """
-    if connection.closed or connection.broken:
+    if is_closed:
         return True
     sqlstate = error.sqlstate
     if sqlstate is None:

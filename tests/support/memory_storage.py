@@ -93,6 +93,7 @@ class _Connection:
 
     closed = False
     broken = False
+    pgconn = None
 
     async def execute(self, *_: object, **__: object) -> _Connection:
         return self

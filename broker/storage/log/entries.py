@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from broker.core.entry import StoredEntry
 from broker.storage.connection import Connection
-from broker.storage.log.packed_arrays import Bigints, Byteas, Integers, Smallints
+from broker.storage.log.packed_arrays import bigints, byteas, integers, smallints
+from broker.storage.prepared_connection import PreparedConnection
 from broker.storage.queries import for_segment
 
 __all__ = [
@@ -86,7 +87,7 @@ class LastEntry:
 
 
 async def append(
-    connection: Connection, *, segment_id: int, epochs: dict[int, int], rows: AppendColumns
+    connection: PreparedConnection, *, segment_id: int, epochs: dict[int, int], rows: AppendColumns
 ) -> set[int]:
     """Store the rows of each topic whose epoch is still the one in `epochs` (topic → epoch).
 
@@ -94,36 +95,36 @@ async def append(
     psycopg.Error; `is_outcome_unknown` then says whether the rows may be stored all the same. Not safe to cancel: the
     outcome would be unknown.
     """
-    more: tuple[Bigints, ...] = ()
+    more: tuple[bytes, ...] = ()
     if rows.delayed_ms or rows.moved_row_ids:
         more = (
-            Bigints(rows.delayed_topic_ids),
-            Bigints(rows.delayed_ms),
-            Bigints(rows.delayed_ledger_ids),
-            Bigints(rows.delayed_entry_ids),
-            Bigints(rows.moved_topic_ids),
-            Bigints(rows.moved_row_ids),
+            bigints(rows.delayed_topic_ids),
+            bigints(rows.delayed_ms),
+            bigints(rows.delayed_ledger_ids),
+            bigints(rows.delayed_entry_ids),
+            bigints(rows.moved_topic_ids),
+            bigints(rows.moved_row_ids),
         )
-    cursor = await connection.execute(
+    result = await connection.execute(
         for_segment("append_more" if more else "append", segment_id),
         (
-            Bigints(tuple(epochs.keys())),
-            Bigints(tuple(epochs.values())),
-            Bigints(rows.topic_ids),
-            Bigints(rows.ledger_ids),
-            Bigints(rows.entry_ids),
-            Integers(rows.messages),
-            Smallints(rows.flags),
-            Integers(rows.key_hashes),
-            Bigints(rows.append_ms),
-            Bigints(rows.deliver_at_ms),
-            Bigints(rows.cumulative_messages),
-            Bigints(rows.cumulative_bytes),
-            Byteas(rows.data),
+            bigints(tuple(epochs.keys())),
+            bigints(tuple(epochs.values())),
+            bigints(rows.topic_ids),
+            bigints(rows.ledger_ids),
+            bigints(rows.entry_ids),
+            integers(rows.messages),
+            smallints(rows.flags),
+            integers(rows.key_hashes),
+            bigints(rows.append_ms),
+            bigints(rows.deliver_at_ms),
+            bigints(rows.cumulative_messages),
+            bigints(rows.cumulative_bytes),
+            byteas(rows.data),
             *more,
         ),
     )
-    return {topic_id for (topic_id,) in await cursor.fetchall()}
+    return {int.from_bytes(result.get_value(row, 0) or b"") for row in range(result.ntuples)}
 
 
 async def read(

@@ -7,15 +7,15 @@
 -- this statement has ended. Without that, nobody could find out what a statement of unknown outcome stored.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner
-    WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%b::bigint[], %b::bigint[]))
+    WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))
     ORDER BY topic_id FOR SHARE
 ), i AS (
     INSERT INTO {entries} (ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms,
                            cumulative_messages, cumulative_bytes, data)
     SELECT e.ledger_id, e.entry_id, e.messages, e.flags, e.key_hash, e.append_ms, e.deliver_at_ms,
            e.cumulative_messages, e.cumulative_bytes, e.data
-    FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::integer[], %b::smallint[], %b::integer[], %b::bigint[],
-                %b::bigint[], %b::bigint[], %b::bigint[], %b::bytea[])
+    FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::integer[], $7::smallint[], $8::integer[], $9::bigint[],
+                $10::bigint[], $11::bigint[], $12::bigint[], $13::bytea[])
          AS e(topic_id, ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms,
               cumulative_messages, cumulative_bytes, data)
     JOIN o USING (topic_id)
@@ -27,26 +27,26 @@ SELECT topic_id FROM o
 -- entries came from: all of it or nothing.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner
-    WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%b::bigint[], %b::bigint[]))
+    WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))
     ORDER BY topic_id FOR SHARE
 ), i AS (
     INSERT INTO {entries} (ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms,
                            cumulative_messages, cumulative_bytes, data)
     SELECT e.ledger_id, e.entry_id, e.messages, e.flags, e.key_hash, e.append_ms, e.deliver_at_ms,
            e.cumulative_messages, e.cumulative_bytes, e.data
-    FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::integer[], %b::smallint[], %b::integer[], %b::bigint[],
-                %b::bigint[], %b::bigint[], %b::bigint[], %b::bytea[])
+    FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::integer[], $7::smallint[], $8::integer[], $9::bigint[],
+                $10::bigint[], $11::bigint[], $12::bigint[], $13::bytea[])
          AS e(topic_id, ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms,
               cumulative_messages, cumulative_bytes, data)
     JOIN o USING (topic_id)
 ), d AS (
     INSERT INTO vela_delayed_entry (topic_id, deliver_at_ms, ledger_id, entry_id)
     SELECT d.topic_id, d.deliver_at_ms, d.ledger_id, d.entry_id
-    FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[])
+    FROM unnest($14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[])
          AS d(topic_id, deliver_at_ms, ledger_id, entry_id)
     JOIN o USING (topic_id)
 ), x AS (
-    DELETE FROM vela_outbox x USING unnest(%b::bigint[], %b::bigint[]) AS moved(topic_id, id) JOIN o USING (topic_id)
+    DELETE FROM vela_outbox x USING unnest($18::bigint[], $19::bigint[]) AS moved(topic_id, id) JOIN o USING (topic_id)
     WHERE x.id = moved.id
 )
 SELECT topic_id FROM o
