@@ -63,6 +63,11 @@ def _pages(names: Names, long_topic: str) -> list[tuple[str, str, Goal]]:
         ("topics by backlog, from the middle", f"/topics?sort=backlog&after={middle}&value=50000", _LIST),
         ("topics of one namespace", "/topics?ns=tenant-7/team-77", _LIST),
         ("topics, a part of the name", "/topics?q=77077", _LIST),
+        (
+            "topics by backlog, with a subscription that all have",
+            "/topics?sort=backlog&sub=subscription-3",
+            _LIST,
+        ),
         ("topics, only with backlog", "/topics?backlog=1", _LIST),
         ("topics, only stuck", "/topics?state=stuck", _LIST),
         ("topic", one, _SUBSCRIPTION),
