@@ -1,12 +1,17 @@
-"""A browser as the console sees one: cookies, one connection, no scripts."""
+"""A browser as the console sees one: cookies, one connection, no scripts; and Chromium, which runs them."""
 
 from __future__ import annotations
 
 import http.client
+import shutil
 import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.cookies import SimpleCookie
 
-__all__ = ["ADMIN", "Browser"]
+from playwright.sync_api import Page, sync_playwright
+
+__all__ = ["ADMIN", "Browser", "opened"]
 
 ADMIN = "admin"
 
@@ -50,3 +55,21 @@ class Browser:
         if response.status >= 400:
             raise SystemExit(f"{method} {path} answered {response.status}")
         return content
+
+
+@contextmanager
+def opened(console_url: str, password: str, path: str) -> Iterator[Page]:
+    """Keep one page open in Chromium, logged in as `ADMIN`. Its script reads what changes. Not in an event loop."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        raise SystemExit("Chromium is not installed: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        page = browser.new_page(base_url=console_url)
+        page.goto(f"/login?next={urllib.parse.quote(path)}")
+        page.fill("input[name=username]", ADMIN)
+        page.fill("input[name=password]", password)
+        page.press("input[name=password]", "Enter")
+        page.wait_for_selector("[sse-connect]", state="attached")
+        yield page
+        browser.close()

@@ -22,7 +22,7 @@ from bench.questions import (
 )
 from bench.questions.consuming import ack_holes, backlog, drain, fan_out, key_shared, shared_random
 from bench.questions.consuming import client as client_consume
-from bench.questions.operating import admin_calls, idle, metrics_page
+from bench.questions.operating import admin_calls, idle, metrics_page, story
 from bench.questions.publishing import binary as publish_binary
 from bench.questions.publishing import client as client_publish
 from bench.questions.publishing import websocket as websocket_publish
@@ -55,6 +55,7 @@ QUESTIONS: Mapping[str, Callable[[Setting], list[Figure]]] = {
     "idle": idle.ask,
     "metrics_page": metrics_page.ask,
     "admin_calls": admin_calls.ask,
+    "story": story.ask,
     "console_pages": console_pages.ask,
     "spark": spark.ask,
 }

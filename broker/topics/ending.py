@@ -251,4 +251,4 @@ def _require_unused(topics: Sequence[Topic]) -> None:
 def _require_no_subscriptions(name: TopicName, figures: DeleteFigures) -> None:
     if figures.subscriptions:
         found = counted(len(figures.subscriptions), "subscription", "subscriptions")
-        raise TopicBusy(f"{name} has {found}: remove them, or set force to true")
+        raise TopicBusy(f"{name} has {found}: remove them, or set subscriptions to true")

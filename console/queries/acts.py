@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from console.queries.database import containing, fetch
+from console.queries.database import containing, fetch, fetch_text, statement
 from console.queries.rights import Scope
 
 __all__ = [
@@ -61,13 +62,13 @@ class ActsAsked:
 
 def acts_of(subscription_id: int) -> list[ActRow]:
     """Return the latest 8 acts on one subscription. One query."""
-    return fetch(ActRow, "acts", "of_subscription", {"subscription_id": subscription_id, "limit": RECENT})
+    return _acts("of_subscription", {"subscription_id": subscription_id, "limit": RECENT})
 
 
 def acts_of_partitioned(topic_id: int, subscription: str, ids: list[int]) -> list[ActRow]:
     """Return the latest 8 acts on a subscription of a partitioned topic. `ids` are its cursors. One query."""
     asked = {"topic_id": topic_id, "subscription": subscription, "subscription_ids": ids, "limit": RECENT}
-    return fetch(ActRow, "acts", "of_partitioned", asked)
+    return _acts("of_partitioned", asked)
 
 
 def latest_acts(scope: Scope) -> list[ActRow]:
@@ -99,9 +100,7 @@ def acts_page(
 
 
 def _log(asked: ActsAsked, scope: Scope, before: int | None, limit: int) -> list[ActRow]:
-    return fetch(
-        ActRow,
-        "acts",
+    return _acts(
         "log",
         {
             "pattern": containing(asked.search),
@@ -112,3 +111,8 @@ def _log(asked: ActsAsked, scope: Scope, before: int | None, limit: int) -> list
             **scope.of_acts,
         },
     )
+
+
+def _acts(name: str, parameters: Mapping[str, Any]) -> list[ActRow]:
+    text = statement("acts", name).format(columns=statement("acts", "columns"))
+    return fetch_text(ActRow, text, parameters)

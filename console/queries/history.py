@@ -17,6 +17,7 @@ __all__ = [
     "ActMark",
     "History",
     "acts_in",
+    "ends_of",
     "history_of_everything",
     "history_of_subscription",
     "history_of_topic",
@@ -150,15 +151,24 @@ def readings_of(
     frame: Frame, until_ms: Mapping[int, int], topic_id: int, subscription_ids: Iterable[int]
 ) -> list[Reading]:
     """Return the points of a frame. `until_ms` is what `rolled_up_until` returns. One query."""
-    ends: dict[str, int] = {}
-    for resolution_s, (from_ms, to_ms) in spans(frame, until_ms).items():
-        ends |= {f"from_{resolution_s}": from_ms, f"to_{resolution_s}": to_ms}
     return fetch(
         Reading,
         "history",
         "points",
-        {"topic_id": topic_id, "subscription_ids": sorted(subscription_ids), **ends},
+        {
+            "topic_id": topic_id,
+            "subscription_ids": sorted(subscription_ids),
+            **ends_of(frame, until_ms),
+        },
     )
+
+
+def ends_of(frame: Frame, until_ms: Mapping[int, int]) -> dict[str, int]:
+    """Return the parameters that say which part of a frame to read from the points of each resolution."""
+    ends: dict[str, int] = {}
+    for resolution_s, (from_ms, to_ms) in spans(frame, until_ms).items():
+        ends |= {f"from_{resolution_s}": from_ms, f"to_{resolution_s}": to_ms}
+    return ends
 
 
 def acts_in(

@@ -29,7 +29,7 @@ from console.topic_forms.publish import PublishForm
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
-__all__ = ["Offer", "form_address", "offers", "topic_forms"]
+__all__ = ["Offer", "offers", "topic_forms"]
 
 topic_forms: Final[dict[str, type[ActForm]]] = {
     "publish": PublishForm,
@@ -48,12 +48,6 @@ topic_forms: Final[dict[str, type[ActForm]]] = {
 
 # The lists of bookmarks and of compactions offer these.
 _FROM_ELSEWHERE: Final = ("delete-bookmark", "delete-compaction")
-
-
-def form_address(topic: str, kind: str) -> str:
-    """Return the address of the form that plans such an act on a topic, or "" if no form of topics does."""
-    name = next((name for name, form in topic_forms.items() if form.kind == kind), "")
-    return topic_act_url(topic, name) if name else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

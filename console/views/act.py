@@ -18,7 +18,7 @@ from console.blocks import Source, answer
 from console.forms import ApplyForm
 from console.origin import origin_of
 from console.queries.chrome import chrome
-from console.topic_forms.offers import form_address
+from console.topic_forms.refused import form_address, refusal_in_form
 from console.words.numerals import in_utc
 from console.words.same_act import same_act
 
@@ -150,7 +150,8 @@ def _answer(
         "is_waiting": view.is_waiting,
         "is_applying": view.state == "applying",
         "past": _past(view),
-        "form_address": form_address(view.topic, view.kind) if view.state == "refused" else "",
+        "error": refusal_in_form(view),
+        "form_address": form_address(view) if view.state == "refused" else "",
         "same": same_act(view, f"{request.scheme}://{request.get_host()}"),
         "may_act": all(rights.may_act_on(name, view.kind) for name in _names(view)),
         "nav": "acts",

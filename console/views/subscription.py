@@ -26,6 +26,7 @@ from console.queries.cursor import AckedBeyond, acked_beyond
 from console.queries.diagnosis import PENDING_READ, Parts, snapshots_of
 from console.queries.history import history_of_subscription
 from console.queries.topics.log import EntryAt, Log, Place, entries_at, log_of
+from console.views.clients.asked import key_of
 from console.views.history import history_sources
 from console.views.partitioned_subscription import partitioned_subscription
 from console.words.subscriptions import standing
@@ -35,7 +36,6 @@ __all__ = ["subscription"]
 
 PENDING_MAPPED = PENDING_READ
 HOLES_SHOWN = 12
-_KEY_DIGITS = 18  # every number of 18 digits fits into the 64 bits of a key
 WHY_EVERY_S = 10  # a consumer that does nothing causes no event
 
 
@@ -50,7 +50,7 @@ def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) ->
     reading = _Reading(
         head,
         pending_shown=queries.PENDING_MOST if is_long else queries.PENDING_SHOWN,
-        consumer_key=_consumer_key(request.GET.get("consumer", "")),
+        consumer_key=key_of(request.GET.get("consumer", "")),
     )
     live = (f"sub:{head.id}",)
     sources = [
@@ -88,11 +88,6 @@ def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) ->
     )
     context = {"head": head, "nav": "topics"}
     return answer(request, rights, "console/pages/subscription.html", sources, context)
-
-
-def _consumer_key(text: str) -> int:
-    """Return the key of the consumer whose pending acks to show, or 0 to show those of all consumers."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _KEY_DIGITS else 0
 
 
 class _Reading:

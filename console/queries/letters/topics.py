@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from console.history.windows import WINDOWS, frame_of, spans
-from console.queries.database import containing, fetch, fetch_entries
+from console.history.windows import WINDOWS, frame_of
+from console.queries.database import containing, fetch, fetch_entries, fetch_text, statement
+from console.queries.history import ends_of, rolled_up_until
 from console.queries.letters.origins import Origin, origins_of
 from console.queries.rights import Scope
 from console.queries.topics.log import EntryAt, by_place
@@ -22,6 +23,7 @@ __all__ = [
     "StoredLedger",
     "UnreadLetters",
     "letter_topics",
+    "over_letters",
     "stored_ledgers",
     "unread_letters",
 ]
@@ -124,18 +126,11 @@ class _Published:
     day_messages: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Progress:
-    resolution_s: int
-    until_ms: int
-
-
 def letter_topics(asked: LettersAsked, scope: Scope) -> LetterPage:
     """Return one page of the dead-letter topics in scope. Six queries."""
-    keys = fetch(
+    keys = fetch_text(
         _Key,
-        "letters",
-        f"by_{asked.order}",
+        over_letters(f"by_{asked.order}"),
         {
             "pattern": containing(asked.search),
             "after_name": asked.after_name,
@@ -163,13 +158,20 @@ def letter_topics(asked: LettersAsked, scope: Scope) -> LetterPage:
 
 def unread_letters(scope: Scope, *, limit: int) -> list[UnreadLetters]:
     """Return dead-letter topics in scope that nobody reads, those without a subscription first. One query."""
-    return fetch(UnreadLetters, "letters", "unread", {"limit": limit, **scope.of_topics})
+    return fetch_text(UnreadLetters, over_letters("unread"), {"limit": limit, **scope.of_topics})
 
 
 def stored_ledgers(ids: Collection[int], scope: Scope) -> dict[int, StoredLedger]:
     """Return those of these ledgers that are still stored and whose topic is in scope. One query."""
     rows = fetch(StoredLedger, "letters", "stored_ledgers", {"ledgers": list(ids), **scope.of_topics})
     return {row.ledger_id: row for row in rows}
+
+
+def over_letters(name: str) -> str:
+    """Return the text of a query that begins with the sets of dead-letter topics."""
+    return statement("letters", name).format(
+        known=statement("letters", "known"), letters=statement("letters", "letters")
+    )
 
 
 def _row(
@@ -212,9 +214,6 @@ def _oldest(rows: Sequence[_Numbers]) -> dict[int, int]:
 def _published(ids: Sequence[int]) -> dict[int, _Published]:
     """Return how many letters came in the last hour and the last day. Two queries."""
     now_ms = time.time_ns() // 1_000_000
-    until_ms = {row.resolution_s: row.until_ms for row in fetch(_Progress, "history", "progress", {})}
-    ends: dict[str, int] = {}
-    for resolution_s, (from_ms, to_ms) in spans(frame_of(WINDOWS["24h"], now_ms), until_ms).items():
-        ends |= {f"from_{resolution_s}": from_ms, f"to_{resolution_s}": to_ms}
+    ends = ends_of(frame_of(WINDOWS["24h"], now_ms), rolled_up_until())
     rows = fetch(_Published, "letters", "published", {"ids": list(ids), "hour_ms": now_ms - _HOUR_MS, **ends})
     return {row.topic_id: row for row in rows}

@@ -1,27 +1,23 @@
 -- The log of acts. Relies on the primary key, vela_act_subscription, vela_act_part, the index of undo_of_id and, for users
--- who may see only some namespaces, on vela_act_namespace and vela_act_tenant.
+-- who may see only some namespaces, on vela_act_namespace and vela_act_tenant. acts.py fills in `{columns}`.
+
+-- name: columns
+a.id, a.kind, a.state, a.topic_name, a.subscription_name, a.parameters, a.plan, a.result, a.error, a.who,
+a.origin, a.reason, a.undo_of_id, a.undo_until, a.created_at, a.finished_at,
+coalesce(a.state = 'applied' AND a.undo_until > now(), false) AND NOT EXISTS (
+    SELECT FROM vela_act m WHERE (m.id = a.id OR m.part_of_id = a.id) AND m.cursor_before IS NOT NULL
+    AND m.id IS DISTINCT FROM (SELECT z.id FROM vela_act z WHERE z.subscription_id = m.subscription_id
+                               AND z.state = 'applied' AND z.cursor_before IS NOT NULL
+                               ORDER BY z.finished_at DESC, z.id DESC LIMIT 1)) AS undoable,
+(SELECT max(u.id) FROM vela_act u WHERE u.undo_of_id = a.id AND u.state = 'applied') AS undone_by_id
 
 -- name: of_subscription
-SELECT a.id, a.kind, a.state, a.topic_name, a.subscription_name, a.parameters, a.plan, a.result, a.error, a.who,
-       a.origin, a.reason, a.undo_of_id, a.undo_until, a.created_at, a.finished_at,
-       coalesce(a.state = 'applied' AND a.undo_until > now(), false) AND NOT EXISTS (
-           SELECT FROM vela_act m WHERE (m.id = a.id OR m.part_of_id = a.id) AND m.cursor_before IS NOT NULL
-           AND m.id IS DISTINCT FROM (SELECT z.id FROM vela_act z WHERE z.subscription_id = m.subscription_id
-                                      AND z.state = 'applied' AND z.cursor_before IS NOT NULL
-                                      ORDER BY z.finished_at DESC, z.id DESC LIMIT 1)) AS undoable,
-       (SELECT max(u.id) FROM vela_act u WHERE u.undo_of_id = a.id AND u.state = 'applied') AS undone_by_id
+SELECT {columns}
 FROM vela_act a WHERE a.subscription_id = %(subscription_id)s ORDER BY a.id DESC LIMIT %(limit)s
 
 -- name: of_partitioned
 -- Acts on several partitions, each as one row, and acts on one partition only.
-SELECT a.id, a.kind, a.state, a.topic_name, a.subscription_name, a.parameters, a.plan, a.result, a.error, a.who,
-       a.origin, a.reason, a.undo_of_id, a.undo_until, a.created_at, a.finished_at,
-       coalesce(a.state = 'applied' AND a.undo_until > now(), false) AND NOT EXISTS (
-           SELECT FROM vela_act m WHERE (m.id = a.id OR m.part_of_id = a.id) AND m.cursor_before IS NOT NULL
-           AND m.id IS DISTINCT FROM (SELECT z.id FROM vela_act z WHERE z.subscription_id = m.subscription_id
-                                      AND z.state = 'applied' AND z.cursor_before IS NOT NULL
-                                      ORDER BY z.finished_at DESC, z.id DESC LIMIT 1)) AS undoable,
-       (SELECT max(u.id) FROM vela_act u WHERE u.undo_of_id = a.id AND u.state = 'applied') AS undone_by_id
+SELECT {columns}
 FROM vela_act a
 WHERE a.id IN (
     SELECT w.id FROM vela_act w
@@ -34,14 +30,7 @@ ORDER BY a.id DESC LIMIT %(limit)s
 
 -- name: log
 -- An act on several partitions is one row here. Its parts are in the logs of their subscriptions.
-SELECT a.id, a.kind, a.state, a.topic_name, a.subscription_name, a.parameters, a.plan, a.result, a.error, a.who,
-       a.origin, a.reason, a.undo_of_id, a.undo_until, a.created_at, a.finished_at,
-       coalesce(a.state = 'applied' AND a.undo_until > now(), false) AND NOT EXISTS (
-           SELECT FROM vela_act m WHERE (m.id = a.id OR m.part_of_id = a.id) AND m.cursor_before IS NOT NULL
-           AND m.id IS DISTINCT FROM (SELECT z.id FROM vela_act z WHERE z.subscription_id = m.subscription_id
-                                      AND z.state = 'applied' AND z.cursor_before IS NOT NULL
-                                      ORDER BY z.finished_at DESC, z.id DESC LIMIT 1)) AS undoable,
-       (SELECT max(u.id) FROM vela_act u WHERE u.undo_of_id = a.id AND u.state = 'applied') AS undone_by_id
+SELECT {columns}
 FROM vela_act a
 WHERE a.part_of_id IS NULL AND (%(before)s::bigint IS NULL OR a.id < %(before)s)
   AND (%(kind)s = '' OR a.kind = %(kind)s) AND (%(state)s = '' OR a.state = %(state)s)

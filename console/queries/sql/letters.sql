@@ -1,11 +1,22 @@
 -- Dead-letter topics: those with the usual name (the index vela_topic_dead_letters), those to which the dead-letter producer of
--- a client is connected, and those that were redriven. Each partition is a row of its own.
+-- a client is connected, and those that were redriven. Each partition is a row of its own. topics.py fills in
+-- `{known}` and `{letters}`.
 
--- name: by_name
-WITH known AS (
+-- name: known
+known AS (
     SELECT topic_id FROM vela_producer_session WHERE name LIKE '%%-DLQ'
     UNION SELECT topic_id FROM vela_act WHERE kind = 'redrive'
-), usual AS (
+)
+
+-- name: letters
+letters AS (
+    SELECT id, name, namespace_id FROM vela_topic
+    WHERE partitions = 0 AND (name LIKE '%%-DLQ' OR name ~ '-DLQ-partition-[0-9]+$')
+    UNION SELECT t.id, t.name, t.namespace_id FROM known k JOIN vela_topic t ON t.id = k.topic_id WHERE t.partitions = 0
+)
+
+-- name: by_name
+WITH {known}, usual AS (
     SELECT t.id, t.name FROM vela_topic t
     WHERE t.partitions = 0 AND (t.name LIKE '%%-DLQ' OR t.name ~ '-DLQ-partition-[0-9]+$')
       AND t.name > %(after_name)s AND (%(pattern)s = '' OR t.name ILIKE %(pattern)s)
@@ -21,14 +32,7 @@ SELECT id, name, 0::float8 AS value FROM (SELECT * FROM usual UNION SELECT * FRO
 
 -- name: by_waiting
 -- Without a durable subscription (state is NULL) all stored letters count: nobody will read them.
-WITH known AS (
-    SELECT topic_id FROM vela_producer_session WHERE name LIKE '%%-DLQ'
-    UNION SELECT topic_id FROM vela_act WHERE kind = 'redrive'
-), letters AS (
-    SELECT id, name, namespace_id FROM vela_topic
-    WHERE partitions = 0 AND (name LIKE '%%-DLQ' OR name ~ '-DLQ-partition-[0-9]+$')
-    UNION SELECT t.id, t.name, t.namespace_id FROM known k JOIN vela_topic t ON t.id = k.topic_id WHERE t.partitions = 0
-), valued AS (
+WITH {known}, {letters}, valued AS (
     SELECT t.id, t.name, CASE WHEN s.topic_id IS NULL THEN -1
                               WHEN s.state IS NULL AND s.stored_bytes > 0 THEN s.messages_in
                               ELSE s.max_backlog_messages END::float8 AS value
@@ -42,14 +46,7 @@ ORDER BY value DESC, name LIMIT %(limit)s
 
 -- name: unread
 -- Dead-letter topics that nobody reads: without a durable subscription (state is NULL), or without a consumer.
-WITH known AS (
-    SELECT topic_id FROM vela_producer_session WHERE name LIKE '%%-DLQ'
-    UNION SELECT topic_id FROM vela_act WHERE kind = 'redrive'
-), letters AS (
-    SELECT id, name, namespace_id FROM vela_topic
-    WHERE partitions = 0 AND (name LIKE '%%-DLQ' OR name ~ '-DLQ-partition-[0-9]+$')
-    UNION SELECT t.id, t.name, t.namespace_id FROM known k JOIN vela_topic t ON t.id = k.topic_id WHERE t.partitions = 0
-)
+WITH {known}, {letters}
 SELECT t.id AS topic_id, t.name, CASE WHEN s.state IS NULL THEN '' ELSE s.worst_subscription END AS subscription,
        CASE WHEN s.state IS NULL THEN s.messages_in ELSE s.max_backlog_messages END AS messages
 FROM letters t JOIN vela_topic_summary s ON s.topic_id = t.id

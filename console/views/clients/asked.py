@@ -11,7 +11,7 @@ from console.queries.clients import ClientPage, ClientsAsked
 from console.views.topics import changed_query, headings
 from console.words.clients import flag_named
 
-__all__ = ["EVERY_S", "asked_of", "form_of", "list_of"]
+__all__ = ["EVERY_S", "asked_of", "form_of", "key_of", "list_of"]
 
 EVERY_S = 10  # a client that does nothing, or that has just connected, causes no event on the page
 
@@ -21,8 +21,6 @@ _KEY_DIGITS = 18  # every number of 18 digits fits into the 64 bits of a key
 def asked_of(query: QueryDict, *, orders: Collection[str], flags: Collection[str]) -> ClientsAsked:
     """Read the filters, the order and the place. Ignores an unknown order or flag."""
     order, flag = query.get("sort", ""), query.get("flag", "")
-    key = query.get("key", "")
-    is_key = key.isascii() and key.isdigit() and len(key) <= _KEY_DIGITS
     return ClientsAsked(
         topic=_text(query.get("topic", "")),
         subscription=_text(query.get("sub", "")),
@@ -32,8 +30,13 @@ def asked_of(query: QueryDict, *, orders: Collection[str], flags: Collection[str
         flag=flag if flag in flags else "",
         order=order if order in orders else "name",
         after=query.get("after", ""),
-        after_key=int(key) if is_key else 0,
+        after_key=key_of(query.get("key", "")),
     )
+
+
+def key_of(text: str) -> int:
+    """Return the key of a connected client that an address gives, or 0 if it gives none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _KEY_DIGITS else 0
 
 
 def form_of(asked: ClientsAsked, flags: Collection[str]) -> dict[str, Any]:

@@ -101,7 +101,7 @@ async def test_delete_is_refused_then_forced_and_its_acts_stay(run: BrokerRun) -
     await producer.publish(3)
     refused = await plan("delete_topic")
     assert refused.state == "refused"
-    assert "1 producer and 1 consumer connected" in refused.error
+    assert "1 producer and 1 consumer connected; disconnect them, or set force to true" in refused.error
     applied = await done("delete_topic", force=True)
     assert applied.topic == T
     assert one_row(run.database_url, "SELECT count(*) FROM vela_topic") == (0,)
@@ -118,7 +118,7 @@ async def test_delete_without_clients_needs_leave_to_remove_subscriptions(run: B
     assert consumer.consumer is not None
     consumer.consumer.detach()
     refused = await plan("delete_topic")
-    assert "has 1 subscription:" in refused.error
+    assert "has 1 subscription: remove them, or set subscriptions to true" in refused.error
     await done("delete_topic", subscriptions=True)
 
 

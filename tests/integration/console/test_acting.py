@@ -298,6 +298,31 @@ def test_an_act_that_did_not_happen_says_why(state: str, operator: Client, broke
     assert "Apply:" not in words
 
 
+@pytest.mark.parametrize(
+    ("act", "parameters", "form"),
+    [
+        ("delete", {}, "delete"),
+        ("skip", {"messages": "5"}, "skip"),
+        ("rewind", {"messages": "5"}, "rewind"),
+        ("reset", {"to": "earliest"}, "reset"),
+    ],
+)
+def test_a_refused_act_leads_back_to_its_form(
+    act: str, parameters: dict[str, str], form: str, operator: Client, broker: FakeActs
+) -> None:
+    operator.post(f"{BILLING}/act/{act}", parameters)
+    refused = replace(
+        broker.acts[1], state="refused", error="1 consumer uses billing: disconnect it, or set force to true"
+    )
+    broker.acts[1] = refused
+    page = operator.get("/acts/1")
+    assert f'href="{BILLING}/act/{form}">Change the request' in page.content.decode()
+    switch = "choose “Disconnect its consumers”" if act == "delete" else "set force to true"
+    assert f"disconnect it, or {switch}." in text_of(page)
+    broker.acts[1] = replace(refused, error_code="SubscriptionNotFound")
+    assert "Change the request" not in text_of(operator.get("/acts/1"))
+
+
 def test_a_viewer_may_not_act(looker: Client, operator: Client, broker: FakeActs) -> None:
     operator.post(f"{BILLING}/act/clear")
     asked = len(broker.asked)

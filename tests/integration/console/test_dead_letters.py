@@ -29,8 +29,8 @@ from broker.models import (
 )
 from console.messages.reader import LaneReader
 from console.messages.scan import PAGE_BOUNDS
-from console.queries.database import statement
 from console.queries.letters.origins import possible_origins
+from console.queries.letters.topics import over_letters
 from console.queries.rights import EVERYTHING
 from tests.integration.console.messages import Written, write_log
 from tests.integration.console.pages import text_of
@@ -354,7 +354,7 @@ def test_the_list_walks_the_index_of_dead_letter_topics(db: None) -> None:
         values: dict[str, Any] = {"pattern": "", "after_name": "", "after_value": 0.0, "limit": 51}
         values |= EVERYTHING.of_topics
         for order in ("by_name", "by_waiting"):
-            cursor.execute(f"EXPLAIN (FORMAT JSON) {statement('letters', order)}", values)
+            cursor.execute(f"EXPLAIN (FORMAT JSON) {over_letters(order)}", values)
             plan = cursor.fetchone()[0]
             assert "vela_topic_dead_letters" in json.dumps(plan), order
 

@@ -101,6 +101,18 @@ def test_wrong_input_is_said_beside_its_field(
     assert broker.asked == []
 
 
+def test_a_refused_deletion_names_the_switch_of_its_form(admin: Client, broker: FakeActs) -> None:
+    admin.post(f"{PAGE}/act/delete", {})
+    broker.acts[1] = replace(
+        broker.acts[1],
+        state="refused",
+        error="orders has 1 subscription: remove them, or set subscriptions to true",
+    )
+    page = admin.get("/acts/1")
+    assert f'href="{PAGE}/act/delete">Change the request' in page.content.decode()
+    assert "remove them, or choose “Delete its subscriptions too”." in text_of(page)
+
+
 def test_a_topic_is_created_with_its_first_policies(operator: Client, broker: FakeActs) -> None:
     assert "Create topic" in text_of(operator.get("/topics"))
     assert (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ __all__ = [
 # To deliver more messages than this again, the user must type a name, as in the console.
 _TYPED_ABOVE_MESSAGES: Final = 10_000
 _MOST_DRIFT_MESSAGES: Final = 10**15  # the largest number that the API accepts
+_SWITCH: Final = re.compile(r"\bset (?P<switch>\w+) to true\b")  # so the broker names a parameter
 _INSTEAD: Final = "add --yes to apply the act, or --plan-only to see its plan"
 
 Act = dict[str, Any]
@@ -122,7 +124,19 @@ def carry_out(asked: Asked, consent: Consent) -> Act | None:
     or fails, or if no broker answers in time.
     """
     with console_api() as api:
-        return settle(api, lambda: _plan(api, asked, consent), consent)
+        try:
+            return settle(api, lambda: _plan(api, asked, consent), consent)
+        except CliError as error:
+            words = _SWITCH.sub(_own_switch, error.message)
+            raise error.worded(words, Exit(error.exit_code), code=error.code) from error
+
+
+def _own_switch(found: re.Match[str]) -> str:
+    """Return how to set the switch that the broker names in this command: by its option, if it has one."""
+    options = (
+        each.opts[0] for each in click.get_current_context().command.params if each.name == found["switch"]
+    )
+    return next((f"add {option}" for option in options if option.startswith("-")), found[0])
 
 
 def settle(api: ConsoleApi, plan: Callable[[], Answer], consent: Consent) -> Act | None:

@@ -307,3 +307,23 @@ def test_text_of_others_cannot_control_the_terminal(vela: Vela, console: FakeCon
     shown = vela(f"{RESET} --plan-only").stdout
     assert "beware \\x1b[2J\\x07" in shown
     assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("topics delete orders", "remove them, or add --subscriptions"),
+        ("acts plan delete_topic orders", "remove them, or set subscriptions to true"),
+    ],
+)
+def test_a_refusal_names_the_option_of_the_command(
+    line: str, said: str, vela: Vela, console: FakeConsole
+) -> None:
+    error = "orders has 1 subscription: remove them, or set subscriptions to true"
+    refused = an_act(state="refused", error=error, error_code="NotAllowedError")
+    console.answers["POST acts"] = httpx.Response(201, json=refused)
+    done = vela(f"{line} --yes")
+    assert (done.exit_code, done.stderr) == (4, f"vela: act 7 refused: orders has 1 subscription: {said}\n")
+    as_json = json.loads(vela(f"{line} --yes --json").stderr)
+    assert (as_json["act"], as_json["code"]) == (7, "NotAllowedError")
+    assert as_json["error"].endswith(said)

@@ -1,0 +1,48 @@
+"""The form in which an operator changes the request of a refused act, and the refusal in the words of that form."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from console.addresses import act_form_url, topic_act_url
+from console.forms import ActForm, act_forms
+from console.topic_forms.offers import topic_forms
+
+if TYPE_CHECKING:
+    from broker.acts.requests import ActView
+
+__all__ = ["form_address", "refusal_in_form"]
+
+# The broker names a switch as programs do, by its parameter.
+_SWITCH: Final = re.compile(r"\bset (\w+) to true\b")
+_HOW_FAR: Final = ("shift", "back_time")  # places of a reset that the form to rewind asks for
+
+
+def form_address(act: ActView) -> str:
+    """Return the address of the form that plans such an act, or "" if there is none or its subject was deleted."""
+    name, _form = _form_of(act)
+    if not name or act.error_code in ("TopicNotFound", "SubscriptionNotFound"):
+        return ""
+    return (
+        act_form_url(act.topic, act.subscription, name)
+        if act.subscription
+        else topic_act_url(act.topic, name)
+    )
+
+
+def refusal_in_form(act: ActView) -> str:
+    """Return the act's error, with the label of the form's field wherever it names a switch."""
+    fields = {} if (form := _form_of(act)[1]) is None else form.base_fields
+    return _SWITCH.sub(
+        lambda found: f"choose “{fields[found[1]].label}”" if found[1] in fields else found[0], act.error
+    )
+
+
+def _form_of(act: ActView) -> tuple[str, type[ActForm] | None]:
+    """Return the form of the act's kind and its name in addresses, or "" and None."""
+    forms = act_forms if act.subscription else topic_forms
+    fitting = {name: form for name, form in forms.items() if form.kind == act.kind}
+    if act.kind == "reset" and act.parameters.get("to") not in _HOW_FAR:
+        fitting.pop("rewind", None)
+    return next(iter(fitting.items()), ("", None))
