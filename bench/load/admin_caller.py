@@ -26,6 +26,8 @@ _CALLS = (  # in this order, again and again
     ("GET", f"/admin/v2/{_TOPIC}/stats", b""),
     ("PUT", f"/admin/v2/{_TOPIC}/subscription/s", b'"latest"'),
     ("GET", "/admin/v2/namespaces/public/default", b""),
+    ("POST", f"/topics/{_TOPIC}", b'{"messages": [{"payload": "looked at"}]}'),
+    ("GET", f"/admin/v2/{_TOPIC}/subscription/s/position/1", b""),
     ("POST", f"/admin/v2/{_TOPIC}/retention", b'{"retentionTimeInMinutes": 60, "retentionSizeInMB": 100}'),
     ("GET", f"/admin/v2/{_TOPIC}/internalStats", b""),
     ("DELETE", f"/admin/v2/{_TOPIC}?force=true", b""),

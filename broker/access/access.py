@@ -47,6 +47,8 @@ class Access:
         self._turns = 0
         self._is_stale = True
         self.is_on = settings.asks_for_credentials
+        self.takes_tokens = self._authentication.takes_tokens
+        self.takes_passwords = self._authentication.takes_passwords
         self.successes: Counter[str] = Counter()  # of authentications, by method
         self.failures: Counter[str] = Counter()
 

@@ -37,12 +37,17 @@ class Authentication:
             )
         self._settings = settings
         self._keys = TokenKeys(settings)
-        self._takes_tokens = TOKEN_METHOD in methods or settings.takes_openid_tokens
+        self.takes_tokens = TOKEN_METHOD in methods or settings.takes_openid_tokens
         self._passwords = (
             Passwords(settings.basic_file) if BASIC_METHOD in methods and settings.basic_file else None
         )
         self.issuers = Issuers(settings)
         self._verified: dict[bytes, Principal] = {}  # by token
+
+    @property
+    def takes_passwords(self) -> bool:
+        """Whether a client may prove with a password who it is."""
+        return self._passwords is not None
 
     def now(self, credentials: Credentials, now_ms: int) -> Principal | None:
         """Return who the client is; None if only `check` can tell.
@@ -50,7 +55,7 @@ class Authentication:
         Raises AuthenticationFailed if the credentials are wrong, missing or of a method that is not allowed.
         """
         method, data = credentials.method, credentials.data
-        if data and method in (None, TOKEN_METHOD) and self._takes_tokens:
+        if data and method in (None, TOKEN_METHOD) and self.takes_tokens:
             return self._token(data, now_ms)
         if data and method in (None, BASIC_METHOD) and self._passwords is not None:
             return self._passwords.known(data)

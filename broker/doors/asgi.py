@@ -18,7 +18,6 @@ __all__ = [
     "Scope",
     "Send",
     "certificate_of",
-    "challenge",
     "json_reason",
     "refuse",
     "refuse_handshake",
@@ -45,11 +44,6 @@ def json_reason(reason: str) -> bytes:
     return json.dumps({"reason": reason}).encode()
 
 
-def challenge(status: int) -> list[tuple[bytes, bytes]]:
-    """Return the header that tells a client which credentials a status 401 asks for."""
-    return [(b"WWW-Authenticate", b"Bearer")] if status == 401 else []
-
-
 async def respond(
     scope: Scope,
     send: Send,
@@ -60,7 +54,7 @@ async def respond(
     headers: Sequence[tuple[bytes, bytes]] = (),
 ) -> None:
     """Answer an HTTP request. HEAD gets the headers without the body."""
-    own = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *challenge(status)]
+    own = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": [*own, *headers]})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
@@ -80,7 +74,7 @@ async def refuse_handshake(send: Send, refusal: HandshakeRefused) -> None:
         {
             "type": "websocket.http.response.start",
             "status": refusal.status,
-            "headers": [(b"Content-Type", JSON), *challenge(refusal.status)],
+            "headers": [(b"Content-Type", JSON)],
         }
     )
     await send({"type": "websocket.http.response.body", "body": json_reason(refusal.reason)})

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from broker.core.access.credentials import ClientCertificate
     from broker.core.access.principal import Principal
     from broker.doors.asgi import Scope
-    from broker.doors.ports import CredentialsPort
+    from broker.doors.ports import AccessPort, CredentialsPort
 
-__all__ = ["CHOSEN_METHOD", "ORIGINAL_ROLE", "principal_now", "principal_of"]
+__all__ = ["CHOSEN_METHOD", "ORIGINAL_ROLE", "challenge_fields", "principal_now", "principal_of"]
 
 CHOSEN_METHOD: Final = b"x-pulsar-auth-method-name"
 ORIGINAL_ROLE: Final = b"x-original-principal"  # from a proxy: the role of its client
 _BEARER: Final = "Bearer "
+_BEARER_FIELD: Final = (b"WWW-Authenticate", b"Bearer")
+_BASIC_FIELD: Final = (b"WWW-Authenticate", b'Basic realm="Vela", charset="UTF-8"')
 
 
 async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = "") -> Principal:
@@ -77,6 +79,20 @@ def principal_now(
     if principal is not None:
         broker.connections.rates.check_role(principal.role)
     return principal
+
+
+def challenge_fields(access: AccessPort) -> tuple[tuple[bytes, bytes], ...]:
+    """Return the header fields of an answer with status 401. They name the schemes that the broker takes.
+
+    There is one field for each scheme. A broker that takes only client certificates names Bearer, because HTTP demands
+    that such an answer names a scheme, and certificates have none.
+    """
+    fields = []
+    if access.takes_tokens or not access.takes_passwords:
+        fields.append(_BEARER_FIELD)
+    if access.takes_passwords:
+        fields.append(_BASIC_FIELD)
+    return tuple(fields)
 
 
 def _credentials(

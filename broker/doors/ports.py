@@ -334,6 +334,14 @@ class AccessPort(Protocol):
     def is_on(self) -> bool:
         """Whether the broker asks clients for credentials."""
 
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether a client may prove with a token who it is."""
+
+    @property
+    def takes_passwords(self) -> bool:
+        """Whether a client may prove with a password who it is."""
+
     def authenticate_now(self, credentials: Credentials, now_ms: int) -> Principal | None:
         """Return the client that these credentials prove; None if only `authenticate` can tell.
 

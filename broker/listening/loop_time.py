@@ -20,9 +20,9 @@ __all__ = ["LoopTime", "TimeShare"]
 _Result = TypeVar("_Result")
 
 # For one connection. A pass of the loop costs a few hundredths of it.
-PART_NS: Final = 250_000
-# For all connections together. A message takes about five passes of the loop, so others delay it by about 2.5 ms.
-TURN_NS: Final = 500_000
+PART_NS: Final = 125_000
+# For all connections together. A message takes about five passes of the loop, so others delay it by about 1.3 ms.
+TURN_NS: Final = 250_000
 
 
 class LoopTime:

@@ -46,8 +46,8 @@ MAX_ENTRIES = 1000  # a statement of 1,000 rows of 1 KB takes about 15 ms; more 
 MAX_BYTES = 2 * 1024 * 1024
 # What one topic may add to a statement while others publish too: they all wait until the event loop has bound its rows
 # and written its receipts, which takes about 15 µs an entry.
-SHARED_ENTRIES = 200
-SHARED_BYTES = 512 * 1024
+SHARED_ENTRIES = 100
+SHARED_BYTES = 256 * 1024
 SHARED_S = 0.1  # topics share the writer for this long after two of them submitted in turn
 _RETRY_S = 0.05
 _RETRY_MOST_S = 1.0

@@ -50,6 +50,7 @@ from vela.wire.binary import commands
 TIMEOUT_S = 3
 RECEIVE_MS = 20_000
 ORDERS = TopicName.parse("persistent://public/default/access-orders")
+CHALLENGES = ["Bearer", 'Basic realm="Vela", charset="UTF-8"']
 BOTH = (Permission.PRODUCE, Permission.CONSUME)
 
 
@@ -512,6 +513,22 @@ def test_apaches_client_and_velas_come_with_a_password(vela: VelaProcess) -> Non
     for password, status in (("secret", 200), ("Secret", 401)):
         assert httpx.get(pull, auth=("app", password), timeout=20).status_code == status
     client.close()
+
+
+@pytest.mark.parametrize(
+    "path", ["/metrics", "/admin/v2/tenants", "/pull/v1/public/default/access-orders?queue=0&offset=0"]
+)
+def test_an_answer_without_credentials_asks_for_a_token_or_a_password(vela: VelaProcess, path: str) -> None:
+    for headers in ({}, {"X-Pulsar-Auth-Method-Name": "none"}):  # a pull with it passes through ASGI
+        answer = httpx.get(f"{vela.http_url}{path}", headers=headers, timeout=20)
+        assert answer.status_code == 401
+        assert answer.headers.get_list("WWW-Authenticate") == CHALLENGES
+
+
+def test_a_refused_handshake_asks_for_a_token_or_a_password(vela: VelaProcess) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        websocket(vela, "producer", None)
+    assert refused.value.response.headers.get_all("WWW-Authenticate") == CHALLENGES
 
 
 def test_guesses_of_passwords_do_not_stop_those_who_publish(vela: VelaProcess) -> None:

@@ -13,7 +13,6 @@ from bench.setting import Setting
 
 __all__ = ["PAYLOAD_BYTES", "Pairs", "measured"]
 
-PER_S = 1000.0
 PAYLOAD_BYTES = 1024
 _MOVES = Goal(at_most=2.0)
 
@@ -43,28 +42,34 @@ class Pairs:
         ]
 
 
-def measured(setting: Setting, name: str, requests: Callable[[], AbstractContextManager[list[str]]]) -> Pairs:
-    """Measure 1,000 messages of 1 KB a second without and with the requests, whose list gets a report at the end."""
+def measured(
+    setting: Setting,
+    name: str,
+    requests: Callable[[], AbstractContextManager[list[str]]],
+    *,
+    per_s: float = 1000.0,
+) -> Pairs:
+    """Measure messages of 1 KB without and with the requests, whose list gets a report at the end."""
     alone: list[Latencies] = []
     beside: list[Latencies] = []
     note = ""
     for _ in range(setting.repeats):
-        alone.append(_latency(setting))
+        alone.append(_latency(setting, per_s))
         setting.say(f"{name}, alone: {alone[-1]}")
         with requests() as report:
-            beside.append(_latency(setting))
+            beside.append(_latency(setting, per_s))
         (note,) = report
         setting.say(f"{name}, beside: {beside[-1]} {note}")
     return Pairs(alone=tuple(alone), beside=tuple(beside), note=note)
 
 
-def _latency(setting: Setting) -> Latencies:
+def _latency(setting: Setting, per_s: float) -> Latencies:
     return run_exactly(
         binary_latency(
             setting.pulsar_port,
             setting.fresh_topic("latency"),
             payload_bytes=PAYLOAD_BYTES,
-            per_s=PER_S,
+            per_s=per_s,
             warm_up_s=setting.warm_up_s,
             run_s=setting.run_s,
         )

@@ -23,7 +23,7 @@ __all__ = ["RequestRunner"]
 logger = logging.getLogger(__name__)
 
 # Charged when a request arrives. Its task runs later, so without this charge one turn could start a thousand tasks.
-REQUEST_NS: Final = 100_000
+REQUEST_NS: Final = 50_000
 
 
 class RequestRunner:

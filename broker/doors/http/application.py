@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from channels.routing import ProtocolTypeRouter
 
+from broker.doors.http.challenge import Challenge
 from broker.doors.http.pages import HttpPages
 from broker.doors.pull.pages import PullPages
 from broker.doors.web_gate import HostAndOrigin
@@ -40,4 +41,4 @@ def application(broker: BrokerPort, pulls: PullAnswers, admin: Application | Non
             await (pull_pages if path.startswith("/pull/") else pages)(scope, receive, send)
 
     router = ProtocolTypeRouter({"http": http, "websocket": websocket_application(broker)})
-    return HostAndOrigin(router, gate=pulls.gate)
+    return Challenge(HostAndOrigin(router, gate=pulls.gate), fields=pulls.challenge)

@@ -15,7 +15,7 @@ from broker.core.errors import BrokerError
 from broker.core.topic_name import TopicName
 from broker.doors.asgi import json_reason
 from broker.doors.guard import GuardedBroker
-from broker.doors.http_credentials import principal_now
+from broker.doors.http_credentials import challenge_fields, principal_now
 from broker.doors.pull.wire.answer import AnsweredMessage, encode_answer
 from broker.doors.pull.wire.request import PullRequest, parse_pull_request, parse_pull_topic
 from broker.doors.server_errors import http_status
@@ -60,6 +60,7 @@ class PullAnswers:
     def __init__(self, broker: BrokerPort) -> None:
         self._broker = broker
         self.gate = WebGate(broker.settings)  # the whole port's gate: `PullConnection` checks hosts with it
+        self.challenge = challenge_fields(broker.access)  # of the whole port's answers with status 401
         self.reading: set[asyncio.Task[None]] = set()  # pulls that wait for the database
         # Empty unless the broker asks for credentials, which may end while a pull is parked.
         self.parked: set[PullInProgress] = set()

@@ -11,13 +11,14 @@ thread must check, is not simple.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
 from twisted.internet.protocol import connectionDone
 
 from broker.core.errors import TooManyRequests
-from broker.doors.asgi import challenge, json_reason
+from broker.doors.asgi import json_reason
 from broker.doors.pull.answers import MustWait, PullInProgress
 from broker.http_server import LimitedConnection
 
@@ -40,8 +41,8 @@ _HOST: Final = re.compile(rb"\r\n(?i:host):[ \t]*([^\r]*)")
 _AUTHORIZATION: Final = re.compile(rb"\r\n(?i:authorization):[ \t]*([^\r]*)")
 
 
-def _response_head(status: int) -> bytes:
-    fields = b"".join(b"%b: %b\r\n" % field for field in challenge(status))
+def _response_head(status: int, more: Sequence[tuple[bytes, bytes]] = ()) -> bytes:
+    fields = b"".join(b"%b: %b\r\n" % field for field in more)
     return (
         b"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nServer: Vela\r\n%bContent-Length: %%d\r\n\r\n"
         % (status, HTTPStatus(status).phrase.encode(), fields)
@@ -136,7 +137,8 @@ class PullConnection(LimitedConnection):
         )
 
     def _respond(self, status: int, body: bytes) -> None:
-        head = _OK if status == 200 else _response_head(status)
+        challenge = self.factory.server.pulls.challenge if status == 401 else ()
+        head = _OK if status == 200 else _response_head(status, challenge)
         self._was_active = True
         self.transport.write(head % len(body) + body)
         if self._pull is not None:  # otherwise `_read` continues by itself

@@ -32,6 +32,9 @@ DURABLE: Mapping[str, str] = {
     "wal_init_zero": "off",
     "wal_compression": "on",
     "checkpoint_timeout": "15min",
+    # The system writes pages that a backend dropped from its buffers 30 s later, all at once. Commits wait for the disk
+    # meanwhile.
+    "backend_flush_after": "256kB",
     "checkpoint_completion_target": "0.9",
     "synchronous_commit": "on",  # a receipt means durable
     "jit": "off",

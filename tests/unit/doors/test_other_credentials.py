@@ -9,6 +9,7 @@ import pytest
 
 from broker.core.access.credentials import ClientCertificate
 from broker.core.access.permissions import Grants, Permission
+from broker.doors.http_credentials import challenge_fields
 from broker.doors.pull.answers import MustWait, PullAnswers
 from broker.doors.websocket.application import websocket_application
 from broker.storage.access import StoredAccess
@@ -108,6 +109,24 @@ async def test_http_and_websockets_take_a_password(
     else:
         assert (*found, (await peer.refused())[0]) == statuses
     assert (await ask(broker, "GET", ADMIN, basic(data), (b"x-pulsar-auth-method-name", b"token")))[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("methods", "schemes"),
+    [("token", ["Bearer"]), ("basic", ["Basic"]), ("token,basic", ["Bearer", "Basic"]), ("tls", ["Bearer"])],
+)
+async def test_a_refusal_names_the_schemes_that_the_broker_takes(
+    users: Path, methods: str, schemes: list[str]
+) -> None:
+    environment = {
+        **ENVIRONMENT,
+        **TLS_FILES,
+        "VELA_AUTHENTICATION": methods,
+        "VELA_BASIC_FILE": str(users) if "basic" in methods else "",
+    }
+    fields = challenge_fields(FakeBroker(environment=environment).access)
+    assert {name for name, _ in fields} == {b"WWW-Authenticate"}
+    assert [value.decode().partition(" ")[0] for _, value in fields] == schemes
 
 
 async def test_a_pull_below_asgi_waits_for_no_thread(broker: FakeBroker) -> None:

@@ -8,6 +8,8 @@ const { Consumer, Producer } = pulsarFlex;
 const PREFIX = process.env.INTEROP_PREFIX;
 const WAIT_MS = 20_000;
 const SHARE_MS = 50;
+const RECEIPT_MS = 4_000;
+const TRIES = 12;
 const quiet = () => () => {};
 
 const options = (topic, jwt = process.env.INTEROP_TOKEN) => ({
@@ -23,8 +25,8 @@ const check = (is, reason) => {
 
 const soon = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-const within = (promise, what) =>
-  Promise.race([promise, soon(WAIT_MS).then(() => Promise.reject(new Error(`waited in vain for ${what}`)))]);
+const within = (promise, what, ms = WAIT_MS) =>
+  Promise.race([promise, soon(ms).then(() => Promise.reject(new Error(`waited in vain for ${what}`)))]);
 
 async function produced(topic, numbers) {
   const producer = new Producer({ ...options(topic), producerAccessMode: Producer.ACCESS_MODES.SHARED });
@@ -55,6 +57,18 @@ async function consumed(topic, subType, name, taken, pauseMs = 0, receiveQueueSi
   });
   started.catch(() => {});
   return consumer;
+}
+
+// PulsarFlex forgets a send whose connection died before the receipt came. If it reconnects while the broker is dying, it
+// waits 10 s for an answer and 10 s more.
+async function sendUntilReceipt(producer, number) {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await within(producer.sendMessage({ payload: String(number), properties: {} }), "a receipt", RECEIPT_MS);
+    } catch (error) {
+      if (tries === TRIES) throw error;
+    }
+  }
 }
 
 async function arrived(count, ...takers) {
@@ -119,9 +133,7 @@ async function reconnect() {
   console.log("kill");
   const [answer] = await once(lines, "line");
   check(answer === "killed", answer);
-  for (const number of upTo(20).slice(1)) {
-    await within(producer.sendMessage({ payload: String(number), properties: {} }), "a receipt");
-  }
+  for (const number of upTo(20).slice(1)) await sendUntilReceipt(producer, number);
   const numbers = await arrived(20, taken);
   check(numbers.length === 20, `got ${numbers}`);
 }

@@ -1,0 +1,29 @@
+"""The header WWW-Authenticate, which tells a client with status 401 by which schemes it may prove who it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from channels.middleware import BaseMiddleware
+
+if TYPE_CHECKING:
+    from broker.doors.asgi import Application, Receive, Scope, Send
+
+__all__ = ["Challenge"]
+
+
+class Challenge(BaseMiddleware):  # type: ignore[misc]  # Channels has no types
+    """Adds the header to each answer with status 401, of a request or of a WebSocket handshake."""
+
+    def __init__(self, inner: Application, *, fields: Sequence[tuple[bytes, bytes]]) -> None:
+        super().__init__(inner)
+        self._fields = fields
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def challenge(event: Mapping[str, Any]) -> None:
+            if event.get("status") == 401:
+                event = {**event, "headers": [*event["headers"], *self._fields]}
+            await send(event)
+
+        await self.inner(scope, receive, challenge)
