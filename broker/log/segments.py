@@ -21,7 +21,7 @@ __all__ = ["Segments"]
 logger = logging.getLogger(__name__)
 
 VIEW_LOCK_TIMEOUT_MS = 200
-_EMPTY_BYTES = 16 * 1024  # size of a table without rows: its index, and that of its TOAST table
+_EMPTY_BYTES = 32 * 1024  # two tables without rows: the index of each, and that of its TOAST table
 
 
 class Segments:

@@ -255,14 +255,15 @@ class Writer:
             await self._store_one_by_one(lane, await self._not_stored(lane, batches), error)
 
     async def _append(self, connection: PreparedConnection, batches: dict[TopicLog, AppendBatch]) -> None:
-        rows = store.AppendColumns()
+        rows = store.AppendRows()
         for log, batch in batches.items():
-            for entry in batch.entries:
-                rows.add(log.topic_id, entry)
-            for entry in batch.delayed:
-                rows.add_delayed(log.topic_id, entry)
-            if batch.outbox_ids:
-                rows.add_moved(log.topic_id, batch.outbox_ids)
+            rows.add(
+                log.topic_id,
+                batch.entries,
+                size_bytes=batch.size_bytes,
+                delayed=batch.delayed,
+                moved=batch.outbox_ids,
+            )
         epochs = {log.topic_id: log.owner_epoch for log in batches}
         first = next(iter(batches))
         segment_id = first.segments[batches[first].entries[0].ledger_id]

@@ -11,7 +11,7 @@ __all__ = ["DelayedEntry", "Entry", "Ledger", "LedgerFile", "Segment"]
 
 
 class Segment(models.Model):
-    """One plain table `vela_entry_<id>` that many ledgers share. The broker drops it as a whole."""
+    """Two plain tables that many ledgers share, `vela_entry_<id>` and `vela_entry_<id>_rest`, dropped as a whole."""
 
     class State(models.TextChoices):
         OPEN = "open"

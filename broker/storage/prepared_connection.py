@@ -1,4 +1,4 @@
-"""Prepared statements on a connection whose answers the event loop reads by itself.
+"""Prepared statements, and COPY, on a connection whose answers the event loop reads by itself.
 
 psycopg's cursor does for each statement what an append needs once for each connection: it looks for the types of the
 values, watches the socket and lets go of it again, and sets a timer. That was a third of the broker's CPU time for a
@@ -8,7 +8,7 @@ commit. Here psycopg opens the connection, speaks the protocol, and has the clas
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import psycopg
@@ -21,7 +21,7 @@ from broker.storage.connection import Connection
 __all__ = ["PreparedConnection"]
 
 MOST_PREPARED: Final = (
-    16  # an append has two statements for each segment, and most appends go into the newest one
+    16  # small appends have two statements for each segment, and most appends go into the newest one
 )
 _CANCEL_S: Final = 5.0
 
@@ -41,6 +41,7 @@ class PreparedConnection:
         self._is_flushing = (
             False  # the system takes no more bytes for now; the event loop watches for that too
         )
+        self._is_cancelled = False
         self._results: list[PGresult] = []
         self._answered: asyncio.Future[None] | None = None
 
@@ -65,22 +66,41 @@ class PreparedConnection:
         if name is None:
             name = await self._prepare(statement)
         self._pgconn.send_query_prepared(name, values, [Format.BINARY] * len(values), Format.BINARY)
-        return await self._result()
+        return (await self._answer())[-1]
+
+    async def copy(self, statements: bytes, streams: Callable[[PGresult], Iterator[bytes]]) -> None:
+        """Run statements as one transaction: a SELECT, then COPY … FROM STDIN, once or several times.
+
+        `streams` gets the rows of the SELECT, in the text format, and yields what each COPY reads. Errors and
+        cancellation are those of `execute`. Nothing is stored if a COPY fails.
+        """
+        self._pgconn.send_query(statements)
+        answer = await self._answer()
+        data = streams(answer[0])
+        try:
+            while answer[-1].status == ExecStatus.COPY_IN:
+                self._pgconn.put_copy_data(next(data))
+                self._pgconn.put_copy_end()
+                answer = await self._answer()
+        except BaseException:
+            if self._pgconn.transaction_status == TransactionStatus.ACTIVE:
+                await self.close()  # the server waits for rows, and forgets the transaction now
+            raise
 
     async def _prepare(self, statement: bytes) -> bytes:
         if len(self._names) >= MOST_PREPARED:
             oldest = next(iter(self._names))
             self._pgconn.send_query(b"DEALLOCATE " + self._names.pop(oldest))
-            await self._result()
+            await self._answer()
         self._prepared += 1
         name = b"vela_%d" % self._prepared
         self._pgconn.send_prepare(name, statement)
-        await self._result()
+        await self._answer()
         self._names[statement] = name
         return name
 
-    async def _result(self) -> PGresult:
-        """Wait for the answer to what was sent."""
+    async def _answer(self) -> list[PGresult]:
+        """Wait for the answer to what was sent: its end, or that the server waits for the rows of a COPY."""
         loop = asyncio.get_running_loop()
         self._results = []
         self._answered = loop.create_future()
@@ -96,7 +116,7 @@ class PreparedConnection:
         for result in self._results:
             if result.status == ExecStatus.FATAL_ERROR:
                 raise error_from_result(result, encoding=self._connection.info.encoding)
-        return self._results[-1]
+        return self._results
 
     def _on_readable(self) -> None:
         try:
@@ -108,7 +128,14 @@ class PreparedConnection:
                 if result is None:
                     self._settle(None)
                     return
+                if result.status == ExecStatus.COPY_IN and self._is_cancelled:
+                    self._pgconn.put_copy_end(b"cancelled")
+                    self._flush()
+                    continue
                 self._results.append(result)
+                if result.status == ExecStatus.COPY_IN:
+                    self._settle(None)
+                    return
         except psycopg.Error as error:
             self._lost(error)
 
@@ -156,6 +183,7 @@ class PreparedConnection:
 
     async def _cancel(self) -> None:
         """Ask the server to cancel the statement, wait for its answer, and close the connection."""
+        self._is_cancelled = True
         try:
             if self._pgconn.transaction_status == TransactionStatus.ACTIVE:
                 self._answered = asyncio.get_running_loop().create_future()

@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from psycopg import sql
 
-__all__ = ["entry_table", "for_segment", "query", "script"]
+__all__ = ["entry_table", "for_segment", "query", "rest_table", "script"]
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
@@ -36,11 +36,17 @@ def script(table: str, name: str) -> str:
 
 
 def entry_table(segment_id: int) -> sql.Identifier:
-    """Return the name of one segment's table."""
+    """Return the name of one segment's table of entries."""
     return sql.Identifier(f"vela_entry_{segment_id}")
+
+
+def rest_table(segment_id: int) -> sql.Identifier:
+    """Return the name of the table with the bytes that rows of `entry_table` have no room for."""
+    return sql.Identifier(f"vela_entry_{segment_id}_rest")
 
 
 @cache
 def for_segment(name: str, segment_id: int) -> bytes:
-    """Return a query of entries.sql with `{entries}` replaced by the segment's table."""
-    return sql.SQL(query("entries", name).decode()).format(entries=entry_table(segment_id)).as_bytes(None)
+    """Return a query of entries.sql for the tables of one segment, in place of `{entries}` and `{rest}`."""
+    template = sql.SQL(query("entries", name).decode())
+    return template.format(entries=entry_table(segment_id), rest=rest_table(segment_id)).as_bytes(None)

@@ -95,7 +95,11 @@ def _in_segments(
 ) -> list[T]:
     template = sql.SQL(_queries("log")[name])
     parts = [
-        template.format(entries=sql.Identifier(f"vela_entry_{segment}"), segment=sql.Literal(segment))
+        template.format(
+            entries=sql.Identifier(f"vela_entry_{segment}"),
+            rest=sql.Identifier(f"vela_entry_{segment}_rest"),
+            segment=sql.Literal(segment),
+        )
         for segment in segments
     ]
     try:

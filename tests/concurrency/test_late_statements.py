@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from broker.core.position import Position
 from broker.log.topic_log import TopicLog
 from broker.topics.topic import Topic
@@ -175,12 +177,19 @@ async def test_a_subscribe_whose_answer_is_lost_makes_one_subscription(run: Brok
     assert one_row(run.database_url, MARK_DELETE)[:2] == positions[1]
 
 
-async def test_an_append_in_flight_while_the_epoch_advances_is_stored_once(run: BrokerRun) -> None:
+@pytest.mark.parametrize(
+    ("sql", "payload"),
+    [('INSERT INTO "vela_entry_1"', b""), ('COPY "vela_entry_1"', bytes(200_000))],
+    ids=["by statement", "by COPY"],
+)
+async def test_an_append_in_flight_while_the_epoch_advances_is_stored_once(
+    run: BrokerRun, sql: str, payload: bytes
+) -> None:
     producer = await run.producer()
     await producer.publish(1)
     topic = run.topic()
-    trap = run.proxy.trap('INSERT INTO "vela_entry_1"', Moment.HOLD_REQUEST)
-    producer.send()
+    trap = run.proxy.trap(sql, Moment.HOLD_REQUEST)
+    producer.send(payload)
     await trap.caught.wait()
     assert await run.broker.epochs.advance({topic.log: topic.owner_epoch}) == {topic.log}
     trap.release()  # the statement arrives under the old epoch

@@ -17,6 +17,7 @@ import pytest
 
 from broker.core.errors import BrokerError
 from broker.core.subscription.types import SubscriptionType
+from broker.storage.log import entries
 from broker.subscription.subscription import Subscription
 from tests.concurrency.random_client import CheckingConsumer, SubscriptionModel
 from tests.support.broker_harness import (
@@ -38,6 +39,7 @@ SLOTS = (None, 300, 9_000, 21_000, 33_000, 47_000, 61_000)  # of six keys, and o
 T = TypeVar("T")
 STATEMENTS = (
     'INSERT INTO "vela_entry_',
+    'COPY "vela_entry_',
     "UPDATE vela_cursor c SET",
     "UPDATE vela_topic_owner o",
     "INSERT INTO vela_ledger",
@@ -255,7 +257,10 @@ def has_something(consumer: CheckingConsumer, subscription: Subscription) -> boo
 @pytest.mark.row("I1", "I3", "I9", "I11", "I12")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("seed", range(SOAK_SEEDS or 5))
-async def test_random_clients_lost_connections_and_crashes(broker_url: str, seed: int) -> None:
+async def test_random_clients_lost_connections_and_crashes(
+    broker_url: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries, "COPY_BYTES", 300)  # about six of these entries, so that both ways are taken
     world = World(broker_url, random.Random(seed))
     await world.begin()
     try:

@@ -169,23 +169,11 @@ class MemoryStorage:
     # -- the log
 
     async def _append(
-        self, _: object, *, segment_id: int, epochs: Mapping[int, int], rows: log.AppendColumns
+        self, _: object, *, segment_id: int, epochs: Mapping[int, int], rows: log.AppendRows
     ) -> set[int]:
-        for row in zip(
-            rows.ledger_ids,
-            rows.entry_ids,
-            rows.messages,
-            rows.flags,
-            rows.key_hashes,
-            rows.deliver_at_ms,
-            rows.append_ms,
-            rows.cumulative_messages,
-            rows.cumulative_bytes,
-            rows.data,
-            strict=True,
-        ):
-            entry = StoredEntry(*row)
-            self.entries[Position(entry.ledger_id, entry.entry_id)] = entry
+        for entries in rows.entries.values():
+            for entry in entries:
+                self.entries[Position(entry.ledger_id, entry.entry_id)] = entry
         return set(epochs)
 
     async def _read(

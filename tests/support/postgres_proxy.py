@@ -1,7 +1,7 @@
 """A TCP proxy in front of PostgreSQL that loses connections at a chosen moment of a chosen statement.
 
-It reads just enough of the protocol to know which SQL a message runs: Parse names a statement, Bind runs it, and the
-answer ends with ReadyForQuery, which the server sends after COMMIT.
+It reads just enough of the protocol to know which SQL a message runs: Parse names a statement, Bind runs it, CopyData
+has its rows, and the answer ends with ReadyForQuery, which the server sends after COMMIT.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ class Moment(Enum):
     """What happens to the statement a trap catches."""
 
     LOSE_REQUEST = auto()  # the connection dies before the server has seen it
+    LOSE_ROWS = auto()  # the connection dies when the server has half of the rows that a COPY sends
+    HOLD_ROWS = auto()  # the server has half of them, and gets the others after `release`
     LOSE_ANSWER = auto()  # the server has committed; the connection dies before the answer
     HOLD_REQUEST = auto()  # it waits in front of the server until `release`
     HOLD_ANSWER = auto()  # the server has committed; the answer waits until `release`
@@ -67,6 +69,7 @@ class _Link:
         self._server_reader, self._server = server
         self._statements: dict[bytes, str] = {}
         self._answering: Trap | None = None
+        self._copying: Trap | None = None
         self._started = False
         self.is_orphan = False  # the server never learns that the client has gone
         self.name = ""
@@ -101,8 +104,11 @@ class _Link:
             while data := await self._client_reader.read(_CHUNK):
                 buffer += data
                 trap, ready, buffer = self._scan(buffer)
-                if trap is not None and not await self._spring(trap, ready):
-                    return
+                if trap is not None:
+                    left = await self._spring(trap, ready)
+                    if left is None:
+                        return
+                    ready = left
                 self._server.write(ready)
                 await self._server.drain()
 
@@ -134,15 +140,22 @@ class _Link:
             return None
         if kind == b"B":
             return self._proxy.trap_for(self._statements.get(body.split(b"\0")[1], ""), self.name)
+        if kind == b"d":
+            return self._copying
         if kind == b"Q":
             return self._proxy.trap_for(body.rstrip(b"\0").decode(), self.name)
         return None
 
-    async def _spring(self, trap: Trap, ready: bytes) -> bool:
-        """Act on the request side; False when this link is at its end."""
+    async def _spring(self, trap: Trap, ready: bytes) -> bytes | None:
+        """Act on the request side; what is left to send, None when this link is at its end."""
         if trap.moment is Moment.LOSE_REQUEST:
             trap.caught.set()
-            return False
+            return None
+        if trap is self._copying:
+            return await self._spring_among_rows(trap, ready)
+        if trap.moment in (Moment.LOSE_ROWS, Moment.HOLD_ROWS):
+            self._copying = trap
+            return ready
         self._answering = trap
         if trap.moment is Moment.HOLD_REQUEST:
             trap.caught.set()
@@ -154,8 +167,19 @@ class _Link:
             self._server.write(ready)
             await self._server.drain()
             await trap.passed.wait()
-            return False
-        return True
+            return None
+        return ready
+
+    async def _spring_among_rows(self, trap: Trap, ready: bytes) -> bytes | None:
+        half = len(ready) // 2
+        self._server.write(ready[:half])
+        await self._server.drain()
+        trap.caught.set()
+        self._copying = None
+        if trap.moment is Moment.LOSE_ROWS:
+            return None
+        await trap.wait_released()
+        return ready[half:]
 
     async def _answers(self) -> None:
         tail = b""

@@ -12,7 +12,7 @@ from broker.core.ledgers.ledger import LedgerInfo
 from broker.core.ledgers.segment_rules import SegmentUse
 from broker.core.position import Position
 from broker.storage.connection import Connection
-from broker.storage.queries import entry_table, query
+from broker.storage.queries import entry_table, query, rest_table
 
 __all__ = [
     "LedgerToMove",
@@ -189,7 +189,10 @@ async def copy_piece(
     a segment was dropped.
     """
     statement = sql.SQL(query("lifetime", "copy_piece").decode()).format(
-        source=entry_table(source), target=entry_table(target)
+        source=entry_table(source),
+        source_rest=rest_table(source),
+        target=entry_table(target),
+        target_rest=rest_table(target),
     )
     async with connection.transaction():
         await connection.execute("SET LOCAL synchronous_commit = off")

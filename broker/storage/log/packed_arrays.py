@@ -43,7 +43,7 @@ def integers(numbers: Sequence[int | None]) -> bytes:
     return _head(_INTEGER, len(items), has_nulls=True) + b"".join(items)
 
 
-def byteas(values: Sequence[bytes]) -> bytes:
+def byteas(values: Sequence[bytes | memoryview]) -> bytes:
     """Return a `bytea[]`, with copies of the values."""
     pack = _SIZE.pack
     items = [part for value in values for part in (pack(len(value)), value)]

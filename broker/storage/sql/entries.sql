@@ -1,4 +1,4 @@
--- The log. {entries} is the name of one segment's table.
+-- The log. {entries} and {rest} are the names of one segment's tables.
 
 -- name: append
 -- One statement for the ready entries of many topics. A topic missing from the answer is fenced: another owner
@@ -10,58 +10,85 @@ WITH o AS MATERIALIZED (
     WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))
     ORDER BY topic_id FOR SHARE
 ), i AS (
-    INSERT INTO {entries} (ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms,
-                           cumulative_messages, cumulative_bytes, data)
-    SELECT e.ledger_id, e.entry_id, e.messages, e.flags, e.key_hash, e.append_ms, e.deliver_at_ms,
-           e.cumulative_messages, e.cumulative_bytes, e.data
-    FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::integer[], $7::smallint[], $8::integer[], $9::bigint[],
-                $10::bigint[], $11::bigint[], $12::bigint[], $13::bytea[])
-         AS e(topic_id, ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms,
-              cumulative_messages, cumulative_bytes, data)
+    INSERT INTO {entries} (ledger_id, entry_id, append_ms, deliver_at_ms, cumulative_messages, cumulative_bytes, messages,
+                           rest_bytes, key_hash, flags, data)
+    SELECT e.ledger_id, e.entry_id, e.append_ms, e.deliver_at_ms, e.cumulative_messages, e.cumulative_bytes, e.messages,
+           e.rest_bytes, e.key_hash, e.flags, e.data
+    FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
+                $10::integer[], $11::integer[], $12::integer[], $13::smallint[], $14::bytea[])
+         AS e(topic_id, ledger_id, entry_id, append_ms, deliver_at_ms, cumulative_messages, cumulative_bytes, messages,
+              rest_bytes, key_hash, flags, data)
     JOIN o USING (topic_id)
 )
 SELECT topic_id FROM o
 
 -- name: append_more
--- Does the same as `append`, inserts the due times of entries that are not due yet, and deletes the outbox rows that the
--- entries came from: all of it or nothing.
+-- Does the same as `append`, inserts the rest of large entries and the due times of entries that are not due yet, and
+-- deletes the outbox rows that the entries came from: all of it or nothing.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner
     WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))
     ORDER BY topic_id FOR SHARE
 ), i AS (
-    INSERT INTO {entries} (ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms,
-                           cumulative_messages, cumulative_bytes, data)
-    SELECT e.ledger_id, e.entry_id, e.messages, e.flags, e.key_hash, e.append_ms, e.deliver_at_ms,
-           e.cumulative_messages, e.cumulative_bytes, e.data
-    FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::integer[], $7::smallint[], $8::integer[], $9::bigint[],
-                $10::bigint[], $11::bigint[], $12::bigint[], $13::bytea[])
-         AS e(topic_id, ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms,
-              cumulative_messages, cumulative_bytes, data)
+    INSERT INTO {entries} (ledger_id, entry_id, append_ms, deliver_at_ms, cumulative_messages, cumulative_bytes, messages,
+                           rest_bytes, key_hash, flags, data)
+    SELECT e.ledger_id, e.entry_id, e.append_ms, e.deliver_at_ms, e.cumulative_messages, e.cumulative_bytes, e.messages,
+           e.rest_bytes, e.key_hash, e.flags, e.data
+    FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
+                $10::integer[], $11::integer[], $12::integer[], $13::smallint[], $14::bytea[])
+         AS e(topic_id, ledger_id, entry_id, append_ms, deliver_at_ms, cumulative_messages, cumulative_bytes, messages,
+              rest_bytes, key_hash, flags, data)
+    JOIN o USING (topic_id)
+), p AS (
+    INSERT INTO {rest} (ledger_id, entry_id, piece, data)
+    SELECT p.ledger_id, p.entry_id, p.piece, p.data
+    FROM unnest($15::bigint[], $16::bigint[], $17::bigint[], $18::integer[], $19::bytea[])
+         AS p(topic_id, ledger_id, entry_id, piece, data)
     JOIN o USING (topic_id)
 ), d AS (
     INSERT INTO vela_delayed_entry (topic_id, deliver_at_ms, ledger_id, entry_id)
     SELECT d.topic_id, d.deliver_at_ms, d.ledger_id, d.entry_id
-    FROM unnest($14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[])
+    FROM unnest($20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[])
          AS d(topic_id, deliver_at_ms, ledger_id, entry_id)
     JOIN o USING (topic_id)
 ), x AS (
-    DELETE FROM vela_outbox x USING unnest($18::bigint[], $19::bigint[]) AS moved(topic_id, id) JOIN o USING (topic_id)
+    DELETE FROM vela_outbox x USING unnest($24::bigint[], $25::bigint[]) AS moved(topic_id, id) JOIN o USING (topic_id)
     WHERE x.id = moved.id
 )
 SELECT topic_id FROM o
 
+-- name: lock_owners
+-- The large form of `append` begins with this statement, which locks and answers as `append` does. The server executes
+-- one message of this and `copy_entries`, and of `copy_rest` if there is any, as one transaction, and waits for the rows
+-- after it has answered. So only the rows of topics that are not fenced are sent.
+SELECT topic_id FROM vela_topic_owner
+WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest('{%b}'::bigint[], '{%b}'::bigint[]))
+ORDER BY topic_id FOR SHARE
+
+-- name: copy_entries
+COPY {entries} (ledger_id, entry_id, append_ms, deliver_at_ms, cumulative_messages, cumulative_bytes, messages, rest_bytes,
+                key_hash, flags, data) FROM STDIN (FORMAT binary)
+
+-- name: copy_rest
+COPY {rest} (ledger_id, entry_id, piece, data) FROM STDIN (FORMAT binary)
+
 -- name: read
 -- A range by primary key. It ends where the data after the first entry would exceed the limit in bytes.
-SELECT entry_id, messages, flags, key_hash, deliver_at_ms, append_ms, cumulative_messages, cumulative_bytes, data
-FROM {entries} WHERE ledger_id = %b AND entry_id >= %b AND entry_id <= %b AND cumulative_bytes <= (
+SELECT entry_id, messages, flags, key_hash, deliver_at_ms, append_ms, cumulative_messages, cumulative_bytes,
+       CASE rest_bytes WHEN 0 THEN data ELSE data || coalesce((SELECT string_agg(p.data, '') FROM (
+           SELECT r.data FROM {rest} r WHERE r.ledger_id = e.ledger_id AND r.entry_id = e.entry_id ORDER BY r.piece
+       ) p), '') END
+FROM {entries} e WHERE ledger_id = %b AND entry_id >= %b AND entry_id <= %b AND cumulative_bytes <= (
     SELECT cumulative_bytes FROM {entries} WHERE ledger_id = %b AND entry_id = %b
 ) + %b::bigint ORDER BY entry_id
 
 -- name: read_some
 -- Chosen entries of one ledger, for replay.
-SELECT entry_id, messages, flags, key_hash, deliver_at_ms, append_ms, cumulative_messages, cumulative_bytes, data
-FROM {entries} WHERE ledger_id = %b AND entry_id = ANY(%b::bigint[]) ORDER BY entry_id
+SELECT entry_id, messages, flags, key_hash, deliver_at_ms, append_ms, cumulative_messages, cumulative_bytes,
+       CASE rest_bytes WHEN 0 THEN data ELSE data || coalesce((SELECT string_agg(p.data, '') FROM (
+           SELECT r.data FROM {rest} r WHERE r.ledger_id = e.ledger_id AND r.entry_id = e.entry_id ORDER BY r.piece
+       ) p), '') END
+FROM {entries} e WHERE ledger_id = %b AND entry_id = ANY(%b::bigint[]) ORDER BY entry_id
 
 -- name: read_counts
 -- The counts that the message index needs, without the data.

@@ -43,7 +43,7 @@ FROM (
 -- name: segment_uses
 -- Closed segments and how much of them is still in use. Beside its data, a row takes about 128 bytes: header, columns,
 -- index.
-SELECT s.id, s.long_lived, coalesce(s.closed_ms, 0), pg_total_relation_size(('vela_entry_' || s.id)::regclass),
+SELECT s.id, s.long_lived, coalesce(s.closed_ms, 0), vela_segment_bytes_v1(s.id),
        count(l.id), count(l.id) FILTER (WHERE l.state = 'open'), coalesce(sum(l.size_bytes + 128 * l.entries), 0)::bigint
 FROM vela_segment s LEFT JOIN vela_ledger l ON l.segment_id = s.id
 WHERE s.state <> 'open' GROUP BY s.id ORDER BY s.id
@@ -52,7 +52,7 @@ WHERE s.state <> 'open' GROUP BY s.id ORDER BY s.id
 SELECT count(*) FROM vela_segment
 
 -- name: open_long_lived
-SELECT id, pg_total_relation_size(('vela_entry_' || id)::regclass)
+SELECT id, vela_segment_bytes_v1(id)
 FROM vela_segment WHERE state = 'open' AND long_lived ORDER BY id DESC LIMIT 1
 
 -- name: open_segment
@@ -72,15 +72,23 @@ SELECT coalesce(max(entry_id), -1) FROM {target} WHERE ledger_id = %(ledger_id)s
 -- name: copy_piece
 -- The next entries of a sealed ledger. The piece ends where the data after its first entry would exceed a limit. Entries
 -- never change, so two sessions that copy a piece write the same rows.
-WITH copied AS (
-    INSERT INTO {target} (ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms,
-                          cumulative_messages, cumulative_bytes, data)
-    SELECT ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms, cumulative_messages, cumulative_bytes,
-           data
-    FROM {source} WHERE ledger_id = %(ledger_id)s AND entry_id BETWEEN %(first)s AND %(last)s
+WITH chosen AS MATERIALIZED (
+    SELECT max(entry_id) AS last FROM {source}
+    WHERE ledger_id = %(ledger_id)s AND entry_id BETWEEN %(first)s AND %(last)s
       AND (entry_id = %(first)s OR cumulative_bytes <= %(more_bytes)s::bigint + (
         SELECT cumulative_bytes FROM {source} WHERE ledger_id = %(ledger_id)s AND entry_id = %(first)s))
+), copied AS (
+    INSERT INTO {target} (ledger_id, entry_id, append_ms, deliver_at_ms, cumulative_messages, cumulative_bytes, messages,
+                          rest_bytes, key_hash, flags, data)
+    SELECT ledger_id, entry_id, append_ms, deliver_at_ms, cumulative_messages, cumulative_bytes, messages, rest_bytes,
+           key_hash, flags, data
+    FROM {source} WHERE ledger_id = %(ledger_id)s AND entry_id BETWEEN %(first)s AND (SELECT last FROM chosen)
     ON CONFLICT (ledger_id, entry_id) DO NOTHING RETURNING entry_id
+), rest AS (
+    INSERT INTO {target_rest} (ledger_id, entry_id, piece, data)
+    SELECT ledger_id, entry_id, piece, data
+    FROM {source_rest} WHERE ledger_id = %(ledger_id)s AND entry_id BETWEEN %(first)s AND (SELECT last FROM chosen)
+    ON CONFLICT (ledger_id, entry_id, piece) DO NOTHING
 )
 SELECT count(*) FROM copied
 

@@ -121,7 +121,7 @@ SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = %s)
 SELECT vela_refresh_entry_views_v1()
 
 -- name: segment_size
-SELECT pg_total_relation_size(('vela_entry_' || %s::bigint)::regclass)
+SELECT vela_segment_bytes_v1(%s)
 
 -- name: of_ledger
 SELECT t.name FROM vela_ledger l JOIN vela_topic t ON t.id = l.topic_id WHERE l.id = %s

@@ -21,7 +21,7 @@ LEFT JOIN LATERAL (SELECT max(m.id) AS id FROM vela_ledger m WHERE m.topic_id = 
 LEFT JOIN vela_ledger l ON l.id = last.id
 WHERE t.id = %(topic_id)s OR t.parent_id = %(topic_id)s
 
--- The following queries name one segment's table ({entries}, {segment}) and are repeated for each segment they need: the
+-- The following queries name one segment's tables ({entries}, {rest}, {segment}) and are repeated for each segment they need: the
 -- view over all of them cannot use a key's order, and with 64 segments it takes 30 ms to plan (136 ms for the end of a
 -- ledger of 50,000 entries, against 0.2 ms). The join leaves out copies of entries in a segment that is not the ledger's.
 
@@ -44,9 +44,14 @@ JOIN {entries} e ON e.ledger_id = p.ledger_id AND e.entry_id = p.entry_id
 JOIN vela_ledger l ON l.id = e.ledger_id AND l.segment_id = {segment}
 
 -- name: peek
--- Entries at the given positions with the first `most_bytes` of their data, so that a large payload costs no more.
-SELECT e.ledger_id, e.entry_id, e.messages, e.append_ms, e.deliver_at_ms, octet_length(e.data) AS size_bytes,
-       substring(e.data FROM 1 FOR %(most_bytes)s) AS data
+-- Entries at the given positions with the first `most_bytes` of their data, so that a large payload costs no more. Pieces
+-- after the second of an entry have 8,064 bytes.
+SELECT e.ledger_id, e.entry_id, e.messages, e.append_ms, e.deliver_at_ms,
+       octet_length(e.data) + e.rest_bytes AS size_bytes,
+       substring(CASE e.rest_bytes WHEN 0 THEN e.data ELSE e.data || coalesce((SELECT string_agg(p.data, '') FROM (
+           SELECT r.data FROM {rest} r WHERE r.ledger_id = e.ledger_id AND r.entry_id = e.entry_id
+           AND r.piece <= 2 + %(most_bytes)s / 8064 ORDER BY r.piece
+       ) p), '') END FROM 1 FOR %(most_bytes)s) AS data
 FROM unnest(%(ledgers)s::bigint[], %(entries)s::bigint[]) AS p(ledger_id, entry_id)
 JOIN {entries} e ON e.ledger_id = p.ledger_id AND e.entry_id = p.entry_id
 JOIN vela_ledger l ON l.id = e.ledger_id AND l.segment_id = {segment}
@@ -71,7 +76,7 @@ WITH picked AS (
     SELECT x.ledger_id, x.entry_id, x.size_bytes,
            sum(x.size_bytes) OVER (ORDER BY x.ledger_id * %(sign)s, x.entry_id * %(sign)s) - x.size_bytes AS before_bytes
     FROM (
-        SELECT e.ledger_id, e.entry_id, octet_length(e.data)::bigint AS size_bytes
+        SELECT e.ledger_id, e.entry_id, (octet_length(e.data) + e.rest_bytes)::bigint AS size_bytes
         FROM unnest(%(ledgers)s::bigint[], %(firsts)s::bigint[], %(lasts)s::bigint[], %(ends)s::bigint[])
              AS p(ledger_id, first_entry, last_entry, end_entry)
         JOIN vela_ledger l ON l.id = p.ledger_id AND l.segment_id = {segment}
@@ -83,7 +88,13 @@ WITH picked AS (
 )
 SELECT e.ledger_id, e.entry_id, e.messages, e.append_ms, e.deliver_at_ms, p.size_bytes,
        (SELECT count(*) FROM picked) AS picked,
-       substring(e.data FROM 1 FOR CASE WHEN p.size_bytes > %(most_bytes)s THEN %(head_bytes)s ELSE %(most_bytes)s END) AS data
+       substring(CASE e.rest_bytes WHEN 0 THEN e.data ELSE e.data || coalesce((SELECT string_agg(p.data, '') FROM (
+           SELECT r.data FROM {rest} r WHERE r.ledger_id = e.ledger_id AND r.entry_id = e.entry_id
+           AND r.piece <= 2 + shown.most / 8064 ORDER BY r.piece
+       ) p), '') END FROM 1 FOR shown.most) AS data
 FROM picked p JOIN {entries} e ON e.ledger_id = p.ledger_id AND e.entry_id = p.entry_id
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN p.size_bytes > %(most_bytes)s THEN %(head_bytes)s ELSE %(most_bytes)s END AS most
+) shown
 WHERE p.before_bytes < %(piece_bytes)s
 ORDER BY e.ledger_id * %(sign)s, e.entry_id * %(sign)s

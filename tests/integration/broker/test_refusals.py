@@ -31,21 +31,23 @@ def refuse_bad_entries(run: BrokerRun) -> None:
     rows(run.database_url, f"ALTER TABLE vela_entry_1 ADD CHECK (messages <> {BAD})")
 
 
-async def test_a_refused_append_closes_its_producer_and_no_other(run: BrokerRun) -> None:
+@pytest.mark.parametrize("payload", [b"", bytes(200_000)], ids=["by statement", "by COPY"])
+async def test_a_refused_append_closes_its_producer_and_no_other(run: BrokerRun, payload: bytes) -> None:
     good, bad = await run.producer("good"), await run.producer("bad")
     await good.publish(1)
     await bad.publish(1)
     refuse_bad_entries(run)
-    trap = run.proxy.trap('INSERT INTO "vela_entry_1"', Moment.HOLD_REQUEST)
-    good.send()  # held, so that what follows is gathered into one statement of both topics
+    sql = 'COPY "vela_entry_1"' if payload else 'INSERT INTO "vela_entry_1"'
+    trap = run.proxy.trap(sql, Moment.HOLD_REQUEST)
+    good.send(payload)  # held, so that what follows is gathered into one statement of both topics
     await trap.caught.wait()
-    second = run.proxy.trap('INSERT INTO "vela_entry_1"', Moment.HOLD_REQUEST)
-    bad.send()
+    second = run.proxy.trap(sql, Moment.HOLD_REQUEST)
+    bad.send(payload)
     await second.caught.wait()
     for _ in range(5):
-        good.send()
-        bad.send(messages=BAD)
-        bad.send()
+        good.send(payload)
+        bad.send(payload, messages=BAD)
+        bad.send(payload)
     trap.release()
     second.release()
     await good.has_receipts(7)

@@ -22,7 +22,7 @@ def size_bytes(url: str) -> int:
     (size,) = one_row(
         url,
         "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class"
-        " WHERE relkind = 'r' AND relname ~ '^vela_entry_[0-9]+$'",
+        " WHERE relkind = 'r' AND relname ~ '^vela_entry_[0-9]+'",
     )
     return int(size)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from django.db import connection
 
 from broker.models import Ledger, Segment, Topic
+from broker.storage.log.pieces import divided
 from tests.integration.console.shop import make_topic
 from vela.wire.entry import parse_header
 from vela.wire.errors import EntryCorrupt
@@ -125,11 +126,17 @@ def _insert(
 ) -> None:
     """`messages` and `size_bytes` are the topic's sums with this entry."""
     key_hash, flags = hash_of(data)
+    first, rest = divided(data)
     with connection.cursor() as cursor:
+        cursor.executemany(
+            f"INSERT INTO vela_entry_{ledger.segment_id}_rest (ledger_id, entry_id, piece, data)"
+            " VALUES (%s, %s, %s, %s)",
+            [(ledger.pk, entry_id, number, bytes(piece)) for number, piece in enumerate(rest)],
+        )
         cursor.execute(
             f"INSERT INTO vela_entry_{ledger.segment_id} (ledger_id, entry_id, messages, flags, key_hash, append_ms,"
-            " deliver_at_ms, cumulative_messages, cumulative_bytes, data)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            " deliver_at_ms, cumulative_messages, cumulative_bytes, rest_bytes, data)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
             [
                 ledger.pk,
                 entry_id,
@@ -140,7 +147,8 @@ def _insert(
                 deliver_at_ms,
                 messages,
                 size_bytes,
-                data,
+                len(data) - len(first),
+                bytes(first),
             ],
         )
 

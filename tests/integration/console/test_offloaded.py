@@ -79,7 +79,7 @@ def offload(ledger: Ledger, url: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT entry_id, messages, flags, key_hash, deliver_at_ms, append_ms, cumulative_messages,"
-            f" cumulative_bytes, data FROM vela_entry_{ledger.segment_id} WHERE ledger_id = %s ORDER BY entry_id",
+            " cumulative_bytes, data FROM vela_entry WHERE ledger_id = %s ORDER BY entry_id",
             [ledger.pk],
         )
         rows = [EntryRow._make((*row[:-1], bytes(row[-1]))) for row in cursor.fetchall()]

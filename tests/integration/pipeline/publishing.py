@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg import sql
 
+from broker.storage.log.pieces import divided
 from pipeline.checksum import Checksum, message_digest
 from vela.wire.entry import Compression, OutgoingMessage, encode_batch, encode_single, parse_header
 
@@ -120,11 +121,16 @@ class StoredTopic:
         with psycopg.connect(self.url) as connection, connection.cursor() as cursor:
             columns = sql.SQL(
                 "COPY {} (ledger_id, entry_id, messages, flags, append_ms, deliver_at_ms,"
-                " cumulative_messages, cumulative_bytes, data) FROM STDIN (FORMAT BINARY)"
+                " cumulative_messages, cumulative_bytes, rest_bytes, data) FROM STDIN (FORMAT BINARY)"
             )
+            rest: list[tuple[int, int, int, bytes]] = []
             with cursor.copy(columns.format(table)) as copy:
-                copy.set_types(["int8", "int8", "int4", "int2", "int8", "int8", "int8", "int8", "bytea"])
+                copy.set_types(
+                    ["int8", "int8", "int4", "int2", "int8", "int8", "int8", "int8", "int4", "bytea"]
+                )
                 for data in entries:
+                    head, pieces = divided(data)
+                    rest += [(self.ledger_id, self.entries, n, bytes(each)) for n, each in enumerate(pieces)]
                     count = parse_header(data).messages if messages is None else messages
                     self.messages += count
                     self.size_bytes += len(data)
@@ -139,11 +145,17 @@ class StoredTopic:
                             0,
                             self.messages,
                             self.size_bytes,
-                            data,
+                            len(data) - len(head),
+                            bytes(head),
                         )
                     )
                     self.entries += 1
                     self.append_ms += BETWEEN_APPENDS_MS
+            table = sql.Identifier(f"vela_entry_{self.segment_id}_rest")
+            with cursor.copy(sql.SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(table)) as copy:
+                copy.set_types(["int8", "int8", "int4", "bytea"])
+                for row in rest:
+                    copy.write_row(row)
         return self.ledger_id, first
 
 
