@@ -22,10 +22,15 @@ def read_all(database_url: str, topic: str, *, rows_a_statement: int) -> float:
         began = time.perf_counter()
         for ledger_id, segment_id in ledgers:
             statement = sql.SQL(
-                "SELECT entry_id, messages, flags, deliver_at_ms, append_ms,"
-                " cumulative_messages, cumulative_bytes, data"
-                " FROM {} WHERE ledger_id = %b AND entry_id >= %b ORDER BY entry_id LIMIT %b"
-            ).format(sql.Identifier(f"vela_entry_{segment_id}"))
+                "SELECT e.entry_id, e.messages, e.flags, e.deliver_at_ms, e.append_ms,"
+                " e.cumulative_messages, e.cumulative_bytes, CASE e.rest_bytes WHEN 0 THEN e.data ELSE e.data || ("
+                "SELECT string_agg(p.data, '') FROM (SELECT r.data FROM {rest} r WHERE r.ledger_id = e.ledger_id"
+                " AND r.entry_id = e.entry_id ORDER BY r.piece) p) END"
+                " FROM {entries} e WHERE e.ledger_id = %b AND e.entry_id >= %b ORDER BY e.entry_id LIMIT %b"
+            ).format(
+                entries=sql.Identifier(f"vela_entry_{segment_id}"),
+                rest=sql.Identifier(f"vela_entry_{segment_id}_rest"),
+            )
             first = 0
             cursor = connection.cursor(binary=True)
             while rows := cursor.execute(statement, (ledger_id, first, rows_a_statement)).fetchall():

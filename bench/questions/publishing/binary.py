@@ -7,7 +7,7 @@ import statistics
 
 import pulsar
 
-from bench.ceilings.raw_insert import insert_for
+from bench.ceilings.raw_copy import copy_for
 from bench.figures import Figure, Goal, ratio_percent
 from bench.load.messages import entries
 from bench.load.publishing.apache import publish_with_apache
@@ -17,7 +17,7 @@ from bench.setting import Setting
 __all__ = ["ask"]
 
 WINDOW = 64  # batches without a receipt
-ROWS_A_STATEMENT = (8, 32)  # 1 and 4 MiB: the ceiling's own best is taken
+ENTRIES_A_COMMIT = (8, 32)  # 1 and 4 MiB: the ceiling's own best is taken
 _RATIO = Goal(at_least=60.0)
 
 
@@ -54,19 +54,19 @@ def _batches(setting: Setting, label: str, payload_bytes: int) -> list[Figure]:
         notes.append(used.per(round(published.per_s * whole_s)))
         for connections, values in ceilings.items():
             tried = [
-                insert_for(
+                copy_for(
                     setting.vela.database_url,
                     entry,
                     connections=connections,
-                    rows_a_statement=rows,
+                    entries_a_commit=entries_a_commit,
                     warm_up_s=setting.warm_up_s / 2,
                     run_s=setting.run_s / 2,
                 )
-                for rows in ROWS_A_STATEMENT
+                for entries_a_commit in ENTRIES_A_COMMIT
             ]
             winner = max(tried, key=lambda ceiling: ceiling.per_s)
             values.append(winner.per_s)
-            best[connections].append(winner.rows_a_statement)
+            best[connections].append(winner.entries_a_commit)
         setting.say(
             f"publish {label}: {reached[-1]:,.0f} msg/s; raw {ceilings[1][-1]:,.0f} and {ceilings[2][-1]:,.0f};"
             f" {notes[-1]}"
@@ -82,10 +82,10 @@ def _batches(setting: Setting, label: str, payload_bytes: int) -> list[Figure]:
         ),
         *(
             Figure(
-                name=f"  raw insert, {connections} connection{'s' if connections > 1 else ''}",
+                name=f"  raw COPY, {connections} connection{'s' if connections > 1 else ''}",
                 unit="msg/s",
                 runs=tuple(values),
-                note=f"rows a statement: {', '.join(map(str, best[connections]))}",
+                note=f"entries a commit: {', '.join(map(str, best[connections]))}",
             )
             for connections, values in ceilings.items()
         ),

@@ -1,0 +1,114 @@
+"""What PostgreSQL takes of the same rows from clients that do nothing else."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from bench.load.messages.entries import Entry
+from broker.core.entry import StoredEntry
+from broker.storage.log.copy_rows import copy_rows, entries_stream, rest_stream
+
+__all__ = ["CopyCeiling", "copy_for"]
+
+_TABLES = ("bench_ceiling", "bench_ceiling_rest")
+_ENTRIES = (
+    "COPY bench_ceiling (ledger_id, entry_id, append_ms, deliver_at_ms, cumulative_messages, cumulative_bytes,"
+    " messages, rest_bytes, key_hash, flags, data) FROM STDIN (FORMAT binary)"
+)
+_REST = "COPY bench_ceiling_rest (ledger_id, entry_id, piece, data) FROM STDIN (FORMAT binary)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyCeiling:
+    """Messages per second that a number of connections stored."""
+
+    connections: int
+    entries_a_commit: int
+    per_s: float
+
+
+def copy_for(
+    database_url: str,
+    entry: Entry,
+    *,
+    connections: int,
+    entries_a_commit: int,
+    warm_up_s: float,
+    run_s: float,
+) -> CopyCeiling:
+    """Store the entry over and over in tables shaped like a segment's, in the pieces that the broker makes of it."""
+    with _tables(database_url):
+        counts = [0] * connections
+        stop = threading.Event()
+        threads = [
+            threading.Thread(
+                target=_store,
+                args=(database_url, entry, entries_a_commit, number, counts, stop),
+                daemon=True,
+            )
+            for number in range(connections)
+        ]
+        for thread in threads:
+            thread.start()
+        time.sleep(warm_up_s)
+        before, began = sum(counts), time.perf_counter()
+        time.sleep(run_s)
+        stored, seconds = sum(counts) - before, time.perf_counter() - began
+        stop.set()
+        for thread in threads:
+            thread.join()
+    return CopyCeiling(
+        connections=connections,
+        entries_a_commit=entries_a_commit,
+        per_s=stored * entry.messages / seconds,
+    )
+
+
+@contextmanager
+def _tables(database_url: str) -> Iterator[None]:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        segment = connection.execute("SELECT max(id) FROM vela_segment").fetchone()
+        assert segment is not None
+        names = sql.SQL(", ").join(map(sql.Identifier, _TABLES))
+        connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(names))
+        for table, like in zip(_TABLES, ("vela_entry_{}", "vela_entry_{}_rest"), strict=True):
+            connection.execute(
+                sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(
+                    sql.Identifier(table), sql.Identifier(like.format(segment[0]))
+                )
+            )
+        try:
+            yield
+        finally:
+            connection.execute(sql.SQL("DROP TABLE {}").format(names))
+
+
+def _store(
+    database_url: str, entry: Entry, entries: int, ledger_id: int, counts: list[int], stop: threading.Event
+) -> None:
+    now_ms = int(time.time() * 1000)
+    size_bytes, messages = len(entry.data), entry.messages
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        while not stop.is_set():
+            ids = range(counts[ledger_id], counts[ledger_id] + entries)
+            rows = copy_rows(
+                [
+                    StoredEntry(
+                        *(ledger_id, number, messages, 0, None, 0, now_ms),
+                        *((number + 1) * messages, (number + 1) * size_bytes, entry.data),
+                    )
+                    for number in ids
+                ]
+            )
+            with connection.transaction(), connection.cursor() as cursor:
+                for statement, stream in ((_ENTRIES, entries_stream([rows])), (_REST, rest_stream([rows]))):
+                    with cursor.copy(statement) as copy:
+                        copy.write(stream)
+            counts[ledger_id] = ids.stop
