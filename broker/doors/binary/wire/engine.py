@@ -14,7 +14,13 @@ from typing import Final
 
 from broker.core.errors import AnswerTooLarge
 from broker.doors.binary.wire import answers
-from broker.doors.binary.wire.decoding import HAVE_SLICES, SLICE_IDS, decode_event, decode_slices
+from broker.doors.binary.wire.decoding import (
+    HAVE_SLICES,
+    SLICE_IDS,
+    decode_event,
+    decode_plain_send,
+    decode_slices,
+)
 from broker.doors.binary.wire.events import Connect, Event, Unsupported
 from vela.wire.binary import commands
 from vela.wire.binary.commands import NO_REQUEST
@@ -149,6 +155,9 @@ class ServerEngine:
         return SLICE_IDS // _IDS_LIKE_A_COMMAND
 
     def _decode(self, frame: Frame, events: list[Event]) -> None:
+        if self._state is ConnectionState.CONNECTED and (send := decode_plain_send(frame)) is not None:
+            events.append(send)
+            return
         command = parse_command(frame.command)
         if command.type not in self._accepts:
             self._refuse(command)
