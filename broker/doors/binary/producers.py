@@ -310,20 +310,15 @@ class ProducerSlot:
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
         """Send receipts: these sends are durable."""
-        send_receipt, producer_id = self._peer.engine.send_receipt, self.producer_id
-        size_bytes = 0
-        for sequence_id, highest, ledger_id, entry_id, entry_bytes in receipts:
-            send_receipt(
-                producer_id,
-                sequence_id,
-                ledger_id=ledger_id,
-                entry_id=entry_id,
-                highest_sequence_id=highest or None,
-            )
-            size_bytes += entry_bytes
-            self._answered += 1
-            if self._refusals:
+        if not self._refusals:
+            self._peer.engine.send_receipts(self.producer_id, receipts)
+            self._answered += len(receipts)
+        else:
+            for receipt in receipts:
+                self._peer.engine.send_receipts(self.producer_id, (receipt,))
+                self._answered += 1
                 self._send_due_refusals()
+        size_bytes = sum([each.size_bytes for each in receipts])
         self._unanswered_bytes -= size_bytes
         self._peer.written()
         self._peer.gate.sends_answered(len(receipts), size_bytes)
