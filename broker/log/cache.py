@@ -9,6 +9,7 @@ reads a whole range anyway.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from broker.core.entry import StoredEntry
 
@@ -34,18 +35,21 @@ class EntryCache:
         """The data of the cached entries and their overhead, in bytes."""
         return self._size_bytes
 
-    def add(self, topic: TopicEntries, entry: StoredEntry) -> None:
-        """Add one entry of a topic. Adding the same entry again has no effect."""
-        ledger = topic.get(entry.ledger_id)
-        if ledger is None:
-            ledger = topic[entry.ledger_id] = {}
-        if entry.entry_id in ledger:
-            return
-        ledger[entry.entry_id] = entry
-        size_bytes = len(entry.data) + ENTRY_OVERHEAD_BYTES
-        self._size_bytes += size_bytes
-        self._arrivals.append((ledger, entry.entry_id, size_bytes))
-        while self._size_bytes > self._budget_bytes:
-            oldest, entry_id, size_bytes = self._arrivals.popleft()
-            oldest.pop(entry_id, None)
-            self._size_bytes -= size_bytes
+    def add(self, topic: TopicEntries, entries: Iterable[StoredEntry]) -> None:
+        """Add entries of a topic. Adding an entry again has no effect."""
+        arrivals = self._arrivals
+        for entry in entries:
+            ledger_id, entry_id = entry.ledger_id, entry.entry_id
+            ledger = topic.get(ledger_id)
+            if ledger is None:
+                ledger = topic[ledger_id] = {}
+            if entry_id in ledger:
+                continue
+            ledger[entry_id] = entry
+            size_bytes = len(entry.data) + ENTRY_OVERHEAD_BYTES
+            self._size_bytes += size_bytes
+            arrivals.append((ledger, entry_id, size_bytes))
+            while self._size_bytes > self._budget_bytes:
+                oldest, entry_id, size_bytes = arrivals.popleft()
+                oldest.pop(entry_id, None)
+                self._size_bytes -= size_bytes

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.core.entry import FLAG_CORRUPT
-from vela.wire.entry import checksum_ok
+from vela.wire.entry import checksum_ok, plain_head
 from vela.wire.entry.header import parse_metadata
 from vela.wire.errors import MetadataCorrupt
 
@@ -34,6 +34,8 @@ def _is_sound(data: bytes) -> bool:
     """
     if not checksum_ok(data):
         return False
+    if plain_head(data) is not None:
+        return True
     try:
         parse_metadata(data)
     except MetadataCorrupt:

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from broker.core.entry import FLAG_DELAYED, StoredEntry
 from broker.core.errors import BrokerError, TopicFenced
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["AppendBatch", "LogListener", "Send", "TopicLog"]
 
 logger = logging.getLogger(__name__)
+
+_new: Final = tuple.__new__  # 0.2 us less than through a named tuple's constructor
 
 Send = tuple[Any, "SendRequest"]  # the producer, which the log only passes back, and its request
 
@@ -47,18 +49,14 @@ class AppendBatch:
             share = found.get(producer)
             if share is None:
                 share = found[producer] = ([], [0, 0])
+            receipts, totals = share
+            sequence_id, highest = request.sequence_id, request.highest_sequence_id
             size_bytes = len(request.data)
-            share[0].append(
-                Receipt(
-                    request.sequence_id,
-                    request.highest_sequence_id,
-                    entry.ledger_id,
-                    entry.entry_id,
-                    size_bytes,
-                )
+            receipts.append(
+                _new(Receipt, (sequence_id, highest, entry.ledger_id, entry.entry_id, size_bytes))
             )
-            share[1][0] += request.messages
-            share[1][1] += size_bytes
+            totals[0] += request.messages
+            totals[1] += size_bytes
         return found
 
 
@@ -184,33 +182,38 @@ class TopicLog:
         messages, size_bytes = self.ledgers.total_messages, self.ledgers.total_bytes
         # Set in flight before the first send leaves the queue, so that a fault in between loses none.
         batch = self.in_flight = AppendBatch(since_s=self.queued_since_s)
-        queue = self.queue
-        while queue and len(batch.entries) < max_entries and batch.size_bytes < max_bytes:
+        queue, sends, entries, ledger_id = self.queue, batch.sends, batch.entries, ledger.ledger_id
+        while queue and len(entries) < max_entries and batch.size_bytes < max_bytes:
             send = queue[0]
-            batch.sends.append(send)
+            sends.append(send)
             queue.popleft()
-            request = send[1]
-            messages += request.messages
-            size_bytes += len(request.data)
-            batch.size_bytes += len(request.data)
-            is_delayed = request.deliver_at_ms > append_ms
-            entry = StoredEntry(
-                ledger.ledger_id,
-                entry_id,
-                request.messages,
-                request.flags | FLAG_DELAYED if is_delayed else request.flags,
-                request.key_hash,
-                request.deliver_at_ms,
-                append_ms,
-                messages,
-                size_bytes,
-                request.data,
+            _, _, count, flags, deliver_at_ms, key_hash, data, outbox_id = send[1]
+            messages += count
+            size_bytes += len(data)
+            batch.size_bytes += len(data)
+            is_delayed = deliver_at_ms > append_ms
+            if is_delayed:
+                flags |= FLAG_DELAYED
+            entry = _new(
+                StoredEntry,
+                (
+                    ledger_id,
+                    entry_id,
+                    count,
+                    flags,
+                    key_hash,
+                    deliver_at_ms,
+                    append_ms,
+                    messages,
+                    size_bytes,
+                    data,
+                ),
             )
-            batch.entries.append(entry)
+            entries.append(entry)
             if is_delayed:
                 batch.delayed.append(entry)
-            if request.outbox_id:
-                batch.outbox_ids.append(request.outbox_id)
+            if outbox_id:
+                batch.outbox_ids.append(outbox_id)
             entry_id += 1
         self.queued_since_s = time.monotonic()  # for the sends that stay
         return batch
@@ -234,9 +237,7 @@ class TopicLog:
             [entry.cumulative_messages for entry in entries],
             [entry.cumulative_bytes for entry in entries],
         )
-        add, cached = self._cache.add, self.cached
-        for entry in entries:
-            add(cached, entry)
+        self._cache.add(self.cached, entries)
 
     def give_back(self, batch: AppendBatch) -> None:
         """Put the sends of a batch that was not stored back into the queue, in order."""
@@ -248,8 +249,7 @@ class TopicLog:
         """Add entries that were read from their place to the cache and the index."""
         if not entries:
             return
-        for entry in entries:
-            self._cache.add(self.cached, entry)
+        self._cache.add(self.cached, entries)
         start = 0
         for at in range(1, len(entries) + 1):
             if at == len(entries) or entries[at].entry_id != entries[at - 1].entry_id + 1:

@@ -24,6 +24,7 @@ from websockets.exceptions import ConnectionClosed
 
 from broker.doors.binary.wire import events
 from broker.doors.binary.wire.engine import ServerEngine
+from broker.log.sends import Receipt
 from vela.wire.errors import RemoteProtocolError
 from vela.wire.message_id import EARLIEST
 
@@ -243,13 +244,9 @@ class ScriptedPeer:
             case events.OpenProducer():
                 engine.send_producer_success(event.request_id, name=event.producer_name or "made-by-broker")
             case events.Send():
-                engine.send_receipt(
-                    event.producer_id,
-                    event.sequence_id,
-                    ledger_id=LEDGER_ID,
-                    entry_id=link.stored,
-                    highest_sequence_id=event.highest_sequence_id,
-                )
+                highest = event.highest_sequence_id or 0
+                receipt = Receipt(event.sequence_id, highest, LEDGER_ID, link.stored, 0)
+                engine.send_receipts(event.producer_id, [receipt])
                 link.stored += 1
             case events.Ack():
                 if event.request_id is not None:

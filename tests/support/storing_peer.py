@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker.doors.binary.wire import events
+from broker.log.sends import Receipt
 from tests.support.scripted_peer import LEDGER_ID, Link, ScriptedPeer
 from vela.wire.entry import Message, checksum_ok, decode_messages, parse_header
 
@@ -64,13 +65,9 @@ class StoringPeer:
     def accept(self, link: Link, event: events.Send) -> None:
         """Stores and answers."""
         entry_id = self.store(link, event)
-        link.engine.send_receipt(
-            event.producer_id,
-            event.sequence_id,
-            ledger_id=LEDGER_ID if entry_id >= 0 else -1,
-            entry_id=entry_id,
-            highest_sequence_id=event.highest_sequence_id,
-        )
+        ledger_id = LEDGER_ID if entry_id >= 0 else -1
+        receipt = Receipt(event.sequence_id, event.highest_sequence_id or 0, ledger_id, entry_id, 0)
+        link.engine.send_receipts(event.producer_id, [receipt])
 
     def ignore(self, _link: Link, _event: events.Send) -> None:
         """Does nothing."""

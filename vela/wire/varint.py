@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["UINT64_MASK", "decode", "encode", "signed64"]
+__all__ = ["UINT64_MASK", "decode", "encode", "signed64", "value_of"]
 
 UINT64_MASK: Final = (1 << 64) - 1
 _SIGN: Final = 1 << 63
@@ -49,6 +49,14 @@ def decode(data: bytes, offset: int) -> tuple[int, int]:
         if byte < 0x80:
             return value & UINT64_MASK, offset + index + 1
     raise ValueError("a varint ends too early or is too long")
+
+
+def value_of(data: bytes) -> int:
+    """Return the number of a complete varint. The caller has checked that only its last byte is below 128."""
+    value = 0
+    for byte in reversed(data):
+        value = value << 7 | byte & 0x7F
+    return value
 
 
 def signed64(value: int) -> int:

@@ -254,7 +254,8 @@ class MultipleActiveDispatcher(ABC):
 
     def discard(self, position: Position) -> None:
         self._counts.discard(position)
-        self._replay.discard(position)
+        if self._replay:
+            self._replay.discard(position)
         if self._reading:
             self._reading.discard(position)
 

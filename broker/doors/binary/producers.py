@@ -20,6 +20,7 @@ from broker.core.errors import (
     TooManyProducers,
     TopicTerminated,
 )
+from broker.core.hash_slots import slot_of_key
 from broker.doors.binary.requests import producer_request
 from broker.doors.entry_facts import check_chunk, entry_flags
 from broker.doors.server_errors import server_error
@@ -27,7 +28,7 @@ from broker.log.sends import Receipt, SendRequest
 from broker.producers.key_hash import entry_slot
 from vela.wire.binary.enums import ServerError
 from vela.wire.checksum import MAGIC
-from vela.wire.entry import checksum_ok, parse_header, with_checksum
+from vela.wire.entry import PlainHead, checksum_ok, parse_header, plain_head, with_checksum
 from vela.wire.errors import LocalProtocolError, MetadataCorrupt
 
 if TYPE_CHECKING:
@@ -239,10 +240,18 @@ class ProducerSlot:
     def _request(self, event: events.Send, producer: ProducerPort) -> SendRequest:
         if event.in_transaction:
             raise NotAllowed("transactions are not available; send without one")
-        block = event.entry_block
-        entry = with_checksum(block)
-        if block[:2] == MAGIC and not checksum_ok(entry):
+        entry = event.entry_block
+        if entry[:2] != MAGIC:
+            entry = with_checksum(entry)
+        elif not checksum_ok(entry):
             raise ChecksumFailed("the entry's CRC32C does not match its bytes; send it again")
+        highest = event.highest_sequence_id
+        if highest is None or highest < event.sequence_id:
+            highest = 0
+        plain = plain_head(entry)
+        if plain is not None and self._allows(plain, len(entry) - plain.payload_offset, producer):
+            slot = None if plain.key is None else slot_of_key(plain.key)
+            return SendRequest(event.sequence_id, highest, 1, 0, 0, slot, entry)
         try:
             header = parse_header(entry)
         except MetadataCorrupt as error:
@@ -266,15 +275,22 @@ class ProducerSlot:
                 f"payload of {payload_bytes} bytes, the topic's limit is {producer.max_message_bytes}"
                 " (policy max_message_bytes)"
             )
-        highest = event.highest_sequence_id
         return SendRequest(
             event.sequence_id,
-            highest if highest is not None and highest >= event.sequence_id else 0,
+            highest,
             header.messages,
             flags,
             header.deliver_at_ms if header.deliver_at_ms is not None and header.deliver_at_ms > 0 else 0,
             entry_slot(header),
             entry,
+        )
+
+    def _allows(self, plain: PlainHead, payload_bytes: int, producer: ProducerPort) -> bool:
+        """Return whether a plain entry keeps to every limit. If not, `_request` says which one it exceeds."""
+        return (
+            payload_bytes <= self._max_message_bytes
+            and plain.uncompressed_size <= self._max_uncompressed_bytes
+            and payload_bytes <= (producer.max_message_bytes or payload_bytes)
         )
 
     def _refuse(self, sequence_id: int, error: BrokerError) -> None:
@@ -294,20 +310,15 @@ class ProducerSlot:
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
         """Send receipts: these sends are durable."""
-        send_receipt, producer_id = self._peer.engine.send_receipt, self.producer_id
-        size_bytes = 0
-        for sequence_id, highest, ledger_id, entry_id, entry_bytes in receipts:
-            send_receipt(
-                producer_id,
-                sequence_id,
-                ledger_id=ledger_id,
-                entry_id=entry_id,
-                highest_sequence_id=highest or None,
-            )
-            size_bytes += entry_bytes
-            self._answered += 1
-            if self._refusals:
+        if not self._refusals:
+            self._peer.engine.send_receipts(self.producer_id, receipts)
+            self._answered += len(receipts)
+        else:
+            for receipt in receipts:
+                self._peer.engine.send_receipts(self.producer_id, (receipt,))
+                self._answered += 1
                 self._send_due_refusals()
+        size_bytes = sum([each.size_bytes for each in receipts])
         self._unanswered_bytes -= size_bytes
         self._peer.written()
         self._peer.gate.sends_answered(len(receipts), size_bytes)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.core.dispatchers.base import ReadEntry
 from broker.core.entry import FLAG_CHUNK, FLAG_LAST_CHUNK
 from broker.core.hash_slots import slot_of_key
 from broker.core.position import Position
@@ -16,38 +15,52 @@ if TYPE_CHECKING:
     from broker.core.cursor.cursor import Cursor
     from broker.core.entry import StoredEntry
 
-__all__ = ["read_entries", "whole_entries"]
+__all__ = ["FoundEntry", "read_entries", "whole_entries"]
+
+_new: Final = tuple.__new__  # 0.2 us less than through the named tuple's constructor
 
 
-def read_entries(found: Sequence[StoredEntry], cursor: Cursor, type_: SubscriptionType) -> list[ReadEntry]:
+class FoundEntry(NamedTuple):
+    """A stored entry as dispatchers see it: a `Deliverable`, with the entry itself for the delivery."""
+
+    position: Position
+    messages_remaining: int
+    chunk_uuid: str | None
+    last_chunk: bool
+    slot: int
+    entry: StoredEntry
+
+
+def read_entries(found: Sequence[StoredEntry], cursor: Cursor, type_: SubscriptionType) -> list[FoundEntry]:
     """Convert entries in the same order, without counting the messages that are already acked."""
     if not cursor.has_partial_acks:
         return whole_entries(found, type_)
-    read: list[ReadEntry] = []
+    read: list[FoundEntry] = []
     for each in whole_entries(found, type_):
         remaining = cursor.remaining_of(each.position)
         read.append(each if remaining is None else each._replace(messages_remaining=remaining.bit_count()))
     return read
 
 
-def whole_entries(found: Sequence[StoredEntry], type_: SubscriptionType) -> list[ReadEntry]:
+def whole_entries(found: Sequence[StoredEntry], type_: SubscriptionType) -> list[FoundEntry]:
     """Convert entries in the same order. Only chunks have their metadata parsed, and not on Failover."""
     chunks = 0 if type_ is SubscriptionType.FAILOVER else FLAG_CHUNK
     return [
-        ReadEntry(Position(entry.ledger_id, entry.entry_id), entry.messages, None, False, entry.key_hash or 0)
+        _new(FoundEntry, (_new(Position, entry[:2]), entry.messages, None, False, entry.key_hash or 0, entry))
         if not entry.flags & chunks
         else _chunk(entry)
         for entry in found
     ]
 
 
-def _chunk(entry: StoredEntry) -> ReadEntry:
+def _chunk(entry: StoredEntry) -> FoundEntry:
     """Convert a chunk. All chunks of a message get the same slot, from its key or else from its uuid."""
     uuid = parse_header(entry.data).chunk_uuid or ""
-    return ReadEntry(
+    return FoundEntry(
         Position(entry.ledger_id, entry.entry_id),
         entry.messages,
         uuid,
         bool(entry.flags & FLAG_LAST_CHUNK),
         entry.key_hash or slot_of_key(uuid.encode()),
+        entry,
     )

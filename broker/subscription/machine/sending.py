@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from broker.core.dispatchers.base import Assignment, ReadEntry, ReadKind, ReadPlan
+from broker.core.dispatchers.base import Assignment, ReadKind, ReadPlan
 from broker.core.position import Position
 from broker.subscription.machine.effects import (
     Batch,
@@ -24,7 +24,7 @@ from broker.subscription.machine.effects import (
     SendLater,
     Watch,
 )
-from broker.subscription.machine.read_entries import read_entries, whole_entries
+from broker.subscription.machine.read_entries import FoundEntry, read_entries, whole_entries
 from broker.subscription.machine.screening import SCREENED_FLAGS
 from broker.subscription.requests import Delivery
 
@@ -76,7 +76,7 @@ class Sending:
         self._ledgers = ledgers
         self._cached = cached
         self._delayed = delayed
-        self._just_read: dict[Position, StoredEntry] = {}
+        self._just_read: dict[tuple[int, int], StoredEntry] = {}  # by position
         self._found_bytes = 0  # of the entries found for the plan under way
         self._found_flags = 0
         self._found_trimmed = False  # they are copies by compaction of entries that the log has trimmed
@@ -87,7 +87,7 @@ class Sending:
 
     def entries_read(self, entries: Sequence[StoredEntry]) -> None:
         """Keep the entries of a read until `forget_read`: the cache may be too small for them."""
-        self._just_read = {Position(entry.ledger_id, entry.entry_id): entry for entry in entries}
+        self._just_read = {entry[:2]: entry for entry in entries}
 
     def forget_read(self) -> None:
         """Forget the entries of the last read: as many as possible have been sent."""
@@ -131,20 +131,20 @@ class Sending:
         size_bytes = flags = 0
         most = plan.max_entries if most is None else min(plan.max_entries, most)
         while len(found) < most and size_bytes < WRITE_BYTES:
-            ledger = ledgers.get(position.ledger_id)
-            if ledger is None or position.entry_id >= ledger.entries:
+            ledger_id, entry_id = position
+            ledger = ledgers.get(ledger_id)
+            if ledger is None or entry_id >= ledger.entries:
                 break
-            entries = cached.get(position.ledger_id)
-            entry = None if entries is None else entries.get(position.entry_id)
+            entries = cached.get(ledger_id)
+            entry = None if entries is None else entries.get(entry_id)
             if entry is None and (entry := self._just_read.get(position)) is None:
                 break
             found.append(entry)
             size_bytes += len(entry.data)
             flags |= entry.flags
+            entry_id += 1
             position = (
-                Position(position.ledger_id, position.entry_id + 1)
-                if position.entry_id + 1 < ledger.entries
-                else ledgers.next_after(position)
+                Position(ledger_id, entry_id) if entry_id < ledger.entries else ledgers.next_after(position)
             )
             if has_holes:
                 position = next_wanted(position)
@@ -240,7 +240,7 @@ class Sending:
         assignments, unassigned = dispatcher.assign(costs, plan, now_ms)
         if unassigned and not dispatcher.replays_unassigned:
             state.read_position = unassigned[0].position
-        by_position = {Position(entry.ledger_id, entry.entry_id): entry for entry in entries}
+        has_counts = len(state.counts) > 0
         deliveries: list[Deliver] = []
         for assignment in assignments:
             member = state.members[assignment.consumer.key]
@@ -253,8 +253,8 @@ class Sending:
                     member.key,
                     [
                         Delivery(
-                            by_position[each.position],
-                            dispatcher.redelivery_count(each.position),
+                            each.entry,
+                            dispatcher.redelivery_count(each.position) if has_counts else 0,
                             cursor.remaining_of(each.position) if has_partial_acks else None,
                         )
                         for each in assignment.entries
@@ -271,7 +271,7 @@ class Sending:
             not state.waits_for_filter_until_ms,
         )
 
-    def _time_out(self, member: Member, assignment: Assignment[ReadEntry], now_ms: int) -> Effects:
+    def _time_out(self, member: Member, assignment: Assignment[FoundEntry], now_ms: int) -> Effects:
         """Start the ack timeout of entries that are being sent, for a client that leaves it to the broker."""
         request, state = member.request, self._state
         tick_ms, backoff_ms = request.ack_timeout_tick_ms, request.ack_timeout_backoff

@@ -166,7 +166,6 @@ class NonPersistentSubscription:
             some = entries[at : at + min(most, plan.max_entries)]
             at += len(some)
             wanted = whole_entries(some, self.type)
-            by_position = dict(zip((each.position for each in wanted), some, strict=True))
             assignments, unassigned = self._dispatcher.assign(wanted, plan, now_ms)
             for assignment in assignments:
                 # Acks of clients change nothing here, so the dispatcher counts the entries as acked when they are sent.
@@ -174,7 +173,7 @@ class NonPersistentSubscription:
                     self._dispatcher.acked(each.position, each.messages_remaining, True, assignment.consumer)
                 consumer = self.consumers.get(assignment.consumer.key)
                 if consumer is not None:
-                    self._send(consumer, [by_position[each.position] for each in assignment.entries], now_ms)
+                    self._send(consumer, [each.entry for each in assignment.entries], now_ms)
             for each in unassigned:
                 self._dispatcher.discard(each.position)
                 self.messages_dropped += each.messages_remaining

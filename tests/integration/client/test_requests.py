@@ -87,7 +87,7 @@ async def test_sinks_get_their_events_in_order(peer: ScriptedPeer) -> None:
         link.deliver(1, b"three", entry_id=3)
         link.raw(answers.reached_end_of_topic(1) + commands.close_consumer(1, request_id=-1))
         link.deliver(1, b"late", entry_id=4)
-        link.raw(answers.send_receipt(2, 5, ledger_id=77, entry_id=6))
+        link.raw(answers.send_receipts(2, [(5, 0, 77, 6, 0)])[0])
         link.raw(answers.send_error(2, 6, ServerError.CHECKSUM_ERROR, "bad"))
         await until(lambda: len(producer.told) == 2, "both")
         link.drop()

@@ -18,6 +18,7 @@ from vela.wire.entry.decoding import (
 )
 from vela.wire.entry.encoding import OutgoingMessage, encode_batch, encode_single
 from vela.wire.entry.header import EntryHeader, parse_header
+from vela.wire.entry.plain import PlainHead, plain_head
 from vela.wire.errors import EntryCorrupt
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "EntryHeader",
     "Message",
     "OutgoingMessage",
+    "PlainHead",
     "checksum_ok",
     "decode_encrypted",
     "decode_messages",
@@ -35,5 +37,6 @@ __all__ = [
     "last_sequence_id",
     "open_entry",
     "parse_header",
+    "plain_head",
     "with_checksum",
 ]

@@ -6,11 +6,12 @@ ones are decoded in slices, each an event of its own, and other connections get 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from broker.doors.binary.wire import events
-from vela.wire import ack_set
+from vela.wire import ack_set, varint
 from vela.wire.binary.enums import AccessMode, InitialPosition, SubType, TopicsMode, ValidationError
 from vela.wire.binary.fields import (
     complete,
@@ -25,7 +26,15 @@ from vela.wire.errors import MalformedCommand, UnexpectedCommand
 from vela.wire.pb import vela_pulsar_pb2 as pb
 from vela.wire.varint import signed64
 
-__all__ = ["DECODERS", "HAVE_SLICES", "SLICE_IDS", "UNBUILT", "decode_event", "decode_slices"]
+__all__ = [
+    "DECODERS",
+    "HAVE_SLICES",
+    "SLICE_IDS",
+    "UNBUILT",
+    "decode_event",
+    "decode_plain_send",
+    "decode_slices",
+]
 
 SLICE_IDS: Final = 128  # they take about as long to decode and to handle as 32 short commands
 
@@ -35,8 +44,33 @@ _SEND: Final = pb.BaseCommand.SEND
 _ACK: Final = pb.BaseCommand.ACK
 _CUMULATIVE: Final = pb.CommandAck.Cumulative
 
+# type = SEND and the length of field 6; then producer id, sequence id, and the number of messages or none
+_PLAIN_SEND: Final = re.compile(
+    rb"\x08\x06\x32[\x00-\x7f]\x08[\x00-\x7f]\x10([\x80-\xff]{0,8}[\x00-\x7f])(?:\x18([\x00-\x7f]))?"
+)
+_SEND_SIZE_AT: Final = 3
+_PRODUCER_ID_AT: Final = 5
+_new: Final = tuple.__new__  # 0.2 us less than through the named tuple's constructor
+
 HAVE_SLICES: Final = frozenset({_ACK, pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES})
 """The commands that `decode_slices` takes."""
+
+
+def decode_plain_send(frame: Frame) -> events.Send | None:
+    """Return the event of a SEND that has only the usual fields, without protobuf. Return None for any other command.
+
+    It takes half the time of `decode_event`, which decides about all others.
+    """
+    command, entry = frame
+    found = _PLAIN_SEND.fullmatch(command)
+    if found is None or entry is None or command[_SEND_SIZE_AT] != len(command) - _SEND_SIZE_AT - 1:
+        return None
+    sequence, messages = found.groups()
+    sequence_id = varint.value_of(sequence)
+    return _new(
+        events.Send,
+        (command[_PRODUCER_ID_AT], sequence_id, None, messages[0] if messages else 1, False, False, entry),
+    )
 
 
 def decode_event(command: pb.BaseCommand, frame: Frame) -> events.Event:

@@ -9,12 +9,18 @@ The file is long because each answer of the protocol has its method here. Most m
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from broker.core.errors import AnswerTooLarge
 from broker.doors.binary.wire import answers
-from broker.doors.binary.wire.decoding import HAVE_SLICES, SLICE_IDS, decode_event, decode_slices
+from broker.doors.binary.wire.decoding import (
+    HAVE_SLICES,
+    SLICE_IDS,
+    decode_event,
+    decode_plain_send,
+    decode_slices,
+)
 from broker.doors.binary.wire.events import Connect, Event, Unsupported
 from vela.wire.binary import commands
 from vela.wire.binary.commands import NO_REQUEST
@@ -149,6 +155,9 @@ class ServerEngine:
         return SLICE_IDS // _IDS_LIKE_A_COMMAND
 
     def _decode(self, frame: Frame, events: list[Event]) -> None:
+        if self._state is ConnectionState.CONNECTED and (send := decode_plain_send(frame)) is not None:
+            events.append(send)
+            return
         command = parse_command(frame.command)
         if command.type not in self._accepts:
             self._refuse(command)
@@ -345,25 +354,11 @@ class ServerEngine:
             )
         )
 
-    def send_receipt(
-        self,
-        producer_id: int,
-        sequence_id: int,
-        *,
-        ledger_id: int,
-        entry_id: int,
-        highest_sequence_id: int | None = None,
-    ) -> None:
-        """Send SEND_RECEIPT. Clients close the connection if receipts are not in the order of the sends."""
-        self._write(
-            answers.send_receipt(
-                producer_id,
-                sequence_id,
-                ledger_id=ledger_id,
-                entry_id=entry_id,
-                highest_sequence_id=highest_sequence_id,
-            )
-        )
+    def send_receipts(self, producer_id: int, receipts: Iterable[answers.ReceiptFields]) -> None:
+        """Send SEND_RECEIPTs. Clients close the connection if receipts are not in the order of the sends."""
+        frames = answers.send_receipts(producer_id, receipts)
+        self._out += frames
+        self._out_bytes += sum(map(len, frames))
 
     def send_send_error(self, producer_id: int, sequence_id: int, code: ServerError, message: str) -> None:
         """Send SEND_ERROR. Prefer `send_close_producer`: on all but CHECKSUM_ERROR, C++ closes the connection."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker.doors.binary.wire import events
+from broker.log.sends import Receipt
 from tests.integration.client.producer.outcomes import BATCHED, answers, kinds
 from tests.support.scripted_peer import Link
 from tests.support.storing_peer import StoringPeer
@@ -21,7 +22,7 @@ from vela.wire.binary.enums import ServerError
 async def test_an_unexpected_receipt_is_ignored(store: StoringPeer, client: Client) -> None:
     def twice(link: Link, event: events.Send) -> None:
         store.accept(link, event)
-        link.engine.send_receipt(event.producer_id, event.sequence_id, ledger_id=1, entry_id=1)
+        link.engine.send_receipts(event.producer_id, [Receipt(event.sequence_id, 0, 1, 1, 0)])
 
     store.on_send = twice
     producer = await client.create_producer("t")
@@ -34,7 +35,7 @@ async def test_a_receipt_of_something_not_sent_closes_the_connection_and_all_is_
     store: StoringPeer, client: Client
 ) -> None:
     def beyond(link: Link, event: events.Send) -> None:
-        link.engine.send_receipt(event.producer_id, event.sequence_id + 50, ledger_id=1, entry_id=1)
+        link.engine.send_receipts(event.producer_id, [Receipt(event.sequence_id + 50, 0, 1, 1, 0)])
         store.on_send = store.accept
 
     store.on_send = beyond

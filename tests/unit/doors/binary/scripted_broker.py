@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from broker.doors.binary.wire import events
 from broker.doors.binary.wire.engine import ServerEngine
+from broker.log.sends import Receipt
 from vela.wire.entry import checksum_ok
 
 LEDGER_ID = 77
@@ -40,13 +41,9 @@ class ScriptedBroker:
             case events.Send():
                 self.sends.append(event)
                 assert checksum_ok(event.entry_block)
-                engine.send_receipt(
-                    event.producer_id,
-                    event.sequence_id,
-                    ledger_id=LEDGER_ID,
-                    entry_id=len(self.sends) - 1,
-                    highest_sequence_id=event.highest_sequence_id,
-                )
+                highest = event.highest_sequence_id or 0
+                receipt = Receipt(event.sequence_id, highest, LEDGER_ID, len(self.sends) - 1, 0)
+                engine.send_receipts(event.producer_id, [receipt])
             case events.Flow():
                 entries, self.entries = self.entries, []
                 for entry_id, entry in enumerate(entries):

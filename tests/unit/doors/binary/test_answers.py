@@ -14,7 +14,7 @@ from vela.wire.binary.enums import ServerError
 from vela.wire.binary.frames import payload_frame_head, simple_frame
 from vela.wire.message_id import EARLIEST, MessageId
 from vela.wire.pb import vela_pulsar_pb2 as pb
-from vela.wire.varint import UINT64_MASK
+from vela.wire.varint import UINT64_MASK, signed64
 
 UINT64 = st.integers(0, 2**64 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -52,24 +52,29 @@ def test_message_equals_protobufs_bytes(
     assert head + entry == expected
 
 
-@given(UINT64, INT64, INT64, INT64, st.none() | INT64)
+@given(UINT64, INT64, INT64, INT64, INT64)
 def test_send_receipt_equals_protobufs_bytes(
-    producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, highest: int | None
+    producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, highest: int
 ) -> None:
     body = pb.CommandSendReceipt(
         producer_id=producer_id,
         sequence_id=sequence_id & UINT64_MASK,
         message_id=pb.MessageIdData(ledgerId=ledger_id & UINT64_MASK, entryId=entry_id & UINT64_MASK),
-        highest_sequence_id=None if highest is None else highest & UINT64_MASK,
+        highest_sequence_id=highest & UINT64_MASK if highest else None,
     )
     command = pb.BaseCommand(type=pb.BaseCommand.SEND_RECEIPT, send_receipt=body).SerializeToString()
-    assert answers.send_receipt(
-        producer_id,
-        sequence_id,
-        ledger_id=ledger_id,
-        entry_id=entry_id,
-        highest_sequence_id=highest,
-    ) == simple_frame(command)
+    receipt = (sequence_id, highest, ledger_id, entry_id, 100)
+    assert answers.send_receipts(producer_id, [receipt, receipt]) == [simple_frame(command)] * 2
+
+
+def test_receipts_name_the_ledger_of_each() -> None:
+    receipts = [(1, 0, 5, 9, 100), (2, 0, 6, 0, 100), (3, 0, -1, -1, 100)]
+    frames = [only_command(each).send_receipt for each in answers.send_receipts(0, receipts)]
+    assert [(each.sequence_id, signed64(each.message_id.ledgerId)) for each in frames] == [
+        (1, 5),
+        (2, 6),
+        (3, -1),
+    ]
 
 
 def test_lookup_answers_say_their_response_even_when_it_is_zero() -> None:

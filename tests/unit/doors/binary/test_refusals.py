@@ -45,7 +45,7 @@ from vela.wire.pb import vela_pulsar_pb2 as pb
         ),
         (payload_frame_head(commands.ping()[8:], 1) + b"x", MalformedCommand, "after its command"),
         (answers.success(1), UnexpectedCommand, "broker's command"),
-        (answers.send_receipt(1, 2, ledger_id=3, entry_id=4), UnexpectedCommand, "broker's command"),
+        (answers.send_receipts(1, [(2, 0, 3, 4, 0)])[0], UnexpectedCommand, "broker's command"),
         (commands.lookup("@@", request_id=1).replace(b"@@", b"\xff\xfe"), MalformedCommand, "UTF-8"),
         (b"\x7f\xff\xff\xff\0\0\0\x04", FrameTooLarge, "limit"),
     ],
@@ -106,7 +106,7 @@ def test_answers_come_out_in_order_and_entries_uncopied() -> None:
     entry = b"entry" * 50
     engine.send_success(1)
     engine.send_message(7, ledger_id=1, entry_id=2, entry=entry, redelivery_count=3, ack_set=6)
-    engine.send_receipt(1, 2, ledger_id=3, entry_id=4)
+    engine.send_receipts(1, [(2, 0, 3, 4, 0)])
     pending = engine.pending_bytes
     out = engine.data_to_send()
     assert any(buffer is entry for buffer in out)

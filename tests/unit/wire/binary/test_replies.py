@@ -181,10 +181,10 @@ EVERY_REPLY: list[tuple[bytes, replies.Reply]] = [
         replies.Message(8, 1, 2, -1, -1, 0, None, None, b"entry"),
     ),
     (
-        answers.send_receipt(7, -1, ledger_id=-1, entry_id=-1, highest_sequence_id=-1),
+        answers.send_receipts(7, [(-1, -1, -1, -1, 0)])[0],
         replies.Receipt(7, -1, -1, -1, -1),
     ),
-    (answers.send_receipt(7, 8, ledger_id=9, entry_id=10), replies.Receipt(7, 8, None, 9, 10)),
+    (answers.send_receipts(7, [(8, 0, 9, 10, 0)])[0], replies.Receipt(7, 8, None, 9, 10)),
     (
         frame(
             pb.BaseCommand(
@@ -262,8 +262,8 @@ PLAIN = [
     answers.message_head(3, 300, 7, -1, 0, None, 5),
     answers.message_head(3, 2**62, 2**62, 4, 0, None, 5),
     answers.message_head(200, -1, 7, 200, 3, 2**70, 5, 1),
-    answers.send_receipt(1, 5000, ledger_id=1 << 40, entry_id=128),
-    answers.send_receipt(1, -1, ledger_id=-1, entry_id=-1, highest_sequence_id=3),
+    answers.send_receipts(1, [(5000, 0, 1 << 40, 128, 0)])[0],
+    answers.send_receipts(1, [(-1, 3, -1, -1, 0)])[0],
 ]
 
 

@@ -25,10 +25,16 @@ from broker.doors.binary.wire.answers.lookup import (
     watch_success,
     watch_update,
 )
-from broker.doors.binary.wire.answers.producer import producer_success, send_error, send_receipt
+from broker.doors.binary.wire.answers.producer import (
+    ReceiptFields,
+    producer_success,
+    send_error,
+    send_receipts,
+)
 from broker.doors.binary.wire.answers.schema import schema_refused, schema_response, schema_version
 
 __all__ = [
+    "ReceiptFields",
     "ack_response",
     "active_consumer_change",
     "auth_challenge",
@@ -48,7 +54,7 @@ __all__ = [
     "schema_response",
     "schema_version",
     "send_error",
-    "send_receipt",
+    "send_receipts",
     "success",
     "topics_hash",
     "topics_of_namespace",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import struct
-from typing import Final
+from collections.abc import Iterable
 
 from vela.wire import varint
 from vela.wire.binary.commands.connection import error_value, frame_of
@@ -11,10 +10,10 @@ from vela.wire.binary.enums import ServerError
 from vela.wire.pb import vela_pulsar_pb2 as pb
 from vela.wire.varint import UINT64_MASK
 
-__all__ = ["producer_success", "send_error", "send_receipt"]
+__all__ = ["ReceiptFields", "producer_success", "send_error", "send_receipts"]
 
-_SIZES: Final = struct.Struct(">II")
-_RECEIPT: Final = b"\x08\x07\x3a"  # type = SEND_RECEIPT, then field 7
+ReceiptFields = tuple[int, int, int, int, int]
+"""Sequence id, highest sequence id (0 = none), ledger, entry, and the entry's bytes, which are not sent."""
 
 
 def producer_success(
@@ -41,25 +40,26 @@ def producer_success(
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.PRODUCER_SUCCESS, producer_success=body))
 
 
-def send_receipt(
-    producer_id: int,
-    sequence_id: int,
-    *,
-    ledger_id: int,
-    entry_id: int,
-    highest_sequence_id: int | None = None,
-) -> bytes:
-    """Build SEND_RECEIPT by hand. Both sequence ids must be exactly those of the SEND.
+def send_receipts(producer_id: int, receipts: Iterable[ReceiptFields]) -> list[bytes]:
+    """Build SEND_RECEIPT for each of these, by hand. Their sequence ids must be exactly those of the SENDs.
 
     Ledger and entry are -1 if the message was a duplicate and was not stored again.
     """
     encode = varint.encode
-    where = b"\x08%b\x10%b" % (encode(ledger_id), encode(entry_id))
-    body = b"\x08%b\x10%b\x1a%c%b" % (encode(producer_id), encode(sequence_id), len(where), where)
-    if highest_sequence_id is not None:
-        body += b"\x20" + encode(highest_sequence_id)
-    size = len(body) + 4
-    return _SIZES.pack(size + 4, size) + b"%b%c%b" % (_RECEIPT, size - 4, body)
+    frames: list[bytes] = []
+    producer, ledger = encode(producer_id), b""
+    known_id: int | None = None
+    for sequence_id, highest_sequence_id, ledger_id, entry_id, _ in receipts:
+        if ledger_id != known_id:
+            known_id, ledger = ledger_id, encode(ledger_id)
+        where = b"\x08%b\x10%b" % (ledger, encode(entry_id))
+        body = b"\x08%b\x10%b\x1a%c%b" % (producer, encode(sequence_id), len(where), where)
+        if highest_sequence_id:
+            body += b"\x20" + encode(highest_sequence_id)
+        size = len(body)  # at most 57, so each size takes one byte
+        # 08 07 is type = SEND_RECEIPT, and 3a begins field 7.
+        frames.append(b"\x00\x00\x00%c\x00\x00\x00%c\x08\x07\x3a%c%b" % (size + 8, size + 4, size, body))
+    return frames
 
 
 def send_error(producer_id: int, sequence_id: int, code: ServerError, message: str) -> bytes:
