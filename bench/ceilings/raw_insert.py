@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -13,10 +15,10 @@ from psycopg import sql
 
 from bench.load.messages.entries import Entry
 
-__all__ = ["InsertCeiling", "insert_for"]
+__all__ = ["INSERT", "InsertCeiling", "ceiling_table", "columns", "insert_for", "inserting"]
 
 _TABLE = sql.Identifier("bench_ceiling")
-_INSERT = sql.SQL(
+INSERT = sql.SQL(
     "INSERT INTO {} (ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms,"
     " cumulative_messages, cumulative_bytes, data)"
     " SELECT * FROM unnest(%b::bigint[], %b::bigint[], %b::integer[], %b::smallint[], %b::integer[], %b::bigint[],"
@@ -43,33 +45,23 @@ def insert_for(
     run_s: float,
 ) -> InsertCeiling:
     """Insert the entry over and over into a table shaped like a segment, one transaction a statement."""
-    with _table(database_url):
+    with ceiling_table(database_url):
         counts = [0] * connections
-        stop = threading.Event()
-        threads = [
-            threading.Thread(
-                target=_insert,
-                args=(database_url, entry, rows_a_statement, number, counts, stop),
-                daemon=True,
-            )
-            for number in range(connections)
-        ]
-        for thread in threads:
-            thread.start()
-        time.sleep(warm_up_s)
-        before, began = sum(counts), time.perf_counter()
-        time.sleep(run_s)
-        rows, seconds = sum(counts) - before, time.perf_counter() - began
-        stop.set()
-        for thread in threads:
-            thread.join()
+        with contextlib.ExitStack() as running:
+            for number in range(connections):
+                running.enter_context(inserting(database_url, entry, rows_a_statement, number, counts))
+            time.sleep(warm_up_s)
+            before, began = sum(counts), time.perf_counter()
+            time.sleep(run_s)
+            rows, seconds = sum(counts) - before, time.perf_counter() - began
     return InsertCeiling(
         connections=connections, rows_a_statement=rows_a_statement, per_s=rows * entry.messages / seconds
     )
 
 
 @contextmanager
-def _table(database_url: str) -> Iterator[None]:
+def ceiling_table(database_url: str) -> Iterator[None]:
+    """Make the table that INSERT writes into, and drop it at the end. Something must have been published before."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         segment = connection.execute(
             "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '^vela_entry_[0-9]+$' LIMIT 1"
@@ -85,38 +77,64 @@ def _table(database_url: str) -> Iterator[None]:
             connection.execute(sql.SQL("DROP TABLE {}").format(_TABLE))
 
 
+@contextmanager
+def inserting(
+    database_url: str,
+    entry: Entry,
+    rows: int,
+    ledger_id: int,
+    counts: list[int],
+    *,
+    rows_per_s: float = math.inf,
+) -> Iterator[None]:
+    """Insert from a thread, over a connection of its own; `counts[ledger_id]` is the number of rows so far."""
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=_insert, args=(database_url, entry, rows, ledger_id, counts, stop, rows_per_s), daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
 def _insert(
-    database_url: str, entry: Entry, rows: int, ledger_id: int, counts: list[int], stop: threading.Event
+    database_url: str,
+    entry: Entry,
+    rows: int,
+    ledger_id: int,
+    counts: list[int],
+    stop: threading.Event,
+    rows_per_s: float,
 ) -> None:
-    now_ms = int(time.time() * 1000)
-    size_bytes = len(entry.data)
-    constant = {
-        "ledgers": [ledger_id] * rows,
-        "messages": [entry.messages] * rows,
-        "zeros": [0] * rows,
-        "nulls": [None] * rows,
-        "times": [now_ms] * rows,
-        "data": [entry.data] * rows,
-    }
     first = 0
     with psycopg.connect(database_url, autocommit=True, prepare_threshold=2) as connection:
         cursor = connection.cursor()
-        while not stop.is_set():
-            ids = list(range(first, first + rows))
-            cursor.execute(
-                _INSERT,
-                (
-                    constant["ledgers"],
-                    ids,
-                    constant["messages"],
-                    constant["zeros"],
-                    constant["nulls"],
-                    constant["times"],
-                    constant["zeros"],
-                    [(number + 1) * entry.messages for number in ids],
-                    [(number + 1) * size_bytes for number in ids],
-                    constant["data"],
-                ),
-            )
+        began = time.perf_counter()
+        while not stop.wait(max(0.0, began + first / rows_per_s - time.perf_counter())):
+            cursor.execute(INSERT, columns([entry.data] * rows, ledger_id, first, messages=entry.messages))
             first += rows
             counts[ledger_id] = first
+
+
+def columns(
+    data: Sequence[bytes], ledger_id: int, first: int, *, messages: int = 1
+) -> tuple[list[int | bytes | None], ...]:
+    """Return the values of INSERT for entries of the same size, the first of which has the id `first`."""
+    rows = len(data)
+    ids = range(first, first + rows)
+    zeros: list[int | bytes | None] = [0] * rows
+    return (
+        [ledger_id] * rows,
+        list(ids),
+        [messages] * rows,
+        zeros,
+        [None] * rows,
+        [int(time.time() * 1000)] * rows,
+        zeros,
+        [(number + 1) * messages for number in ids],
+        [(number + 1) * len(data[0]) for number in ids],
+        list(data),
+    )
