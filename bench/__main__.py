@@ -42,6 +42,7 @@ def _ask(name: str, options: argparse.Namespace) -> tuple[list[Figure], dict[str
             processes=Processes(broker_pid=pids["broker"], postgres_pid=pids["postgresql"]),
             is_quick=options.quick,
             repeats=max(3, options.repeats),
+            part=options.part,
         )
         facts = describe(vela.database_url, vela.data_dir)
         setting.say(name)
@@ -59,6 +60,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--only", action="append", choices=sorted(QUESTIONS), help="ask this question (repeatable)"
     )
+    parser.add_argument("--part", default="", help="ask about loads with this in their name only (fairness)")
     parser.add_argument("--quick", action="store_true", help="short runs: shows that it works, no more")
     parser.add_argument(
         "--profile",

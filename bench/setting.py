@@ -20,6 +20,7 @@ class Setting:
     processes: Processes
     is_quick: bool  # short runs and small preloads: they show that it works, not how fast it is
     repeats: int  # runs for each figure, at least 3
+    part: str = ""  # ask only what has this in its name, if the question has parts: `fairness` has its loads
 
     @property
     def pulsar_port(self) -> int:

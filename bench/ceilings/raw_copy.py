@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import psycopg
@@ -15,7 +16,7 @@ from bench.load.messages.entries import Entry
 from broker.core.entry import StoredEntry
 from broker.storage.log.copy_rows import copy_rows, entries_stream, rest_stream
 
-__all__ = ["CopyCeiling", "copy_for"]
+__all__ = ["CopyCeiling", "ceiling_tables", "copy_for", "copying"]
 
 _TABLES = ("bench_ceiling", "bench_ceiling_rest")
 _ENTRIES = (
@@ -44,26 +45,15 @@ def copy_for(
     run_s: float,
 ) -> CopyCeiling:
     """Store the entry over and over in tables shaped like a segment's, in the pieces that the broker makes of it."""
-    with _tables(database_url):
+    with ceiling_tables(database_url):
         counts = [0] * connections
-        stop = threading.Event()
-        threads = [
-            threading.Thread(
-                target=_store,
-                args=(database_url, entry, entries_a_commit, number, counts, stop),
-                daemon=True,
-            )
-            for number in range(connections)
-        ]
-        for thread in threads:
-            thread.start()
-        time.sleep(warm_up_s)
-        before, began = sum(counts), time.perf_counter()
-        time.sleep(run_s)
-        stored, seconds = sum(counts) - before, time.perf_counter() - began
-        stop.set()
-        for thread in threads:
-            thread.join()
+        with ExitStack() as running:
+            for number in range(connections):
+                running.enter_context(copying(database_url, entry, entries_a_commit, number, counts))
+            time.sleep(warm_up_s)
+            before, began = sum(counts), time.perf_counter()
+            time.sleep(run_s)
+            stored, seconds = sum(counts) - before, time.perf_counter() - began
     return CopyCeiling(
         connections=connections,
         entries_a_commit=entries_a_commit,
@@ -72,7 +62,8 @@ def copy_for(
 
 
 @contextmanager
-def _tables(database_url: str) -> Iterator[None]:
+def ceiling_tables(database_url: str) -> Iterator[None]:
+    """Make tables shaped like a segment's, and drop them at the end. Something must have been published before."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         segment = connection.execute("SELECT max(id) FROM vela_segment").fetchone()
         assert segment is not None
@@ -90,13 +81,45 @@ def _tables(database_url: str) -> Iterator[None]:
             connection.execute(sql.SQL("DROP TABLE {}").format(names))
 
 
+@contextmanager
+def copying(
+    database_url: str,
+    entry: Entry,
+    entries: int,
+    ledger_id: int,
+    counts: list[int],
+    *,
+    entries_per_s: float = math.inf,
+) -> Iterator[None]:
+    """Store from a thread, over a connection of its own; `counts[ledger_id]` is the number of entries so far."""
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=_store,
+        args=(database_url, entry, entries, ledger_id, counts, stop, entries_per_s),
+        daemon=True,
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
 def _store(
-    database_url: str, entry: Entry, entries: int, ledger_id: int, counts: list[int], stop: threading.Event
+    database_url: str,
+    entry: Entry,
+    entries: int,
+    ledger_id: int,
+    counts: list[int],
+    stop: threading.Event,
+    entries_per_s: float,
 ) -> None:
     now_ms = int(time.time() * 1000)
     size_bytes, messages = len(entry.data), entry.messages
     with psycopg.connect(database_url, autocommit=True) as connection:
-        while not stop.is_set():
+        began = time.perf_counter()
+        while not stop.wait(max(0.0, began + counts[ledger_id] / entries_per_s - time.perf_counter())):
             ids = range(counts[ledger_id], counts[ledger_id] + entries)
             rows = copy_rows(
                 [

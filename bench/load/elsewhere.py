@@ -1,4 +1,4 @@
-"""Run a load in a process of its own, which gets only the CPU time that nobody else wants.
+"""Run a load in a process of its own, which normally gets only the CPU time that nobody else wants.
 
 The clients of a real flood have machines of their own. Here, without this, the load would take half of the time of the
 broker, PostgreSQL and the measuring process, and the figures would be those of two cores for three busy processes.
@@ -14,18 +14,19 @@ from multiprocessing.connection import Connection
 
 __all__ = ["elsewhere"]
 
-_PATIENCE_S = 30.0
+_PATIENCE_S = 120.0  # a busy machine takes long to start a process
 
 
 @contextmanager
-def elsewhere(load: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+def elsewhere(load: Callable[[], AbstractContextManager[None]], *, is_idle: bool = True) -> Iterator[None]:
     """Enter `load`, which must be picklable, in another process, and leave it at the end.
 
+    `is_idle` is False for a load that stands for a server, which competes for the cores like any other process.
     Raises RuntimeError if it fails to begin.
     """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(load, theirs), daemon=True)
+    process = context.Process(target=_serve, args=(load, theirs, is_idle), daemon=True)
     process.start()
     theirs.close()
     try:
@@ -41,8 +42,9 @@ def elsewhere(load: Callable[[], AbstractContextManager[None]]) -> Iterator[None
         process.join(_PATIENCE_S)
 
 
-def _serve(load: Callable[[], AbstractContextManager[None]], pipe: Connection) -> None:
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+def _serve(load: Callable[[], AbstractContextManager[None]], pipe: Connection, is_idle: bool) -> None:
+    if is_idle:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     with load():
         pipe.send("running")
         pipe.poll(None)  # until the other end is closed

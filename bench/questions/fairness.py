@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
+from bench.ceilings.bare_broker import Strain, bare_latency, wal_bytes
 from bench.figures import Figure, Goal
 from bench.load.bad_peers import binary_flood, refused_requests, websocket_flood, websocket_refused
 from bench.load.elsewhere import elsewhere
@@ -26,19 +28,22 @@ _Load = Callable[[], AbstractContextManager[None]]
 def ask(setting: Setting) -> list[Figure]:
     """Measure the pair alone before and after each load. A ratio is to the mean of these two neighbours.
 
-    The p99 of the pair alone is that of a commit, which differs from minute to minute as the disk does.
+    The p99 of the pair alone is that of a commit, which differs from minute to minute as the disk does. After each
+    load comes its floor: the same strain on the machine, without a broker between the pair and PostgreSQL.
     """
-    loads = _loads(setting)
+    loads = {name: load for name, load in _loads(setting).items() if setting.part in name}
     alone: list[Latencies] = []
     beside: dict[str, list[Latencies]] = {name: [] for name in loads}
+    floors: dict[str, list[Latencies]] = {name: [] for name in loads}
     ratios: dict[str, list[float]] = {name: [] for name in loads}
     _measure(setting, "warm-up", nullcontext)  # the first commits extend tables and WAL, and fill caches
     for _ in range(setting.repeats):
-        before = _measure(setting, "alone", nullcontext)
+        before, _ = _measure(setting, "alone", nullcontext)
         alone.append(before)
         for name, load in loads.items():
-            found = _measure(setting, name, load)
-            after = _measure(setting, "alone", nullcontext)
+            found, strain = _measure(setting, name, load)
+            floors[name].append(_floor(setting, name, strain))
+            after, _ = _measure(setting, "alone", nullcontext)
             beside[name].append(found)
             alone.append(after)
             ratios[name].append(2 * found.at(99) / (before.at(99) + after.at(99)))
@@ -49,17 +54,40 @@ def ask(setting: Setting) -> list[Figure]:
         figures.append(
             Figure(name=f"{name}, p99 to the pair alone", unit="×", runs=tuple(ratios[name]), goal=_RATIO)
         )
+        figures += _figures(f"{name}, floor", floors[name])
+        to_floor = tuple(run.at(99) / floor.at(99) for run, floor in zip(runs, floors[name], strict=True))
+        figures.append(Figure(name=f"{name}, p99 to the floor", unit="×", runs=to_floor))
     return figures
 
 
-def _measure(setting: Setting, name: str, load: _Load) -> Latencies:
-    before = setting.processes.cpu()
+def _measure(setting: Setting, name: str, load: _Load) -> tuple[Latencies, Strain]:
+    """Measure the pair while the load runs, and what both make the machine do."""
+    url = setting.vela.database_url
     with load():
+        before, wal_before, began_s = setting.processes.cpu(), wal_bytes(url), time.perf_counter()
         found = _run(setting)
-    used = setting.processes.cpu() - before
+        used, wal, run_s = (
+            setting.processes.cpu() - before,
+            wal_bytes(url) - wal_before,
+            time.perf_counter() - began_s,
+        )
     setting.say(
-        f"fairness, {name}: {found}; CPU broker {used.broker_s:.1f} s, PostgreSQL {used.postgres_s:.1f} s"
+        f"fairness, {name}: {found}; cores broker {used.broker_s / run_s:.2f}, PostgreSQL"
+        f" {used.postgres_s / run_s:.2f}; WAL {wal / run_s / 1e6:.1f} MB/s"
     )
+    return found, Strain(broker_cores=min(1.0, used.broker_s / run_s), wal_bytes=wal / run_s)
+
+
+def _floor(setting: Setting, name: str, strain: Strain) -> Latencies:
+    found = bare_latency(
+        setting.vela.database_url,
+        strain,
+        payload_bytes=PAYLOAD_BYTES,
+        per_s=PER_S,
+        warm_up_s=setting.warm_up_s,
+        run_s=setting.run_s,
+    )
+    setting.say(f"fairness, {name}, floor: {found}")
     return found
 
 
