@@ -21,7 +21,7 @@ __all__ = ["started"]
 
 _PACKAGES: Final = ("procrastinate==3.10.0", "croniter==7.0.0")  # what else it needs, Vela needs too
 
-_LOAD: Final = "import sys; from bench.load.jobs import main; sys.exit(main())"
+_LOAD: Final = "import sys; from bench.peers.jobs import main; sys.exit(main())"
 
 
 @contextmanager

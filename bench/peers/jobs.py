@@ -1,6 +1,6 @@
 """The load for procrastinate: defer jobs, let a worker finish them, and print the rate as JSON.
 
-It runs in a process that has the package on its path, and takes the options of bench/peers/generator that concern
+It runs in a process that has the package on its path, and takes the options of the generator that concern
 it. To defer a job is to publish its argument, and the worker that finishes it acks it.
 """
 
@@ -58,12 +58,12 @@ async def _work(options: argparse.Namespace) -> None:
     all_finished = asyncio.Event()
     app = _app(options)
 
-    @app.task(name=_TASK)
     async def job(payload: str) -> None:
         finished.add(payload)  # 100 random bytes are not there twice
         if len(finished) == options.count:
             all_finished.set()
 
+    app.task(name=_TASK)(job)
     async with app.open_async():
         working = asyncio.create_task(
             app.run_worker_async(queues=[options.topic], concurrency=_WORKING, install_signal_handlers=False)
