@@ -31,6 +31,8 @@ PER_S: Final = 1000.0
 PAYLOAD_BYTES: Final = 1024
 BACKLOG: Final = 1_000_000
 _BACKLOG_PAYLOAD_BYTES: Final = 100
+_RUN_S: Final = 600.0
+_QUICK_RUN_S: Final = 30.0
 _WINDOW: Final = 1000
 _QUIET: Final = "nothing else"
 _KINDS: Final = ("checkpoint", "vacuum", "segment end", "drain", _QUIET)
@@ -41,7 +43,7 @@ _GOAL: Final = Goal(at_most=50.0)
 
 def ask(setting: Setting) -> list[Figure]:
     """One run of ten minutes. What happened while a message was on its way is charged with its latency."""
-    run_s = 20.0 if setting.is_quick else 600.0
+    run_s = _QUICK_RUN_S if setting.is_quick else _RUN_S
     backlog = setting.fresh_topic("backlog")
     count = setting.sized(BACKLOG, 20_000)
     asyncio.run(_stored(setting, backlog, count))

@@ -24,13 +24,13 @@ from vela.wire.binary.enums import SubType
 
 __all__ = ["SETTINGS", "ask"]
 
-SETTINGS: Final = {  # one consumer may hold all pending acks of a run
+SETTINGS: Final = {  # one consumer may hold all pending acks of a run, and nothing else grows with messages
     "VELA_MAX_UNACKED_PER_CONSUMER": "0",
     "VELA_MAX_UNACKED_PER_SUBSCRIPTION": "0",
+    "VELA_TAIL_CACHE_BYTES": "0",
 }
 _PAYLOAD_BYTES: Final = 100
 _WINDOW: Final = 1000
-_FILLER: Final = 150_000  # more than the broker's tail cache holds of this size
 _ACKS_A_COMMAND: Final = 500
 _SETTLING_S: Final = 3.0  # cursors are stored, and reports written
 _DAY_MS: Final = 24 * 3600 * 1000
@@ -59,8 +59,6 @@ async def _ask(setting: Setting) -> list[Figure]:
         "pending ack": _pending,
         "ack hole": _holes,
     }
-    filler = entries.single(os.urandom(_PAYLOAD_BYTES))
-    await publish_count(setting.pulsar_port, setting.fresh_topic("filler"), filler, _FILLER, window=_WINDOW)
     kept: list[BinaryPeer] = []
     figures: list[Figure] = []
     for name, make in kinds.items():
