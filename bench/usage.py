@@ -9,7 +9,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["CpuTime", "Processes", "cpu_s", "peak_rss", "postgres_cpu_s", "rss_bytes"]
+__all__ = [
+    "CpuTime",
+    "Processes",
+    "cpu_s",
+    "open_files",
+    "peak_rss",
+    "postgres_cpu_s",
+    "private_bytes",
+    "rss_bytes",
+    "with_children",
+]
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -75,6 +85,29 @@ def peak_rss(pid: int) -> Iterator[list[int]]:
 def rss_bytes(pid: int) -> int:
     """Return the resident memory of a process."""
     return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE_BYTES
+
+
+def private_bytes(pid: int) -> int:
+    """Return the resident memory that a process shares with nobody by name, 0 if it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return 0
+    kib = next((line.split()[1] for line in text.splitlines() if line.startswith("RssAnon:")), "0")
+    return int(kib) * 1024
+
+
+def open_files(pid: int) -> int:
+    """Return how many files a process has open, 0 if it has ended."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return 0
+
+
+def with_children(pid: int) -> list[int]:
+    """Return a process and its direct children."""
+    return [pid, *_children(pid)]
 
 
 def cpu_s(pid: int, *, ended_children: bool) -> float:

@@ -23,6 +23,7 @@ class Latencies:
     """One run's messages, warm-up left out."""
 
     values_ms: list[float]
+    intended_s: list[float]  # when each was to be sent, by time.perf_counter
     lateness_ms: list[float]  # how much after its intended time each was sent: part of the value
 
     def at(self, percent: float) -> float:
@@ -76,6 +77,7 @@ class OpenLoop:
         counted = range(self._first, self._count)
         return Latencies(
             values_ms=[1000 * (self._arrivals[number] - self._intended(number)) for number in counted],
+            intended_s=[self._intended(number) for number in counted],
             lateness_ms=[1000 * (self._sent[number] - self._intended(number)) for number in counted],
         )
 

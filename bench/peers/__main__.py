@@ -17,16 +17,18 @@ from bench.machine import describe_machine
 from bench.peers.generator import Generator
 from bench.peers.programs import ProgramFailed
 from bench.peers.server import Server
-from bench.peers.servers import nats, pgmq, pulsar, vela
+from bench.peers.servers import nats, pgmq, procrastinate, pulsar, rabbitmq, vela
 from bench.peers.table import answer_key, table
-from bench.peers.works import WORKS, Task, Work
+from bench.peers.works import WORKS, Task, Work, suits
 from bench.results_file import RESULTS, keep, load
 
 _SERVERS: Final[Mapping[str, Callable[[Path], AbstractContextManager[Server]]]] = {
     "vela": vela.started,
     "pulsar": pulsar.started,
     "nats": nats.started,
+    "rabbitmq": rabbitmq.started,
     "pgmq": pgmq.started,
+    "procrastinate": procrastinate.started,
 }
 _ANSWERS: Final = RESULTS.with_name("peers.json")
 
@@ -52,9 +54,7 @@ def _compare(name: str, options: argparse.Namespace) -> None:
         with _SERVERS[name](folder) as server:
             for key in options.work or WORKS:
                 work = WORKS[key]
-                if work.needs_websocket and server.websocket_port is None:
-                    continue
-                if work.needs_batches and not server.has_batches:
+                if not suits(work, server):
                     continue
                 facts = {**describe_machine(folder), **server.facts}
                 figures = _measure(work, server, generator, options)
@@ -92,7 +92,7 @@ def _measure(work: Work, server: Server, generator: Generator, options: argparse
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench.peers",
-        description="See bench/METHODOLOGY.md. Needs Go; Java with Maven for Pulsar.",
+        description="See bench/METHODOLOGY.md. Needs Go; Java with Maven for Pulsar; rabbitmq-server.",
     )
     parser.add_argument("--server", action="append", choices=_SERVERS, help="measure this one (repeatable)")
     parser.add_argument("--work", action="append", choices=WORKS, help="only this work (repeatable)")

@@ -25,7 +25,11 @@ class ProgramFailed(Exception):
 
 @contextmanager
 def serving(
-    command: Sequence[str], folder: Path, is_ready: Callable[[], bool]
+    command: Sequence[str],
+    folder: Path,
+    is_ready: Callable[[], bool],
+    *,
+    patience_s: float = _START_TIMEOUT_S,
 ) -> Iterator[Callable[[], Mapping[str, float]]]:
     """Run a server in `folder` until the end, and give its CPU time. Fails with its output if it does not get ready."""
     output = folder / "output"
@@ -48,7 +52,7 @@ def serving(
             return is_ready()
 
         try:
-            wait_until(ready, f"{command[0]} to get ready", timeout_s=_START_TIMEOUT_S)
+            wait_until(ready, f"{command[0]} to get ready", timeout_s=patience_s)
             yield lambda: {"server": cpu_s(child.pid, ended_children=False)}
         finally:
             # Its data is thrown away, and Pulsar takes long to stop.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 __all__ = ["Server"]
@@ -13,9 +13,11 @@ class Server:
     """One started server."""
 
     url: str  # for the load generator
-    protocol: str  # the generator's name of it: pulsar, nats or pgmq
+    protocol: str  # the generator's name of it: pulsar, nats, rabbitmq or pgmq
     facts: Mapping[str, str]  # versions and settings, as they are printed
     cpu_s: Callable[[], Mapping[str, float]]  # CPU seconds so far, by part of the server
+    loader: Sequence[str] = ()  # a program that loads it instead of the generator, with the same options
+    is_job_queue: bool = False  # it makes jobs of messages, and does nothing else
     has_batches: bool = True  # its client makes batches
     is_quickly_filled: bool = True  # it stores a million messages in seconds
     pulsar_port: int | None = None  # where it speaks Pulsar's binary protocol

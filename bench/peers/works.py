@@ -13,11 +13,14 @@ from bench.load.websocket_load import Cycled, cycle_for, publish_for
 from bench.peers.generator import Generator
 from bench.peers.server import Server
 
-__all__ = ["WORKS", "Outcome", "Task", "Work"]
+__all__ = ["WORKS", "Outcome", "Task", "Work", "suits"]
 
 _PAYLOAD_BYTES: Final = 1024
 _JSON_WINDOW: Final = 64
+_BATCHED_WINDOW: Final = 20_000
+_SINGLE_WINDOW: Final = 1000
 _SUBSCRIPTIONS: Final = 5
+_CYCLED: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +62,21 @@ class Work:
     prepare: Callable[[Task], None] = lambda _: None  # before each run; its CPU does not count
     needs_websocket: bool = False
     needs_batches: bool = False  # that the server's client makes batches
+    is_for_jobs: bool = False  # a job queue can do it
 
 
-def _publish(payload_bytes: int, *, is_batched: bool) -> Callable[[Task], Outcome]:
+def suits(work: Work, server: Server) -> bool:
+    """Return whether the server can do the work."""
+    return (
+        (not work.needs_websocket or server.websocket_port is not None)
+        and (not work.needs_batches or server.has_batches)
+        and (not server.is_job_queue or work.is_for_jobs)
+    )
+
+
+def _publish(
+    payload_bytes: int, *, is_batched: bool, producers: int = 1, has_topics_apart: bool = False
+) -> Callable[[Task], Outcome]:
     def run(task: Task) -> Outcome:
         return _outcome(
             task.generator.run(
@@ -69,8 +84,10 @@ def _publish(payload_bytes: int, *, is_batched: bool) -> Callable[[Task], Outcom
                 "publish",
                 task.topic,
                 bytes=payload_bytes,
-                window=20_000 if is_batched else 1000,
+                window=_BATCHED_WINDOW if is_batched else _SINGLE_WINDOW,
                 batched=is_batched,
+                producers=producers,
+                topics_apart=has_topics_apart,
                 **task.times,
             )
         )
@@ -78,16 +95,16 @@ def _publish(payload_bytes: int, *, is_batched: bool) -> Callable[[Task], Outcom
     return run
 
 
-def _fill(payload_bytes: int, count: int) -> Callable[[Task], None]:
+def _fill(payload_bytes: int, count: int, *, is_batched: bool = True) -> Callable[[Task], None]:
     def fill(task: Task) -> None:
         task.generator.run(
             task.server,
             "fill",
             task.topic,
             bytes=payload_bytes,
-            window=20_000,
+            window=_BATCHED_WINDOW if is_batched else _SINGLE_WINDOW,
             count=task.stored(count),
-            batched=True,
+            batched=is_batched,
         )
 
     return fill
@@ -98,6 +115,14 @@ def _drain(count: int) -> Callable[[Task], Outcome]:
         return _outcome(task.generator.run(task.server, "drain", task.topic, count=task.stored(count)))
 
     return run
+
+
+def _cycle(task: Task) -> Outcome:
+    return _outcome(
+        task.generator.run(
+            task.server, "cycle", task.topic, bytes=100, window=_SINGLE_WINDOW, count=task.stored(_CYCLED)
+        )
+    )
 
 
 def _latency(task: Task) -> Outcome:
@@ -173,8 +198,35 @@ WORKS: Final[Mapping[str, Work]] = {
     "publish-100": Work(
         title="publish, 100 B, batched", unit="msg/s", run=_publish(100, is_batched=True), needs_batches=True
     ),
+    "publish-100-two": Work(
+        title="publish, 100 B, batched, 2 producers",
+        unit="msg/s",
+        run=_publish(100, is_batched=True, producers=2),
+        needs_batches=True,
+    ),
+    "publish-100-apart": Work(
+        title="publish, 100 B, batched, 2 producers of a topic each",
+        unit="msg/s",
+        run=_publish(100, is_batched=True, producers=2, has_topics_apart=True),
+        needs_batches=True,
+    ),
     "publish-1k": Work(
         title="publish, 1 KB, batched", unit="msg/s", run=_publish(1024, is_batched=True), needs_batches=True
+    ),
+    "publish-1k-two": Work(
+        title="publish, 1 KB, batched, 2 producers",
+        unit="msg/s",
+        run=_publish(1024, is_batched=True, producers=2),
+        needs_batches=True,
+    ),
+    "publish-1k-apart": Work(
+        title="publish, 1 KB, batched, 2 producers of a topic each",
+        unit="msg/s",
+        run=_publish(1024, is_batched=True, producers=2, has_topics_apart=True),
+        needs_batches=True,
+    ),
+    "publish-100-single": Work(
+        title="publish, 100 B, one by one", unit="msg/s", run=_publish(100, is_batched=False)
     ),
     "publish-1k-single": Work(
         title="publish, 1 KB, one by one", unit="msg/s", run=_publish(1024, is_batched=False)
@@ -183,6 +235,21 @@ WORKS: Final[Mapping[str, Work]] = {
         title="drain, 100 B", unit="msg/s", run=_drain(1_000_000), prepare=_fill(100, 1_000_000)
     ),
     "drain-1k": Work(title="drain, 1 KB", unit="msg/s", run=_drain(200_000), prepare=_fill(1024, 200_000)),
+    "drain-100-single": Work(
+        title="drain, 100 B, published one by one",
+        unit="msg/s",
+        run=_drain(200_000),
+        prepare=_fill(100, 200_000, is_batched=False),
+    ),
+    "drain-1k-single": Work(
+        title="drain, 1 KB, published one by one",
+        unit="msg/s",
+        run=_drain(200_000),
+        prepare=_fill(1024, 200_000, is_batched=False),
+    ),
+    "jobs": Work(
+        title="jobs: publish, deliver and ack each, 100 B", unit="msg/s", run=_cycle, is_for_jobs=True
+    ),
     "latency": Work(
         title="end to end, 1 KB at 1,000 msg/s",
         unit="ms",

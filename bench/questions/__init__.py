@@ -22,7 +22,8 @@ from bench.questions import (
 )
 from bench.questions.consuming import ack_holes, backlog, drain, fan_out, key_shared, shared_random
 from bench.questions.consuming import client as client_consume
-from bench.questions.operating import admin_calls, idle, metrics_page, story
+from bench.questions.lasting import disturbed_latency, endurance
+from bench.questions.operating import admin_calls, idle, memory, metrics_page, story
 from bench.questions.publishing import binary as publish_binary
 from bench.questions.publishing import client as client_publish
 from bench.questions.publishing import websocket as websocket_publish
@@ -38,6 +39,7 @@ QUESTIONS: Mapping[str, Callable[[Setting], list[Figure]]] = {
     "websocket_publish": websocket_publish.ask,
     "websocket_cycle": websocket_cycle.ask,
     "latency": latency.ask,
+    "disturbed_latency": disturbed_latency.ask,
     "drain": drain.ask,
     "shared_random": shared_random.ask,
     "key_shared": key_shared.ask,
@@ -51,6 +53,8 @@ QUESTIONS: Mapping[str, Callable[[Setting], list[Figure]]] = {
     "held_pulls": held_pulls.ask,
     "delayed": delayed.ask,
     "steady_disk": steady_disk.ask,
+    "endurance": endurance.ask,
+    "memory": memory.ask,
     "many_topics": many_topics.ask,
     "idle": idle.ask,
     "metrics_page": metrics_page.ask,
@@ -62,5 +66,8 @@ QUESTIONS: Mapping[str, Callable[[Setting], list[Figure]]] = {
 
 # Vela's environment for a question that needs another than the defaults.
 SETTINGS: Mapping[str, Mapping[str, str]] = {
+    "disturbed_latency": disturbed_latency.SETTINGS,
+    "endurance": endurance.SETTINGS,
+    "memory": memory.SETTINGS,
     "steady_disk": steady_disk.SETTINGS,
 }

@@ -29,6 +29,6 @@ class Generator:
         named = [f"-{name.replace('_', '-')}={value}" for name, value in options.items()]
         where = [f"-system={server.protocol}", f"-url={server.url}", f"-topic={topic}", f"-work={work}"]
         figures: Mapping[str, float] = json.loads(
-            output_of([str(self._program), *where, *named], self._folder)
+            output_of([*(server.loader or [str(self._program)]), *where, *named], self._folder)
         )
         return figures

@@ -1,6 +1,7 @@
 // The load generator for brokers that are compared: one kind of work a run, its figures as one line of JSON.
 //
-// Python's clients cost more a message than the brokers do, so this one is in Go, on Apache's client, NATS's, and PostgreSQL's pgx.
+// Python's clients cost more a message than the brokers do, so this one is in Go, on Apache's client, NATS's, RabbitMQ's, and
+// PostgreSQL's pgx.
 package main
 
 import (
@@ -33,9 +34,13 @@ type broker interface {
 }
 
 type options struct {
+	connect                      func(options) broker
 	url, topic                   string
 	payloadBytes, window, count  int
-	isBatched, mustConsume       bool
+	producers                    int
+	isBatched                    bool
+	hasTopicsApart               bool
+	mustPublish, mustConsume     bool
 	perSecond, warmUpS, measureS float64
 }
 
@@ -51,42 +56,62 @@ type figures struct {
 
 func main() {
 	var o options
-	system := flag.String("system", "pulsar", "pulsar, nats or pgmq: the protocol")
-	work := flag.String("work", "publish", "publish, fill, drain or latency")
+	system := flag.String("system", "pulsar", "pulsar, nats, rabbitmq or pgmq: the protocol")
+	work := flag.String("work", "publish", "publish, fill, drain, cycle or latency")
 	flag.StringVar(&o.url, "url", "", "where the broker is")
 	flag.StringVar(&o.topic, "topic", "", "topic, or name of the stream")
 	flag.IntVar(&o.payloadBytes, "bytes", 1024, "payload")
 	flag.IntVar(&o.window, "window", 1000, "messages without a receipt")
-	flag.IntVar(&o.count, "count", 0, "fill, drain: messages")
+	flag.IntVar(&o.count, "count", 0, "fill, drain, cycle: messages")
+	flag.IntVar(&o.producers, "producers", 1, "publish: producers, each with a connection and a window")
+	flag.BoolVar(&o.hasTopicsApart, "topics-apart", false, "publish: give each producer a topic")
 	flag.BoolVar(&o.isBatched, "batched", false, "let the client make batches")
 	flag.Float64Var(&o.perSecond, "rate", 1000, "latency: messages a second")
 	flag.Float64Var(&o.warmUpS, "warm-up", 2, "seconds that do not count")
 	flag.Float64Var(&o.measureS, "measure", 10, "seconds that count")
 	flag.Parse()
-	o.mustConsume = *work == "drain" || *work == "latency"
-	connect := map[string]func(options) broker{"pulsar": connectPulsar, "nats": connectNats, "pgmq": connectPgmq}[*system]
+	o.mustPublish = *work != "drain"
+	o.mustConsume = *work == "drain" || *work == "cycle" || *work == "latency"
+	o.connect = map[string]func(options) broker{
+		"pulsar": connectPulsar, "nats": connectNats, "rabbitmq": connectRabbitmq, "pgmq": connectPgmq}[*system]
 	do := map[string]func(broker, options) figures{
-		"publish": publish, "fill": fill, "drain": drain, "latency": latency}[*work]
-	if connect == nil || do == nil {
+		"publish": publish, "fill": fill, "drain": drain, "cycle": cycle, "latency": latency}[*work]
+	if o.connect == nil || do == nil {
 		fail("no such system or work: %s, %s", *system, *work)
 	}
-	client := connect(o)
+	client := o.connect(o)
 	defer client.close()
 	must(json.NewEncoder(os.Stdout).Encode(do(client, o)))
 }
 
-// publish keeps `window` messages without a receipt for a time. A message counts when its receipt has come.
-func publish(client broker, o options) figures {
+// publish keeps `window` messages of each producer without a receipt for a time. A message counts when its receipt has
+// come.
+func publish(first broker, o options) figures {
 	var receipts atomic.Int64
 	var isOver atomic.Bool
 	everything := make(chan int)
-	go func() { everything <- send(client, o, &receipts, func(int) bool { return !isOver.Load() }) }()
+	for number := range o.producers {
+		client := first
+		if number > 0 {
+			other := o
+			if o.hasTopicsApart {
+				other.topic = fmt.Sprintf("%s_%d", o.topic, number)
+			}
+			client = o.connect(other)
+			defer client.close()
+		}
+		go func() { everything <- send(client, o, &receipts, func(int) bool { return !isOver.Load() }) }()
+	}
 	pause(o.warmUpS)
 	before, began := receipts.Load(), time.Now()
 	pause(o.measureS)
 	count, seconds := receipts.Load()-before, time.Since(began).Seconds()
 	isOver.Store(true)
-	return figures{PerS: float64(count) / seconds, Everything: <-everything}
+	all := 0
+	for range o.producers {
+		all += <-everything
+	}
+	return figures{PerS: float64(count) / seconds, Everything: all}
 }
 
 // fill publishes `count` messages.
@@ -128,6 +153,20 @@ func drain(client broker, o options) figures {
 	for range o.count {
 		take(client, isSeen)
 	}
+	return figures{PerS: float64(o.count) / time.Since(began).Seconds(), Everything: o.count}
+}
+
+// cycle publishes `count` messages and meanwhile receives and acks each.
+func cycle(client broker, o options) figures {
+	var receipts atomic.Int64
+	drained := make(chan bool)
+	began := time.Now()
+	go func() {
+		drain(client, o)
+		drained <- true
+	}()
+	send(client, o, &receipts, func(number int) bool { return number < o.count })
+	<-drained
 	return figures{PerS: float64(o.count) / time.Since(began).Seconds(), Everything: o.count}
 }
 

@@ -26,7 +26,7 @@ func connectPulsar(o options) broker {
 			SubscriptionInitialPosition: pulsar.SubscriptionPositionEarliest})
 		must(err)
 	}
-	if o.count == 0 || !o.mustConsume {
+	if o.mustPublish {
 		made.producer, err = client.CreateProducer(pulsar.ProducerOptions{
 			Topic: o.topic, DisableBatching: !o.isBatched, MaxPendingMessages: o.window})
 		must(err)

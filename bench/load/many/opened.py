@@ -1,0 +1,74 @@
+"""Producers and consumers that are open and say nothing, all on one connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from bench.load.peers.binary import BinaryPeer
+from vela.wire.binary import commands
+from vela.wire.binary.enums import InitialPosition, SubType
+
+__all__ = ["Opened", "opened_connections"]
+
+_AT_ONCE: Final = 16
+
+
+class Opened(BinaryPeer):
+    """Ids are numbers in the order of the lists."""
+
+    async def producers(self, topics: Sequence[str]) -> None:
+        """Open a producer on each; a topic may be named many times."""
+
+        async def one(number: int) -> None:
+            request = self._request()
+            await self._answer(
+                request,
+                commands.producer(
+                    topics[number], producer_id=number, request_id=request, user_provided_name=False
+                ),
+            )
+
+        await _each(len(topics), one)
+
+    async def consumers(self, topic: str, subscriptions: Sequence[str]) -> None:
+        """Open a Shared consumer of each subscription; one may be named many times."""
+
+        async def one(number: int) -> None:
+            request = self._request()
+            await self._answer(
+                request,
+                commands.subscribe(
+                    topic,
+                    subscriptions[number],
+                    type=SubType.SHARED,
+                    consumer_id=number,
+                    request_id=request,
+                    initial_position=InitialPosition.EARLIEST,
+                ),
+            )
+
+        await _each(len(subscriptions), one)
+
+
+async def opened_connections(port: int, count: int) -> list[BinaryPeer]:
+    """Connect and shake hands."""
+    peers: list[BinaryPeer] = []
+
+    async def one(_: int) -> None:
+        peers.append(await BinaryPeer.connect(port))
+
+    await _each(count, one)
+    return peers
+
+
+async def _each(count: int, one: Callable[[int], Awaitable[None]]) -> None:
+    """A few at a time."""
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def gated(number: int) -> None:
+        async with gate:
+            await one(number)
+
+    await asyncio.gather(*(gated(number) for number in range(count)))

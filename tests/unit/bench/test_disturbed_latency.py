@@ -1,0 +1,18 @@
+"""A message is charged to what happened while it was on its way."""
+
+from __future__ import annotations
+
+from bench.load.disturbances import Disturbances, Happened
+
+
+def test_a_message_belongs_to_what_overlaps_its_way() -> None:
+    found = Disturbances(
+        windows=[
+            Happened(what="checkpoint", began_s=10.0, ended_s=11.0),
+            Happened(what="vacuum", began_s=10.5, ended_s=12.0),
+        ]
+    )
+    assert found.what_at(9.0, 9.9) == frozenset()
+    assert found.what_at(9.0, 10.1) == {"checkpoint"}  # sent before, and still not there
+    assert found.what_at(10.6, 10.7) == {"checkpoint", "vacuum"}
+    assert found.what_at(11.5, 11.5) == {"vacuum"}
