@@ -106,6 +106,7 @@ def main() -> int:
             "VELA_LEDGER_MAX_ENTRIES": str(LEDGER_ENTRIES),
             "VELA_LEDGER_MIN_AGE_S": "0",
             "VELA_PIPELINE_MEMORY_MB": "512",
+            "VELA_PIPELINE_NICE": "0",  # beside other work, jobs that give way would not end
             "TMPDIR": scratch,
         }
         os.environ["JAVA_TOOL_OPTIONS"] = JAVA
