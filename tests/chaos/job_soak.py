@@ -6,6 +6,7 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,8 @@ ON_THE_CLUSTER: Final = (Target.CLUSTER_DRIVER, Target.EXECUTOR, Target.EXECUTOR
 WITHOUT_SPARK: Final = {"offload": (Target.WORKER, Target.DRIVER, Target.BROKER)}
 MUST_END_WELL: Final = (Target.EXECUTOR, Target.EXECUTOR_PYTHON)
 MOST_MISSES: Final = 20  # in a row
+MOST_S: Final = 1800.0  # for whatever is waited for
+LOOK_S: Final = 0.3  # a look at the processes takes 30 ms of a processor
 EARLIER: Final = 0.8  # a job that had ended before the kill is shorter than it was thought to be
 
 
@@ -92,11 +95,11 @@ class JobSoak:
         """Kill a job's process and do the job again until it is done. None if the job ended before."""
         job = work.job()
         with self._started(job, target) as run:
-            began_s = time.monotonic()
+            began_s = self._begun_s(run, target)
             first_s = span.first_s.get(target, 0.0)
             moment_s = began_s + first_s + share * max(0.0, span.all_s - first_s)
-            wait_until(lambda: time.monotonic() >= moment_s or run.has_ended, "a moment", timeout_s=3600.0)
-            wait_until(lambda: run.has_ended or run.processes(target), f"{target}", timeout_s=600.0)
+            self._wait(lambda: time.monotonic() >= moment_s or run.has_ended, "a moment")
+            self._wait(lambda: run.has_ended or run.processes(target), str(target))
             stage, after_s = run.stage, time.monotonic() - began_s
             found = [] if run.has_ended else run.processes(target)
             if found:
@@ -108,12 +111,10 @@ class JobSoak:
             with self._started(job, target, continues=run) as again:
                 assert again.end(None) == ""
             work.check(job, is_done=True)
-        wait_until(lambda: not list(self._scratch.glob("vela-pipeline-*")), "an empty TMPDIR", timeout_s=60.0)
-        return (
-            Hit(job=job.name, target=target, stage=stage, after_s=after_s, error=error)
-            if found != [0]
-            else None
-        )
+        self._wait(lambda: not list(self._scratch.glob("vela-pipeline-*")), "an empty TMPDIR")
+        if not found:
+            return None
+        return Hit(job=job.name, target=target, stage=stage, after_s=after_s, error=error)
 
     def _span(self, work: Work, is_clustered: bool) -> Span:
         """Do a job without a kill, to see how long it takes and when its processes begin."""
@@ -121,27 +122,34 @@ class JobSoak:
         targets = ON_THE_CLUSTER if is_clustered else WITHOUT_SPARK.get(job.name, IN_THE_WORKER)
         span = Span()
         with self._started(job, targets[0]) as run:
-            if not is_clustered:
-                wait_until(lambda: run.processes(Target.DRIVER), "the job's process", timeout_s=60.0)
-            began_s = time.monotonic()
+            began_s = self._begun_s(run, targets[0])
             while not run.has_ended:
                 for target in targets:
                     if target not in span.first_s and run.processes(target):
                         span.first_s[target] = time.monotonic() - began_s
-                time.sleep(0.2)
+                time.sleep(LOOK_S)
             span.all_s = time.monotonic() - began_s
             assert run.end(None) == ""
         work.check(job, is_done=True)
         return span
+
+    def _begun_s(self, run: Run, target: Target) -> float:
+        """Wait until the job has a process: a worker looks for runs every two seconds."""
+        if not self._is_clustered(target):
+            self._wait(lambda: run.has_ended or run.processes(Target.DRIVER), "the job's process")
+        return time.monotonic()
+
+    @staticmethod
+    def _wait(condition: Callable[[], object], what: str) -> None:
+        wait_until(condition, what, timeout_s=MOST_S, every_s=LOOK_S)
 
     def _started(
         self, job: Job, target: Target, *, continues: Run | None = None
     ) -> AbstractContextManager[Run]:
         if self._is_clustered(target):
             return on_the_cluster(self._situation, self._cluster, job)
-        is_new = (
-            job.name != "replay" and self._rng.random() < 0.5
-        )  # only a run that continues one is the same replay
+        # Only a run that continues another one is the same replay.
+        is_new = job.name != "replay" and self._rng.random() < 0.5
         return in_the_worker(self._situation, job, continues=None if is_new else continues)
 
     @staticmethod
