@@ -137,6 +137,7 @@ def test_times_choose_a_range(job: JobRunner, log_url: str) -> None:
     later = job("export", "ranged", to="later", starting_time="2999-01-01T00:00:00Z")
     assert later["words"].endswith(
         "/later: persistent://public/default/ranged has none stored at or after 2999-01-01T00:00:00Z"
+        "; starting_time is in the future"
     )
 
 
