@@ -57,6 +57,11 @@ class SchemaUnusable(PipelineError):
 class DataLost(PipelineError):
     """Messages after an offset were trimmed, or the topic is not the one that was read before."""
 
+    def __init__(self, problem: str, advice: str = "") -> None:
+        """Take the problem, and what to do about it: a job has other options than the data source."""
+        super().__init__(f"{problem}; {advice}" if advice else problem)
+        self.problem = problem
+
 
 class EntryUnreadable(PipelineError):
     """An entry cannot be decoded: it is damaged, encrypted or a chunk."""

@@ -52,7 +52,7 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
     try:
         pinned, stored_messages = pin(source)
     except DataLost as error:
-        raise DataLost(f"{error}; in an export with only_new, set option on_lost to skip") from None
+        raise DataLost(error.problem, "set option on_lost to skip, and the rest is exported") from None
     if is_incremental and not stored_messages:
         return {
             "messages": 0,
