@@ -48,10 +48,9 @@ soak: development ## run the random tests for longer: SEEDS=100 crashing brokers
 	$(RUN) -m tests.fuzz --inputs $(or $(INPUTS),1000000)
 	$(RUN) -m tests.fuzz.started --inputs $(or $(SENT),20000)
 
-pipeline-soak: development ## copy MESSAGES=1000000 on a Spark cluster while its processes are killed KILLS=6 times; SEED=…
-	$(RUN) -m tests.chaos.pipeline --messages $(or $(MESSAGES),1000000) --kills $(or $(KILLS),6) $(if $(SEED),--seed $(SEED))
-	$(RUN) -m tests.chaos.jobs --messages $(or $(MESSAGES),200000) --kills $(or $(KILLS),6) $(if $(SEED),--seed $(SEED))
-	$(RUN) -m tests.chaos.jobs offload --kills $(or $(KILLS),20) $(if $(SEED),--seed $(SEED))
+pipeline-soak: development ## copy MESSAGES=1000000 on a Spark cluster with 6 kills, then kill each job KILLS=20 times; SEED=…
+	$(RUN) -m tests.chaos.pipeline --messages $(or $(MESSAGES),1000000) $(if $(SEED),--seed $(SEED))
+	$(RUN) -m tests.chaos.jobs --kills $(or $(KILLS),20) $(if $(SEED),--seed $(SEED)) $(JOBS)
 
 matrix: development ## show the rows of behaviour.md with their tests and results; RESULTS=junit.xml reads earlier results
 	$(RUN) -m tests.matrix $(RESULTS)

@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from pipeline.errors import InvalidOption
-from pipeline.source.columns import SPARK_SCHEMA, column_names
+from pipeline.message_columns import SPARK_SCHEMA, column_names
 from pipeline.source.options import ReadOptions
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 
-from pipeline.errors import DatabaseUnavailable
+from pipeline.errors import DatabaseUnavailable, InvalidOption
 
 __all__ = ["Connection", "DatabaseOptions", "reading", "storing"]
 
@@ -79,7 +79,13 @@ def _connected(options: DatabaseOptions, what: str, read_only: str) -> Iterator[
 
 
 def _conninfo(options: DatabaseOptions, read_only: str) -> str:
-    given = str(conninfo_to_dict(options.url).get("options") or "")
+    try:
+        given = str(conninfo_to_dict(options.url).get("options") or "")
+    except psycopg.ProgrammingError:
+        # libpq's own text quotes the URL, and with it the password.
+        raise InvalidOption(
+            "option url is not a PostgreSQL URL of the form postgresql://user@host:5432/database"
+        ) from None
     limit = f"-c statement_timeout={options.statement_timeout_ms}"
     settings = f"{given} -c default_transaction_read_only={read_only} {limit}"
     return psycopg.conninfo.make_conninfo(options.url, options=settings.strip(), **_CONNECT)

@@ -57,6 +57,11 @@ class SchemaUnusable(PipelineError):
 class DataLost(PipelineError):
     """Messages after an offset were trimmed, or the topic is not the one that was read before."""
 
+    def __init__(self, problem: str, advice: str = "") -> None:
+        """Take the problem, and what to do about it: a job has other options than the data source."""
+        super().__init__(f"{problem}; {advice}" if advice else problem)
+        self.problem = problem
+
 
 class EntryUnreadable(PipelineError):
     """An entry cannot be decoded: it is damaged, encrypted or a chunk."""
@@ -91,13 +96,15 @@ class LedgerFileDamaged(OffloadUnavailable):
 
 
 _DISK_FULL: Final = "No space left on device"  # in Linux's words, which Java and Python pass on
+_NO_PYTHON: Final = "Python worker failed to connect back"  # in Spark's words: it waits for ten seconds
 _SAID: Final = re.compile(r"^pipeline\.errors\.\w+: (?P<sentence>.+)$", re.MULTILINE)
 
 
 def sentence_of(error: BaseException) -> str | None:
     """Return the sentence of a PipelineError, also if Spark passes it on as the text of a worker's traceback.
 
-    A full disk has a sentence too: Spark names only the task that could not write.
+    A full disk and a machine that is too busy have sentences too: Spark names only the task that could not write, and
+    the Python that did not start.
     """
     if isinstance(error, PipelineError):
         return str(error)
@@ -108,5 +115,10 @@ def sentence_of(error: BaseException) -> str | None:
         return (
             "a disk is full: make room where the job writes its files, and where Spark writes temporary ones (TMPDIR),"
             " then run the job again"
+        )
+    if _NO_PYTHON in text:
+        return (
+            "Spark's Python did not start within ten seconds: the machine is too busy, so run the job again later, or"
+            " lower VELA_PIPELINE_NICE, with which a job gives way to other processes"
         )
     return None

@@ -10,11 +10,11 @@ from pyspark.sql.datasource import DataSource, InputPartition
 from pyspark.sql.types import StructType
 
 from pipeline.database import reading
+from pipeline.message_columns import SPARK_SCHEMA, column_names
 from pipeline.source.batch_reader import BatchReader
-from pipeline.source.columns import SPARK_SCHEMA, column_names
 from pipeline.source.entries import read_entries
 from pipeline.source.options import ReadOptions
-from pipeline.source.reading import EntryPartition
+from pipeline.source.ranges import EntryPartition
 from vela.wire.entry import open_entry
 from vela.wire.message_id import MessageId
 

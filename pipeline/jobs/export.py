@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +15,7 @@ from pipeline.errors import DataLost, EntriesMissing, InvalidOption
 from pipeline.jobs.files import MANIFEST, data_files, read_files, write_files
 from pipeline.jobs.folders import finished_folder, place_in, require_shared
 from pipeline.jobs.reporting import counted_tasks
+from pipeline.option_values import OptionValues
 from pipeline.source.offsets import Offsets, offsets_from_json, offsets_to_json
 from pipeline.source.options import ReadOptions
 from pipeline.source.plan import plan_read
@@ -50,15 +52,15 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
     try:
         pinned, stored_messages = pin(source)
     except DataLost as error:
-        raise DataLost(f"{error}; in an export with only_new, set option on_lost to skip") from None
+        raise DataLost(error.problem, "set option on_lost to skip, and the rest is exported") from None
     if is_incremental and not stored_messages:
         return {
             "messages": 0,
             "words": f"{request.topic} has no messages that earlier exports have not written",
         }
     # A scheduled export needs another folder each time.
-    time = f"{datetime.now(UTC):{_TIME}}"
-    target = place_in(request.folder, options["to"].replace("{time}", time))
+    now = f"{datetime.now(UTC):{_TIME}}"
+    target = place_in(request.folder, options["to"].replace("{time}", now))
     with finished_folder(target, request.write_id) as folder:
         spark = session()
         require_shared(spark, folder)
@@ -140,7 +142,11 @@ def _range(options: Mapping[str, str]) -> str:
         for name, preposition in (("starting_time", "at or after"), ("ending_time", "before"))
         if options[name]
     ]
-    return f"stored {' and '.join(words)}" if words else "stored"
+    start_ms = (
+        OptionValues(options, tuple(options)).time_ms("starting_time") if options["starting_time"] else None
+    )
+    note = "; starting_time is in the future" if start_ms and start_ms > time.time_ns() // 1_000_000 else ""
+    return f"stored {' and '.join(words)}{note}" if words else "stored"
 
 
 def _written(spark: SparkSession, folder: Path, format_: str) -> Checksum:

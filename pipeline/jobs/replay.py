@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from pipeline.errors import InvalidOption, PipelineError
+from pipeline.errors import DataLost, InvalidOption, PipelineError
 from pipeline.jobs.conditions import UNREADABLE, matching
 from pipeline.jobs.export import pin
 from pipeline.jobs.failures import SPARK_ERRORS, failed, reason_of
@@ -45,6 +45,8 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
         found, _ = pin(source, starts=True)
         pinned = {name: found[name] for name in _RANGE}
         reporter.pin(pinned)
+    else:
+        _require_stored({**source, **pinned})
     for time in ("startingTime", "endingTime"):
         source.pop(time, None)
     spark = session()
@@ -77,6 +79,14 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
             reporter.stage("publish messages")
             _publish(request, fresh)
     return {**result, "words": f"{about} and are in {options['to']}{note}"}
+
+
+def _require_stored(source: dict[str, str]) -> None:
+    """Raise DataLost if retention has trimmed messages of the range since an earlier run pinned it."""
+    try:
+        pin(source)
+    except DataLost as error:
+        raise DataLost(error.problem, "start a new run: this one cannot be continued") from None
 
 
 _REPLAYS: Final = f"coalesce(try_cast(__messageProperties['{REPLAYS_PROPERTY}'] AS int), 0)"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from pipeline.errors import InvalidRow
+from pipeline.message_columns import SPARK_TYPES
 from pipeline.option_values import full_topic_name
-from pipeline.source.columns import SPARK_TYPES
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -11,8 +11,7 @@ from pipeline.database import reading
 from pipeline.source.filters import EVERYTHING, read_filter
 from pipeline.source.options import ReadOptions
 from pipeline.source.plan import plan_read
-from pipeline.source.ranges import split
-from pipeline.source.reading import EntryPartition, read_partition
+from pipeline.source.ranges import EntryPartition, split
 from pipeline.source.topic_logs import EntryIndex
 
 if TYPE_CHECKING:
@@ -44,6 +43,8 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the partition's messages. Raises DatabaseUnavailable, EntriesMissing, EntryUnreadable."""
+        from pipeline.source.reading import read_partition  # not where the read is planned
+
         return read_partition(self._options, self._columns, self._wanted, partition)
 
 

@@ -8,7 +8,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from pipeline.source.columns import SPARK_TYPES, PlainRun, Run, plain_record_batch, record_batch
+from pipeline.message_columns import SPARK_TYPES
+from pipeline.source.columns import PlainRun, Run, plain_record_batch, record_batch
 
 __all__ = ["BatchBuilder"]
 

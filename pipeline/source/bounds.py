@@ -61,7 +61,7 @@ def require_stored(log: TopicLog, offset: Offset, options: ReadOptions) -> Offse
         return offset
     text = f"{log.topic.name} cannot be read from {offset} on: {problem}"
     if options.fail_on_data_loss:
-        raise DataLost(f"{text}; {_ADVICE}")
+        raise DataLost(text, _ADVICE)
     logger.warning("%s; failOnDataLoss is false, so the read continues without these messages", text)
     is_beyond = log.ledgers and offset.position > log.latest.position
     return log.latest if is_beyond else log.earliest

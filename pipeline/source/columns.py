@@ -1,4 +1,4 @@
-"""The columns of a DataFrame of messages: names and types as in pulsar-spark, then Vela's own columns."""
+"""Messages as Arrow's arrays, one for each column of a DataFrame."""
 
 from __future__ import annotations
 
@@ -8,49 +8,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.errors import InvalidOption
+from pipeline.message_columns import SPARK_TYPES
 from pipeline.source.ranges import EntryRange
 from vela.wire.entry import Message
 from vela.wire.errors import MetadataCorrupt
 from vela.wire.message_id import MessageId
 
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-
 __all__ = [
     "ARROW_SCHEMA",
-    "SPARK_SCHEMA",
-    "SPARK_TYPES",
     "PlainRun",
     "Run",
-    "column_names",
     "key_bytes",
     "plain_record_batch",
     "record_batch",
 ]
 
-SPARK_TYPES: Final = {
-    "value": "binary",
-    "__key": "binary",
-    "__topic": "string",
-    "__messageId": "binary",
-    "__publishTime": "timestamp",
-    "__eventTime": "timestamp",
-    "__messageProperties": "map<string,string>",
-    "__partition": "int",
-    "__ledgerId": "bigint",
-    "__entryId": "bigint",
-    "__batchIndex": "int",
-    "__producerName": "string",
-    "__sequenceId": "bigint",
-    "__appendTime": "timestamp",
-}
-SPARK_SCHEMA: Final = ", ".join(f"{name} {type_}" for name, type_ in SPARK_TYPES.items())
 _ARROW_TYPES: Final = {
     "binary": pa.binary(),
     "string": pa.string(),
@@ -107,19 +84,6 @@ class PlainRun:
             values=self.values.slice(start, stop - start),
             sequence_ids=self.sequence_ids.slice(start, stop - start),
         )
-
-
-def column_names(schema: StructType) -> tuple[str, ...]:
-    """Return a read's columns, in order. Raises InvalidOption for a column that messages do not have."""
-    for field in schema.fields:
-        wanted = SPARK_TYPES.get(field.name)
-        if wanted is None:
-            raise InvalidOption(f"the schema has a column {field.name}: the columns are {SPARK_SCHEMA}")
-        if field.dataType.simpleString() != wanted:
-            raise InvalidOption(
-                f"the schema has column {field.name} as {field.dataType.simpleString()}: it is {wanted}"
-            )
-    return tuple(field.name for field in schema.fields)
 
 
 def key_bytes(message: Message) -> bytes | None:

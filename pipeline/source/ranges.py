@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from pyspark.sql.datasource import InputPartition
+
 from pipeline.source.offsets import Offset
 from pipeline.source.topic_logs import EntryIndex, EntryTotals, StoredLedger, TopicLog
 
-__all__ = ["EntryRange", "ranges_between", "split"]
+__all__ = ["EntryPartition", "EntryRange", "ranges_between", "split"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,14 @@ class EntryRange:
 
     def __str__(self) -> str:
         return f"{self.ledger_id}:{self.first}-{self.last} of {self.topic}"
+
+
+class EntryPartition(InputPartition):
+    """The ranges that one task reads, in log order. Pickled to an executor."""
+
+    def __init__(self, ranges: Sequence[EntryRange]) -> None:
+        super().__init__(tuple(ranges))
+        self.ranges = tuple(ranges)
 
 
 def ranges_between(index: EntryIndex, log: TopicLog, start: Offset, end: Offset) -> Iterator[EntryRange]:

@@ -7,8 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import InputPartition
-
 from pipeline.database import reading
 from pipeline.errors import EntryUnreadable
 from pipeline.pace import Pace
@@ -18,25 +16,18 @@ from pipeline.source.entries import EntryRow, read_entries
 from pipeline.source.filters import ANY, ReadFilter
 from pipeline.source.options import ReadOptions
 from pipeline.source.plain_batches import LEAST_MESSAGES, plain_messages
-from pipeline.source.ranges import EntryRange
+from pipeline.source.ranges import EntryPartition, EntryRange
 from vela.wire.entry import open_entry
 from vela.wire.entry.header import parse_metadata
 from vela.wire.errors import EntryCorrupt
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
 
-__all__ = ["EntryPartition", "read_partition"]
+__all__ = ["read_partition"]
 
 logger = logging.getLogger(__name__)
-
-
-class EntryPartition(InputPartition):
-    """The ranges that one task reads, in log order. Pickled to an executor."""
-
-    def __init__(self, ranges: Sequence[EntryRange]) -> None:
-        super().__init__(tuple(ranges))
-        self.ranges = tuple(ranges)
 
 
 def read_partition(

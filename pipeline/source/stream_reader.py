@@ -22,8 +22,7 @@ from pipeline.source.bounds import require_stored, starts_of
 from pipeline.source.filters import EVERYTHING
 from pipeline.source.offsets import BEGINNING, Offset, Offsets, offsets_from_json, offsets_to_json
 from pipeline.source.options import ReadOptions
-from pipeline.source.ranges import ranges_between, split
-from pipeline.source.reading import EntryPartition, read_partition
+from pipeline.source.ranges import EntryPartition, ranges_between, split
 from pipeline.source.topic_logs import EntryIndex, StoredTopic, TopicLog, find_topics, read_logs
 
 if TYPE_CHECKING:
@@ -105,6 +104,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the partition's messages. Raises DatabaseUnavailable, EntriesMissing, EntryUnreadable."""
+        from pipeline.source.reading import read_partition  # not where micro-batches are planned
+
         return read_partition(self._options, self._columns, EVERYTHING, partition)
 
     def _planning(self) -> AbstractContextManager[Connection]:
@@ -133,7 +134,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             what = "does not exist now" if options.names(gone[0]) else "is not in the query's options now"
             text = f"topic {gone[0]} was read before and {what}"
             if options.fail_on_data_loss:
-                raise DataLost(f"{text}; set failOnDataLoss to false to go on without it")
+                raise DataLost(text, "set failOnDataLoss to false to go on without it")
             logger.warning("%s; failOnDataLoss is false, so the query goes on without it", text)
         if self._target is not None:
             topics = [topic for topic in topics if topic.name in self._target or topic.name in starts]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,18 +12,30 @@ from typing import Final, Protocol
 import psycopg
 
 import vela as client_of_vela
-from pipeline.checksum import Checksum, message_digest
-from pipeline.jobs.files import MANIFEST
-from pipeline.jobs.replay import FROM_PROPERTY, REPLAYS_PROPERTY
+from pipeline.checksum import Checksum
+from tests.chaos.exported import checksum_of_files
+from tests.chaos.messages import checksum_of, publish, stored
 from tests.support.vela import VelaProcess
+from tests.support.waiting import wait_until
 
-__all__ = ["WORKS", "Situation", "Work", "checksum_of", "export_command", "publish"]
+__all__ = ["FORMATS", "LEDGER_ENTRIES", "WORKS", "Job", "Situation", "Work"]
 
-_KEYS: Final = 100
-_MESSAGES_PER_S: Final = "20000"  # slow enough for kills to find a job that publishes
+FORMATS: Final = ("parquet", "ndjson", "csv")
+LEDGER_ENTRIES: Final = 500
+_PUBLISHING_S: Final = 4  # slow enough for kills to find a job that publishes
+_LEDGERS: Final = 8  # of a topic that is offloaded
+_SWEPT_S: Final = 60.0
 _OF_HOURS: Final = (
-    "SELECT coalesce(sum(h.messages), 0) FROM vela_insight_hour h JOIN vela_topic t ON t.id = h.topic_id"
-    " WHERE t.name = %s"
+    "SELECT coalesce(sum(h.messages), 0), coalesce(sum(h.size_bytes), 0) FROM vela_insight_hour h"
+    " JOIN vela_topic t ON t.id = h.topic_id WHERE t.name = %s"
+)
+_SURVEYED: Final = (
+    "SELECT (SELECT count(*) FROM vela_compaction_key)"
+    " + (SELECT count(*) FROM vela_compaction_survey WHERE state IN ('reading', 'ready'))"
+)
+_FILES: Final = (
+    "SELECT f.name, f.state, l.file_name FROM vela_ledger_file f JOIN vela_topic t ON t.id = f.topic_id"
+    " LEFT JOIN vela_ledger l ON l.id = f.ledger_id AND l.file_name = f.name WHERE t.name = %s"
 )
 
 
@@ -33,98 +45,99 @@ class Situation:
 
     vela: VelaProcess
     client: client_of_vela.Client
+    database: psycopg.Connection[tuple[object, ...]]  # commits every statement
     source: str
     published: Checksum  # in `source`
+    size_bytes: int  # of its payloads
     folder: Path
     format: str
     exported: str  # the folder of an export of `source` that ended well
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job with its topic and its options."""
+
+    name: str
+    topic: str
+    options: Mapping[str, str]
+
+
 class Work(Protocol):
-    """A job with its options, and what it must have done."""
+    """What one job does, again and again, and how to see whether it has."""
 
-    def command(self) -> tuple[str, ...]:
-        """Return the job and its options for the next attempt."""
+    def job(self) -> Job:
+        """Return the next job, which has everything still to do."""
 
-    def check(self, *, is_done: bool) -> None:
+    def check(self, job: Job, *, is_done: bool) -> None:
         """Fail if an attempt left anything wrong or, if it ended well, if anything is missing."""
 
 
 class _Export:
-    """Exports under one name until there is a folder of that name, then under the next."""
-
     def __init__(self, situation: Situation) -> None:
         self._situation = situation
-        self._number = 0
+        self._numbers = itertools.count()
 
-    def command(self) -> tuple[str, ...]:
-        return export_command(self._situation.source, self._situation.format, self._target.name)
+    def job(self) -> Job:
+        number = next(self._numbers)
+        options = {"to": f"copy-{number}", "format": FORMATS[number % len(FORMATS)]}
+        return Job(name="export", topic=self._situation.source, options=options)
 
-    def check(self, *, is_done: bool) -> None:
-        if not self._target.exists():
-            assert not is_done
-            return
-        manifest = json.loads((self._target / MANIFEST).read_text(encoding="utf-8"))
-        assert manifest["checksum"] == str(self._situation.published), f"{self._target} has other messages"
-        left = [path.name for path in self._situation.folder.iterdir() if path.name.startswith(".")]
-        assert left == [], "files of killed exports are left"
-        self._number += 1
-
-    @property
-    def _target(self) -> Path:
-        return self._situation.folder / f"copy-{self._number}"
-
-
-class _Import:
-    def __init__(self, situation: Situation) -> None:
-        self._situation = situation
-        self._target = _new_topic(situation, "imported")
-
-    def command(self) -> tuple[str, ...]:
-        options = ("--from", self._situation.exported, "--messages-per-s", _MESSAGES_PER_S)
-        return ("import", "--topic", self._target, *options)
-
-    def check(self, *, is_done: bool) -> None:
+    def check(self, job: Job, *, is_done: bool) -> None:
+        """A folder of that name is complete, and if the job is done nothing else is there."""
+        folder = self._situation.folder / job.options["to"]
+        assert folder.exists() or not is_done, f"there is no {folder}"
+        if folder.exists():
+            found = checksum_of_files(folder, job.options["format"])
+            assert found == self._situation.published, f"{folder} has {found.messages} messages, {found}"
         if is_done:
-            _require_equal(self._situation, self._target)
+            left = [path.name for path in self._situation.folder.iterdir() if path.name.startswith(".")]
+            assert left == [], f"files of killed exports are left: {left}"
 
 
-class _Replay:
-    def __init__(self, situation: Situation) -> None:
+class _Publishing:
+    """Import or replay into a new topic."""
+
+    def __init__(self, name: str, situation: Situation) -> None:
+        self._name = name
         self._situation = situation
-        self._target = _new_topic(situation, "replayed")
+        self._numbers = itertools.count()
 
-    def command(self) -> tuple[str, ...]:
-        options = ("--limit", "10000000", "--messages-per-s", _MESSAGES_PER_S, "--preview", "false")
-        # A worker gives the runs that continue a killed one its id, and a terminal's user gives them a name.
-        return (
-            *("replay", "--topic", self._situation.source, "--to", self._target, *options),
-            *("--write-id", "soak"),
-        )
+    def job(self) -> Job:
+        situation = self._situation
+        target = _new_topic(situation, f"{self._name}-{next(self._numbers)}")
+        rate = {"messages_per_s": str(situation.published.messages // _PUBLISHING_S)}
+        if self._name == "import":
+            return Job(name="import", topic=target, options={**rate, "from": situation.exported})
+        options = {**rate, "to": target, "limit": "10000000", "preview": "false"}
+        return Job(name="replay", topic=situation.source, options=options)
 
-    def check(self, *, is_done: bool) -> None:
-        if is_done:
-            _require_equal(self._situation, self._target)
+    def check(self, job: Job, *, is_done: bool) -> None:
+        """No message comes twice, and if the job is done none is missing."""
+        target = job.options.get("to", job.topic)
+        found, published = checksum_of(self._situation.client, target), self._situation.published
+        assert found.messages <= published.messages
+        assert found == published or not is_done, f"published {published}, and {target} has {found}"
 
 
 class _Insights:
     def __init__(self, situation: Situation) -> None:
         self._situation = situation
 
-    def command(self) -> tuple[str, ...]:
-        return ("insights", "--topic", self._situation.source)
+    def job(self) -> Job:
+        self._situation.database.execute("DELETE FROM vela_insight_hour")
+        return Job(name="insights", topic=self._situation.source, options={"hours": "100"})
 
-    def check(self, *, is_done: bool) -> None:
-        """Forget the hours too, so that the next attempt has to store them again."""
-        with psycopg.connect(self._situation.vela.database_url) as connection:
-            row = connection.execute(_OF_HOURS, (self._situation.source,)).fetchone()
-            connection.execute("DELETE FROM vela_insight_hour")
+    def check(self, job: Job, *, is_done: bool) -> None:
+        """An hour that is stored counts each message once, and if the job is done all hours are stored."""
+        row = self._situation.database.execute(_OF_HOURS, (job.topic,)).fetchone()
+        whole = (self._situation.published.messages, self._situation.size_bytes)
         assert row is not None
-        assert row[0] == self._situation.published.messages or (row[0] == 0 and not is_done), row[0]
+        assert row == whole or (not is_done and int(str(row[0])) < whole[0]), (row, whole)
 
 
 class _Compact:
-    """Compacts a topic that grows with every attempt."""
+    """Compacts a topic that grows with every job."""
 
     def __init__(self, situation: Situation) -> None:
         self._situation = situation
@@ -133,81 +146,80 @@ class _Compact:
         self._latest: dict[str, bytes] = {}
         self._published = 0
 
-    def command(self) -> tuple[str, ...]:
+    def job(self) -> Job:
         numbers = range(self._published, self._published + self._grown)
         self._published = numbers.stop
         self._latest |= publish(self._situation.client, self._topic, numbers)
-        return ("compact", "--topic", self._topic)
+        return Job(name="compact", topic=self._topic, options={})
 
-    def check(self, *, is_done: bool) -> None:
-        read = _read(self._situation.client, self._topic, is_compacted=True)
+    def check(self, job: Job, *, is_done: bool) -> None:
+        """Readers get each key's latest value; if the job is done, nothing else, and what Spark noted is gone."""
+        read = stored(self._situation.client, self._topic, is_compacted=True)
         assert {str(each.partition_key()): each.data() for each in read} == self._latest
-        assert len(read) == len(self._latest) or not is_done, (
-            f"{len(read)} messages of {len(self._latest)} keys"
+        if is_done:
+            assert len(read) == len(self._latest), f"{len(read)} messages of {len(self._latest)} keys"
+            wait_until(self._has_forgotten, "the end of all surveys", timeout_s=_SWEPT_S, every_s=0.2)
+
+    def _has_forgotten(self) -> bool:
+        self._situation.database.execute("SELECT pg_notify('vela_policies', '')")
+        return self._situation.database.execute(_SURVEYED).fetchone() == (0,)
+
+
+class _Offload:
+    """Offloads a new topic each time."""
+
+    def __init__(self, situation: Situation) -> None:
+        self._situation = situation
+        self._numbers = itertools.count()
+        self._sent: list[bytes] = []
+
+    def job(self) -> Job:
+        topic = _new_topic(self._situation, f"cold-{next(self._numbers)}")
+        self._sent = [
+            secrets.token_bytes(secrets.randbelow(2_000) + 8) for _ in range(_LEDGERS * LEDGER_ENTRIES)
+        ]
+        producer = self._situation.client.create_producer(topic, block_if_queue_full=True)
+        for value in self._sent:
+            producer.send_async(value, None)
+        producer.flush()
+        producer.close()
+        return Job(name="offload", topic=topic, options={"keep_bytes": "0"})
+
+    def check(self, job: Job, *, is_done: bool) -> None:
+        """All messages can be read, in order; if the job is done, each file is one that a ledger names."""
+        if is_done:
+            wait_until(
+                lambda: self._has_only_files_of_ledgers(job.topic),
+                "the files",
+                timeout_s=_SWEPT_S,
+                every_s=0.5,
+            )
+        assert [each.data() for each in stored(self._situation.client, job.topic)] == self._sent
+
+    def _has_only_files_of_ledgers(self, topic: str) -> bool:
+        database, folder = self._situation.database, Path(self._situation.vela.data_dir) / "offload"
+        database.execute("SELECT pg_notify('vela_lifetime', '')")
+        rows = database.execute(_FILES, (topic,)).fetchall()
+        known = database.execute("SELECT name FROM vela_ledger_file").fetchall()
+        found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+        return (
+            len(rows) >= _LEDGERS - 1
+            and all(state == "attached" and name == of_ledger for name, state, of_ledger in rows)
+            and found == {name for (name,) in known}
         )
 
 
 WORKS: Final[Mapping[str, Callable[[Situation], Work]]] = {
+    "offload": _Offload,
     "export": _Export,
-    "import": _Import,
-    "replay": _Replay,
+    "import": lambda situation: _Publishing("import", situation),
+    "replay": lambda situation: _Publishing("replay", situation),
     "insights": _Insights,
     "compact": _Compact,
 }
-
-
-def export_command(topic: str, format_: str, folder: str) -> tuple[str, ...]:
-    """Return an export's options."""
-    return ("export", "--topic", topic, "--format", format_, "--to", folder)
-
-
-def publish(client: client_of_vela.Client, topic: str, numbers: range) -> dict[str, bytes]:
-    """Publish a message for each number, in batches, with _KEYS keys. Return each key's latest value."""
-    latest: dict[str, bytes] = {}
-    producer = client.create_producer(topic, batching_enabled=True, block_if_queue_full=True)
-    for number in numbers:
-        key, value = f"k{number % _KEYS}", b"%d %s" % (number, secrets.token_bytes(20))
-        producer.send_async(value, None, partition_key=key)
-        latest[key] = value
-    producer.flush()
-    producer.close()
-    return latest
-
-
-def checksum_of(client: client_of_vela.Client, topic: str) -> Checksum:
-    """Return the checksum of a topic as clients read it, without what a replay adds to its messages."""
-    return Checksum.of_digests(
-        message_digest(each.data(), str(each.partition_key()).encode(), _own_properties(each), 0)
-        for each in _read(client, topic)
-    )
-
-
-def _own_properties(message: client_of_vela.Message) -> dict[str, str]:
-    return {
-        name: value
-        for name, value in message.properties().items()
-        if name not in (FROM_PROPERTY, REPLAYS_PROPERTY)
-    }
 
 
 def _new_topic(situation: Situation, name: str) -> str:
     topic = f"{situation.source}-{name}"
     situation.client.create_producer(topic).close()
     return topic
-
-
-def _require_equal(situation: Situation, topic: str) -> None:
-    stored = checksum_of(situation.client, topic)
-    assert stored == situation.published, f"published {situation.published}, and {topic} has {stored}"
-
-
-def _read(
-    client: client_of_vela.Client, topic: str, *, is_compacted: bool = False
-) -> list[client_of_vela.Message]:
-    found = []
-    with client.create_reader(
-        topic, client_of_vela.MessageId.earliest, is_read_compacted=is_compacted
-    ) as reader:
-        while reader.has_message_available():
-            found.append(reader.read_next(60_000))
-    return found

@@ -7,26 +7,24 @@ that every row was copied exactly once.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import secrets
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import vela as client_of_vela
-from config.environment import PROJECT_DIR
 from pipeline.checksum import Checksum, checksum_of_frame, message_digest
 from pipeline.database import reading
 from pipeline.session import spark_session
 from pipeline.source.options import ReadOptions
 from pipeline.source.plan import plan_read
-from tests.support.spark_cluster import SparkCluster, descendants_of, started_cluster
+from tests.chaos.stopping import end_on_sigterm, kill, started_driver
+from tests.support.spark_cluster import SparkCluster, started_cluster
 from tests.support.vela import VelaProcess, started_vela
 from tests.support.waiting import wait_until
 
@@ -35,7 +33,7 @@ __all__ = ["run_pipeline_soak"]
 SOURCE = "persistent://public/soak/from"
 TARGET = "persistent://public/soak/to"
 BATCH_TARGET = "persistent://public/soak/to-in-a-batch"
-PROGRESS_S = 180.0  # until a driver that was started has copied something: it starts a Java first
+PROGRESS_S = 600.0  # until a driver that was started has copied something: it starts a Java first
 END_S = 1800.0
 
 
@@ -51,7 +49,10 @@ def run_pipeline_soak(
     published: list[Checksum] = []
     numbers = range(messages)
     producers = [
-        threading.Thread(target=lambda part=part: published.append(_publish(vela, numbers[part::2])))
+        threading.Thread(
+            target=lambda part=part: published.append(_publish(vela, numbers[part::2])),
+            daemon=True,  # a soak that is stopped does not wait for them
+        )
         for part in (0, 1)
     ]
     done = {"driver": 0, "executor": 0, "python worker": 0}
@@ -69,9 +70,9 @@ def run_pipeline_soak(
                     target = rng.choice(list(done))
                     # The cluster starts an executor again, and its tasks. A driver is started again here.
                     if target == "executor":
-                        _kill(rng.choice(cluster.executors()))
+                        kill(rng.choice(cluster.executors()))
                     elif target == "python worker":
-                        _kill(rng.choice(cluster.python_workers()))
+                        kill(rng.choice(cluster.python_workers()))
                     done[target] += 1
                     sys.stderr.write(f"  kills {done}: {_stored(vela, TARGET):,} of {messages:,} copied\n")
         for producer in producers:
@@ -114,29 +115,20 @@ def _publish(vela: VelaProcess, numbers: range) -> Checksum:
 def _driver(
     vela: VelaProcess, cluster: SparkCluster, folder: Path, *more: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A streaming driver in a process group of its own, killed at the end."""
-    driver = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "tests.chaos.stream_copy", "--source", SOURCE, "--target", TARGET),
-            *("--url", vela.database_url, "--service-url", vela.pulsar_url),
-            *("--checkpoint", str(folder / "checkpoint"), *more),
-        ],
-        cwd=PROJECT_DIR,
-        env={**os.environ, **cluster.environment},
-        start_new_session=True,
-        stderr=(folder / "stderr").open("ab"),
-    )
+    """A streaming driver, killed at the end."""
+    command = [
+        *(sys.executable, "-m", "tests.chaos.stream_copy", "--source", SOURCE, "--target", TARGET),
+        *("--url", vela.database_url, "--service-url", vela.pulsar_url),
+        *("--checkpoint", str(folder / "checkpoint"), *more),
+    ]
+    output = folder / "driver.log"
     try:
-        yield driver
-    finally:
-        for pid in [*descendants_of(driver.pid), driver.pid]:
-            _kill(pid)
-        driver.wait()
-
-
-def _kill(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+        with started_driver(command, cluster.environment, output) as driver:
+            yield driver
+    except AssertionError as error:
+        raise AssertionError(
+            f"{error}; the driver wrote:\n{output.read_text(errors='replace')[-4000:]}"
+        ) from error
 
 
 def _wait_for_copies(vela: VelaProcess, driver: subprocess.Popen[bytes], least: int) -> None:
@@ -182,6 +174,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=6)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 32))
     given = parser.parse_args()
+    end_on_sigterm()
     with started_vela() as vela, started_cluster() as cluster:
         done = run_pipeline_soak(vela, cluster, messages=given.messages, kills=given.kills, seed=given.seed)
     sys.stdout.write(

@@ -30,11 +30,11 @@ def ask(vela: VelaProcess, path: str, body: dict[str, Any] | None = None) -> tup
         return error.code, json.loads(error.read())
 
 
-def act(vela: VelaProcess, kind: str, topic: str, **parameters: Any) -> None:
-    """Plan and apply an act on a topic or a namespace."""
+def act(vela: VelaProcess, kind: str, topic: str, **parameters: Any) -> dict[str, Any]:
+    """Plan and apply an act on a topic or a namespace. Return the act."""
     status, planned = _planned(vela, kind, topic, parameters)
     assert status == HTTPStatus.CREATED, planned
-    _apply(vela, planned)
+    return _apply(vela, planned)
 
 
 def create_topic(vela: VelaProcess, topic: str, *, partitions: int = 0, **policies: str) -> None:
@@ -56,6 +56,7 @@ def _planned(
     return ask(vela, "acts", {"kind": kind, "topic": topic, "parameters": parameters})
 
 
-def _apply(vela: VelaProcess, planned: dict[str, Any]) -> None:
+def _apply(vela: VelaProcess, planned: dict[str, Any]) -> dict[str, Any]:
     status, done = ask(vela, f"acts/{planned['id']}/apply", {"reason": "test"})
     assert (status, done["state"]) == (HTTPStatus.OK, "applied"), done
+    return done

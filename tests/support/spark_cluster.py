@@ -16,10 +16,10 @@ import pyspark
 
 from config.run.children.lifeline import dies_with_parent
 from tests.support.ports import free_ports
-from tests.support.vela import children_of
+from tests.support.vela import children_of, descendants_of
 from tests.support.waiting import wait_until
 
-__all__ = ["SparkCluster", "descendants_of", "started_cluster"]
+__all__ = ["SparkCluster", "started_cluster"]
 
 SPARK_HOME = Path(pyspark.__file__).parent
 _START_S = 60.0
@@ -50,14 +50,6 @@ class SparkCluster:
             for pid, started_as in descendants_of(executor).items()
             if "pyspark.daemon" in started_as
         ]
-
-
-def descendants_of(pid: int) -> dict[int, str]:
-    """Return the command lines of all processes below this one, the lowest first."""
-    found: dict[int, str] = {}
-    for child, started_as in children_of(pid).items():
-        found |= descendants_of(child) | {child: started_as}
-    return found
 
 
 @contextmanager

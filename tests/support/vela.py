@@ -18,7 +18,15 @@ from tests.support.ports import free_ports
 from tests.support.postgres import started_postgres, world_readable_folder
 from tests.support.waiting import wait_until
 
-__all__ = ["PORT_SETTINGS", "VelaProcess", "made_data", "prepared_vela", "started_vela"]
+__all__ = [
+    "PORT_SETTINGS",
+    "VelaProcess",
+    "children_of",
+    "descendants_of",
+    "made_data",
+    "prepared_vela",
+    "started_vela",
+]
 
 PORT_SETTINGS = ("VELA_CONSOLE_PORT", "VELA_HTTP_PORT", "VELA_PULSAR_PORT", "VELA_PG_PORT")
 ADMIN_PASSWORD = "test-password-7"
@@ -147,7 +155,24 @@ _NAMES = {
 
 
 def children_of(pid: int) -> dict[int, str]:
-    """Direct children of a process that still live: their command lines, each with a space at the end.
+    """Direct children of a process that still live: their command lines, each with a space at the end."""
+    return {child: started_as for child, (parent, started_as) in _living().items() if parent == pid}
+
+
+def descendants_of(pid: int) -> dict[int, str]:
+    """The command lines of all living processes below this one, the lowest first."""
+    living = _living()
+    found: dict[int, str] = {}
+    above = {pid}
+    while above:
+        below = {child: line for child, (parent, line) in living.items() if parent in above}
+        found = below | found
+        above = set(below)
+    return found
+
+
+def _living() -> dict[int, tuple[int, str]]:
+    """The parents and the command lines of all processes that live.
 
     One `ps` lists them all, because tests that wait for a process ask again and again.
     """
@@ -156,9 +181,9 @@ def children_of(pid: int) -> dict[int, str]:
     )
     rows = (line.split(None, 3) for line in done.stdout.splitlines())
     return {
-        int(row[0]): f"{row[3]} "
+        int(row[0]): (int(row[1]), f"{row[3]} ")
         for row in rows
-        if len(row) == 4 and int(row[1]) == pid and not row[2].startswith("Z")
+        if len(row) == 4 and not row[2].startswith("Z")
     }
 
 

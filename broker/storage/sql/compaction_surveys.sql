@@ -17,11 +17,13 @@ UPDATE vela_compaction_survey SET state = %(state)s, error = %(error)s, kept_mes
 WHERE id = %(survey_id)s AND state = 'ready'
 
 -- name: abandon
--- Surveys whose run ended before they were ready. A job that was started in a terminal has no run, so every survey has
--- at most a day.
-UPDATE vela_compaction_survey s SET state = 'refused', error = 'its run ended before it had read the topic'
-WHERE s.state = 'reading' AND (s.created_at < now() - interval '1 day' OR EXISTS (
-    SELECT FROM vela_pipeline_run r WHERE r.write_id = s.write_id AND r.ended_at IS NOT NULL))
+-- Surveys that no job will finish: their run has ended, or the topic was compacted since they began. A job that was started
+-- in a terminal has no run, so every survey has at most a day.
+UPDATE vela_compaction_survey s SET state = 'refused',
+       error = 'its run ended before it had read the topic, or the topic was compacted meanwhile: run the job again'
+WHERE s.state = 'reading' AND (s.created_at < now() - interval '1 day'
+    OR EXISTS (SELECT FROM vela_pipeline_run r WHERE r.write_id = s.write_id AND r.ended_at IS NOT NULL)
+    OR EXISTS (SELECT FROM vela_compaction c WHERE c.topic_id = s.topic_id AND c.generation <> s.generation))
 
 -- name: sweep
 -- Deletes some keys of surveys that have ended.

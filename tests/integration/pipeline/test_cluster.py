@@ -14,7 +14,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from config.environment import PROJECT_DIR
 from tests.integration.pipeline.publishing import create_topic
-from tests.support.spark_cluster import SparkCluster, descendants_of, started_cluster
+from tests.support.spark_cluster import SparkCluster, started_cluster
+from tests.support.vela import descendants_of
 from vela.wire.entry import OutgoingMessage
 
 

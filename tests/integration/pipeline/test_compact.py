@@ -88,6 +88,34 @@ def test_a_survey_that_does_not_continue_what_is_stored_is_refused(broker: Broke
     assert read(broker, topic) == ["a=2"]
 
 
+def test_the_survey_of_a_job_that_was_killed_in_a_terminal_goes_with_the_next_compaction(
+    broker: Broker, topic: str
+) -> None:
+    send(broker, topic, "a=1", "a=2")
+    with psycopg.connect(broker.process.database_url, autocommit=True) as connection:
+        connection.execute(
+            "WITH killed AS (INSERT INTO vela_compaction_survey (topic_id, write_id, state, generation, begin_ledger,"
+            " begin_entry, horizon_ledger, horizon_entry, error, kept_messages, removed_messages)"
+            " SELECT t.id, 'killed', 'reading', 0, -1, -1, l.id, 1, '', 0, 0 FROM vela_topic t"
+            " JOIN vela_ledger l ON l.topic_id = t.id WHERE t.name LIKE '%%' || %s RETURNING id)"
+            " INSERT INTO vela_compaction_key (survey_id, key, ledger_id, entry_id, batch_index, is_deleted)"
+            " SELECT id, decode(md5('a'), 'hex'), 1, 1, 0, false FROM killed",
+            (topic.rpartition("/")[2],),
+        )
+        assert run(broker, topic)["kept_messages"] == 1
+
+        def is_forgotten() -> bool:
+            connection.execute("SELECT pg_notify('vela_policies', '')")
+            left = connection.execute(
+                "SELECT count(*) FROM vela_compaction_survey s LEFT JOIN vela_compaction_key k ON k.survey_id = s.id"
+                " WHERE s.write_id = 'killed' AND (s.state = 'reading' OR k.survey_id IS NOT NULL)"
+            )
+            return left.fetchone() == (0,)
+
+        wait_until(is_forgotten, "the end of the survey and the deletion of its keys", every_s=0.2)
+    assert read(broker, topic) == ["a=2"]
+
+
 def test_an_unknown_topic_is_named(broker: Broker) -> None:
     with pytest.raises(TopicNotFound, match="nowhere"):
         run(broker, "persistent://public/default/nowhere")

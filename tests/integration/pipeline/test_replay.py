@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
-from pipeline.errors import InvalidOption, PipelineError
+from pipeline.errors import DataLost, InvalidOption, PipelineError
 from tests.integration.pipeline.jobs import JobRunner
+from tests.integration.pipeline.publishing import create_topic, trim_first_ledger
 from tests.integration.pipeline.running import Broker
 from vela.schema import Integer, JsonSchema, Record
+from vela.wire.entry import OutgoingMessage
 
 
 class Order(Record):
@@ -169,3 +172,21 @@ def test_an_address_that_is_not_the_brokers_is_named(job: JobRunner, broker: Bro
     job.service_url = broker.process.http_url.replace("http://", "pulsar://")
     with pytest.raises(PipelineError, match=r"cannot write to .*replay-nowhere: .*that is HTTP"):
         job("replay", orders, to="replay-nowhere", preview="false")
+
+
+def test_a_run_whose_messages_were_trimmed_cannot_be_continued(log_url: str, tmp_path: Path) -> None:
+    topic = create_topic(log_url, "trimmed-range")
+    for _ in range(2):
+        topic.open_ledger(1)
+        topic.publish_batch([OutgoingMessage(payload=b"x")] * 4)
+
+    def no_spark() -> SparkSession:
+        raise InvalidOption("Spark was started")
+
+    job = JobRunner(url=log_url, folder=tmp_path, spark=no_spark)
+    given = {"to": "elsewhere", "preview": "false"}
+    with pytest.raises(InvalidOption, match="Spark was started"):
+        job("replay", "trimmed-range", options=given)
+    trim_first_ledger(topic)
+    with pytest.raises(DataLost, match=r"not stored any more; retention trims ledgers; start a new run"):
+        job("replay", "trimmed-range", options=given, pinned=dict(job.recorder.pinned))

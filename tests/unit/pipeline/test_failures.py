@@ -35,6 +35,17 @@ def test_a_full_disk_is_named() -> None:
     assert str(failed(Exception(full))).startswith("a disk is full: make room where the job writes")
 
 
+def test_a_machine_that_is_too_busy_is_named() -> None:
+    slow = (
+        "An error occurred while calling o66.collectToPython.\n"
+        ": org.apache.spark.SparkException: Python worker failed to connect back.\n"
+        "Caused by: java.net.SocketTimeoutException: Timed out while waiting for the Python worker to connect back\n"
+    )
+    assert str(failed(Exception(slow))).startswith(
+        "Spark's Python did not start within ten seconds: the machine"
+    )
+
+
 def test_a_package_that_executors_lack_is_named() -> None:
     error = Exception(
         "[PYTHON_DATA_SOURCE_ERROR] Failed to read: Traceback (most recent call last):\n"

@@ -1,0 +1,68 @@
+"""Let a soak leave nothing behind: SIGTERM ends it through its `finally` blocks, and its drivers end with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NoReturn
+
+from config.environment import PROJECT_DIR
+from config.run.children.lifeline import dies_with_parent
+from tests.support.vela import descendants_of
+
+__all__ = ["end_on_sigterm", "kill", "lives", "started_driver"]
+
+
+def end_on_sigterm() -> None:
+    """From now on, let SIGTERM raise SystemExit in the main thread. A second one changes nothing."""
+    signal.signal(signal.SIGTERM, _end)
+
+
+def _end(number: int, _frame: object) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
+def kill(pid: int) -> None:
+    """SIGKILL; a process that has ended is none of our business."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def lives(pid: int) -> bool:
+    """Whether a process runs: one that has ended and that nobody waits for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@contextmanager
+def started_driver(
+    command: Sequence[str], environment: Mapping[str, str], output: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A driver in a process group of its own. It and all processes below it are killed at the end.
+
+    If this process is killed, so is the driver, and its Java ends with it.
+    """
+    with output.open("ab") as out:
+        driver = subprocess.Popen(
+            command,
+            cwd=PROJECT_DIR,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            preexec_fn=dies_with_parent(signal.SIGKILL),
+        )
+    try:
+        yield driver
+    finally:
+        for pid in [*descendants_of(driver.pid), driver.pid]:
+            kill(pid)
+        driver.wait()
