@@ -107,7 +107,9 @@ class ActCommand(BaseCommand):
         current, target = plan["current"], plan["target"]
         for part in plan.get(PARTITIONS, (plan,)):
             self._show_move(part)
-        self.stdout.write(f"  backlog {current['backlog_messages']} -> {_messages(target['backlog_messages'])}")
+        self.stdout.write(
+            f"  backlog {current['backlog_messages']} -> {_messages(target['backlog_messages'])}"
+        )
         self.stdout.write(f"  delivered again: {_messages(plan['replayed_messages'])}")
         self.stdout.write(f"  skipped, never delivered: {_messages(plan['skipped_messages'])}")
         self.stdout.write(f"  consumers disconnected: {plan['consumers_closed']}")

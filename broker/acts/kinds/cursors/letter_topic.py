@@ -21,7 +21,8 @@ __all__ = ["READER", "LetterTopic", "find_letter_topic", "keep_letters"]
 
 READER: Final = "letters"  # the subscription that an act creates, so that its letter is kept
 _KEPT: Final = (
-    f"the subscription {READER} is created on it, starting at the earliest message, so that retention keeps the letters"
+    f"the subscription {READER} is created on it, starting at the earliest message, so that retention keeps the"
+    " letters"
 )
 _LOST: Final = "retention removes the letter unread"
 
