@@ -161,7 +161,10 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError):
         if (error.name or "").partition(".")[0] not in ("pyspark", "pyarrow", "py4j"):
             raise error
-        return f"{error.name} is not installed: pip install 'vela[pipeline]'"
+        return (
+            f"{error.name} is not installed: in Vela's folder run `python3 config/run/bootstrap.py pipeline`, or, for"
+            " another environment, pip install '.[pipeline]'"
+        )
     if isinstance(error, OSError):
         return f"{error.filename or 'the operating system'}: {error.strerror or error}"
     sentence = sentence_of(error)

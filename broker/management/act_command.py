@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from broker.acts import requests as acts
 from broker.acts.kinds.partition_choice import PARTITIONS
+from broker.core.counted import counted
 from broker.core.errors import InvalidTopicName
 from broker.core.topic_name import TopicName
 
@@ -84,8 +85,8 @@ class ActCommand(BaseCommand):
             self.stdout.write(f"act {act.id} applied: {'; '.join(result['words'])}")
             return
         self.stdout.write(
-            f"act {act.id} applied: {result['replayed_messages']} messages come again, "
-            f"{result['skipped_messages']} were skipped, {_moved(result)}"
+            f"act {act.id} applied: {_messages(result['replayed_messages'])} delivered again, "
+            f"{_messages(result['skipped_messages'])} skipped, {_moved(result)}"
         )
         if act.undo_until:
             self.stdout.write(
@@ -106,9 +107,11 @@ class ActCommand(BaseCommand):
         current, target = plan["current"], plan["target"]
         for part in plan.get(PARTITIONS, (plan,)):
             self._show_move(part)
-        self.stdout.write(f"  backlog {current['backlog_messages']} -> {target['backlog_messages']} messages")
-        self.stdout.write(f"  delivered again: {plan['replayed_messages']} messages")
-        self.stdout.write(f"  skipped, never delivered: {plan['skipped_messages']} messages")
+        self.stdout.write(
+            f"  backlog {current['backlog_messages']} -> {_messages(target['backlog_messages'])}"
+        )
+        self.stdout.write(f"  delivered again: {_messages(plan['replayed_messages'])}")
+        self.stdout.write(f"  skipped, never delivered: {_messages(plan['skipped_messages'])}")
         self.stdout.write(f"  consumers disconnected: {plan['consumers_closed']}")
         self._show_drift(plan)
         for note in plan["notes"]:
@@ -129,6 +132,10 @@ class ActCommand(BaseCommand):
 
     def _agrees(self) -> bool:
         return input("apply it? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _messages(number: int) -> str:
+    return counted(number, "message", "messages")
 
 
 def _moved(result: Mapping[str, Any]) -> str:

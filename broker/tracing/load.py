@@ -23,7 +23,8 @@ def load_tracing(*, is_on: bool) -> Tracing | None:
         from broker.tracing.tracing import Tracing
     except ModuleNotFoundError as error:
         raise SettingInvalid(
-            f"VELA_OTEL is 1, but the package of {error.name} is not installed: run pip install 'vela[otel]'"
+            f"VELA_OTEL is 1, but the package of {error.name} is not installed: in Vela's folder run"
+            " pip install '.[otel]'"
         ) from None
     try:
         return Tracing()

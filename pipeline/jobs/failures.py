@@ -25,7 +25,7 @@ def reason_of(error: BaseException) -> str:
     """Return Spark's error in one line: the cause, not its consequences."""
     if missing := _MISSING_MODULE.search(str(error)):
         return (
-            f"Spark's Python has no module {missing[1]}: install vela[pipeline] where the tasks run, or let"
+            f"Spark's Python has no module {missing[1]}: install Vela's extra `pipeline` where the tasks run, or let"
             " PYSPARK_PYTHON name an interpreter that has it"
         )
     found = _CONDITION.findall(str(error))

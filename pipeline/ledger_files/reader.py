@@ -201,7 +201,8 @@ class LedgerFiles:
                     from pipeline.ledger_files.storage import FileStorage
                 except ModuleNotFoundError as error:
                     raise OffloadUnavailable(
-                        f"{error.name} is not installed, and offloaded ledgers need it: pip install 'vela[offload]'"
+                        f"{error.name} is not installed, and offloaded ledgers need it: in Vela's folder run"
+                        " pip install '.[offload]'"
                     ) from None
                 self._storage = FileStorage(self._url)
             return self._storage

@@ -58,7 +58,7 @@ def test_a_rewind_brings_back_what_its_plan_counts_and_an_undo_takes_it_back(
     consumer.close()
 
     out = shared_vela.manage("undoact", act[1], "--yes")
-    assert f"{len(acked)} were skipped, on partitions 0, 1, 2" in out
+    assert f"{len(acked)} messages skipped, on partitions 0, 1, 2" in out
     consumer = client.subscribe(TOPIC, "s")
     left = received(consumer, SENT - len(acked))
     assert {message.data() for message in left} == {message.data() for message in first} - {

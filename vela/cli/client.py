@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
@@ -92,19 +93,31 @@ def as_cli_error(error: VelaError, asked: Settings) -> CliError:
 
     code = type(error).__name__
     if isinstance(error, errors.ConnectError):
-        start = "start the broker, or " if _is_away(error.__cause__) else ""
-        text = f"{error}; {start}set VELA_URL or --url to the broker's address"
-        return CliError(text, Exit.FAILED, code=code)
+        return CliError(f"{error}; {_about_connecting(error.__cause__)}", Exit.FAILED, code=code)
     if isinstance(error, errors.InvalidUrl):
         text = f"the broker's address is {_shown(asked.url)!r}: set VELA_URL or --url to ws://host:8080 or pulsar://host:6650"
         return CliError(text, Exit.USAGE, code=code)
     if isinstance(error, errors.Timeout | errors.TopicNotFound | errors.SubscriptionNotFound):
         return CliError(str(error), Exit.NOTHING, code=code)
-    if isinstance(error, errors.AuthenticationError | errors.AuthorizationError):
+    if isinstance(error, errors.AuthenticationError):
         return CliError(str(error), Exit.NOT_ALLOWED, code=code)
+    if isinstance(error, errors.AuthorizationError):
+        text = f"{error}; an admin gives the role a permission with `manage.py permission set`"
+        return CliError(text, Exit.NOT_ALLOWED, code=code)
     if isinstance(error, errors.InvalidConfiguration | errors.InvalidTopicName):
         return CliError(str(error), Exit.USAGE, code=code)
     return CliError(str(error), Exit.FAILED, code=code)
+
+
+def _about_connecting(cause: BaseException | None) -> str:
+    """Return what to change after a failed connection."""
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return (
+            "set VELA_CLIENT_TRUST_FILE or --tls-trust-file to the certificate of the authority that signed it, and"
+            " name the host in VELA_URL or --url as the certificate does"
+        )
+    start = "start the broker, or " if _is_away(cause) else ""
+    return f"{start}set VELA_URL or --url to the broker's address"
 
 
 def _is_away(cause: BaseException | None) -> bool:

@@ -26,6 +26,11 @@ _ANSWER_S: Final = 30.0  # the analysis of a backlog is slow
 _PAGE: Final = 500
 _POLL_S = 0.3
 _NOT_THERE: Final = frozenset(("NothingToActOn", "SubscriptionNotFound", "TopicNotFound"))
+_LISTS: Final = {
+    "topic": "topics list",
+    "subscription": "subscriptions list TOPIC",
+    "namespace": "namespaces list",
+}
 _EXITS: Final = {
     400: Exit.USAGE,
     401: Exit.NOT_ALLOWED,
@@ -140,7 +145,7 @@ class ConsoleApi:
             act = self.get(f"acts/{act['id']}")
         if act["error"]:
             exit_code = _exit_of(act)
-            why = _with_what_is_not_kept(act["error"], exit_code is Exit.NOTHING)
+            why = _with_where_to_look(act["error"], exit_code is Exit.NOTHING)
             raise CliError(
                 f"act {act['id']} {act['state']}: {why}{_how_to_apply(act)}",
                 exit_code,
@@ -213,7 +218,7 @@ class ConsoleApi:
         )
 
     def _problem(self, status: int, body: JsonObject) -> CliError:
-        text = _with_what_is_not_kept(str(body.get("detail", "the console gave no reason")), status == 404)
+        text = _with_where_to_look(str(body.get("detail", "the console gave no reason")), status == 404)
         if status == 401:
             who = f"{self._who} was refused: " if self._who else ""
             text = f"{who}set VELA_USER and VELA_PASSWORD to a user of the console at {self._shown_url}"
@@ -293,11 +298,16 @@ def _typed_password(asked: Settings) -> str:
         ) from error
 
 
-def _with_what_is_not_kept(text: str, is_missing: bool) -> str:
-    """Explain an error about a missing topic, if the topic is non-persistent."""
-    if not is_missing or "non-persistent://" not in text:
+def _with_where_to_look(text: str, is_missing: bool) -> str:
+    """Say after an error about something missing how to find its right name, or why nothing shows it."""
+    if not is_missing:
         return text
-    return f"{text}; non-persistent topics are not stored, so you cannot show them or act on them"
+    if "non-persistent://" in text:
+        return f"{text}; non-persistent topics are not stored, so you cannot show them or act on them"
+    for missing, command in _LISTS.items():
+        if text.startswith(f"there is no {missing} "):
+            return f"{text}: `vela {command}` lists what there is"
+    return text
 
 
 def _address(url: str) -> tuple[SplitResult, str]:

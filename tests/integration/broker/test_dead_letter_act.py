@@ -139,7 +139,7 @@ async def test_the_topic_is_the_one_that_clients_use(
     (position,) = await published(run, entry(0))
     _, plan = await planned(run, KIND, {"id": str(position), **given})
     assert plan["letter_topic"] == f"persistent://public/default/{expected}"
-    assert ("does not exist, and the act creates it" in " ".join(plan["notes"])) is (expected != exists)
+    assert ("does not exist and is created" in " ".join(plan["notes"])) is (expected != exists)
     assert ("has no subscription" in " ".join(plan["notes"])) is (expected == exists)
 
 

@@ -10,13 +10,14 @@ import click
 import pytest
 from django.core.management import get_commands
 
-from tests.unit.docs.pages import DOCS_DIR
+from tests.unit.docs.pages import DOCS_DIR, python_files
 from vela.cli.root import cli
 
 PAGES = sorted(path for folder in ("runbook", "how-to") for path in (DOCS_DIR / folder).glob("*.md"))
 VELA = re.compile(
     r"^ {4}\$? ?(?:[A-Z_]+=\S+ )*(vela [a-z].*?)(?: {2,}#.*|\s[>|] .*)?$|`(vela [a-z][^`⟨…]*)`", re.MULTILINE
 )
+FROM_AN_INDEX = re.compile(r"pip install[^`\n]*(?<![\w./-])vela\b")
 MANAGE = re.compile(r"manage\.py\s([a-z_]+)")
 
 
@@ -55,3 +56,9 @@ def test_manage_py_has_the_command() -> None:
         for name in MANAGE.findall(text)
         if name not in known
     } == set()
+
+
+def test_nothing_tells_you_to_install_vela_from_an_index() -> None:
+    """Vela has no release, and the name there belongs to another package."""
+    files = [*DOCS_DIR.rglob("*.md"), *python_files("broker", "console", "pipeline", "vela")]
+    assert [path for path in files if FROM_AN_INDEX.search(path.read_text(encoding="utf-8"))] == []

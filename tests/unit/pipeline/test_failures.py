@@ -52,4 +52,6 @@ def test_a_package_that_executors_lack_is_named() -> None:
         '  File "/x.zip/pipeline/database.py", line 9, in <module>\n    import psycopg\n'
         "ModuleNotFoundError: No module named 'psycopg'\n"
     )
-    assert reason_of(error).startswith("Spark's Python has no module psycopg: install vela[pipeline] where")
+    assert reason_of(error).startswith(
+        "Spark's Python has no module psycopg: install Vela's extra `pipeline` where"
+    )

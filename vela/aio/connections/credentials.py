@@ -14,4 +14,6 @@ async def credentials_of(authentication: Authentication) -> bytes:
         data = authentication.data()
         return data if isinstance(data, bytes) else await data
     except Exception as error:
-        raise ErrorGettingAuthenticationData(f"cannot get the credentials: {error!r}") from error
+        raise ErrorGettingAuthenticationData(
+            f"cannot get the credentials: {type(error).__name__}: {error}"
+        ) from error

@@ -14,9 +14,9 @@ def count(number: int | None) -> str:
     return UNKNOWN if number is None else f"{number:,}"
 
 
-def plural(number: int, word: str) -> str:
-    """Return a number with its noun: 1 consumer, 2 consumers."""
-    return f"{number:,} {word}" + ("" if number == 1 else "s")
+def plural(number: int, word: str, words: str = "") -> str:
+    """Return a number with its noun: 1 consumer, 2 consumers. `words` is a plural that is not `word` with an s."""
+    return f"{number:,} {word if number == 1 else words or f'{word}s'}"
 
 
 def messages(number: int) -> str:

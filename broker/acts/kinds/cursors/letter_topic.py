@@ -21,7 +21,7 @@ __all__ = ["READER", "LetterTopic", "find_letter_topic", "keep_letters"]
 
 READER: Final = "letters"  # the subscription that an act creates, so that its letter is kept
 _KEPT: Final = (
-    f"the act creates the subscription {READER} on it, starting at the earliest message, so that retention keeps the"
+    f"the subscription {READER} is created on it, starting at the earliest message, so that retention keeps the"
     " letters"
 )
 _LOST: Final = "retention removes the letter unread"
@@ -61,7 +61,7 @@ async def find_letter_topic(
         return LetterTopic(
             name=name,
             is_unread=True,
-            notes=(f"{name} does not exist, and the act creates it: {_what_becomes(keep)}",),
+            notes=(f"{name} does not exist and is created: {_what_becomes(keep)}",),
         )
     if not await _is_unread(context, name):
         return LetterTopic(name=name)

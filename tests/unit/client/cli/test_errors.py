@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
@@ -12,15 +13,24 @@ import ssl
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.unit.client.cli.conftest import Vela
 from tests.unit.client.cli.fake_console import FakeConsole, an_act, problem
+from vela.aio.connections.credentials import credentials_of
+from vela.authentication import AuthenticationToken
 from vela.cli.client import as_cli_error
 from vela.cli.settings import Settings
-from vela.errors import ConnectError, HandshakeError, ReadError
+from vela.errors import (
+    AuthorizationError,
+    ConnectError,
+    ErrorGettingAuthenticationData,
+    HandshakeError,
+    ReadError,
+)
 
 LIST = "topics list"
 HERE = "GET topics"
@@ -69,7 +79,16 @@ def test_a_console_that_is_away(
             "user 'ada' was refused: set VELA_USER and VELA_PASSWORD",
         ),
         (problem(403, "AuthorizationError", "only staff"), 5, "user 'ada' may not do this: only staff"),
-        (problem(404, "TopicNotFound", "there is no topic x"), 3, "there is no topic x"),
+        (
+            problem(404, "TopicNotFound", "there is no topic x"),
+            3,
+            "there is no topic x: `vela topics list` lists what there is",
+        ),
+        (
+            problem(404, "SubscriptionNotFound", "there is no subscription s on x"),
+            3,
+            "there is no subscription s on x: `vela subscriptions list TOPIC` lists what there is",
+        ),
         (problem(400, "BadQuery", "limit is 'x'"), 2, "limit is 'x'"),
         (problem(503, "PersistenceError", "the database did not answer"), 1, "the database did not answer"),
         (
@@ -117,7 +136,7 @@ def test_with_json_an_error_is_json_too(vela: Vela, console: FakeConsole) -> Non
     console.answers[HERE] = problem(404, "TopicNotFound", "there is no topic x")
     done = vela(f"{LIST} --json")
     assert json.loads(done.stderr) == {
-        "error": "there is no topic x",
+        "error": "there is no topic x: `vela topics list` lists what there is",
         "code": "TopicNotFound",
         "exit_code": 3,
     }
@@ -204,6 +223,18 @@ def test_only_a_broker_that_is_away_is_to_be_started(cause: OSError | None, is_a
     assert as_cli_error(error, asked).message == f"no connection; {advice}"
     lost = as_cli_error(ReadError("the connection was lost"), asked)
     assert (lost.message, lost.exit_code) == ("the connection was lost", 1)
+
+
+def test_errors_of_certificates_files_and_rights_say_what_to_change() -> None:
+    asked = Settings(url="wss://127.0.0.1:1", console_url="", user="", password="")
+    untrusted = HandshakeError("its certificate is not trusted")
+    untrusted.__cause__ = ssl.SSLCertVerificationError(1, "self-signed certificate")
+    assert "set VELA_CLIENT_TRUST_FILE or --tls-trust-file" in as_cli_error(untrusted, asked).message
+    refused = as_cli_error(AuthorizationError("the role 'billing' may not produce to t"), asked)
+    assert (refused.exit_code, "`manage.py permission set`" in refused.message) == (5, True)
+    missing = AuthenticationToken(lambda: Path("/no/such/token").read_text(encoding="utf-8"))
+    with pytest.raises(ErrorGettingAuthenticationData, match="/no/such/token"):
+        asyncio.run(credentials_of(missing))
 
 
 def test_a_scheme_that_may_be_wrong_is_named(vela: Vela, console: FakeConsole) -> None:

@@ -256,8 +256,10 @@ def _value(item: dict[str, Any]) -> str:
             return rate(value)
         case "bytes":
             return size(value)
+        case "entries":
+            return plural(round(value), "entry", "entries")
         case _:
-            return f"{count(round(value))} {unit}"
+            return plural(round(value), unit.removesuffix("s"))
 
 
 def _cure(cure: dict[str, Any], topic: str, subscription: str) -> str:
