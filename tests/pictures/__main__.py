@@ -1,6 +1,7 @@
-"""`make pictures`: start a Vela in an empty folder, let a company work on it, and take a picture of every page.
+"""`make pictures`: let a company work on a Vela in an empty folder, and take pictures of the console's pages.
 
-Each page is taken in four ways: light, dark, Chinese, and on a phone. `--docs` writes those of the documentation.
+Without `--into` it takes the pictures of the documentation. With it, it takes every page in four ways: light, dark, in
+Chinese, and on a phone.
 """
 
 from __future__ import annotations
@@ -12,28 +13,37 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from typing import Any, Final
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from config.environment import PROJECT_DIR
+from config.run import demo
 from tests.pictures.company import Company
 from tests.pictures.furnish import SETTINGS, furnish, furnish_later, make_topics
-from tests.pictures.pages import addresses
+from tests.pictures.pages import IN_DOCS, addresses
 from tests.pictures.past import remember_an_hour
 from tests.support.vela import ADMIN_PASSWORD, VelaProcess, started_vela
 
-DOCS: Final = PROJECT_DIR / "docs" / "images"
+__all__ = ["VIEWS", "chromium", "take"]
+
+_DOCS: Final = PROJECT_DIR / "docs" / "images"
 _SETTLED_MS: Final = 400  # charts are drawn
 _PATIENCE_MS: Final = 120_000  # the machine may be busy
+_DEMO_S: Final = 90
+_PHONE_SHOWN: Final = 1100
+_TUTORIAL: Final = {
+    "overview": ("/", 980),
+    "topic": ("/t/persistent/public/default/demo-orders", 960),
+    "subscription": ("/t/persistent/public/default/demo-reports/s/reports", 1400),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """A way to look at a page."""
 
-    name: str
     width: int = 1280
     height: int = 800
     scheme: Any = "light"
@@ -42,38 +52,64 @@ class View:
 
 
 VIEWS: Final = {
-    view.name: view
-    for view in (
-        View(name="light"),
-        View(name="dark", scheme="dark"),
-        View(name="chinese", language="zh-CN"),
-        View(name="phone", width=390, height=844, is_phone=True),
-    )
+    "light": View(),
+    "dark": View(scheme="dark"),
+    "chinese": View(language="zh-CN"),
+    "phone": View(width=390, height=844, is_phone=True),
 }
 
 
 def main(arguments: Sequence[str]) -> int:
     """Take the pictures. Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.pictures", description=__doc__)
-    parser.add_argument("--into", type=Path, default=PROJECT_DIR / "pictures", help="folder of the pictures")
-    parser.add_argument("--seconds", type=int, default=150, help="how long the company works before the first one")
-    parser.add_argument("--only", nargs="*", default=(), help="names of pages, such as overview")
-    parser.add_argument("--views", nargs="*", choices=VIEWS, default=list(VIEWS))
+    parser.add_argument("--into", type=Path, help="folder for pictures of every page")
+    parser.add_argument(
+        "--seconds", type=int, default=150, help="how long the company works before the first one"
+    )
     asked = parser.parse_args(arguments)
+    with chromium() as browser:
+        with _working_company(asked.seconds) as vela:
+            pages = addresses(vela)
+            if asked.into is None:
+                take_docs(browser, vela, pages)
+            else:
+                for name, view in VIEWS.items():
+                    take(browser, vela, view, pages, asked.into / name)
+        if asked.into is None:
+            with _demo() as vela:
+                shown = {name: address for name, (address, _) in _TUTORIAL.items()}
+                heights = {name: height for name, (_, height) in _TUTORIAL.items()}
+                take(browser, vela, VIEWS["light"], shown, _DOCS, heights)
+    return 0
+
+
+@contextmanager
+def _working_company(seconds: int) -> Iterator[VelaProcess]:
     with ExitStack() as stack:
         vela = stack.enter_context(started_vela(SETTINGS))
         make_topics(vela)
         furnish(vela)
         stack.enter_context(Company(vela.pulsar_url))
         remember_an_hour(vela.database_url)
-        _wait(asked.seconds * 2 // 3)
+        _wait(seconds * 2 // 3)
         furnish_later(vela)
-        _wait(asked.seconds // 3)
-        pages = {name: each for name, each in addresses(vela).items() if name in (asked.only or [name])}
-        with _chromium() as browser:
-            for view in asked.views:
-                _take(browser, vela, VIEWS[view], pages, asked.into / view)
-    return 0
+        _wait(seconds // 3)
+        yield vela
+
+
+@contextmanager
+def _demo() -> Iterator[VelaProcess]:
+    """A Vela with what `make demo` shows, for the tutorial."""
+    with started_vela() as vela:
+        work = demo.Demo(vela.pulsar_url)
+        thread = Thread(target=work.run)
+        thread.start()
+        try:
+            _wait(_DEMO_S)
+            yield vela
+        finally:
+            work.end()
+            thread.join()
 
 
 def _wait(seconds: int) -> None:
@@ -81,7 +117,8 @@ def _wait(seconds: int) -> None:
 
 
 @contextmanager
-def _chromium() -> Iterator[Browser]:
+def chromium() -> Iterator[Browser]:
+    """The system's browser."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         raise SystemExit("Chromium is not installed: apt-get install chromium")
@@ -91,7 +128,24 @@ def _chromium() -> Iterator[Browser]:
         browser.close()
 
 
-def _take(browser: Browser, vela: VelaProcess, view: View, pages: Mapping[str, str], folder: Path) -> None:
+def take_docs(browser: Browser, vela: VelaProcess, pages: Mapping[str, str]) -> None:
+    """Take the pictures of the documentation: light ones of most pages, and the two that matter most in other ways."""
+    shown = {name: pages[page] for name, (page, _) in IN_DOCS.items()}
+    take(browser, vela, VIEWS["light"], shown, _DOCS, {name: height for name, (_, height) in IN_DOCS.items()})
+    for way, height in (("dark", 1000), ("phone", _PHONE_SHOWN), ("chinese", 1000)):
+        both = {f"console-{page}-{way}": pages[page] for page in ("overview", "subscription-poison")}
+        take(browser, vela, VIEWS[way], both, _DOCS, dict.fromkeys(both, height))
+
+
+def take(
+    browser: Browser,
+    vela: VelaProcess,
+    view: View,
+    pages: Mapping[str, str],
+    folder: Path,
+    heights: Mapping[str, int] | None = None,
+) -> None:
+    """Take a picture of each page as the admin sees it: of its whole length, or of the given height."""
     folder.mkdir(parents=True, exist_ok=True)
     context = browser.new_context(
         base_url=vela.console_url,
@@ -103,21 +157,33 @@ def _take(browser: Browser, vela: VelaProcess, view: View, pages: Mapping[str, s
     )
     context.set_default_timeout(_PATIENCE_MS)
     page = context.new_page()
+    for name, address in pages.items():
+        if address == "/login":
+            page.goto(address)
+            _shoot(page, view, folder / f"{name}.png", (heights or {}).get(name))
     page.goto("/login")
-    _shoot(page, folder / "login.png")
     page.fill("[name=username]", "admin")
     page.fill("[name=password]", ADMIN_PASSWORD)
     page.click("main [type=submit]")
-    page.wait_for_selector("h1")
+    page.wait_for_selector("main:not(:has([name=password]))")
     for name, address in pages.items():
-        page.goto(address)
-        _shoot(page, folder / f"{name}.png")
+        if address != "/login":
+            page.goto(address)
+            _shoot(page, view, folder / f"{name}.png", (heights or {}).get(name))
     context.close()
 
 
-def _shoot(page: Page, path: Path) -> None:
+def _shoot(page: Page, view: View, path: Path, height: int | None) -> None:
     page.wait_for_timeout(_SETTLED_MS)
-    page.screenshot(path=path, full_page=True, timeout=_PATIENCE_MS)
+    if height is None:
+        page.screenshot(path=path, full_page=True, timeout=_PATIENCE_MS)
+        return
+    page.screenshot(
+        path=path,
+        full_page=True,
+        clip={"x": 0, "y": 0, "width": view.width, "height": height},
+        timeout=_PATIENCE_MS,
+    )
 
 
 if __name__ == "__main__":

@@ -143,7 +143,9 @@ class Company:
         def run() -> None:
             for key, body in bodies:
                 producer.send(
-                    json.dumps(body).encode(), partition_key=key, properties={"region": "eu", "trace": f"{body['id']:08x}"}
+                    json.dumps(body).encode(),
+                    partition_key=key,
+                    properties={"region": "eu", "trace": f"{body['id']:08x}"},
                 )
                 if self._ended.wait(every_s):
                     return
@@ -153,7 +155,9 @@ class Company:
     def _publish_records(
         self, topic: str, schema: Any, records: Iterator[tuple[str, Record]], *, every_s: float
     ) -> None:
-        producer = self._client.create_producer(topic, schema=schema, producer_name=f"{topic.rpartition('/')[2]}-api")
+        producer = self._client.create_producer(
+            topic, schema=schema, producer_name=f"{topic.rpartition('/')[2]}-api"
+        )
 
         def run() -> None:
             for key, record in records:
@@ -166,13 +170,21 @@ class Company:
     def _orders(self) -> Iterator[tuple[str, dict[str, Any]]]:
         for number in itertools.count(48_211):
             customer = f"c-{self._chance.randint(1, 400):03}"
-            yield customer, {
-                "id": number,
-                "customer": customer,
-                "amount": round(self._chance.uniform(3, 300), 2),
-                "city": self._chance.choice(_CITIES),
-                "lines": [{"article": f"A-{self._chance.randint(100, 999)}", "pieces": self._chance.randint(1, 4)}],
-            }
+            yield (
+                customer,
+                {
+                    "id": number,
+                    "customer": customer,
+                    "amount": round(self._chance.uniform(3, 300), 2),
+                    "city": self._chance.choice(_CITIES),
+                    "lines": [
+                        {
+                            "article": f"A-{self._chance.randint(100, 999)}",
+                            "pieces": self._chance.randint(1, 4),
+                        }
+                    ],
+                },
+            )
 
     def _invoices(self) -> Iterator[tuple[str, dict[str, Any]]]:
         for number in itertools.count(9_000):
@@ -186,22 +198,28 @@ class Company:
     def _payments(self) -> Iterator[tuple[str, Record]]:
         for number in itertools.count(77_100):
             account = f"acc-{self._chance.randint(1000, 1040)}"
-            yield account, Payment(
-                payment=number,
-                order=number - 28_900,
-                account=account,
-                amount=round(self._chance.uniform(3, 300), 2),
-                currency="EUR",
+            yield (
+                account,
+                Payment(
+                    payment=number,
+                    order=number - 28_900,
+                    account=account,
+                    amount=round(self._chance.uniform(3, 300), 2),
+                    currency="EUR",
+                ),
             )
 
     def _positions(self) -> Iterator[tuple[str, Record]]:
         while True:
             truck = f"truck-{self._chance.randint(1, 60):02}"
-            yield truck, Position(
-                truck=truck,
-                latitude=round(self._chance.uniform(43, 54), 4),
-                longitude=round(self._chance.uniform(-8, 19), 4),
-                speed_kmh=self._chance.randint(0, 90),
+            yield (
+                truck,
+                Position(
+                    truck=truck,
+                    latitude=round(self._chance.uniform(43, 54), 4),
+                    longitude=round(self._chance.uniform(-8, 19), 4),
+                    speed_kmh=self._chance.randint(0, 90),
+                ),
             )
 
     def _wait_for_letters(self) -> None:
@@ -229,7 +247,9 @@ class Company:
     def _remind(self) -> None:
         """Messages for later."""
         self._keep_up(REMINDERS, "sender", 1)
-        producer = self._client.create_producer(REMINDERS, batching_enabled=False, producer_name="reminders-api")
+        producer = self._client.create_producer(
+            REMINDERS, batching_enabled=False, producer_name="reminders-api"
+        )
         for number in range(40):
             body = {"reminder": number, "mail": f"c-{number:03}@example.org"}
             producer.send(json.dumps(body).encode(), deliver_after=_hours(1 + number / 7))
@@ -239,7 +259,9 @@ class Company:
         slow = self._subscribe(REPORTS, "renderer", "renderer-1", receiver_queue_size=1000)
         producer = self._client.create_producer(REPORTS, producer_name="reports-api")
         for number in range(_REPORTS):
-            producer.send_async(json.dumps({"id": number, "report": "monthly"}).encode(), None, partition_key=f"r-{number}")
+            producer.send_async(
+                json.dumps({"id": number, "report": "monthly"}).encode(), None, partition_key=f"r-{number}"
+            )
         producer.flush()
         self._begin(lambda: self._consume(slow, 2.0, None))
         self._ended.wait(_SOON_S * 4)

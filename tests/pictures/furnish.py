@@ -5,7 +5,16 @@ from __future__ import annotations
 import base64
 from typing import Any, Final
 
-from tests.pictures.company import EVENTS, INVOICES, LEDGER_LETTERS, ORDERS, PAYMENTS, POSITIONS, REMINDERS, REPORTS
+from tests.pictures.company import (
+    EVENTS,
+    INVOICES,
+    LEDGER_LETTERS,
+    ORDERS,
+    PAYMENTS,
+    POSITIONS,
+    REMINDERS,
+    REPORTS,
+)
 from tests.support.api import act, ask, create_topic
 from tests.support.console import ConsoleSession
 from tests.support.vela import VelaProcess

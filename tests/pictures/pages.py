@@ -9,9 +9,10 @@ from tests.pictures.company import INVOICES, LEDGER_LETTERS, ORDERS, PAYMENTS, P
 from tests.support.api import ask
 from tests.support.vela import VelaProcess
 
-__all__ = ["addresses"]
+__all__ = ["IN_DOCS", "addresses"]
 
 _FIXED: Final = {
+    "login": "/login",
     "overview": "/",
     "topics": "/topics",
     "topic-new": "/topics/new",
@@ -38,6 +39,33 @@ _FIXED: Final = {
     "help-page": "/help/runbook/hoarder",
     "not-found": "/t/persistent/shop/checkout/no-such-topic",
 }
+
+
+IN_DOCS: Final[Mapping[str, tuple[str, int]]] = {
+    "console-overview": ("overview", 1000),
+    "console-topics": ("topics", 760),
+    "console-topic": ("topic", 1020),
+    "console-subscription": ("subscription", 1060),
+    "console-poison": ("subscription-poison", 1060),
+    "console-message": ("message", 1000),
+    "console-plan": ("plan", 920),
+    "console-receipt": ("receipt", 720),
+    "console-reset": ("reset", 860),
+    "console-clients": ("clients", 760),
+    "console-acts": ("acts", 640),
+    "console-bookmarks": ("bookmarks", 420),
+    "console-namespace": ("namespace", 760),
+    "console-pipeline": ("pipeline", 800),
+    "console-alerts": ("alerts", 1000),
+    "console-user": ("user", 760),
+    "console-tokens": ("tokens", 620),
+    "console-account": ("account", 760),
+    "console-views": ("views", 520),
+    "console-login": ("login", 560),
+    "dead-letters": ("dead-letter-topic", 1100),
+    "messages": ("messages", 900),
+}
+"""Pictures in the docs: the page of each, and how much of it is shown."""
 
 
 def addresses(vela: VelaProcess) -> Mapping[str, str]:
@@ -92,7 +120,16 @@ def addresses(vela: VelaProcess) -> Mapping[str, str]:
     }
 
 
-_TABS: Final = ("subscriptions", "producers", "pulls", "ledgers", "policies", "compaction", "bookmarks", "insights")
+_TABS: Final = (
+    "subscriptions",
+    "producers",
+    "pulls",
+    "ledgers",
+    "policies",
+    "compaction",
+    "bookmarks",
+    "insights",
+)
 
 
 def _first_unacked(vela: VelaProcess, subscription: str) -> str:
@@ -103,7 +140,9 @@ def _latest(vela: VelaProcess, kind: str) -> int:
     return int(_ask(vela, f"acts?kind={kind}")["acts"][0]["id"])
 
 
-def _planned(vela: VelaProcess, kind: str, topic: str, subscription: str, parameters: dict[str, object]) -> int:
+def _planned(
+    vela: VelaProcess, kind: str, topic: str, subscription: str, parameters: dict[str, object]
+) -> int:
     status, answer = ask(
         vela, "acts", {"kind": kind, "topic": topic, "subscription": subscription, "parameters": parameters}
     )

@@ -78,7 +78,12 @@ def _point(age_s: int, messages: int) -> list[int]:
 
 
 def _insert(
-    connection: psycopg.Connection[Any], step_s: int, at_s: int, topic_id: int, subscription_id: int, point: list[int]
+    connection: psycopg.Connection[Any],
+    step_s: int,
+    at_s: int,
+    topic_id: int,
+    subscription_id: int,
+    point: list[int],
 ) -> None:
     coming, out, acked, again, backlog = point
     is_topic = subscription_id == 0
