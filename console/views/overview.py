@@ -24,7 +24,7 @@ from console.history.windows import window_of
 from console.queries.acts import latest_acts
 from console.queries.alerts import firing_alerts
 from console.queries.diagnosis import read_snapshots
-from console.queries.history import history_of_everything
+from console.queries.history import history_of_everything, sparklines
 from console.queries.letters.topics import UnreadLetters, unread_letters
 from console.queries.overview import (
     COUNTED,
@@ -118,6 +118,7 @@ def _worst(rows: list[WorstRow], rights: Rights) -> Mapping[str, Any]:
     return {
         "verdict": verdict(written),
         "rows": _explained(rows),
+        "lines": sparklines({(row.topic_id, row.id): row.backlog_messages for row in rows}),
         "has_more": sum(each.subscriptions for each in counts if each.state <= LAST_LISTED) > len(rows),
         "counts": [(STATE_WORDS[each.state - 1], each) for each in counts if each.subscriptions],
         "counted": COUNTED,

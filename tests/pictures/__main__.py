@@ -24,13 +24,14 @@ from tests.pictures.company import Company
 from tests.pictures.furnish import SETTINGS, furnish, furnish_later, make_topics
 from tests.pictures.pages import IN_DOCS, addresses
 from tests.pictures.past import remember_an_hour
-from tests.support.vela import ADMIN_PASSWORD, VelaProcess, started_vela
+from tests.support.vela import ADMIN_PASSWORD, VelaProcess, prepared_vela
 
 __all__ = ["VIEWS", "chromium", "take"]
 
 _DOCS: Final = PROJECT_DIR / "docs" / "images"
 _SETTLED_MS: Final = 400  # charts are drawn
 _PATIENCE_MS: Final = 120_000  # the machine may be busy
+_START_S: Final = 400.0
 _DEMO_S: Final = 90
 _PHONE_SHOWN: Final = 1100
 _TUTORIAL: Final = {
@@ -86,7 +87,8 @@ def main(arguments: Sequence[str]) -> int:
 @contextmanager
 def _working_company(seconds: int) -> Iterator[VelaProcess]:
     with ExitStack() as stack:
-        vela = stack.enter_context(started_vela(SETTINGS))
+        vela = stack.enter_context(prepared_vela(SETTINGS))
+        vela.start(_START_S)
         make_topics(vela)
         furnish(vela)
         stack.enter_context(Company(vela.pulsar_url))
@@ -100,7 +102,8 @@ def _working_company(seconds: int) -> Iterator[VelaProcess]:
 @contextmanager
 def _demo() -> Iterator[VelaProcess]:
     """A Vela with what `make demo` shows, for the tutorial."""
-    with started_vela() as vela:
+    with prepared_vela() as vela:
+        vela.start(_START_S)
         work = demo.Demo(vela.pulsar_url)
         thread = Thread(target=work.run)
         thread.start()

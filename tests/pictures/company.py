@@ -39,7 +39,7 @@ _REASONS: Final = (
 _CITIES: Final = ("Hamburg", "Lyon", "Porto", "Gdańsk", "Turin")
 
 
-class Payment(Record):
+class Payment(Record):  # type: ignore[misc]
     """A payment, as JSON."""
 
     payment = Integer()
@@ -49,7 +49,7 @@ class Payment(Record):
     currency = String()
 
 
-class Position(Record):
+class Position(Record):  # type: ignore[misc]
     """Where a truck is, as Avro."""
 
     truck = String()

@@ -69,7 +69,8 @@ def furnish(vela: VelaProcess) -> None:
         admin.get("/views")
         admin.post("/views", {"path": path, "query": query, "name": name, "share": "on"})
     for role in ("checkout", "fleet-gateway", "reporting"):
-        vela.manage("token", "create", role)
+        admin.get("/tokens")
+        admin.post("/tokens", {"role": role, "days": "30"})
 
 
 def furnish_later(vela: VelaProcess) -> None:
@@ -82,7 +83,7 @@ def furnish_later(vela: VelaProcess) -> None:
     status, undo = ask(vela, f"acts/{skipped}/undo", {})
     assert status == 201, undo
     ask(vela, f"acts/{undo['id']}/apply", {"reason": "these five were wanted after all"})
-    ask(vela, "acts", {"kind": "run_job", "topic": INVOICES, "parameters": {"job": "insights"}})
+    act(vela, "run_job", INVOICES, job="insights")
 
 
 def _on(vela: VelaProcess, kind: str, topic: str, subscription: str, parameters: dict[str, Any]) -> int:

@@ -36,24 +36,29 @@ def remember_an_hour(database_url: str) -> None:
         for table in ("vela_topic", "vela_subscription"):
             connection.execute(f"UPDATE {table} SET created_at = now() - interval '3 days'")
         subjects = connection.execute(_SUBJECTS).fetchall()
-        parents = dict(
+        parents: dict[int, int] = dict(
             connection.execute("SELECT id, parent_id FROM vela_topic WHERE parent_id IS NOT NULL").fetchall()
         )
         for step_s in _STEPS_S:
+            rows: list[tuple[Any, ...]] = []
             sums: dict[tuple[int, int], list[int]] = {}
             for at_s in range(now_s - _HOUR_S, now_s, step_s):
                 for topic_id, name, subscriptions in subjects:
                     rate = _rate_of(name, parents) * _wave(at_s) * chance.uniform(0.93, 1.07)
                     point = _point(now_s - at_s, int(rate * step_s))
-                    rows = [(topic_id, 0), *((topic_id, each) for each in subscriptions)]
-                    for topic, subscription in rows:
-                        _insert(connection, step_s, at_s, topic, subscription, point)
+                    rows += [_row(at_s, topic_id, each, point) for each in (0, *subscriptions)]
                     for total in {_EVERYTHING, parents.get(topic_id, _EVERYTHING)}:
                         sums.setdefault((at_s, total), [0, 0, 0, 0, 0])
                         sums[at_s, total] = [a + b for a, b in zip(sums[at_s, total], point, strict=True)]
             if step_s > _STEPS_S[0]:
-                for (at_s, topic_id), point in sums.items():
-                    _insert(connection, step_s, at_s, topic_id, 0, point)
+                rows += [_row(at_s, topic_id, 0, point) for (at_s, topic_id), point in sums.items()]
+            marks = ", ".join(["%s"] * len(rows[0]))
+            with connection.cursor() as cursor:
+                cursor.executemany(
+                    f"INSERT INTO vela_stats_point_{step_s}s ({_COLUMNS}) VALUES ({marks})"
+                    " ON CONFLICT DO NOTHING",
+                    rows,
+                )
 
 
 def _rate_of(name: str, parents: dict[int, int]) -> float:
@@ -77,17 +82,10 @@ def _point(age_s: int, messages: int) -> list[int]:
     return [messages, messages, messages, 0, messages // 40]
 
 
-def _insert(
-    connection: psycopg.Connection[Any],
-    step_s: int,
-    at_s: int,
-    topic_id: int,
-    subscription_id: int,
-    point: list[int],
-) -> None:
+def _row(at_s: int, topic_id: int, subscription_id: int, point: list[int]) -> tuple[Any, ...]:
     coming, out, acked, again, backlog = point
     is_topic = subscription_id == 0
-    values = (
+    return (
         at_s * 1000,
         topic_id,
         subscription_id,
@@ -99,12 +97,8 @@ def _insert(
         backlog,
         backlog,
         backlog,
-        int(2.1e9 + at_s % 3600 * 4e4) if topic_id == _EVERYTHING else int(4e8) if is_topic else None,
+        int(2.1e6 + at_s % 3600 * 40) if topic_id == _EVERYTHING else int(4e5) if is_topic else None,
         None if is_topic or not acked else list(_latencies(acked)),
-    )
-    marks = ", ".join(["%s"] * len(values))
-    connection.execute(
-        f"INSERT INTO vela_stats_point_{step_s}s ({_COLUMNS}) VALUES ({marks}) ON CONFLICT DO NOTHING", values
     )
 
 
