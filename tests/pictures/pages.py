@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from tests.pictures.company import INVOICES, LEDGER_LETTERS, ORDERS, PAYMENTS, POSITIONS, REMINDERS, REPORTS
 from tests.support.api import ask
@@ -150,7 +150,7 @@ def _planned(
     return int(answer["id"])
 
 
-def _ask(vela: VelaProcess, path: str) -> dict[str, list[dict[str, object]]]:
+def _ask(vela: VelaProcess, path: str) -> dict[str, Any]:
     status, answer = ask(vela, path)
     assert status == 200, answer
     return answer
