@@ -11,7 +11,7 @@ BYTECODE := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo chaos faults fuzz interop soak pipeline-soak matrix mutate bench bench-peers check docker-check format messages lock proto
+.PHONY: help run test demo pictures chaos faults fuzz interop soak pipeline-soak matrix mutate bench bench-peers check docker-check format messages lock proto
 .SILENT:
 
 help: ## show the commands
@@ -27,6 +27,9 @@ test: development ## run all tests, WORKERS=2 files at a time; PYTEST="..." pass
 demo: python ## publish and consume demo messages, so that a running Vela's console has something to show
 	$(PYTHON) config/run/bootstrap.py demo
 	exec $(RUN) -m config.run.demo
+
+pictures: development ## take pictures of the console's pages for the docs; PICTURES="--into FOLDER" takes every page in four ways
+	$(RUN) -m tests.pictures $(PICTURES)
 
 chaos: development ## kill -9 every process N=10 times while MESSAGES=100000 pass; SEED=… repeats a run
 	$(RUN) -m tests.chaos.run --kills $(or $(N),10) --messages $(or $(MESSAGES),100000) $(if $(SEED),--seed $(SEED))

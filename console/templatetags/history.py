@@ -1,4 +1,4 @@
-"""The tag that draws a sparkline."""
+"""The tags that draw small lines: the sparkline of a row, and the line of a tile."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from django import template
 
+from console.history import tiles
 from console.history.sparkline import HEIGHT, WIDTH, Sparkline
 
 __all__ = ["register"]
@@ -20,3 +21,9 @@ def sparkline(
 ) -> dict[str, Any]:
     """Draw the line of a topic, or of one of its subscriptions; a dash if nothing is known of it."""
     return {"line": lines.get((topic_id, subscription_id)), "width": WIDTH, "height": HEIGHT}
+
+
+@register.inclusion_tag("console/tile_line.html")
+def tile_line(tile: tiles.Tile) -> dict[str, Any]:
+    """Draw the last hour of a number of the overview; nothing if too little is known."""
+    return {"tile": tile, "width": tiles.WIDTH, "height": tiles.HEIGHT}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from console.access import Rights, viewer
@@ -17,10 +19,12 @@ from console.diagnosis.diagnose import diagnose
 from console.diagnosis.findings import Cure, Finding
 from console.diagnosis.rules.messages import poison
 from console.diagnosis.words import spoken_finding
+from console.history.tiles import tiles
+from console.history.windows import window_of
 from console.queries.acts import latest_acts
 from console.queries.alerts import firing_alerts
 from console.queries.diagnosis import read_snapshots
-from console.queries.history import history_of_everything
+from console.queries.history import history_of_everything, sparklines
 from console.queries.letters.topics import UnreadLetters, unread_letters
 from console.queries.overview import (
     COUNTED,
@@ -32,10 +36,13 @@ from console.queries.overview import (
 )
 from console.queries.subscription import SubscriptionHead, subscription_heads
 from console.views.history import history_sources
+from console.words.numerals import count
 from console.words.subscriptions import STATE_WORDS
+from console.words.verdict import verdict
 
 __all__ = ["overview"]
 
+_HOUR = "1h"
 UNREAD = 3  # dead-letter topics
 EVERY_S = 10  # a subscription that becomes stuck is not on the page yet, so its events do not reach the page
 
@@ -45,12 +52,22 @@ EVERY_S = 10  # a subscription that becomes stuck is not on the page yet, so its
 def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
     """Show the worst subscriptions with cause and cure. The number of queries does not depend on their number."""
     rows = worst_subscriptions(rights.scope)
+    # The tiles show the last hour, whatever the charts show. Usually both are one reading.
+    read = cache(lambda name: history_of_everything(name))
+    window = request.GET.get("range", "")
     history = history_sources(
         request,
-        request.GET.get("range", ""),
+        window,
         address=reverse("api:history"),
         charts=("backlog", "rates", "stored"),
-        read=lambda: history_of_everything(request.GET.get("range", "")),
+        read=lambda: read(window_of(window).name),
+    )
+    now = Source(
+        name="now",
+        template="console/parts/overview/now.html",
+        live=(),
+        every_s=EVERY_S,
+        context=lambda: {"tiles": tiles(read(_HOUR).steps)},
     )
     sources = [
         Source(
@@ -74,7 +91,9 @@ def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
             every_s=EVERY_S,
             context=lambda: {"rows": firing_alerts(rights.scope, limit=5)},
         ),
-        *(history if rights.scope.is_everything else ()),  # the stored history is the sum of all topics
+        *(
+            (now, *history) if rights.scope.is_everything else ()
+        ),  # the stored history is the sum of all topics
         Source(
             name="acts",
             template="console/parts/overview/acts.html",
@@ -87,8 +106,19 @@ def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
 
 def _worst(rows: list[WorstRow], rights: Rights) -> Mapping[str, Any]:
     counts = state_counts(rights.scope)
+    written = {
+        each.state: (
+            each.subscriptions,
+            count(each.subscriptions)
+            if each.subscriptions <= COUNTED
+            else _("More than {number}").format(number=count(COUNTED)),
+        )
+        for each in counts
+    }
     return {
+        "verdict": verdict(written),
         "rows": _explained(rows),
+        "lines": sparklines({(row.topic_id, row.id): row.backlog_messages for row in rows}),
         "has_more": sum(each.subscriptions for each in counts if each.state <= LAST_LISTED) > len(rows),
         "counts": [(STATE_WORDS[each.state - 1], each) for each in counts if each.subscriptions],
         "counted": COUNTED,

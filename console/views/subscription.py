@@ -42,7 +42,7 @@ WHY_EVERY_S = 10  # a consumer that does nothing causes no event
 @require_safe
 @viewer
 def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Show one subscription: nine blocks, at most 16 queries. On a partitioned topic, show sums instead."""
+    """Show one subscription: ten blocks, at most 16 queries. On a partitioned topic, show sums instead."""
     head = queries.subscription_head(topic, name)
     if head is None:
         return partitioned_subscription(request, rights, topic, name)
@@ -62,6 +62,7 @@ def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) ->
             context=context,
         )
         for part, context in (
+            ("standing", reading.numbers),
             ("why", reading.why),
             ("numbers", reading.numbers),
             ("cursor", reading.cursor),

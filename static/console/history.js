@@ -89,7 +89,7 @@
       // A number between two unknown ones is no line, so it is drawn as a point.
       points: { show: true, filter: (plot, series) => lonely(plot.data[series]), size: 5, fill: colour(line.colour) },
       paths: uPlot.paths.stepped({ align: 1 }),
-      value: (_, value) => chart.write(value),
+      value: (plot, value, number, at) => chart.write(at == null ? latest(plot.data[number]) : value),
     }));
     const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
     return {
@@ -105,17 +105,19 @@
         { ...axis, size: 32, values: (_, moments, __, ___, step_s) => moments.map((seconds) => tick(seconds, step_s)) },
         {
           ...axis,
-          size: 64,
+          size: 58,
           incrs: chart.steps,
           splits: (plot, _, least, most, step) => (isEmpty(plot) ? [least, most] : multiples(least, most, step)),
           values: (plot, values) => values.map((value) => (isEmpty(plot) ? "" : chart.axis(value))),
         },
       ],
-      series: [{ label: Vela.words.time, value: (_, value) => clock(value) }, ...lines],
+      series: [{ label: Vela.words.time, value: (plot, value, _, at) => clock(at == null ? latest(plot.data[0]) : value) }, ...lines],
       hooks: { draw: [drawActs] },
     };
   }
 
+  // While nobody points at a chart, its legend has the latest numbers.
+  const latest = (line) => line.findLast((value) => value != null);
   const isEmpty = (plot) => plot.data.slice(1).every((line) => line.every((value) => value == null));
   const lonely = (line) => [...line.keys()].filter((at) => line[at] != null && line[at - 1] == null && line[at + 1] == null);
   const multiples = (least, most, step) => Array.from({ length: Math.floor((most - least) / step) + 1 }, (_, at) => least + at * step);
@@ -125,7 +127,7 @@
     if (step_s >= 86_400) return iso.slice(5, 10);
     return step_s >= 60 ? iso.slice(11, 16) : iso.slice(11, 19);
   };
-  const clock = (seconds) => (seconds == null ? UNKNOWN : `${Vela.inZone(seconds * 1000)} ${Vela.zone}`);
+  const clock = (seconds) => (seconds == null ? UNKNOWN : Vela.inZone(seconds * 1000).slice(5));
 
   // A line and an arrowhead for each act.
   function drawActs(plot) {

@@ -264,7 +264,9 @@ def test_an_operator_acts_from_a_row_and_a_viewer_does_not(
     assert "A reader closes in its client." in words
     assert "Disconnect" not in words
     assert "/act/" not in looker.get("/consumers").content.decode()
-    assert "Nothing to redeliver." in text_of(operator.get("/consumers?name=idle"))
+    idle = operator.get("/consumers?name=idle").content.decode()
+    assert "/act/disconnect" in idle
+    assert "/act/redeliver" not in idle
 
 
 def test_the_pending_messages_of_one_consumer(operator: Client, fleet: Shop) -> None:

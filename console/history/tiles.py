@@ -1,0 +1,68 @@
+"""The numbers at the top of the overview: the last known step of a history, each with the line of its last hour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from django.utils.translation import gettext_lazy
+
+from console.history.series import Step
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+__all__ = ["HEIGHT", "WIDTH", "Tile", "tiles"]
+
+WIDTH: Final = 200
+HEIGHT: Final = 36
+_EDGE: Final = 1.5  # so that the line's width is inside the drawing
+
+Unit = Literal["rate", "count", "size"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """One number. `line` and `area` are paths of an SVG, empty if fewer than two steps are known."""
+
+    words: StrOrPromise
+    unit: Unit
+    now: float | None  # None = unknown, here and below
+    most: float | None
+    line: str
+    area: str
+
+
+_TILES: Final[tuple[tuple[StrOrPromise, Unit, Callable[[Step], float | None]], ...]] = (
+    (gettext_lazy("Published"), "rate", lambda step: step.message_rate_in),
+    (gettext_lazy("Delivered"), "rate", lambda step: step.message_rate_out),
+    (gettext_lazy("Acked"), "rate", lambda step: step.message_rate_acked),
+    (gettext_lazy("Backlog"), "count", lambda step: step.backlog_messages),
+    (gettext_lazy("Stored"), "size", lambda step: step.stored_bytes),
+)
+
+
+def tiles(steps: Sequence[Step]) -> list[Tile]:
+    """Return the tiles of all topics together. A step whose numbers are not known yet is left out."""
+    return [_tile(words, unit, [of(step) for step in steps]) for words, unit, of in _TILES]
+
+
+def _tile(words: StrOrPromise, unit: Unit, values: Sequence[float | None]) -> Tile:
+    known = [(number, value) for number, value in enumerate(values) if value is not None]
+    now, most = (known[-1][1], max(value for _, value in known)) if known else (None, None)
+    line = area = ""
+    if len(known) > 1 and most is not None:
+        points = list(_points(known, most))
+        line = "M" + "L".join(f"{x} {y}" for x, y in points)
+        area = f"{line}V{HEIGHT}H{points[0][0]}Z"
+    return Tile(words=words, unit=unit, now=now, most=most, line=line, area=area)
+
+
+def _points(known: Sequence[tuple[int, float]], most: float) -> Iterable[tuple[float, float]]:
+    """Return where the values are in the drawing. Its left edge is the first known step, its right edge the last."""
+    first, last = known[0][0], known[-1][0]
+    unit = (HEIGHT - 2 * _EDGE) / most if most else 0.0
+    for number, value in known:
+        x = (number - first) / (last - first) * WIDTH
+        yield round(x, 1), round(HEIGHT - _EDGE - value * unit, 1)
