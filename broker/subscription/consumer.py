@@ -35,7 +35,7 @@ __all__ = ["Consumer", "ConsumerRates", "DueFilter"]
 logger = logging.getLogger(__name__)
 
 _DECRYPTION_ERROR = "DECRYPTION_ERROR"
-# Gets deliveries whose deadline has passed, before they are redelivered; returns those to redeliver.
+# Receives deliveries whose deadline has passed, before they are redelivered; returns the ones to redeliver.
 DueFilter: TypeAlias = Callable[[Sequence["Due"]], "list[Position]"]
 
 
@@ -78,7 +78,7 @@ class ConsumerRates(Protocol):
     """`broker.topics.rates.Rates`, as consumers use it."""
 
     def consumer_per_s(self, consumer: Consumer) -> tuple[float, float, float]:
-        """Return how many messages per second it got, acked and got again, as last reported."""
+        """Return how many messages per second the consumer received, acked and received again, as last reported."""
 
 
 class Consumer(Member):
@@ -257,7 +257,7 @@ class Consumer(Member):
         await self._subscription.unsubscribe(self, force=force)
 
     def writable_again(self) -> None:
-        """Note that the peer takes bytes again."""
+        """Send again, because the peer's connection is writable again."""
         if self.is_open:
             self.dispatch.writable = True
             self._subscription.pump()

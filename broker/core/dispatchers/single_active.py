@@ -1,4 +1,6 @@
-"""Exclusive, and the base of Failover: one consumer gets everything in order, or the hash ranges that it asks for."""
+"""Exclusive, and the base of Failover: one consumer gets everything in order, or only the hash ranges that it asks
+for.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class SingleActiveDispatcher:
         self._ranges: StickyRanges | None = None  # the ranges that the consumer asked for; None = everything
         self._plan: ReadPlan | None = None
         self._sizer = ReadSizer(max_read_entries)
-        # Last position sent since the last rewind. An ack beyond it answers an earlier delivery.
+        # Last position sent since the last rewind. An ack beyond it belongs to a delivery before the rewind.
         self._sent_through = EARLIEST
         self._times = DeliveryTimes()  # since the last rewind
 

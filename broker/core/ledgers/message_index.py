@@ -42,7 +42,7 @@ Range = tuple[int, int, int]  # ledger_id, first entry_id, last entry_id
 class IndexMissing(Exception):
     """Counts of these entries are not in memory. Nothing was changed: record the counts, then repeat the call.
 
-    Raises ValueError if no range is given, because the repeated call would fail in the same way without end.
+    Raises ValueError if no range is given, because every repeated call would fail in the same way.
     """
 
     def __init__(self, ranges: Iterable[Range]) -> None:
@@ -197,7 +197,9 @@ class MessageIndex:
         return messages[at], self._bytes[key][at]
 
     def unknown(self, position: Position) -> list[Range]:
-        """Return the ranges to load so that `through` and `counts` know a stored `position`: a window around it."""
+        """Return the ranges to load before `through` and `counts` can answer for a stored `position`: a window around
+        it.
+        """
         ledger = self._ledgers.get(position.ledger_id)
         if ledger is None:
             return []
