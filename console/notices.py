@@ -27,9 +27,8 @@ class Notices:
 
     html: SafeString  # empty if all is well
     effects: tuple[str, ...] = ()  # classes of the page's body
-    since_ms: int | None = (
-        None  # when the stale numbers were last current; the earliest time if several notices apply
-    )
+    # When the stale numbers were last current; the earliest time if several notices apply
+    since_ms: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the members of the stream's event `health`."""

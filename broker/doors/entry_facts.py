@@ -28,7 +28,7 @@ def entry_flags(header: EntryHeader) -> int:
 
 
 def check_chunk(header: EntryHeader) -> None:
-    """Raises NotAllowed for a chunk of a large message that no consumer could put together."""
+    """Check a chunk. Raises NotAllowed if no consumer could put its message together."""
     if header.is_batch:
         raise NotAllowed("a chunk is never a batch: send large messages without batching")
     if header.chunk_uuid is None:

@@ -20,9 +20,8 @@ from broker.storage.connection import Connection
 
 __all__ = ["PreparedConnection"]
 
-MOST_PREPARED: Final = (
-    16  # an append has two statements for each segment, and most appends go into the newest one
-)
+# An append has two statements for each segment, and most appends go into the newest segment.
+MOST_PREPARED: Final = 16
 _CANCEL_S: Final = 5.0
 
 
@@ -38,9 +37,8 @@ class PreparedConnection:
         self._names: dict[bytes, bytes] = {}  # statement → its name in the session
         self._prepared = 0
         self._socket: int | None = None  # the file descriptor that the event loop watches
-        self._is_flushing = (
-            False  # the system takes no more bytes for now; the event loop watches for that too
-        )
+        # Whether the system accepts no more bytes for now; the event loop then also waits until it does.
+        self._is_flushing = False
         self._results: list[PGresult] = []
         self._answered: asyncio.Future[None] | None = None
 

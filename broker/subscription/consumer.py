@@ -226,9 +226,9 @@ class Consumer(Member):
         return await self._subscription.read_entry(position)
 
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
-        """Return a function that acks work which this consumer began, even if the consumer has left meanwhile.
+        """Return a function that acks work which this consumer began, even after the consumer has left.
 
-        It does nothing after an act or a seek has moved the cursor: the new position must stand.
+        The function does nothing once an act or a seek has moved the cursor, because the new position must stay.
         """
         return self._subscription.acker(self)
 

@@ -1,4 +1,4 @@
-"""Take clients' requests about topics by name: to publish, to subscribe, for partitions and for schemas.
+"""Handle clients' requests about topics by name: to publish, to subscribe, for partitions and for schemas.
 
 A request that no topic could grant is refused before a topic is opened, so that it creates no topic and no namespace.
 """
@@ -117,7 +117,7 @@ class ClientRequests:
 
 @contextmanager
 def _refusal_answered(what: str) -> Iterator[None]:
-    """Turn an error of the database in the block into PersistenceFailed for the client. Other errors stay."""
+    """Raise PersistenceFailed, for the client, if the database refuses a statement of the block. Other errors pass."""
     try:
         yield
     except psycopg.Error as error:

@@ -1,4 +1,4 @@
-"""Terminates, unloads and deletes topics, for the acts of docs/reference/acts.md."""
+"""Terminate, unload and delete topics, for the acts of docs/reference/acts.md."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ class Endings:
         flusher: Flusher,
         schemas: Schemas,
     ) -> None:
-        """`token` is that of this process's `Epochs`; a delete takes topics that are not in memory with it."""
+        """`token` is that of this process's `Epochs`; with it, a delete takes ownership of topics that are not in
+        memory.
+        """
         self._topics = topics
         self._pool = pool
         self._token = token
@@ -108,7 +110,8 @@ class Endings:
     async def unload(self, names: Sequence[TopicName]) -> int:
         """Remove these topics from memory: send receipts, detach clients, store acks. They load again on demand.
 
-        Return how many were loaded. Clients come back by themselves; those that come early wait until the unload ends.
+        Return how many were loaded. Clients reconnect by themselves; those that reconnect early wait until the unload
+        ends.
         """
         async with self._still(names) as topics:
             for topic in topics:
@@ -134,8 +137,8 @@ class Endings:
         """Delete a topic, or a partitioned one with all partitions: messages, subscriptions, everything but its acts.
 
         Raises TopicBusy while clients are connected, or, unless `with_subscriptions`, if it has subscriptions; nothing
-        is changed then. With `force` it closes the clients and deletes the subscriptions instead. Raises
-        TopicNotFound, NotAllowed; after TopicFenced the topic is whole and its clients come back. Not safe to cancel.
+        is changed then. With `force` it closes the clients and deletes the subscriptions instead. Raises TopicNotFound,
+        NotAllowed; after TopicFenced the topic is intact and its clients reconnect. Not safe to cancel.
         """
         found = await self._found(name)
         names = [TopicName.parse(each) for each in found.members.values()]

@@ -23,7 +23,8 @@ __all__ = ["Topics"]
 
 
 class Topics:
-    """The persistent topics. `load` takes a topic whose row was found; `require_ready` raises while none may be taken.
+    """The persistent topics. `load` takes ownership of a topic, given its row; `require_ready` raises while that is not
+    allowed.
 
     Only the event loop touches it.
     """

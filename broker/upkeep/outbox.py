@@ -39,9 +39,8 @@ __all__ = ["OutboxMover"]
 
 logger = logging.getLogger(__name__)
 
-IDLE_S: Final = (
-    60.0  # after this time without rows a topic's producer is detached, and the topic may leave memory
-)
+# After this time without rows a topic's producer is detached, and the topic may leave memory.
+IDLE_S: Final = 60.0
 RETRY_S: Final = 60.0  # a row that its topic refused is tried again after this time
 _POLL_S = 1.0  # in case a notification was lost
 _ROWS = 500

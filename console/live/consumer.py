@@ -27,9 +27,8 @@ __all__ = ["Live"]
 
 HEARTBEAT_S: Final = 2.0  # a page that hears nothing for 5 s says that it cannot reach the console
 RECHECK_S: Final = 60.0  # how often a stream checks that its session is still valid
-COALESCE_S: Final = (
-    2.0  # between two events of a page whose numbers always change; the first one comes at once
-)
+# The pause between two events of a page whose numbers always change; the first event comes at once.
+COALESCE_S: Final = 2.0
 KEYS_PER_STREAM: Final = 200
 STREAMS_PER_USER: Final = 24
 

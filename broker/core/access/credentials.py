@@ -19,14 +19,12 @@ class ClientCertificate:
 class Credentials:
     """The credentials of one connection or one request, before anybody has checked them."""
 
-    method: str | None = (
-        None  # the method that the client names; None = choose the one that fits the credentials
-    )
+    # The method that the client names. None = choose the one that fits the credentials.
+    method: str | None = None
     data: bytes = b""  # a token, or user:password
     certificate: ClientCertificate | None = None
-    host: str = (
-        ""  # the client's address without its port; the broker checks few passwords of one host at a time
-    )
+    # The client's address without its port. The broker checks few passwords of one host at a time.
+    host: str = ""
     original_role: str = ""  # the role of the client for which a proxy connects; "" = the client itself
     original_method: str | None = None
     original_data: bytes = b""  # that client's own credentials, as the proxy got them

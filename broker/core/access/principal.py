@@ -23,9 +23,8 @@ class Principal:
     token_id: str | None  # the token's `jti` claim, by which it can be revoked
     password_id: str = ""  # of the line in the password file that its password matches; "" = none
     proxy_role: str = ""  # the role of the proxy that it came through, which needs each permission too
-    original: Principal | None = (
-        None  # behind a proxy: the client itself, if it sent credentials, which must stay valid too
-    )
+    # Behind a proxy: the client itself, if it sent credentials, which must stay valid too.
+    original: Principal | None = None
 
     @property
     def can_renew(self) -> bool:

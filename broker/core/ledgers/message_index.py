@@ -18,9 +18,8 @@ from broker.core.position import Position
 CHUNK_SHIFT: Final = 15
 CHUNK_ENTRIES: Final = 1 << CHUNK_SHIFT
 CHUNK_MASK: Final = CHUNK_ENTRIES - 1
-LOAD_ENTRIES: Final = (
-    1024  # to load around one unknown entry: that takes a few ms, a whole chunk takes longer
-)
+# Entries to load around an unknown one: this takes a few ms, and a whole chunk would take longer.
+LOAD_ENTRIES: Final = 1024
 LEDGER_SHIFT: Final = 32
 _FEW_RUNS: Final = 200  # Python walks up to this many runs; if there are more, they are summed in C
 _AS_SELECTORS: Final = bytes.maketrans(b"01", b"\0\1")

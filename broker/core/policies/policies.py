@@ -39,9 +39,8 @@ class BacklogQuotaPolicy(StrEnum):
 
     PRODUCER_REQUEST_HOLD = "producer_request_hold"  # producers wait until the backlog is within the quota
     PRODUCER_EXCEPTION = "producer_exception"  # producers get an error
-    CONSUMER_BACKLOG_EVICTION = (
-        "consumer_backlog_eviction"  # the slowest subscription loses its oldest messages
-    )
+    # The slowest subscription loses its oldest messages.
+    CONSUMER_BACKLOG_EVICTION = "consumer_backlog_eviction"
 
 
 class InactiveTopicMode(StrEnum):

@@ -40,7 +40,7 @@ __all__ = ["API", "refusal"]
 
 logger = logging.getLogger(__name__)
 
-_MOST_LISTED_ERRORS: Final = 100  # of one request; each costs 12 us
+_MOST_LISTED_ERRORS: Final = 100  # of one request; each costs 12 µs
 _REFUSED: Final = {
     "description": "The request was refused, or failed.",
     "content": {
@@ -85,7 +85,7 @@ class _Api(NinjaAPI):
         return "application/json"
 
     def get_openapi_schema(self, *args: Any, **named: Any) -> OpenAPISchema:
-        """Describe the operations. Adds the refusals, which ninja does not know of."""
+        """Describe the operations. Adds the refusals, which ninja does not know about."""
         schema = super().get_openapi_schema(*args, **named)
         for operations in schema["paths"].values():
             for each in operations.values():
@@ -96,7 +96,9 @@ class _Api(NinjaAPI):
     def validation_error_from_error_contexts(
         self, error_contexts: list[ValidationErrorContext[Any]]
     ) -> ValidationError:
-        """Return the errors in a request. Many are only counted: listing them would block the event loop."""
+        """Return the errors in a request. If there are many, only count them: listing them would block the event
+        loop.
+        """
         count = sum(each.pydantic_validation_error.error_count() for each in error_contexts)
         if count <= _MOST_LISTED_ERRORS:
             return super().validation_error_from_error_contexts(error_contexts)

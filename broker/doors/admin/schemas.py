@@ -36,7 +36,7 @@ router = Router()
 
 
 def type_named(name: str) -> SchemaType:
-    """Return the schema type that a client names, in any case. Raises Refused(422) for an unknown one."""
+    """Return the schema type that a client names, in upper or lower case. Raises Refused(422) for an unknown one."""
     upper = name.upper()
     type_ = SchemaType.__members__.get(_NAMES.get(upper, upper))
     if type_ is None:
