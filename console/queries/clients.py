@@ -121,7 +121,7 @@ PRODUCER_ORDERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientsAsked:
-    """Which clients to list. A text matches any part of its column, whatever its case; "" = all."""
+    """Which clients to list. A text matches any part of its column, in upper or lower case; "" = all."""
 
     topic: str = ""  # part of a name, or a full name: that topic and its partitions
     subscription: str = ""

@@ -44,7 +44,7 @@ class PauseAct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """What is known about one moment."""
+    """The stored data about one moment."""
 
     frame: Frame  # around the moment
     steps: tuple[Step, ...]
@@ -63,7 +63,7 @@ class _Last:
 def past_of(
     at_ms: int, topic_id: int, subscription_id: int = 0, *, created_at: datetime, is_sum: bool = False
 ) -> Past | None:
-    """Return what is stored about a moment. None if it is in the future, or points are not kept that long.
+    """Return the stored data about a moment. None if it is in the future, or points are not kept that long.
 
     At most six queries. `is_sum`: the topic is partitioned, so its shortest points cover a minute.
     """
