@@ -1,6 +1,7 @@
-"""The tables of the models, and what models cannot say: functions, UNLOGGED tables, views, a first segment.
+"""The tables of the models, and everything that models cannot describe: functions, UNLOGGED tables, views, a first
+segment.
 
-Over 400 lines: what a migration made once is not taken apart.
+Over 400 lines: a migration that databases have applied is never split.
 """
 
 import django.contrib.postgres.fields
