@@ -1,8 +1,8 @@
 """Prepared statements on a connection whose answers the event loop reads by itself.
 
-psycopg's cursor does for each statement what an append needs once for each connection: it looks for the types of the
-values, watches the socket and lets go of it again, and sets a timer. That was a third of the broker's CPU time for a
-commit. Here psycopg opens the connection, speaks the protocol, and has the classes of the errors, as everywhere else.
+psycopg's cursor does for each statement what an append needs once for each connection: it looks up the types of the
+values, starts and stops watching the socket, and sets a timer. That was a third of the broker's CPU time for a commit.
+Here psycopg opens the connection, speaks the protocol, and provides the error classes, as everywhere else.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class PreparedConnection:
         return name
 
     async def _result(self) -> PGresult:
-        """Wait for the answer to what was sent."""
+        """Wait for the answer to the statement that was sent."""
         loop = asyncio.get_running_loop()
         self._results = []
         self._answered = loop.create_future()
@@ -117,7 +117,7 @@ class PreparedConnection:
             self._lost(error)
 
     def _flush(self) -> None:
-        """Send what the system takes now."""
+        """Send as much as the system accepts now."""
         is_full = bool(self._pgconn.flush())
         if is_full == self._is_flushing or self._socket is None:
             return
