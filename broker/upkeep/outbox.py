@@ -68,7 +68,7 @@ class OutboxMover:
         self._task = asyncio.create_task(for_ever(self._turn, what="the outbox"), name="outbox")
 
     async def stop(self) -> None:
-        """End. The writer settles the rows on their way; the others stay in the table."""
+        """Stop the task. The writer settles the rows on their way; the others stay in the table."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -160,7 +160,8 @@ class Reporter:
             raise
 
     async def _judge_unloaded(self) -> None:
-        """Judge once the subscriptions of an earlier broker to which no client has come back: nothing else does.
+        """Judge, once, the subscriptions of an earlier broker to which no client has come back: nothing else judges
+        these.
 
         Each call judges some of them.
         """
