@@ -51,8 +51,9 @@ class _SpelledHeaders(Headers):
 
 
 class LimitedConnection(HTTPChannel):
-    """One HTTP connection. A request that is too large, or takes too long to arrive, is refused and ends the
-    connection.
+    """One HTTP connection.
+
+    A request that is too large, or takes too long to arrive, is refused and ends the connection.
     """
 
     factory: Any

@@ -46,8 +46,9 @@ def database_is_silent(since_ms: int | None) -> Notices:
 
 
 def own_notices() -> list[tuple[str, str, SafeString]]:
-    """Return the name, effects and notice of each problem that the page's own script detects. The script fills in the
-    time.
+    """Return the name, effects and notice of each problem that the page's own script detects.
+
+    The script fills in the time.
     """
     return [
         (trouble, " ".join(WORDS[trouble].effects), _html([_notice(trouble, is_blank=True)], now_ms=0))

@@ -134,8 +134,7 @@ def next_alerts(
 def next_alert(
     alert: Alert | None, match: Match | None, *, for_ms: int, now_ms: int, was_away: bool = False
 ) -> Alert | None:
-    """Return the alert after this round: it fires after `for_ms` over the limit and clears after the same time below
-    it.
+    """Return the alert after this round. It fires after `for_ms` over the limit, and clears after `for_ms` below it.
 
     None: there is no alert any more. If the last round was too long ago (`was_away`), the time starts again, unless the
     tables show when it began.

@@ -67,8 +67,9 @@ class GuardedBroker:
         return self._broker.is_ready()
 
     def check_topic(self, action: Action, topic: TopicName, subscription: str = "") -> None:
-        """Check that the client may do this. Raises NotAuthorized, or AuthenticationFailed if it has not
-        authenticated.
+        """Check that the client may do this.
+
+        Raises NotAuthorized, or AuthenticationFailed if it has not authenticated.
         """
         if self.is_locked():
             self._check(action, Subject.of_topic(topic, subscription))

@@ -1,5 +1,6 @@
-"""The interfaces of the running broker that doors use, as protocols. `process/broker.py` implements them; tests use
-fakes.
+"""The interfaces of the running broker that doors use, as protocols.
+
+`process/broker.py` implements them; tests use fakes.
 """
 
 from __future__ import annotations
@@ -357,8 +358,9 @@ class AccessPort(Protocol):
         """Check credentials again. Raises AuthenticationFailed if they have expired or were revoked meanwhile."""
 
     def check_revoked(self, principal: Principal) -> None:
-        """Check for changes. Raises AuthenticationFailed if somebody revoked the client's token or changed its
-        password.
+        """Check for changes.
+
+        Raises AuthenticationFailed if somebody revoked the client's token or changed its password.
         """
 
     def check(self, principal: Principal, action: Action, subject: Subject) -> None:
@@ -396,8 +398,9 @@ class BrokerPort(MetricsPort, ClientPort, CredentialsPort, Protocol):
 
 
 class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
-    """The parts of the broker that the admin REST API uses. Most of its changes are acts, which it requests through
-    `own_requests`.
+    """The parts of the broker that the admin REST API uses.
+
+    Most of its changes are acts, which it requests through `own_requests`.
     """
 
     @property

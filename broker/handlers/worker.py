@@ -118,8 +118,9 @@ class _Runner:
             await asyncio.sleep(pause_after_faults_s(faults))
 
     async def finish(self, timeout_s: float) -> None:
-        """Wait at most `timeout_s` seconds for the calls under way. The messages of longer calls are delivered
-        again.
+        """Wait at most `timeout_s` seconds for the calls under way.
+
+        The messages of longer calls are delivered again.
         """
         if self._calls:
             _, unfinished = await asyncio.wait(self._calls, timeout=timeout_s)

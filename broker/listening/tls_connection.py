@@ -146,9 +146,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
     # -- for the protocol above ----------------------------------------------------------------------------------
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return a fact that the socket's transport knows, or `peercert`: the client's checked certificate, {} or
-        None.
-        """
+        """Return a fact from the socket's transport, or `peercert`: the client's checked certificate, {} or None."""
         if name == "peercert":
             return self._tls.getpeercert()
         return self._transport.get_extra_info(name, default)

@@ -259,8 +259,9 @@ class TopicLog:
                 start = at
 
     def _record(self, run: list[StoredEntry]) -> None:
-        """Record the cumulative counts of consecutive entries, and those of the entry before, from which the first
-        entry's own counts follow.
+        """Record the cumulative counts of consecutive entries and of the entry before them.
+
+        The first entry's own counts are the difference between the two.
         """
         first = run[0]
         messages = [entry.cumulative_messages for entry in run]

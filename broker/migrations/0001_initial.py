@@ -1,5 +1,6 @@
-"""The tables of the models, and everything that models cannot describe: functions, UNLOGGED tables, views, a first
-segment.
+"""The tables of the models, and the things that models cannot describe.
+
+Those are functions, UNLOGGED tables, views and a first segment.
 
 Over 400 lines: a migration that databases have applied is never split.
 """

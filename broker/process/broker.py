@@ -517,9 +517,7 @@ class Broker:
             self.topic_lists.changed(payload)
 
     def _resumed(self) -> None:
-        """Resume after this process has taken the lock again: send the messages that had to wait, and report
-        everything.
-        """
+        """Resume after this process has taken the lock again: send the messages that waited, and report everything."""
         self._report_anew()
         for topic in self.topics.all():
             for subscription in list(topic.subscriptions.values()):

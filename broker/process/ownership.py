@@ -167,9 +167,7 @@ class Ownership:
         logger.warning("the broker lock is held again; %s of %s topics kept", len(kept), len(logs))
 
     def _give_up(self) -> None:
-        """Give up every topic: another broker has the lock, and its first write makes this process's memory out of
-        date.
-        """
+        """Give up every topic: another broker has the lock, and its first write outdates this process's memory."""
         self._backends = {self._connection.info.backend_pid} if self._connection is not None else set()
         for each in self._logs():
             each.fence("another broker took over while the lock was lost")

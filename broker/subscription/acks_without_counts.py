@@ -18,8 +18,9 @@ __all__ = ["AcksWithoutCounts"]
 
 
 class AcksWithoutCounts:
-    """Applies the late acks of one subscription. Calls `failed` for a command that failed because of a fault in the
-    broker.
+    """Applies the late acks of one subscription.
+
+    Calls `failed` for a command that failed because of a fault in the broker.
     """
 
     def __init__(

@@ -17,8 +17,9 @@ logger = logging.getLogger(__name__)
 
 
 class Interception:
-    """The interceptors of one broker. If one fails, it is still called; its first failure is logged, and all are
-    counted.
+    """The interceptors of one broker.
+
+    If one fails, it is still called; its first failure is logged, and all are counted.
     """
 
     def __init__(self, interceptors: Sequence[DispatchInterceptor]) -> None:

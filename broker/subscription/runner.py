@@ -259,8 +259,9 @@ class SubscriptionRunner:
         self._report()
 
     def stop_reading(self) -> None:
-        """Stop reading, because the topic is being unloaded: a read would repeat for as long as the database is
-        unavailable.
+        """Stop reading, because the topic is being unloaded.
+
+        A read would repeat for as long as the database is unavailable.
         """
         self._reads.stop()
 

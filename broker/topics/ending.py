@@ -67,9 +67,7 @@ class Endings:
         flusher: Flusher,
         schemas: Schemas,
     ) -> None:
-        """`token` is that of this process's `Epochs`; with it, a delete takes ownership of topics that are not in
-        memory.
-        """
+        """`token` is that of this process's `Epochs`: a delete uses it to take ownership of topics not in memory."""
         self._topics = topics
         self._pool = pool
         self._token = token

@@ -187,10 +187,10 @@ class Rates:
         return rate_out, rate_acked, rate_again
 
     def moving(self, now_ms: int) -> Moving:
-        """Return the topics and subscriptions to report now although nothing changed. Closed ones are reported once
-        more, with rate 0.
+        """Return the topics and subscriptions to report now although nothing changed.
 
-        Every 60th call forgets closed topics and deleted subscriptions.
+        Closed ones are reported once more, with rate 0. Every 60th call forgets closed topics and deleted
+        subscriptions.
         """
         self._looks += 1
         if self._looks % _FORGET_EVERY == 0:
@@ -220,9 +220,7 @@ def _update(flows: _Flows, counts: _Counts, now_ms: int) -> list[float]:
 
 
 def _look_again(due_ms: dict[T, int], of: T, flows: _Flows) -> None:
-    """Plan the next report for when the first of these rates may be 0, or keep an earlier plan for other rates of
-    `of`.
-    """
+    """Plan the next report for when the first of these rates may be 0. An earlier plan for `of` stays."""
     for flow in flows:
         if (look_ms := flow.look_again_ms) is not None:
             due_ms[of] = min(look_ms, due_ms.get(of, look_ms))

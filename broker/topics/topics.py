@@ -23,10 +23,10 @@ __all__ = ["Topics"]
 
 
 class Topics:
-    """The persistent topics. `load` takes ownership of a topic, given its row; `require_ready` raises while that is not
-    allowed.
+    """The persistent topics.
 
-    Only the event loop touches it.
+    `load` takes ownership of a topic, given its row; `require_ready` raises while that is not allowed. Only the event
+    loop touches it.
     """
 
     def __init__(

@@ -42,12 +42,11 @@ class Trimmer:
         self._clock = clock
 
     async def trim(self, topic: Topic, *, retention: Retention | None = None) -> int:
-        """Trim the ledgers that nobody needs, and return the freed bytes. `retention` replaces that of the topic's
-        policies.
+        """Trim the ledgers that nobody needs, and return the freed bytes.
 
-        These stay: the open ledger, everything that a durable subscription has not acked durably, everything that
-        retention keeps, and everything that an undo or a bookmark pins, as far as the backlog quota allows. Safe to
-        repeat. Raises psycopg.Error if the server refuses.
+        `retention` replaces that of the topic's policies. These stay: the open ledger, everything that a durable
+        subscription has not acked durably, everything that retention keeps, and everything that an undo or a bookmark
+        pins, as far as the backlog quota allows. Safe to repeat. Raises psycopg.Error if the server refuses.
         """
         retention = retention or Retention(
             time_ms=topic.policies.retention_ms, size_bytes=topic.policies.retention_bytes
@@ -78,9 +77,7 @@ class Trimmer:
         )
 
     async def _forget(self, topic: Topic, retention: Retention, limits: TrimLimits) -> int:
-        """Remove from memory the ledgers that both `limits` and the current cursors allow to trim; return their
-        bytes.
-        """
+        """Forget the ledgers that both `limits` and the current cursors allow to trim, and return their bytes."""
         while True:
             count = min(
                 self._count(topic, retention, limits),

@@ -153,9 +153,7 @@ class Lifetime:
         await self.look_at(await self._topics.open_named(name))
 
     async def look_at_segments(self) -> None:
-        """Take over offloaded ledgers, drop and copy segments, then find the subscription that keeps the oldest
-        segment.
-        """
+        """Take over offloaded ledgers, drop and copy segments, and find the subscription that keeps the oldest one."""
         await self._guarded(self.offloads.turn(), "offloaded ledgers")
         while await self._segment_drops.turn():
             pass

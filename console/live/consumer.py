@@ -43,8 +43,9 @@ logger = logging.getLogger(__name__)
 
 
 class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
-    """Sends the keys of things that changed, and no data: the browser reads the block with the rights of its user at
-    that time.
+    """Sends the keys of things that changed, and no data.
+
+    The browser reads each block with the rights that its user has at that time.
 
     It also reports the problems behind the pages every 2 s. A stream uses no database connection while it waits. It
     answers 401 without a login, 403 without a role, 405 to other methods than GET, 400 if keys are given and none of
@@ -182,10 +183,10 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         await self.send_body(b"event: ended\ndata:\n\n")
 
     def _checked(self) -> bool | None:
-        """Return whether the user may still see the page. None while the check runs, and while the database is
-        unavailable.
+        """Return whether the user may still see the page.
 
-        The check runs beside the writer, because the page must learn that the database does not answer.
+        None while the check runs, and while the database is unavailable. The check runs beside the writer, because the
+        page must learn that the database does not answer.
         """
         if self._check is None:
             if self._feed.watch.is_answering:

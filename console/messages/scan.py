@@ -147,8 +147,9 @@ class Scan:
                 heappush(heads, (self._key(following), at))
 
     def _next(self, at: int) -> StoredEntry | None:
-        """Return the next entry of a lane, and leave it in the buffer. Read a piece if the buffer is empty. May raise
-        _TimeUp.
+        """Return the next entry of a lane, and leave it in the buffer. Read a piece if the buffer is empty.
+
+        May raise _TimeUp.
         """
         buffer, looked = self._buffers[at], self.looked
         while not buffer:

@@ -171,8 +171,9 @@ def _share(rows: int, subscriptions: int) -> int:
 
 
 def _readable(wanted: Collection[tuple[Log, Place]]) -> dict[Place, EntryAt]:
-    """Return the entries that can be read: storage of offloaded ledgers may not answer. One query, and one read per
-    file.
+    """Return the entries that can be read: storage of offloaded ledgers may not answer.
+
+    One query, and one read per file.
     """
     stored: set[int] = set()
     offloaded: list[tuple[Log, Place]] = []

@@ -85,8 +85,9 @@ def set_default(view: SavedView, *, is_default: bool) -> None:
 
 
 def share_view(view: SavedView, shared_in: str) -> None:
-    """Show a view to operators of all patterns in `shared_in`, which `sharing_of` returns. "" shows it to its owner
-    alone.
+    """Show a view to operators of all patterns in `shared_in`, which `sharing_of` returns.
+
+    "" shows it to its owner alone.
     """
     SavedView.objects.filter(pk=view.pk).update(shared_in=shared_in)
 

@@ -250,9 +250,7 @@ def cure_url(head: SubscriptionHead, cure: Cure) -> str:
 
 @register.inclusion_tag("console/parts/cure.html")
 def cure_button(head: SubscriptionHead, cure: Cure) -> dict[str, str | bool | SafeString]:
-    """Draw the button of a cure that is an act: it leads to the preview, or to the form if the act needs more
-    values.
-    """
+    """Draw the button of a cure's act. It leads to the preview, or to the form if the act needs more values."""
     form = act_forms[cure.act]({name: str(value) for name, value in cure.parameters.items()})
     return {"url": cure_url(head, cure), "text": marks.marked(cure.text), "is_ready": form.is_valid()}
 

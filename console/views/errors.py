@@ -1,5 +1,6 @@
-"""Answer errors: under /api/ with JSON, elsewhere with pages in the console's frame, which has a menu for logged-in
-users.
+"""Answer errors: under /api/ with JSON, elsewhere with pages in the console's frame.
+
+For logged-in users, the frame has the menu.
 """
 
 from __future__ import annotations

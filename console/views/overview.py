@@ -43,8 +43,9 @@ EVERY_S = 10  # a subscription that becomes stuck is not on the page yet, so its
 @require_safe
 @viewer
 def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the worst subscriptions with cause and cure. The number of queries does not depend on the number of
-    subscriptions.
+    """Show the worst subscriptions with cause and cure.
+
+    The number of queries does not depend on the number of subscriptions.
     """
     rows = worst_subscriptions(rights.scope)
     history = history_sources(

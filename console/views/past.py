@@ -63,8 +63,9 @@ def subscription_past(request: HttpRequest, rights: Rights, topic: str, name: st
 
 
 def _moment(request: HttpRequest) -> tuple[int, str]:
-    """Return the moment in milliseconds, and an error message if `at` is wrong. Without a readable `at`, return an hour
-    ago.
+    """Return the moment in milliseconds, and an error message if `at` is wrong.
+
+    Without a readable `at`, return an hour ago.
     """
     now_ms = time.time_ns() // 1_000_000
     text = request.GET.get("at", "")

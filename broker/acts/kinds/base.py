@@ -216,8 +216,9 @@ class ActKind(ABC, Generic[P]):
 
     @abstractmethod
     async def plan(self, context: ActContext, given: P) -> Plan:
-        """Return what the act would do, and change nothing. Raises BrokerError, with a text for the user, to refuse the
-        act.
+        """Return what the act would do, and change nothing.
+
+        Raises BrokerError, with a text for the user, to refuse the act.
         """
 
     @abstractmethod

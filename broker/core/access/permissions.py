@@ -71,8 +71,9 @@ class Subject:
 
 
 def check_grant(subject: Subject, roles: Iterable[str]) -> None:
-    """Check the names in a grant. Raises NotAllowed if a name is too long or cannot be stored, or a role's name is
-    empty.
+    """Check the names in a grant.
+
+    Raises NotAllowed if a name is too long or cannot be stored, or a role's name is empty.
     """
     check_storable("subscription", subject.subscription)
     for role in roles:
@@ -110,8 +111,9 @@ _NONE: Final[AbstractSet[Permission]] = frozenset()
 
 
 def allows(grants: Grants, principal: Principal, action: Action, subject: Subject) -> bool:
-    """Return whether the principal may do this to the subject. A proxy in front of a client needs the permission
-    too.
+    """Return whether the principal may do this to the subject.
+
+    A proxy in front of a client needs the permission too.
     """
     proxy = principal.proxy_role
     return _allows(grants, principal.role, action, subject) and (

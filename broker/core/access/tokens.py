@@ -104,11 +104,10 @@ def jwk_keys(document: Mapping[str, Any]) -> dict[str, TokenKey]:
 def verify(
     token: str, keys: Sequence[TokenKey], *, now_ms: int, role_claim: str = "sub", audience: str = ""
 ) -> Principal:
-    """Return the client that a token identifies. Any of the keys may have signed it, so that a new key can replace an
-    old one.
+    """Return the client that a token identifies.
 
-    Raises AuthenticationFailed if no key signed it, if it is not valid now, if it names no role, or if it is for
-    another audience than `audience` ("" = any).
+    Any of the keys may have signed it, so that a new key can replace an old one. Raises AuthenticationFailed if no key
+    signed it, if it is not valid now, if it names no role, or if it is for another audience than `audience` ("" = any).
     """
     claims = _signed_claims(token, keys)
     return principal_of_claims(
@@ -127,10 +126,10 @@ def principal_of_claims(
     options: Mapping[str, Any],
     leeway_s: int = 0,
 ) -> Principal:
-    """Return the client that a token identifies. The caller has checked the signature. `options` are joserfc's, by
-    claim.
+    """Return the client that a token identifies. The caller has checked the signature.
 
-    Raises AuthenticationFailed if the token is not valid now, names no role, or does not match the options.
+    `options` are joserfc's, by claim. Raises AuthenticationFailed if the token is not valid now, names no role, or does
+    not match the options.
     """
     checked = {name: claims[name] for name in ("exp", "nbf", "aud", "iss") if name in claims}
     try:

@@ -80,9 +80,7 @@ class MultipleActiveDispatcher(ABC):
 
     @abstractmethod
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        """Return the replay queues whose entries these consumers may get, and how many entries they may get from
-        each.
-        """
+        """Return the replay queues from which these consumers may get entries, and how many from each."""
 
     @abstractmethod
     def _replay_again(self, position: Position) -> None:
@@ -92,9 +90,7 @@ class MultipleActiveDispatcher(ABC):
     def _distribute(
         self, entries: Sequence[E], plan: ReadPlan, taken: dict[int, Assignment[E]], left: list[E]
     ) -> int:
-        """Assign entries through `_give`, put the rest into `left` and the replay set, and return the number of
-        messages assigned.
-        """
+        """Assign entries through `_give`; put the rest into `left` and the replay set. Return the messages assigned."""
 
     def _released(self, position: Position) -> None:  # noqa: B027 - only Key_Shared counts pending entries by slot
         """Called when an entry stops being pending."""

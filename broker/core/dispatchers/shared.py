@@ -122,11 +122,10 @@ class SharedDispatcher(MultipleActiveDispatcher):
     def _assign_pick(
         self, consumer: DispatchConsumer, entries: Sequence[E], done: int, taken: dict[int, Assignment[E]]
     ) -> tuple[int, int]:
-        """Assign up to 20 entries, within permits and the unacked limit. Return the next index and the number of
-        messages.
+        """Assign up to 20 entries, within permits and the unacked limit.
 
-        Pulsar estimates the number from an average batch. Here each entry is charged before the next one is taken, so
-        that permits overshoot by one batch at most.
+        Return the next index and the number of messages. Pulsar estimates the number from an average batch. Here each
+        entry is charged before the next one is taken, so that permits overshoot by one batch at most.
         """
         room = consumer.permits.balance
         if consumer.max_unacked:

@@ -1,6 +1,4 @@
-"""Exclusive, and the base of Failover: one consumer gets everything in order, or only the hash ranges that it asks
-for.
-"""
+"""Exclusive, and the base of Failover: one consumer gets everything in order, or only the hash ranges it asks for."""
 
 from __future__ import annotations
 

@@ -196,9 +196,7 @@ class MessageIndex:
         return messages[at], self._bytes[key][at]
 
     def unknown(self, position: Position) -> list[Range]:
-        """Return the ranges to load before `through` and `counts` can answer for a stored `position`: a window around
-        it.
-        """
+        """Return the ranges around a stored `position` that must be loaded before `through` and `counts` can answer."""
         ledger = self._ledgers.get(position.ledger_id)
         if ledger is None:
             return []

@@ -18,8 +18,9 @@ class Retention:
     size_bytes: int  # of all ledgers of the topic together
 
     def lets_go(self, ledger: LedgerInfo, *, kept_bytes: int, now_ms: int) -> bool:
-        """Return whether retention allows trimming the oldest ledger. `kept_bytes`: the size of all ledgers
-        together.
+        """Return whether retention allows trimming the oldest ledger.
+
+        `kept_bytes`: the size of all ledgers together.
         """
         if not ledger.entries:
             return True

@@ -52,8 +52,9 @@ class FairTurns:
         self._visits = len(self._line)
 
     def next(self) -> Share | None:
-        """Take the next connection that may work out of the line; None if no other may. The connection need not begin
-        at once.
+        """Take the next connection that may work out of the line; None if no other may.
+
+        The connection need not begin at once.
         """
         while self._visits and 2 * self._left_ns > self._turn_ns:
             self._visits -= 1

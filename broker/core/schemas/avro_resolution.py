@@ -153,8 +153,9 @@ def _require_known(definition: Definition, schema: AvroType) -> None:
 
 
 class _Pair:
-    """A reader and a writer. Records may contain themselves, so this class remembers the result of each pair of
-    records.
+    """A reader and a writer.
+
+    Records may contain themselves, so this class remembers the result of each pair of records.
     """
 
     __slots__ = ("compared", "reader", "writer")

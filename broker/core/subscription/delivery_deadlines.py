@@ -20,8 +20,7 @@ class Due(NamedTuple):
 
 
 class DeliveryDeadlines:
-    """At most one deadline per entry: a negative ack replaces the ack timeout, and a second negative ack changes
-    nothing.
+    """At most one deadline per entry. A negative ack replaces the ack timeout; a second negative ack changes nothing.
 
     An ack, a redelivery or the end of the consumer cancels the deadline. No entry is due early.
     """

@@ -47,8 +47,9 @@ class DeliveryTimes:
         self._messages.append(messages)
 
     def acked(self, position: Position, messages: int) -> int:
-        """Subtract acked messages of the entry at `position`. Return when it was delivered, in Unix ms; 0 = not
-        known.
+        """Subtract acked messages of the entry at `position`.
+
+        Return when it was delivered, in Unix ms; 0 = not known.
         """
         at = bisect_left(self._last, position)
         if at == len(self._last):

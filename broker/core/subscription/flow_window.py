@@ -123,9 +123,7 @@ class FlowWindow:
         return bool(self._rows) and now_ms - self._rows[0] >= WINDOW_MS
 
     def flow_since(self, at: int, sample: Sample) -> tuple[int, int, int]:
-        """Return the milliseconds since bucket `at` began, and since then, the messages that arrived and those
-        acked.
-        """
+        """Return the milliseconds since bucket `at` began, and the messages that arrived and were acked in them."""
         begin_ms, ready, acked = self._rows[at : at + 3]
         return sample.now_ms - begin_ms, sample.ready_messages - ready, sample.acked_messages - acked
 

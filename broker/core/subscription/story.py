@@ -1,5 +1,4 @@
-"""Record the delivery story of one subscription: which consumer got an entry and when, why again, and which one acked
-it.
+"""Record the delivery story of one subscription: which consumers got an entry, when and why, and which one acked it.
 
 The same event of neighbouring entries becomes one row, so if a consumer gets and acks 1,000 messages in order, there
 are two rows. A row that grows has the times of its first and its last entry. To read the rows of one entry in the right

@@ -96,8 +96,9 @@ class _Api(NinjaAPI):
     def validation_error_from_error_contexts(
         self, error_contexts: list[ValidationErrorContext[Any]]
     ) -> ValidationError:
-        """Return the errors in a request. If there are many, only count them: listing them would block the event
-        loop.
+        """Return the errors in a request.
+
+        If there are many, only count them: listing them would block the event loop.
         """
         count = sum(each.pydantic_validation_error.error_count() for each in error_contexts)
         if count <= _MOST_LISTED_ERRORS:

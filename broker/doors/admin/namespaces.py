@@ -1,5 +1,6 @@
-"""List namespaces and their topics, and act on all topics of one. policies/document.py creates and deletes
-namespaces.
+"""List namespaces and their topics, and act on all topics of one.
+
+policies/document.py creates and deletes namespaces.
 """
 
 from __future__ import annotations

@@ -160,8 +160,7 @@ class Reporter:
             raise
 
     async def _judge_unloaded(self) -> None:
-        """Judge, once, the subscriptions of an earlier broker to which no client has come back: nothing else judges
-        these.
+        """Judge, once, the subscriptions of an earlier broker to which no client has come back. Nothing else does.
 
         Each call judges some of them.
         """

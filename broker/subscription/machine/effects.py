@@ -57,8 +57,9 @@ class Wish(Enum):
 
 
 class Deliver(NamedTuple):
-    """Write these deliveries to a consumer, in one transport write. Permits are already spent, pending acks
-    recorded.
+    """Write these deliveries to a consumer, in one transport write.
+
+    Permits are already spent, pending acks recorded.
     """
 
     key: int

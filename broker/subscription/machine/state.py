@@ -200,8 +200,7 @@ class State:
             self.deadlines.cancel_all()
 
     def end_of_topic(self) -> Effects:
-        """Return the effect that tells consumers the end of a terminated topic: once everything is acked, not just
-        sent.
+        """Return the effect that tells consumers the end of a terminated topic, once everything is acked.
 
         A consumer that has granted no permits yet is told at its first read: its client may not know that it is
         attached.

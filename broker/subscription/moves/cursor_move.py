@@ -237,8 +237,9 @@ class CursorMove:
             self._forget()
 
     async def delete_rows(self) -> bool:
-        """Delete the rows. Returns False if another broker took the topic. Call this inside `moving`. Not safe to
-        cancel.
+        """Delete the rows. Returns False if another broker took the topic. Call this inside `moving`.
+
+        Not safe to cancel.
         """
         log, subscription_id = self._runner.log, self._runner.subscription_id
 

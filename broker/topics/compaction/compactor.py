@@ -270,9 +270,8 @@ class Compactor:
 
     async def forget(self, topic: Topic) -> None:
         """Delete the messages kept for a topic: its readers get the log, and retention alone decides what is trimmed.
-        Safe to repeat.
 
-        Raises TopicFenced.
+        Safe to repeat. Raises TopicFenced.
         """
         if topic.compacted.stored is None:
             return

@@ -90,8 +90,9 @@ def stayed(
 
 
 async def pieces(topic: Topic, through: Position) -> AsyncIterator[list[StoredEntry]]:
-    """Yield the entries that the last compaction kept, then the log's entries after them up to `through`. Raises
-    TopicFenced.
+    """Yield the entries that the last compaction kept, then the log's entries after them up to `through`.
+
+    Raises TopicFenced.
     """
     view, ledgers = topic.compacted, topic.log.ledgers
     position = Position(0, 0)

@@ -137,8 +137,9 @@ def in_order(order: str) -> str:
 
 
 def _worst_place(value: float) -> tuple[int, int]:
-    """Return the state and time of a place in the order by worst state. A number that is not a place means the
-    beginning.
+    """Return the state and time of a place in the order by worst state.
+
+    A number that is not a place means the beginning.
     """
     return divmod(int(value), _STATE_UNIT) if 0 <= value < _STATE_UNIT * 2048 else (0, 0)
 

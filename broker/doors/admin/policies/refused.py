@@ -1,5 +1,6 @@
-"""Pulsar's policies that this API refuses to change, mostly because Vela has no equivalent. Reads return the
-default.
+"""Pulsar's policies that this API refuses to change, mostly because Vela has no equivalent.
+
+Reads return the default.
 """
 
 from __future__ import annotations

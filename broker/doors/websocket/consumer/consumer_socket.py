@@ -194,9 +194,7 @@ class ConsumerSocket(PushSocket):
         await self.transport.share.away(self.letters.has_room())
 
     def release(self) -> None:
-        """Apply the acks received so far, finish letters that are being written, and leave the rest to other
-        consumers.
-        """
+        """Apply the received acks, finish letters that are being written, and leave the rest to other consumers."""
         super().release()
         if self.letters is not None:
             self.letters.lost()

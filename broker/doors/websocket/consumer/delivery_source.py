@@ -109,8 +109,9 @@ class DeliverySource:
     # -- from the broker -----------------------------------------------------------------------------------------
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Decode the entries and pass them to the socket. Corrupt entries are discarded and their permits given
-        back.
+        """Decode the entries and pass them to the socket.
+
+        Corrupt entries are discarded and their permits given back.
         """
         for entry, redelivery_count, remaining in deliveries:
             charged = entry.messages if remaining is None else remaining.bit_count()

@@ -123,8 +123,9 @@ class ProducerSocket(BrokerSocket):
         return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
     def release(self) -> None:
-        """Send open batches and detach the producers. The broker still stores the messages that it was given. Safe to
-        repeat.
+        """Send open batches and detach the producers. The broker still stores the messages that it was given.
+
+        Safe to repeat.
         """
         self._is_lost = True
         for lane in self._lanes:

@@ -110,8 +110,9 @@ class PublishLane:
             producer.detach()
 
     def publish(self, message: ProducerMessage, reply: Reply) -> None:
-        """Hand one message to the broker, alone or in the open batch. Refuse one that is too large, or that exceeds the
-        limit of pending messages.
+        """Hand one message to the broker, alone or in the open batch.
+
+        Refuse one that is too large, or that exceeds the limit of pending messages.
         """
         options = self._options
         size_bytes = len(message.payload)
