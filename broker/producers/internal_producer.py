@@ -82,10 +82,11 @@ class InternalProducer:
         schema: SchemaDefinition | None = None,
         reopen_s: float = REOPEN_S,
     ) -> InternalProducer:
-        """Attach to the topic. Create a missing one if allowed, with `initial_subscription` at its beginning.
+        """Attach to the topic. With `create_topic`, create a missing topic, with `initial_subscription` at its
+        beginning.
 
-        `name` must be unique on the topic. Raises BrokerError as `open_producer` does. If the error may be temporary,
-        for example because the topic is moving, it tries again for `reopen_s` first. Safe to cancel.
+        `name` must be unique on the topic. Raises BrokerError as `open_producer` does. Before it raises an error that
+        may be temporary, for example because the topic is moving, it tries again for `reopen_s`. Safe to cancel.
         """
         topic = TopicName.parse(topic_name) if isinstance(topic_name, str) else topic_name
         partitions = await broker.partition_count(topic, create=create_topic)
@@ -273,7 +274,7 @@ class _Lane(AwaitedSends):
     # -- ProducerSink, with AwaitedSends --------------------------------------------------------------------------
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Give up the waiting sends: the topic is being closed. The next send opens it again."""
+        """Give up the waiting sends: the topic is being closed. The next send opens the producer again."""
         self._producer = None
         self._give_up(error)
 

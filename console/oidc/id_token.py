@@ -22,7 +22,10 @@ _ALGORITHMS: Final = (  # signatures with public keys only: "none" and HMAC woul
 
 
 def claims_of(id_token: str, server: LoginServer, *, client_id: str, nonce: str) -> dict[str, Any]:
-    """Check the token and return its claims. Raises LoginRefused if a check fails, ServerAway if no key is known."""
+    """Check the token and return its claims.
+
+    Raises LoginRefused if a check fails, ServerAway if the server's keys cannot be read.
+    """
     try:
         claims = _signed(id_token, server)
         jwt.JWTClaimsRegistry(

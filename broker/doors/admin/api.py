@@ -132,7 +132,7 @@ def _why_not_json(error: BaseException | None) -> str:
             return f"the body is not JSON: it is not UTF-8 at byte {error.start}"
         case RecursionError():
             return "the body cannot be used: it is nested too deeply"
-        case ValueError():  # Python refuses to read a number of some thousand digits
+        case ValueError():  # Python refuses to read a number of more than 4,300 digits
             return "the body cannot be used: a number in it has too many digits"
         case _:
             return "the body is not JSON"
