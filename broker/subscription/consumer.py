@@ -263,7 +263,9 @@ class Consumer(Member):
             self._subscription.pump()
 
     def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
-        """Detach when the connection is gone or the client closes; pending messages are redelivered. Repeatable."""
+        """Detach when the connection is gone or the client closes; its pending messages go to others. Safe to
+        repeat.
+        """
         if self.is_open:
             self.is_open = False
             self.departure = cause

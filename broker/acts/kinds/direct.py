@@ -35,7 +35,7 @@ class Effect:
     consumers_kept: int = 0
     notes: tuple[str, ...] = ()
     pinned: Mapping[str, object] | None = None  # what apply takes from the plan instead of computing it again
-    # The standing of the cursors that the act deletes. It loses the messages that they have not acked.
+    # The standing of the cursors that the act deletes. The act loses the messages that they have not acked.
     standing: Standing | None = None
     published_per_s: float = 0.0  # messages for these cursors
 

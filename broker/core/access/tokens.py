@@ -128,8 +128,8 @@ def principal_of_claims(
 ) -> Principal:
     """Return the client that a token identifies. The caller has checked the signature.
 
-    `options` are joserfc's, by claim. Raises AuthenticationFailed if the token is not valid now, names no role, or does
-    not match the options.
+    `options` are joserfc's options for each claim. Raises AuthenticationFailed if the token is not valid now, names no
+    role, or does not match the options.
     """
     checked = {name: claims[name] for name in ("exp", "nbf", "aud", "iss") if name in claims}
     try:

@@ -1,4 +1,4 @@
-"""Failover: one of many consumers gets everything, in order. Another one takes over when it leaves."""
+"""Failover: one of many consumers gets everything, in order. When it leaves, another one takes over."""
 
 from __future__ import annotations
 

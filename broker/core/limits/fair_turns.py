@@ -27,7 +27,7 @@ class Share:
 
 
 class FairTurns:
-    """The line of waiting connections, and the time that is left of the present turn."""
+    """The line of waiting connections, and the time that is left of the current turn."""
 
     def __init__(self, *, part_ns: int, turn_ns: int) -> None:
         """Give each connection `part_ns` in a turn, and all together `turn_ns`. Raises ValueError if one is below 1."""
@@ -52,7 +52,7 @@ class FairTurns:
         self._visits = len(self._line)
 
     def next(self) -> Share | None:
-        """Take the next connection that may work out of the line; None if no other may.
+        """Remove the next connection that may work from the line, and return it; None if no other may.
 
         The connection need not begin at once.
         """

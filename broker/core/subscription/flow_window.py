@@ -65,7 +65,7 @@ class LongestGap:
 
     @property
     def ms(self) -> int:
-        """The length of that gap; 0 = there was none."""
+        """The length of the longest gap; 0 = there was none."""
         return max(self._now_ms, self._before_ms)
 
     def add(self, gap_ms: int) -> None:

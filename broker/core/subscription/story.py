@@ -417,7 +417,7 @@ def _runs(
     ledger_id, first = positions[0]
     last_ledger, last = positions[-1]
     if count_of is None and last_ledger == ledger_id and last - first == len(positions) - 1:
-        yield 0, ledger_id, first, last  # ascending and each once, so there is no gap
+        yield 0, ledger_id, first, last  # each entry comes once, in ascending order: there is no gap
         return
     count = 0 if count_of is None else count_of(positions[0])
     last = first

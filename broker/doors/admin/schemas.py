@@ -134,7 +134,9 @@ async def get_all_schemas(request: AdminRequest, tenant: str, namespace: str, to
 async def post_schema(
     request: AdminRequest, tenant: str, namespace: str, topic: str, payload: SchemaPayload
 ) -> dict[str, VersionResponse]:
-    """Store a schema as a new version if the compatibility policy allows it. Return its version, new or known."""
+    """Store a schema as a new version if the compatibility policy allows it. Return its version, whether new or already
+    stored.
+    """
     name, definition = named("persistent", tenant, namespace, topic), payload.definition()
     policies = await _policies(request, name)
     version = await request.broker.schemas.add(name.base, definition, policies)

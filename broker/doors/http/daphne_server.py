@@ -29,7 +29,7 @@ PING_TIMEOUT_S: Final = 60
 
 
 class DaphneServer(LimitedServer):
-    """Serves an ASGI application, and pulls below ASGI, between `listen` and `stop`. The caller runs the reactor."""
+    """Serves an ASGI application and, below ASGI, the pulls, from `listen` to `stop`. The caller runs the reactor."""
 
     def __init__(
         self,

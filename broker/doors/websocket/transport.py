@@ -1,4 +1,4 @@
-"""What a WebSocket needs from the server beyond ASGI: frames written without a task, and flow control.
+"""The services that a WebSocket needs from the server beyond ASGI: frames written without a task, and flow control.
 
 ASGI's `send` must be awaited and sends one frame per call. The broker delivers from callbacks and in bulk, so the
 server puts its own object for the connection into the scope, under `extensions` / `vela.transport`.

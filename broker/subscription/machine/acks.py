@@ -2,7 +2,7 @@
 
 An ack is late when the counts of its entry are not in memory: it waits until they are, and every later ack waits behind
 it. An ack that comes during a move is put off until the move is over, and refused if the move forgets its entry
-(`ignores_acks`): a reset, a seek or a removal.
+(`ignores_acks`), as a reset, a seek or a removal does.
 """
 
 from __future__ import annotations

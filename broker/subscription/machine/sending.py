@@ -82,7 +82,7 @@ class Sending:
         self._found_trimmed = False  # they are copies by compaction of entries that the log has trimmed
 
     def compacted_read(self, page: CompactedPage) -> None:
-        """Keep what was read of a compacted topic until it is sent."""
+        """Keep the entries that were read from a compacted topic until they are sent."""
         self._page = page
 
     def entries_read(self, entries: Sequence[StoredEntry]) -> None:

@@ -1,4 +1,6 @@
-"""The table of Pulsar's policies that Vela has: which of Vela's policies each one sets, and how values convert."""
+"""The table of Pulsar's policies that Vela has: which of Vela's policies each one sets, and how values are
+converted.
+"""
 
 from __future__ import annotations
 
