@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CredentialsWatch"]
 
-_LONGEST_WAIT_S: Final = 60.0  # reads the clock at least this often, because somebody may set it
+_LONGEST_WAIT_S: Final = 60.0  # the watch reads the clock at least this often, because somebody may set it
 
 
 class CredentialsWatch:

@@ -1,4 +1,4 @@
-"""What doors read from an entry's metadata before it is stored: its flags, and whether a chunk is valid."""
+"""The facts that doors read from an entry's metadata before it is stored: its flags, and whether a chunk is valid."""
 
 from __future__ import annotations
 

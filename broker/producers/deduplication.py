@@ -41,7 +41,7 @@ class DeduplicationFlush:
 
 
 class TopicDeduplication:
-    """The sends that one topic has stored or is storing, by producer. Only the event loop touches it.
+    """The sends that one topic has stored or is storing, by producer. Use it only from the event loop.
 
     After it is switched off, it stays until its waiting repeats are answered.
     """

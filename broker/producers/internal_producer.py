@@ -82,8 +82,9 @@ class InternalProducer:
         schema: SchemaDefinition | None = None,
         reopen_s: float = REOPEN_S,
     ) -> InternalProducer:
-        """Attach to the topic. With `create_topic`, create a missing topic, with `initial_subscription` at its
-        beginning.
+        """Attach to the topic.
+
+        `create_topic` creates it if it is missing, with `initial_subscription` at its beginning.
 
         `name` must be unique on the topic. Raises BrokerError as `open_producer` does. Before it raises an error that
         may be temporary, for example because the topic is moving, it tries again for `reopen_s`. Safe to cancel.

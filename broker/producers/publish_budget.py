@@ -21,7 +21,7 @@ class Throttled(Protocol):
 
 
 class PublishBudget:
-    """The sum over all topics. Only the event loop touches it."""
+    """The sum over all topics. Use it only from the event loop."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.size_bytes = 0

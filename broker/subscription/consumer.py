@@ -263,9 +263,7 @@ class Consumer(Member):
             self._subscription.pump()
 
     def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
-        """Detach when the connection is gone or the client closes; its pending messages go to others. Safe to
-        repeat.
-        """
+        """Detach: the connection is gone or the client closed the consumer. Others get its messages. Safe to repeat."""
         if self.is_open:
             self.is_open = False
             self.departure = cause

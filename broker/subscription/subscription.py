@@ -105,7 +105,7 @@ class SubscriptionReporter(Protocol):
 
 
 class Subscription(SubscriptionRunner):
-    """A cursor, a dispatcher and the attached consumers. Only the event loop touches it."""
+    """A cursor, a dispatcher and the attached consumers. Use it only from the event loop."""
 
     def __init__(
         self,

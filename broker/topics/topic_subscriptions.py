@@ -62,7 +62,7 @@ class SubscriptionReports(Protocol):
 
 
 class TopicSubscriptions(Mapping[str, "Subscription"]):
-    """The subscriptions by name. Only the event loop touches it."""
+    """The subscriptions by name. Use it only from the event loop."""
 
     def __init__(
         self,

@@ -25,8 +25,8 @@ __all__ = ["Topics"]
 class Topics:
     """The persistent topics.
 
-    `load` takes ownership of a topic, given its row; `require_ready` raises while that is not allowed. Only the event
-    loop touches it.
+    `load` takes ownership of a topic, given its row; `require_ready` raises while that is not allowed. Use this only
+    from the event loop.
     """
 
     def __init__(

@@ -146,7 +146,7 @@ class ConsumerRow:
 
     key: int
     topic_name: str  # of the partition
-    partition: int  # -1 = the topic is no partition
+    partition: int  # -1 = the topic is not a partition
     subscription_id: int | None  # None = a reader, whose cursor is not stored
     subscription_name: str
     subscription_type: str
@@ -184,7 +184,7 @@ class ProducerRow:
     key: int
     topic_id: int
     topic_name: str  # of the partition
-    partition: int  # -1 = the topic is no partition
+    partition: int  # -1 = the topic is not a partition
     name: str
     address: str
     client_version: str

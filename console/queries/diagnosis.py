@@ -63,7 +63,7 @@ class Parts:
     acked: AckedBeyond
     pending: Sequence[PendingRow]  # the first ones by position
     consumers: Sequence[ConsumerRow]
-    first: EntryAt | None  # that is not completely acked; None = there is none, or it cannot be read
+    first: EntryAt | None  # the first entry not completely acked; None = there is none, or it cannot be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,10 @@ def worst_subscriptions(scope: Scope) -> list[WorstRow]:
 
 
 def poisoned_subscriptions(scope: Scope) -> list[WorstRow]:
-    """Return at most 3 others whose first message is redelivered again and again while the rest passes. One query."""
+    """Return at most 3 other subscriptions whose first message is redelivered many times while the rest passes.
+
+    One query.
+    """
     return fetch(
         WorstRow, "overview", "poisoned", {"last_state": LAST_LISTED, "limit": POISONED, **scope.of_topics}
     )

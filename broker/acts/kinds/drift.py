@@ -33,7 +33,7 @@ class Drift:
 
     @property
     def messages(self) -> int:
-        """Return how many are expected before the plan is applied."""
+        """Return how many messages are expected before the plan is applied."""
         return math.ceil(self.messages_per_s * _WITHIN_S)
 
     def allowed_messages(self, replayed: int) -> int:

@@ -1,4 +1,4 @@
-"""What a client sends to prove who it is."""
+"""The data that a client sends to prove who it is."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Permission(StrEnum):
 
 
 class Action(StrEnum):
-    """What a request wants to do to its subject."""
+    """The action of a request on its subject."""
 
     PRODUCE = "produce to"
     CONSUME = "consume from"

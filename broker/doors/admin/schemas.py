@@ -134,9 +134,7 @@ async def get_all_schemas(request: AdminRequest, tenant: str, namespace: str, to
 async def post_schema(
     request: AdminRequest, tenant: str, namespace: str, topic: str, payload: SchemaPayload
 ) -> dict[str, VersionResponse]:
-    """Store a schema as a new version if the compatibility policy allows it. Return its version, whether new or already
-    stored.
-    """
+    """Store a schema as a new version if the compatibility policy allows it, and return its version."""
     name, definition = named("persistent", tenant, namespace, topic), payload.definition()
     policies = await _policies(request, name)
     version = await request.broker.schemas.add(name.base, definition, policies)

@@ -49,7 +49,7 @@ class PassingTopic(Protocol):
 
 
 class NonPersistentSubscription:
-    """A subscription that exists while it has consumers. Only the event loop touches it."""
+    """A subscription that exists while it has consumers. Use it only from the event loop."""
 
     def __init__(
         self,

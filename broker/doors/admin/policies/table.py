@@ -1,6 +1,4 @@
-"""The table of Pulsar's policies that Vela has: which of Vela's policies each one sets, and how values are
-converted.
-"""
+"""The table of Pulsar's policies that Vela has: the policies of Vela that each one sets, and how to convert values."""
 
 from __future__ import annotations
 
