@@ -110,8 +110,9 @@ def next_alerts(
     now_ms: int,
     last_round_ms: int | None,
 ) -> list[tuple[Alert | None, Alert | None]]:
-    """Return each alert of a rule before and after this round. `after` is None for an alert that has ended and never
-    fired.
+    """Return each alert of a rule before and after this round.
+
+    `after` is None for an alert that has ended and never fired.
 
     A rule with SUBJECTS_MOST matches may have more that were left out. Then its alerts without a match do not change.
     """

@@ -302,9 +302,7 @@ class SchemasPort(Protocol):
         """Return a version of a topic's schema, None = the latest. Raises SchemaNotFound, IncompatibleSchema."""
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """Return the version of this schema, and store it if it is new and allowed. Raises IncompatibleSchema,
-        TopicNotFound.
-        """
+        """Return the version of this schema, which is stored if it is new. Raises IncompatibleSchema, TopicNotFound."""
 
 
 class PullsPort(StatusPort, PartitionsPort, Protocol):

@@ -64,9 +64,7 @@ class ClientRequests:
         return await self._topics.partition_count(topic, create=create)
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Return the full names of a namespace's topics, with partitions instead of their parent. Raises
-        InvalidTopicName.
-        """
+        """Return the full names of topics, with partitions instead of their parent. Raises InvalidTopicName."""
         tenant, name = parse_namespace(namespace)
         stored = await repeat_until_done(
             self._pool, lambda c: store.names_in_namespace(c, tenant, name), what="listing topics"

@@ -36,7 +36,7 @@ class TopicBusy(NotAllowed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteFigures:
-    """The counts of what a delete closes and removes."""
+    """The things that a delete closes and removes."""
 
     topics: tuple[str, ...]  # full names: the topic itself, or its partitions
     producers: int  # connected now
@@ -223,7 +223,7 @@ class Endings:
             yield topics
 
     async def _own(self, members: Mapping[int, str], topics: Sequence[Topic]) -> dict[int, int]:
-        """Return topic id → owner epoch. Topics that are not in memory are taken without being loaded."""
+        """Return topic id → owner epoch. Takes ownership of topics that are not in memory without loading them."""
         epochs = {topic.topic_id: topic.owner_epoch for topic in topics}
         others = members.keys() - epochs.keys()
         if others:

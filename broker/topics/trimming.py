@@ -123,8 +123,8 @@ class Trimmer:
 def _acked_entries(topic: Topic) -> int | None:
     """Return the number of entries that every durable subscription has acked; None = there is none.
 
-    Both mark-delete positions count, the one in memory and the stored one, to which a crash returns. Of a compacted
-    topic, entries above the horizon are needed too.
+    Both mark-delete positions count: the one in memory, and the stored one, to which a crash returns the cursor. Of a
+    compacted topic, entries above the horizon are needed too.
     """
     needed = [
         min(each.cursor.mark_delete, each.stored_mark_delete)

@@ -59,7 +59,7 @@ class Wish(Enum):
 class Deliver(NamedTuple):
     """Write these deliveries to a consumer, in one transport write.
 
-    Permits are already spent, pending acks recorded.
+    Their permits are already spent, and their pending acks are recorded.
     """
 
     key: int
