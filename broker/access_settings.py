@@ -36,7 +36,7 @@ def _files(text: str) -> tuple[Path, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessSettings(DoorSettings):
-    """How clients prove who they are, and which roles may do everything."""
+    """How clients prove their identity, and which roles may do everything."""
 
     authentication: Annotated[
         tuple[str, ...],

@@ -543,7 +543,7 @@ class BrokerSettings(AccessSettings):
 
     @property
     def local_http_url(self) -> str:
-        """Where this machine itself reaches the broker's HTTP port."""
+        """The URL at which this machine itself reaches the broker's HTTP port."""
         port, has_tls = self.broker_probe
         return f"{'https' if has_tls else 'http'}://{_local_host(self.bind)}:{port}"
 

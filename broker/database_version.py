@@ -16,9 +16,9 @@ __all__ = ["foreign_database", "old_database"]
 
 
 def foreign_database(alias: str = DEFAULT_DB_ALIAS) -> str | None:
-    """Return what to do, in one sentence, if the database has broker migrations that this version lacks; else None.
+    """Return an instruction, in one sentence, if the database has broker migrations that this version lacks; else None.
 
-    Django would take such a database for an up-to-date one, and the first query would fail.
+    Django would consider such a database up to date, and the first query would fail.
     """
     unknown = sorted(_applied(alias) - _known())
     if not unknown:
@@ -30,7 +30,7 @@ def foreign_database(alias: str = DEFAULT_DB_ALIAS) -> str | None:
 
 
 def old_database(alias: str = DEFAULT_DB_ALIAS) -> str | None:
-    """Return what to do, in one sentence, if the database lacks broker migrations of this version; else None."""
+    """Return an instruction, in one sentence, if the database lacks broker migrations of this version; else None."""
     missing = sorted(_known() - _applied(alias))
     if not missing:
         return None

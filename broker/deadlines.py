@@ -1,8 +1,8 @@
 """One heap and one timer for everything with a due time: deliveries to take back, delayed messages, parked pulls.
 
 The timer is finer than Celery's tick. Both call `run_due`, which is safe to repeat; either alone is enough. The tick
-also names what it found in PostgreSQL. `run_due` runs that too, even if the heap does not have it. VELA_WHEEL=0
-switches the timer off.
+also names the parts that it found in PostgreSQL, and `run_due` runs these too, even if the heap does not have them.
+VELA_WHEEL=0 switches the timer off.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Timed(Protocol):
     """A part with a due time: a subscription, a topic's delayed messages, the parked pulls."""
 
     def run_due(self, now_ms: int) -> int:
-        """Do what is due and return the number of entries concerned. Safe to repeat."""
+        """Do the work that is due and return the number of entries affected. Safe to repeat."""
 
     def next_due_ms(self) -> int | None:
         """Return when to run it next, or None if it has no due time."""
@@ -54,7 +54,7 @@ class Deadlines:
         self._due.discard(timed)
 
     def run_due(self, named: Iterable[Timed] = ()) -> int:
-        """Run `named`, and what the heap says is due. Return the number of entries concerned."""
+        """Run `named`, and the parts that the heap has as due. Return the number of entries affected."""
         now_ms = self._clock.now_ms()
         done = 0
         for timed in dict.fromkeys((*named, *self._due.pop_due(now_ms))):

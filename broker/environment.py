@@ -1,4 +1,4 @@
-"""Reads settings from environment variables. A setting is declared once, as a field of a dataclass:
+"""Read settings from environment variables. A setting is declared once, as a field of a dataclass:
 
     http_port: Annotated[int, Between(0, 65535), Variable("VELA_HTTP_PORT", "TCP port", "WebSocket and probes")] = 8080
 
@@ -23,7 +23,7 @@ _MOST = 2**62  # fits PostgreSQL's bigint, with room for sums
 
 
 class SettingInvalid(ValueError):
-    """Settings have bad values. The message has a line for each one that says what the variable takes."""
+    """Settings have bad values. The message has a line for each one that says which values the variable accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def read_settings(shape: type[T], environment: Mapping[str, str]) -> T:
 
     Raises SettingInvalid, with a line for each variable that has a bad value.
     """
-    plain: type = shape  # mypy takes type[T] for unhashable
+    plain: type = shape  # mypy considers type[T] unhashable
     values: dict[str, Any] = {}
     complaints = []
     for field, (hint, variable) in _declared(plain).items():

@@ -51,7 +51,10 @@ class _SpelledHeaders(Headers):
 
 
 class LimitedConnection(HTTPChannel):
-    """One HTTP connection. A request that is too large, or takes too long to arrive, is refused and ends it."""
+    """One HTTP connection.
+
+    A request that is too large, or takes too long to arrive, is refused and ends the connection.
+    """
 
     factory: Any
     transport: Any

@@ -75,7 +75,7 @@ def _group_roles(text: str) -> tuple[GroupRole, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginSettings:
-    """How people prove who they are."""
+    """How people log in to the console."""
 
     require_second_factor: Annotated[
         Literal["nobody", "admins", "everybody"],

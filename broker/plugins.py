@@ -51,7 +51,7 @@ class EntryFilter(Protocol):
     """Decides whether a subscription gets an entry (S1.7 in docs/reference/behaviour.md)."""
 
     def verdict(self, entry: FilteredEntry) -> Verdict:
-        """Decide about an entry before each delivery, repeated ones too.
+        """Decide about an entry before each delivery, redeliveries included.
 
         An exception counts as RESCHEDULE, so that no entry is lost.
         """

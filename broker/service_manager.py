@@ -1,4 +1,4 @@
-"""Tells systemd, or another service manager that speaks its protocol, when a process is ready and when it stops."""
+"""Tell systemd, or another service manager that speaks its protocol, when a process is ready and when it stops."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def _etags_in(request: HttpRequest) -> set[str]:
 def page(
     request: HttpRequest, rights: Rights, template: str, context: Mapping[str, Any], *, status: int = 200
 ) -> HttpResponse:
-    """Render a whole page. What is around its content costs one query."""
+    """Render a whole page. The frame around its content costs one query."""
     html = render_to_string(template, {**frame(request), **surroundings(rights), **context}, request)
     response = HttpResponse(visible(html), status=status)
     response["Cache-Control"] = "private, no-store"

@@ -1,4 +1,4 @@
-"""The cursor map: a strip, drawn on the server, that shows how far a subscription has got in its topic."""
+"""The cursor map: a strip, drawn on the server, that shows how far a subscription has come in its topic."""
 
 from __future__ import annotations
 

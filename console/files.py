@@ -73,7 +73,7 @@ class FilePlace:
 
 
 def take_place() -> FilePlace | None:
-    """Take a place for a file that is to be sent. None if this process sends as many as it may."""
+    """Reserve a place for a file that is to be sent. None if this process already sends as many files as it may."""
     return FilePlace() if _PLACES.acquire(blocking=False) else None
 
 
@@ -123,7 +123,7 @@ class _Body:
 class _AsyncBody(_Body):
     """A file while it is sent by an event loop. Django would collect an ordinary iterator in memory there."""
 
-    __iter__ = None  # type: ignore[assignment]  # Django takes a body with both kinds of iterator for an ordinary one
+    __iter__ = None  # type: ignore[assignment]  # Django treats a body with both kinds of iterator as a synchronous one
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         # In the request's thread, which has its database connection.

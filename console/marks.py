@@ -21,7 +21,7 @@ _IN_TEXT: Final = re.compile(f"[{_UNSEEN}\t\n\r]")
 _CODE: Final = re.compile("`([^`]+)`")
 _TAG: Final = re.compile(r"(<[^>]*>)")
 _TEXT_ONLY: Final = ("<title", "<option")  # elements that contain only text
-_KEPT: Final = ("<textarea",)  # what it contains is sent back, so a mark in it would become part of a message
+_KEPT: Final = ("<textarea",)  # the form sends its text back, so a mark in it would become part of a message
 
 
 def marked(text: object) -> SafeString:
@@ -30,7 +30,7 @@ def marked(text: object) -> SafeString:
 
 
 def coded(text: str) -> SafeString:
-    """Escape a sentence as `marked` does, and set the commands and settings between its backticks as code."""
+    """Escape a sentence as `marked` does, and mark the text between its backticks as code."""
     return mark_safe(_CODE.sub(r"<code>\1</code>", marked(text)))  # noqa: S308 - escaped by `marked`
 
 

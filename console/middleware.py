@@ -113,7 +113,7 @@ class StaticFiles:
 
 
 class LoginRequired(LoginRequiredMiddleware):
-    """As Django's, but views without a login do not ask the database for the user, because it may be away."""
+    """As Django's, but views without a login do not ask the database for the user, because it may be unavailable."""
 
     def process_view(
         self, request: HttpRequest, view_func: Callable[..., Any], view_args: Any, view_kwargs: Any
@@ -139,12 +139,12 @@ def _with_policy(response: HttpResponseBase) -> HttpResponseBase:
 
 
 def trouble_in(request: HttpRequest) -> str:
-    """Return what is wrong with the request, in a sentence, or an empty text."""
+    """Return the problem with the request as a sentence; "" if there is none."""
     return _trouble_in_head(request) or _trouble_in_query(request)
 
 
 def _trouble_in_head(request: HttpRequest) -> str:
-    """Check the host and the cookies. The session is read by a cookie, and PostgreSQL would refuse a NUL in it."""
+    """Check the host and the cookies. A cookie is the key of the session, and PostgreSQL would refuse a NUL in it."""
     try:
         request.get_host()
     except SuspiciousOperation:

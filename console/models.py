@@ -46,11 +46,11 @@ class Grant(models.Model):
 
 
 class Preferences(models.Model):
-    """What one user has chosen for the pages."""
+    """One user's choices for the pages."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True)
     time_zone = models.TextField(default="UTC")  # a name of the IANA database
-    language = models.TextField(default="")  # empty: what the browser asks for
+    language = models.TextField(default="")  # empty: the language that the browser asks for
 
     class Meta:
         db_table = "vela_preferences"
@@ -89,7 +89,7 @@ class SavedView(models.Model):
 
 
 class Identity(models.Model):
-    """Who a user is at the login server. Such a user has no password here."""
+    """A user's identity at the login server. Such a user has no password here."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="identity"
@@ -115,7 +115,7 @@ class SecondFactor(models.Model):
     )
     secret = models.TextField()  # encrypted
     last_step = models.BigIntegerField()  # of the last code that was accepted: no code counts twice
-    recovery_codes = models.JSONField()  # the SHA-256 of each that is left
+    recovery_codes = models.JSONField()  # the SHA-256 of each unused code
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -23,13 +23,12 @@ _OF_THE_BROKER = (Trouble.BROKER_SILENT, Trouble.BROKER_STOPPED, Trouble.NO_BROK
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notices:
-    """What is wrong, as the page shows it."""
+    """The current problems as the page shows them."""
 
     html: SafeString  # empty if all is well
     effects: tuple[str, ...] = ()  # classes of the page's body
-    since_ms: int | None = (
-        None  # when the stale numbers were last current; the earliest time if several notices apply
-    )
+    # When the stale numbers were last current; the earliest time if several notices apply
+    since_ms: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the members of the stream's event `health`."""
@@ -47,7 +46,10 @@ def database_is_silent(since_ms: int | None) -> Notices:
 
 
 def own_notices() -> list[tuple[str, str, SafeString]]:
-    """Return the name, effects and notice of each problem that the page's own script detects. It fills in the time."""
+    """Return the name, effects and notice of each problem that the page's own script detects.
+
+    The script fills in the time.
+    """
     return [
         (trouble, " ".join(WORDS[trouble].effects), _html([_notice(trouble, is_blank=True)], now_ms=0))
         for trouble in (Trouble.CONSOLE, Trouble.DATABASE)

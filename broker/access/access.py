@@ -1,4 +1,4 @@
-"""Authenticates clients and checks what they may do. Permissions are in memory; some credentials need a thread."""
+"""Authenticate clients and check their permissions. Permissions are in memory; some credentials need a thread."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Access:
     """Authenticates clients and checks their requests. Without authentication, every client may do everything."""
 
     def __init__(self, settings: AccessSettings, pool: ConnectionPool) -> None:
-        """Read keys and passwords. Raises SettingInvalid if one cannot be used, or no client could prove who it is."""
+        """Read keys and passwords. Raises SettingInvalid if one cannot be used, or no client could authenticate."""
         self._settings = settings
         self._pool = pool
         self._authentication = Authentication(settings)
@@ -55,7 +55,7 @@ class Access:
     # -- who ---------------------------------------------------------------------------------------------------
 
     def authenticate_now(self, credentials: Credentials, now_ms: int) -> Principal | None:
-        """Return who the client is; None if only `authenticate` can tell.
+        """Return the authenticated client; None if only `authenticate` can tell.
 
         Raises AuthenticationFailed if the credentials are wrong; NotAuthorized for a proxy that names no client, and
         for a client that names another one but is no proxy.
@@ -76,7 +76,7 @@ class Access:
             raise
 
     async def authenticate(self, credentials: Credentials, now_ms: int) -> Principal:
-        """Return who the client is. Waits for a thread if it must check a password or fetch an issuer's keys.
+        """Return the authenticated client. Waits for a thread if it must check a password or fetch an issuer's keys.
 
         Raises the errors of `authenticate_now`.
         """

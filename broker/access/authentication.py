@@ -1,4 +1,4 @@
-"""Finds out who a client is, by each method that the settings allow."""
+"""Identify a client, by each method that the settings allow."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["TLS_METHOD", "Authentication"]
 
 TLS_METHOD: Final = "tls"
-VERIFIED_TOKENS: Final = 1024  # remembered: a pull brings its token each time, and checking is slow
+VERIFIED_TOKENS: Final = 1024  # remembered: each pull sends its token again, and checking is slow
 
 
 class Authentication:
     """Checks credentials. `now` answers from memory; `check` waits for a thread if it must. Neither blocks the loop."""
 
     def __init__(self, settings: AccessSettings) -> None:
-        """Read keys and passwords. Raises SettingInvalid if one cannot be used, or no client could prove who it is."""
+        """Read keys and passwords. Raises SettingInvalid if one cannot be used, or no client could authenticate."""
         methods = settings.authentication
         # Not checked with the settings: other processes read the same VELA_AUTHENTICATION, but need no such file.
         if TLS_METHOD in methods and settings.tls_trust_file is None:
@@ -46,11 +46,11 @@ class Authentication:
 
     @property
     def takes_passwords(self) -> bool:
-        """Whether a client may prove with a password who it is."""
+        """Whether a client may prove its identity with a password."""
         return self._passwords is not None
 
     def now(self, credentials: Credentials, now_ms: int) -> Principal | None:
-        """Return who the client is; None if only `check` can tell.
+        """Return the authenticated client; None if only `check` can tell.
 
         Raises AuthenticationFailed if the credentials are wrong, missing or of a method that is not allowed.
         """
@@ -70,7 +70,7 @@ class Authentication:
         )
 
     async def check(self, credentials: Credentials, now_ms: int) -> Principal:
-        """Return who the client is. Waits for a thread if it must check a password or fetch an issuer's keys.
+        """Return the authenticated client. Waits for a thread if it must check a password or fetch an issuer's keys.
 
         Raises AuthenticationFailed, as `now` does.
         """

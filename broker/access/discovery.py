@@ -1,4 +1,4 @@
-"""Fetches an OpenID Connect issuer's keys: its discovery document, then its key set. Blocks: run it in a thread."""
+"""Fetch an OpenID Connect issuer's keys: its discovery document, then its key set. Blocks: run it in a thread."""
 
 from __future__ import annotations
 

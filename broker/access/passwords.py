@@ -1,4 +1,4 @@
-"""Checks passwords against a file, in one thread: a hash that is slow for guessers is slow for the broker too."""
+"""Check passwords against a file, in one thread: hashes that slow down guessers slow down the broker too."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = ["BASIC_METHOD", "Passwords"]
 BASIC_METHOD: Final = "basic"
 MAX_WAITING: Final = 64  # checks of all clients; the thread needs seconds for this many
 MAX_WAITING_OF_HOST: Final = 16  # checks of one host, so that one guesser does not fill the queue
-REMEMBERED: Final = 1024  # wrong passwords; at one more, all are forgotten
+REMEMBERED: Final = 1024  # wrong passwords; when one more comes, all are forgotten
 
 
 class Passwords:
-    """The users of one file. Use it on one event loop; the constructor needs none."""
+    """The users of one file. Use it on one event loop; only the constructor may run outside it."""
 
     def __init__(self, path: Path) -> None:
         """Read the file. Raises SettingInvalid."""
@@ -87,7 +87,7 @@ class Passwords:
         users = self._file.value
         user = name.decode("utf-8", "replace")
         stored = users.get(user)
-        # An unknown user takes as long as a known one, so that nobody can find out which names exist.
+        # Checking an unknown user takes as long as checking a known one, so that nobody can find out which names exist.
         compared = stored or next(iter(users.values()))
         check = asyncio.get_running_loop().run_in_executor(self._thread, fits, password, compared)
         self._checks[digest] = check

@@ -18,7 +18,7 @@ _Read = Callable[[bytes], TokenKey]
 
 
 class TokenKeys:
-    """All keys. A token's signature must fit one of them."""
+    """All keys. A token's signature must match one of them."""
 
     def __init__(self, settings: AccessSettings) -> None:
         """Read every key. Raises SettingInvalid, which names the variable of a key that cannot be used."""

@@ -71,8 +71,8 @@ def create_token(
 ) -> CreatedToken:
     """Sign a token with the first secret key of the settings, or with `private_key`.
 
-    A lifetime of None means that it never expires. Raises NoSigningKey if there is no key, and SettingInvalid if a key
-    of the settings cannot be used.
+    A lifetime of None means that the token never expires. Raises NoSigningKey if there is no key, and SettingInvalid if
+    a key of the settings cannot be used.
     """
     key = private_key or _signing_key(settings)
     now_ms = SystemClock().now_ms()
@@ -174,7 +174,7 @@ def tokens() -> list[AccessToken]:
 def set_permissions(
     subject: Subject, role: str, permissions: Collection[str], *, who: str, origin: str
 ) -> None:
-    """Replace what a role may do to a tenant (ADMIN), a namespace, a topic or a subscription.
+    """Replace the permissions of a role on a tenant (ADMIN), a namespace, a topic or a subscription.
 
     An empty `permissions` revokes all. Safe to repeat. Raises ValueError for a permission that such a subject does not
     have, and NotAllowed for a name that cannot be stored.
@@ -201,7 +201,7 @@ def set_permissions(
 
 
 def possible_permissions(subject: Subject) -> tuple[str, ...]:
-    """Return what can be granted on this subject."""
+    """Return the permissions that can be granted on this subject."""
     if not subject.namespace:
         return (ADMIN,)
     return (Permission.CONSUME,) if subject.subscription else tuple(Permission)

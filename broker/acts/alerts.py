@@ -1,4 +1,4 @@
-"""A rule of alerts as SQL parameters and as words, for the console's pages and for the task that evaluates rules."""
+"""An alert rule as SQL parameters and as words, for the console's pages and for the task that evaluates rules."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def rule_columns(
     topics: str,
     subscriptions: str,
 ) -> dict[str, object]:
-    """Return a rule as the statement takes it: its patterns as regular expressions of PostgreSQL."""
+    """Return a rule in the form that the statement expects: its patterns as regular expressions of PostgreSQL."""
     return {
         "rule_id": rule_id,
         "measure": measure,

@@ -1,4 +1,4 @@
-"""Requests for acts from inside the broker's process: plan and apply in one call, in the same log as all others."""
+"""Requests for acts from inside the broker's process: plan and apply in one call. The act log has them too."""
 
 from __future__ import annotations
 

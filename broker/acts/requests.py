@@ -73,7 +73,7 @@ class ActView:
     requested_at: datetime
     finished_at: datetime | None
     error_code: str = ""  # why it was refused or failed: the same codes that clients get
-    progress: Mapping[str, Any] | None = None  # how far long work has got
+    progress: Mapping[str, Any] | None = None  # the progress of long work
     undone_by: int | None = None  # the act that undid it
     # Is it the latest applied act on every cursor that it moved, and inside its undo window?
     undoable: bool = False
@@ -205,7 +205,7 @@ def apply(
 
 
 def full_name(kind: str, name: str) -> str:
-    """Return the full name of a topic or namespace, as `plan` takes it, from a short one. Raises ActRefused."""
+    """Return the full name of a topic or namespace, as `plan` expects it, from a short one. Raises ActRefused."""
     try:
         if find_kind(kind).scope in (Scope.NAMESPACE, Scope.NEW_NAMESPACE):
             return "/".join(parse_namespace(name))

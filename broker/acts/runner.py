@@ -84,7 +84,7 @@ class ActRunner:
 
         Raises BrokerError if the act was refused or failed. Cancelling stops the wait, not the act.
         """
-        async with self._answering:  # so that the act cannot be answered before somebody waits for it
+        async with self._answering:  # so that the act cannot be answered before the answer is awaited
             async with self._pool.use() as connection:
                 act_id = await store_request(connection)
             if act_id is None:

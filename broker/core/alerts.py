@@ -65,7 +65,7 @@ _UNITS: Final = {
 
 
 class Severity(StrEnum):
-    """How bad an alert is, for people who sort by it."""
+    """How serious an alert is, so that people can sort by it."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -85,7 +85,7 @@ class Match:
 
     subject: Subject
     value: int
-    since_ms: int  # when this began, as far as the tables know
+    since_ms: int  # when the value went over the limit, as far as the tables show
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class Alert:
     fired_ms: int | None = None
     below_since_ms: int | None = None
     cleared_ms: int | None = None
-    is_told: bool = False  # a notification has said that it fires
+    is_told: bool = False  # a notification said that it fires
     id: int | None = None  # None = not stored yet
 
 
@@ -110,7 +110,9 @@ def next_alerts(
     now_ms: int,
     last_round_ms: int | None,
 ) -> list[tuple[Alert | None, Alert | None]]:
-    """Return each alert of a rule before and after this round. `after` is None if it never fired and has ended.
+    """Return each alert of a rule before and after this round.
+
+    `after` is None for an alert that has ended and never fired.
 
     A rule with SUBJECTS_MOST matches may have more that were left out. Then its alerts without a match do not change.
     """
@@ -134,10 +136,10 @@ def next_alerts(
 def next_alert(
     alert: Alert | None, match: Match | None, *, for_ms: int, now_ms: int, was_away: bool = False
 ) -> Alert | None:
-    """Return the alert after this round: it fires after `for_ms` over the limit and clears after as long below it.
+    """Return the alert after this round. It fires after `for_ms` over the limit, and clears after `for_ms` below it.
 
-    None: there is no alert any more. If the last round was too long ago (`was_away`), the time begins anew, unless the
-    tables say when it began.
+    None: there is no alert any more. If the last round was too long ago (`was_away`), the time starts again, unless the
+    tables show when it began.
     """
     if match is None:
         if alert is None or alert.fired_ms is None:
@@ -164,5 +166,5 @@ def may_notify(*, now_ms: int, silent_until_ms: int | None, notified_ms: int | N
 
 
 def retry_after_s(attempts: int) -> int:
-    """Return the seconds to wait after this many failed attempts: each time twice as long, at most an hour."""
+    """Return the seconds to wait after this many failed attempts: twice as long each time, at most an hour."""
     return int(min(_FIRST_RETRY_S * 2 ** max(attempts - 1, 0), _LONGEST_RETRY_S))

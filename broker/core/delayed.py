@@ -1,7 +1,7 @@
 """The entries of a topic that are not due yet, for all its subscriptions at once. No clock: time is an argument.
 
-One bit says whether an entry is waiting. Memory has the due times of the near window only; the table has the rest. Due
-times are packed with their positions into ints, which the garbage collector does not walk.
+One bit per entry marks whether it is waiting. Memory has only the due times of the near window; the table has the rest.
+Due times are packed with their positions into ints, which the garbage collector does not walk.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class DelayedEntries:
         return self.horizon
 
     def refill(self, entries: Sequence[DueEntry], *, is_all: bool) -> None:
-        """Add the rows that were read, in order. `is_all` says that no row lies beyond them."""
+        """Add the rows that were read, in order. Pass `is_all` if no row lies beyond them."""
         self._is_refilling = False
         if not is_all and entries:
             self.horizon = entries[-1]

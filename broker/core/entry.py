@@ -23,7 +23,7 @@ __all__ = [
 FLAG_BATCH = 1  # the producer framed the payload as a batch, even of one message
 FLAG_MARKER = 2  # written by the broker itself; no client gets it
 FLAG_CHUNK = 4  # one part of a large message; the metadata says which one
-FLAG_LAST_CHUNK = 8  # the part that completes it
+FLAG_LAST_CHUNK = 8  # the last part of a large message
 FLAG_DELAYED = 16  # its delivery time lay in the future when it was appended
 FLAG_ORDERING_KEY = 32  # its key hash is that of the ordering key, so a search by key must not use it
 # Never stored: set when the entry is read.

@@ -177,7 +177,7 @@ class TooManyTopicWatchers(NotAllowed):
 
 
 class AnswerTooLarge(NotAllowed):
-    """The answer does not fit into a frame that clients take."""
+    """The answer does not fit into the largest frame that clients accept."""
 
 
 class AuthenticationFailed(BrokerError):

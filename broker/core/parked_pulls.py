@@ -41,7 +41,7 @@ class ParkedRequest:
 
     @property
     def due_ms(self) -> int:
-        """When the request is answered even if nothing arrived, in Unix milliseconds."""
+        """When to answer the request even if nothing arrived, in Unix milliseconds."""
         return self.parked_ms + self.park_ms
 
 
@@ -97,8 +97,8 @@ class ParkedRequests(Generic[H]):
     ) -> list[H]:
         """Remove and return the requests of one queue to answer now that the queue ends at `newest_offset`.
 
-        `arrived(offset)` returns the properties of the messages from `offset` on. If it is None, as from the timer,
-        every filter matches. `newest_again` reads the queue's end again if `newest_offset` looks stale.
+        `arrived(offset)` returns the properties of the messages from `offset` on. If it is None, as in calls by the
+        timer, every filter matches. `newest_again` reads the queue's end again if `newest_offset` looks stale.
         """
         waiting = self._queues.pop(key, [])  # no other call can answer them now
         ready: list[H] = []

@@ -31,7 +31,7 @@ _ENTRY_MASK: Final = (1 << _ENTRY_BITS) - 1
 
 
 def packed(position: Position) -> int:
-    """Return a position as an int, which sorts like it. As a key of many entries, an int takes less memory."""
+    """Return a position as an int that sorts in the same order. An int takes less memory."""
     return position[0] << _ENTRY_BITS | position[1]
 
 

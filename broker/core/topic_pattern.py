@@ -29,7 +29,7 @@ class TopicPattern:
     def __init__(self, text: str) -> None:
         """Compile a pattern. Its domain is ignored.
 
-        Raises NotAllowed if it is too long, is not a regular expression, or is one that RE2 does not have.
+        Raises NotAllowed if it is too long, is not a regular expression, or needs a feature that RE2 lacks.
         """
         self.text = text
         if len(text) > MAX_PATTERN_CHARACTERS:
@@ -49,7 +49,7 @@ class TopicPattern:
     def matches(self, topic: str) -> bool:
         """Return whether the pattern chooses a topic, or the topic of which it is a partition.
 
-        `topic` is a full name. Takes at most 4 ms, and usually 5 us.
+        `topic` is a full name. Takes at most 4 ms, and usually 5 µs.
         """
         return self._compiled.fullmatch(TopicName.parse(topic).base.partition(_SEPARATOR)[2]) is not None
 
@@ -70,7 +70,7 @@ def split_pattern(text: str) -> tuple[str, str]:
 
 
 def _without_domain(text: str) -> str:
-    """Remove `persistent://` or `non-persistent://`, but keep what stands before it, such as ^."""
+    """Remove `persistent://` or `non-persistent://`, but keep any text before it, such as ^."""
     before, separator, rest = text.partition(_SEPARATOR)
     if not separator:
         return text

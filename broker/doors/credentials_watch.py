@@ -1,4 +1,4 @@
-"""Watches an open connection: its credentials may expire or be revoked, and its client may lose a permission."""
+"""Watch an open connection: its credentials may expire or be revoked, and its client may lose a permission."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CredentialsWatch"]
 
-_LONGEST_WAIT_S: Final = 60.0  # asks the clock at least this often, because somebody may set it
+_LONGEST_WAIT_S: Final = 60.0  # the watch reads the clock at least this often, because somebody may set it
 
 
 class CredentialsWatch:

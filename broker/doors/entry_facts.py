@@ -1,4 +1,4 @@
-"""What doors read from an entry's metadata before it is stored: its flags, and whether a chunk is valid."""
+"""The facts that doors read from an entry's metadata before it is stored: its flags, and whether a chunk is valid."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def entry_flags(header: EntryHeader) -> int:
 
 
 def check_chunk(header: EntryHeader) -> None:
-    """Raises NotAllowed for a chunk of a large message that no consumer could put together."""
+    """Check a chunk. Raises NotAllowed if no consumer could put its message together."""
     if header.is_batch:
         raise NotAllowed("a chunk is never a batch: send large messages without batching")
     if header.chunk_uuid is None:

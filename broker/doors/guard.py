@@ -67,7 +67,10 @@ class GuardedBroker:
         return self._broker.is_ready()
 
     def check_topic(self, action: Action, topic: TopicName, subscription: str = "") -> None:
-        """Raises NotAuthorized if the client may not do this, AuthenticationFailed if it has not authenticated."""
+        """Check that the client may do this.
+
+        Raises NotAuthorized, or AuthenticationFailed if it has not authenticated.
+        """
         if self.is_locked():
             self._check(action, Subject.of_topic(topic, subscription))
 
@@ -111,17 +114,17 @@ class GuardedBroker:
     # Each also raises AuthenticationFailed if the client has not authenticated.
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
-        """See `PartitionsPort`. Raises NotAuthorized."""
+        """Pass the request on, as `PartitionsPort` describes it. Raises NotAuthorized."""
         self.check_topic(Action.LOOK_UP, topic)
         return await self._broker.partition_count(topic, create=create)
 
     def service_urls(self, topic: TopicName) -> tuple[str, str]:
-        """See `LookupPort`. Raises NotAuthorized."""
+        """Pass the request on, as `LookupPort` describes it. Raises NotAuthorized."""
         self.check_topic(Action.LOOK_UP, topic)
         return self._broker.service_urls(topic)
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """See `LookupPort`. Raises NotAuthorized, InvalidTopicName."""
+        """Pass the request on, as `LookupPort` describes it. Raises NotAuthorized, InvalidTopicName."""
         if self.is_locked():
             self._check(Action.LOOK_UP, Subject.of_namespace(*parse_namespace(namespace)))
         return await self._broker.topics_of_namespace(namespace)
@@ -132,7 +135,7 @@ class GuardedBroker:
         pattern: TopicPattern,
         on_change: Callable[[frozenset[str], frozenset[str]], None],
     ) -> TopicListPort:
-        """See `LookupPort`. Raises NotAuthorized, InvalidTopicName."""
+        """Pass the request on, as `LookupPort` describes it. Raises NotAuthorized, InvalidTopicName."""
         subject = Subject.of_namespace(*parse_namespace(namespace))
         if self.is_locked():
             self._check(Action.LOOK_UP, subject)
@@ -143,7 +146,7 @@ class GuardedBroker:
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> ProducerPort:
-        """See `PublishPort`. Raises NotAuthorized."""
+        """Pass the request on, as `PublishPort` describes it. Raises NotAuthorized."""
         self.check_topic(Action.PRODUCE, request.topic)
         if request.initial_subscription is not None:
             self.check_topic(Action.CONSUME, request.topic, request.initial_subscription)
@@ -154,36 +157,36 @@ class GuardedBroker:
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> ConsumerPort:
-        """See `SubscribePort`. Raises NotAuthorized."""
+        """Pass the request on, as `SubscribePort` describes it. Raises NotAuthorized."""
         self.check_topic(Action.CONSUME, request.topic, request.subscription)
         consumer = await self._broker.subscribe(request, identity, sink)
         self._opened(consumer, Action.CONSUME, Subject.of_topic(request.topic, request.subscription))
         return consumer
 
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """See `SchemasPort`. Raises NotAuthorized."""
+        """Pass the request on, as `SchemasPort` describes it. Raises NotAuthorized."""
         self.check_topic(Action.LOOK_UP, topic)
         return await self._broker.get_schema(topic, version)
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """See `SchemasPort`. Raises NotAuthorized."""
+        """Pass the request on, as `SchemasPort` describes it. Raises NotAuthorized."""
         self.check_topic(Action.PRODUCE, topic)
         return await self._broker.get_or_create_schema(topic, schema)
 
     async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
-        """See `PullsPort`. Raises NotAuthorized."""
+        """Pass the request on, as `PullsPort` describes it. Raises NotAuthorized."""
         self.check_topic(Action.CONSUME, ask.topic)
         return await self._broker.pull(ask)
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """See `PullsPort`. Raises NotAuthorized."""
+        """Pass the request on, as `PullsPort` describes it. Raises NotAuthorized."""
         self.check_topic(Action.CONSUME, ask.topic)
         return self._broker.pull_now(ask)
 
     def check_answer(self, topic: TopicName) -> None:
         """Check again before a parked pull is answered.
 
-        Raises AuthenticationFailed if the credentials have ended meanwhile, NotAuthorized if the permission was
+        Raises AuthenticationFailed if the credentials have expired meanwhile, NotAuthorized if the permission was
         revoked.
         """
         if self.principal is not None and self.is_locked():
@@ -191,17 +194,17 @@ class GuardedBroker:
         self.check_topic(Action.CONSUME, topic)
 
     def forget_pull(self, parked: ParkedPull) -> None:
-        """See `PullsPort`."""
+        """Pass the call on, as `PullsPort` describes it."""
         self._broker.forget_pull(parked)
 
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
-        """See `PullsPort`. Raises NotAuthorized."""
+        """Pass the request on, as `PullsPort` describes it. Raises NotAuthorized."""
         self.check_topic(Action.CONSUME, topic, subscription)
         return await self._broker.committed_offset(topic, queue, subscription)
 
     async def commit_offset(
         self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
     ) -> int:
-        """See `PullsPort`. Raises NotAuthorized."""
+        """Pass the request on, as `PullsPort` describes it. Raises NotAuthorized."""
         self.check_topic(Action.CONSUME, topic, subscription)
         return await self._broker.commit_offset(topic, queue, subscription, offset, peer)

@@ -29,7 +29,7 @@ _BASIC_FIELD: Final = (b"WWW-Authenticate", b'Basic realm="Vela", charset="UTF-8
 
 
 async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = "") -> Principal:
-    """Return who sent a request, by its headers or the client certificate of its connection.
+    """Return the client that sent a request, by its headers or the client certificate of its connection.
 
     `token` comes from the query of the address. It counts only if the request has no header Authorization.
 
@@ -67,10 +67,10 @@ async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = ""
 def principal_now(
     broker: CredentialsPort, authorization: bytes | None, *, certificate: ClientCertificate | None, host: str
 ) -> Principal | None:
-    """Return who sent a request with this header Authorization; None if only `principal_of` can tell.
+    """Return the client that sent a request with this header Authorization; None if only `principal_of` can tell.
 
-    `certificate` is the client's, which the TLS handshake has checked; None = the client presented none. Raises what
-    `principal_of` raises.
+    `certificate` is the client's, which the TLS handshake has checked; None = the client presented none. Raises the
+    errors of `principal_of`.
     """
     if not broker.access.is_on:
         return ANONYMOUS
@@ -82,10 +82,10 @@ def principal_now(
 
 
 def challenge_fields(access: AccessPort) -> tuple[tuple[bytes, bytes], ...]:
-    """Return the header fields of an answer with status 401. They name the schemes that the broker takes.
+    """Return the header fields of an answer with status 401. They name the schemes that the broker accepts.
 
-    There is one field for each scheme. A broker that takes only client certificates names Bearer, because HTTP demands
-    that such an answer names a scheme, and certificates have none.
+    There is one field for each scheme. A broker that accepts only client certificates names Bearer, because HTTP
+    requires the answer to name a scheme, and certificates have none.
     """
     fields = []
     if access.takes_tokens or not access.takes_passwords:

@@ -1,4 +1,4 @@
-"""The base of middleware that checks a request or a handshake before its door gets it."""
+"""The base of middleware that checks a request or a handshake before it reaches its door."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["CheckingMiddleware"]
 
 
 class CheckingMiddleware(BaseMiddleware):  # type: ignore[misc]  # Channels has no types
-    """Passes a request on unless `check` refuses it, and then answers with the refusal."""
+    """Passes a request on, or answers with the refusal if `check` raises one."""
 
     def check(self, scope: Scope) -> None:
-        """Look at the scope, which is the inner application's own copy. Raises HandshakeRefused."""
+        """Check the scope, which is the inner application's own copy. Raises HandshakeRefused."""
         raise NotImplementedError
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

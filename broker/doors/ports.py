@@ -1,4 +1,7 @@
-"""What the doors ask of the running broker, as protocols. `process/broker.py` implements them; tests use fakes."""
+"""The interfaces of the running broker that doors use, as protocols.
+
+`process/broker.py` implements them; tests use fakes.
+"""
 
 from __future__ import annotations
 
@@ -152,7 +155,7 @@ class ConsumerPort(Protocol):
     ) -> None:
         """Acknowledge. Safe to repeat.
 
-        `on_durable` is called once: when the ack is stored, or with an error. `validation_error` names why the client
+        `on_durable` is called once: when the ack is stored, or with an error. `validation_error` says why the client
         discards the entries. `permits_settled`: the door itself returns the permits of discarded entries.
         """
 
@@ -166,7 +169,7 @@ class ConsumerPort(Protocol):
         """Ask `due_filter` which overdue entries to redeliver, each time some are due."""
 
     def redelivery_count(self, position: Position) -> int:
-        """Return how often redelivery of an entry was asked for."""
+        """Return the redelivery count of an entry."""
 
     def has_pending(self, position: Position) -> bool:
         """Return whether this consumer was sent the entry and has not acked all of it."""
@@ -196,7 +199,7 @@ class ConsumerPort(Protocol):
         """Delete the subscription. Raises BrokerError, also while other consumers are attached unless `force`."""
 
     def writable_again(self) -> None:
-        """Resume delivery: the peer takes bytes again."""
+        """Resume delivery: the peer can receive bytes again."""
 
     def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
         """Detach: the connection is lost, or the client closed the consumer. Safe to repeat."""
@@ -233,7 +236,7 @@ class StatusPort(Protocol):
 
 
 class MetricsPort(StatusPort, Protocol):
-    """What `/metrics`, `/healthz` and `/readyz` answer from."""
+    """The data for `/metrics`, `/healthz` and `/readyz`."""
 
     def metrics_page(self) -> Iterator[bytes]:
         """Yield Prometheus text in slices, each of which takes about a millisecond to make."""
@@ -264,7 +267,7 @@ class LookupPort(StatusPort, PartitionsPort, Protocol):
         pattern: TopicPattern,
         on_change: Callable[[frozenset[str], frozenset[str]], None],
     ) -> TopicListPort:
-        """Watch the persistent topics that a pattern chooses. `on_change` gets the names that came and that went.
+        """Watch the persistent topics that a pattern chooses. `on_change` gets the added and the removed names.
 
         Raises InvalidTopicName.
         """
@@ -299,17 +302,17 @@ class SchemasPort(Protocol):
         """Return a version of a topic's schema, None = the latest. Raises SchemaNotFound, IncompatibleSchema."""
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """Return the version of this schema, new or known. Raises IncompatibleSchema, TopicNotFound."""
+        """Return the version of this schema, which is stored if it is new. Raises IncompatibleSchema, TopicNotFound."""
 
 
 class PullsPort(StatusPort, PartitionsPort, Protocol):
-    """What pull clients ask for."""
+    """The requests of pull clients."""
 
     async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
         """Return the answer to a long-poll pull, or the parked pull. Raises BrokerError."""
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """Answer a pull as `pull` does, from memory. None if PostgreSQL must be asked. Raises BrokerError."""
+        """Answer a pull as `pull` does, from memory. None if PostgreSQL must be queried. Raises BrokerError."""
 
     def forget_pull(self, parked: ParkedPull) -> None:
         """Drop a pull whose client is gone. Safe to repeat."""
@@ -324,7 +327,7 @@ class PullsPort(StatusPort, PartitionsPort, Protocol):
 
 
 class ClientPort(LookupPort, PublishPort, SubscribePort, SchemasPort, PullsPort, Protocol):
-    """What one client can ask for. `GuardedBroker` checks each request and passes it on to the broker."""
+    """The requests that one client can make. `GuardedBroker` checks each request and passes it on to the broker."""
 
 
 class AccessPort(Protocol):
@@ -336,11 +339,11 @@ class AccessPort(Protocol):
 
     @property
     def takes_tokens(self) -> bool:
-        """Whether a client may prove with a token who it is."""
+        """Whether a client may prove its identity with a token."""
 
     @property
     def takes_passwords(self) -> bool:
-        """Whether a client may prove with a password who it is."""
+        """Whether a client may prove its identity with a password."""
 
     def authenticate_now(self, credentials: Credentials, now_ms: int) -> Principal | None:
         """Return the client that these credentials prove; None if only `authenticate` can tell.
@@ -352,13 +355,16 @@ class AccessPort(Protocol):
         """Do the same, and check a password or fetch an issuer's keys if necessary. Never returns None."""
 
     def check_current(self, principal: Principal, now_ms: int) -> None:
-        """Raises AuthenticationFailed if the client's credentials have expired or were revoked meanwhile."""
+        """Check credentials again. Raises AuthenticationFailed if they have expired or were revoked meanwhile."""
 
     def check_revoked(self, principal: Principal) -> None:
-        """Raises AuthenticationFailed if somebody revoked this client's token, or changed its password."""
+        """Check for changes.
+
+        Raises AuthenticationFailed if somebody revoked the client's token or changed its password.
+        """
 
     def check(self, principal: Principal, action: Action, subject: Subject) -> None:
-        """Raises NotAuthorized unless the client may do this."""
+        """Check a permission. Raises NotAuthorized unless the client may do this."""
 
     async def load(self) -> None:
         """Read the stored permissions and revocations into memory. Raises psycopg.Error."""
@@ -368,7 +374,7 @@ class AccessPort(Protocol):
 
 
 class CredentialsPort(Protocol):
-    """What it takes to authenticate a client."""
+    """The parts of the broker that authenticate a client."""
 
     @property
     def access(self) -> AccessPort:
@@ -384,7 +390,7 @@ class CredentialsPort(Protocol):
 
 
 class BrokerPort(MetricsPort, ClientPort, CredentialsPort, Protocol):
-    """All that a listener needs of the broker."""
+    """Everything that a listener needs from the broker."""
 
     @property
     def refused_requests(self) -> Counter[str]:
@@ -392,7 +398,10 @@ class BrokerPort(MetricsPort, ClientPort, CredentialsPort, Protocol):
 
 
 class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
-    """What the admin REST API works with. Most of its changes are acts, which it requests through `own_requests`."""
+    """The parts of the broker that the admin REST API uses.
+
+    Most of its changes are acts, which it requests through `own_requests`.
+    """
 
     @property
     def own_requests(self) -> OwnRequests:
@@ -420,4 +429,4 @@ class AdminPort(LookupPort, PublishPort, CredentialsPort, Protocol):
 
     @property
     def pool(self) -> ConnectionPool:
-        """Connections to PostgreSQL, for what is not in memory."""
+        """Connections to PostgreSQL, for data that is not in memory."""

@@ -17,7 +17,7 @@ MAX_PENDING_REQUESTS: Final = 1000  # unanswered lookups, opens, seeks …
 
 
 class ReadGate:
-    """Counts what the broker owes one connection. Closes above a limit and opens again at half of it."""
+    """Counts the answers that the broker owes one connection. Closes above a limit and opens again at half of it."""
 
     __slots__ = (
         "_bytes",
@@ -65,12 +65,12 @@ class ReadGate:
             self._close()
 
     def request_done(self) -> None:
-        """Count the answer to such a request."""
+        """Count the answer to a request that takes time."""
         self._requests -= 1
         self._open_if_possible()
 
     def output_stuck(self, *, stuck: bool) -> None:
-        """Close while the peer asks without reading the answers."""
+        """Close while the peer sends requests without reading the answers."""
         self._output_is_stuck = stuck
         if stuck and self._open:
             self._close()

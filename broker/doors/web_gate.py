@@ -26,7 +26,7 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _OWN_SITES: Final = (b"same-origin", b"none")  # none: a person typed the address
 _REMEMBERED: Final = 1024  # answers of `takes_host`
 _LONGEST_HOST: Final = 300  # bytes; a DNS name has at most 253, and a port follows
-_SHOWN: Final = 100  # characters of what a caller sent, in a refusal
+_SHOWN: Final = 100  # characters of a caller's text, in a refusal
 
 
 class WebGate:
@@ -81,14 +81,14 @@ class WebGate:
 
 
 class HostAndOrigin(CheckingMiddleware):
-    """Lets in only requests and handshakes that the gate takes."""
+    """Lets in only requests and handshakes that the gate accepts."""
 
     def __init__(self, inner: Application, *, gate: WebGate) -> None:
         super().__init__(inner)
         self._gate = gate
 
     def check(self, scope: Scope) -> None:
-        """See `WebGate.check`."""
+        """Check a request or handshake, as `WebGate.check` does."""
         self._gate.check(scope)
 
 

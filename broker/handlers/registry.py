@@ -70,11 +70,11 @@ def handler(
 ) -> Callable[[F], F]:
     """Let `manage.py runhandlers` call a function with each message of a subscription.
 
-    The worker acks the message when the function returns. If the function raises, the message comes again after
+    The worker acks the message when the function returns. If the function raises, the message is delivered again after
     `retry_delay_s`. Delivery is at least once: when a worker dies, its messages are handled again, so write a function
     that may run twice. A plain function runs in a thread with its own database connection, a coroutine function on the
-    worker's event loop. `atomic` runs it in a transaction, and the ack follows the commit. Raises HandlerInvalid
-    when the module is imported, if the arguments cannot work.
+    worker's event loop. `atomic` runs it in a transaction, and the ack follows the commit. Raises HandlerInvalid when
+    the module is imported, if the arguments cannot work.
     """
 
     def register(function: F) -> F:

@@ -52,7 +52,7 @@ class CallThreads:
             error: Exception | None = None
             try:
                 job.call()
-            except StopIteration as stop:  # a future does not take this exception
+            except StopIteration as stop:  # a future does not accept this exception
                 error = RuntimeError(f"raised {stop!r}")
             except Exception as raised:
                 error = raised

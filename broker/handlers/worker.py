@@ -73,7 +73,7 @@ async def run_handlers(
 ) -> None:
     """Serve until `stopping` is set. Calls under way then have `stop_timeout_s` seconds to end and are acked.
 
-    A call that has not ended by then is abandoned in its daemon thread, and its message comes again.
+    A call that has not ended in time is abandoned in its daemon thread, and its message is delivered again.
     """
     threads = CallThreads(sum(each.concurrency for each in handlers if not each.is_async), "handler")
     runners = [_Runner(each, client, threads) for each in handlers]
@@ -118,7 +118,10 @@ class _Runner:
             await asyncio.sleep(pause_after_faults_s(faults))
 
     async def finish(self, timeout_s: float) -> None:
-        """Wait at most `timeout_s` seconds for the calls under way. The messages of longer calls come again."""
+        """Wait at most `timeout_s` seconds for the calls under way.
+
+        The messages of longer calls are delivered again.
+        """
         if self._calls:
             _, unfinished = await asyncio.wait(self._calls, timeout=timeout_s)
             if unfinished:

@@ -15,7 +15,7 @@ __all__ = ["Arrival"]
 
 
 class Arrival(asyncio.Protocol):
-    """Hands a counted connection on to the protocol that `accept` makes.
+    """Passes a counted connection on to the protocol that `accept` makes.
 
     That protocol gives up the place when the connection is lost.
     """

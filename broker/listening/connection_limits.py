@@ -18,9 +18,8 @@ __all__ = ["ConnectionLimits", "ConnectionPlace"]
 
 logger = logging.getLogger(__name__)
 
-_LOG_PERIOD_S: Final = (
-    10.0  # one line for each limit in this time: a flood of connections must not fill the log
-)
+# One line for each limit in this time: a flood of connections must not fill the log.
+_LOG_PERIOD_S: Final = 10.0
 
 
 class ConnectionLimits:

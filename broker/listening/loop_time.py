@@ -179,7 +179,10 @@ class TimeShare(Share):
             each()
 
     def close(self) -> None:
-        """Leave the line because the connection is closed. No task of it may still wait in `turn`. Safe to repeat."""
+        """Leave the line because the connection is closed. None of its tasks may still wait in `turn`.
+
+        Safe to repeat.
+        """
         self._waiting.clear()
         self._time.fair.leave(self)
 

@@ -1,4 +1,4 @@
-"""Asks a process on this machine whether it serves."""
+"""Ask a process on this machine whether it serves."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class TlsCertificates:
             self._timer = None
 
     def reload_if_changed(self) -> None:
-        """Use the files as they are now. Keep what is in use, and log why, if they cannot be used."""
+        """Use the files if they have changed. If they cannot be used, keep the old certificate and log why."""
         state = self._file_state()
         if state == self._state:
             return

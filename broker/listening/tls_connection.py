@@ -21,8 +21,8 @@ _LINGER_S: Final = 5.0  # time for a peer that failed the handshake to read the 
 class TlsConnection(asyncio.Protocol, asyncio.Transport):
     """A protocol for the socket's transport below, and a transport for the protocol above.
 
-    Nothing is buffered here: what is written goes encrypted into the transport below, whose flow control the protocol
-    above sees. The protocol above gets `connection_made` after the handshake, and nothing at all if that fails.
+    Nothing is buffered here: written bytes go encrypted into the transport below, whose flow control the protocol above
+    sees. The protocol above gets `connection_made` after the handshake, and nothing at all if that fails.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._on_lost = on_lost
         self._is_closing = False
         self._is_reading = True
-        self._is_continuing = False  # a read of what has arrived already is scheduled
+        self._is_continuing = False  # a read of bytes that have already arrived is scheduled
 
     # -- from the socket -----------------------------------------------------------------------------------------
 
@@ -57,7 +57,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._timer = self._loop.call_later(self._handshake_timeout_s, self._too_slow)
 
     def data_received(self, data: bytes) -> None:
-        """Decrypt what has arrived."""
+        """Decrypt received bytes."""
         if self._is_closing:
             return
         self._incoming.write(data)
@@ -67,12 +67,12 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
             self._read()
 
     def pause_writing(self) -> None:
-        """Tell the protocol above that the peer does not take what was written."""
+        """Tell the protocol above that the peer does not receive the written bytes."""
         if self._protocol is not None:
             self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """Tell the protocol above that the peer has taken most of it."""
+        """Tell the protocol above that the peer has received most of the written bytes."""
         if self._protocol is not None:
             self._protocol.resume_writing()
 
@@ -146,13 +146,13 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
     # -- for the protocol above ----------------------------------------------------------------------------------
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return what the socket's transport knows, or `peercert`: the client's checked certificate, {} or None."""
+        """Return a fact from the socket's transport, or `peercert`: the client's checked certificate, {} or None."""
         if name == "peercert":
             return self._tls.getpeercert()
         return self._transport.get_extra_info(name, default)
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Hand the decrypted bytes to another protocol from now on."""
+        """Pass the decrypted bytes to another protocol from now on."""
         self._protocol = cast(asyncio.Protocol, protocol)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
@@ -185,7 +185,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         return False
 
     def get_write_buffer_size(self) -> int:
-        """Return the encrypted bytes that the peer has not taken."""
+        """Return how many encrypted bytes the peer has not received."""
         return self._transport.get_write_buffer_size()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -202,7 +202,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read again, first what has arrived already. Safe to repeat."""
+        """Read again, first the bytes that have already arrived. Safe to repeat."""
         if self._is_reading or self._is_closing:
             return
         self._is_reading = True
@@ -226,6 +226,6 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._transport.close()
 
     def abort(self) -> None:
-        """Close at once, without what was not sent. Safe to repeat."""
+        """Close at once and drop unsent bytes. Safe to repeat."""
         self._is_closing = True
         self._transport.abort()

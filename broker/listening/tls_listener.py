@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class TlsListener:
-    """Listens between `start` and `stop`. Each connection gets the certificate that is in use when it comes."""
+    """Listens between `start` and `stop`. Each connection gets the certificate that is in use when it begins."""
 
     def __init__(
         self,

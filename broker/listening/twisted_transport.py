@@ -53,16 +53,16 @@ class TwistedTransport(asyncio.Protocol):
         self.protocol.makeConnection(self)
 
     def data_received(self, data: bytes) -> None:
-        """Hand on decrypted bytes."""
+        """Pass on decrypted bytes."""
         self.protocol.dataReceived(data)
 
     def pause_writing(self) -> None:
-        """Stop the producer: the peer does not take what it wrote."""
+        """Stop the producer: the peer does not receive the written bytes."""
         if self._producer is not None:
             self._producer.pauseProducing()
 
     def resume_writing(self) -> None:
-        """Let the producer go on: the peer has taken everything."""
+        """Let the producer continue: the peer has received everything."""
         if self._producer is not None:
             self._producer.resumeProducing()
 

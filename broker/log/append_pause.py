@@ -1,4 +1,4 @@
-"""Pauses a topic's appends, so that none is in flight while an operator's act terminates or deletes the topic."""
+"""Pause a topic's appends, so that none is in flight while an operator's act terminates or deletes the topic."""
 
 from __future__ import annotations
 

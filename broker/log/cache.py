@@ -15,9 +15,8 @@ from broker.core.entry import StoredEntry
 
 __all__ = ["EntryCache", "TopicEntries"]
 
-ENTRY_OVERHEAD_BYTES = (
-    600  # the tuple, its ints and its references: not counted, small entries would take six times the budget
-)
+# The tuple, its ints and its references. If they were not counted, small entries would take six times the budget.
+ENTRY_OVERHEAD_BYTES = 600
 
 TopicEntries = dict[int, dict[int, StoredEntry]]  # ledger → entry id → entry
 

@@ -1,4 +1,4 @@
-"""Verifies entries that were read from PostgreSQL or a file, before they are sent: what is stored can be damaged.
+"""Verify entries that were read from PostgreSQL or a file, before they are sent: stored data can be damaged.
 
 Entries from the cache need no check: they were verified when their producer sent them, or when they were read.
 """

@@ -1,4 +1,4 @@
-"""Seals the open ledger of a topic without new messages, so that its segment can be dropped later.
+"""Seal the open ledger of a topic without new messages, so that its segment can be dropped later.
 
 A busy topic seals its ledger when an append opens the next one. An idle one would keep a closed segment forever.
 """

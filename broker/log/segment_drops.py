@@ -1,4 +1,4 @@
-"""Drops segments without ledgers, and copies the last ledgers out of segments whose other ledgers were trimmed.
+"""Drop segments without ledgers, and copy the last ledgers out of segments whose other ledgers were trimmed.
 
 Copies are made in small pieces with pauses in between, so that appends do not wait. A copy may stop at any point: the
 next turn continues it, and readers do not see the copy until the ledger's row names the new segment.

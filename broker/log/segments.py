@@ -1,7 +1,7 @@
-"""Chooses the segment for new ledgers, opens the next segment, and finds the long-lived one for copies.
+"""Choose the segment for new ledgers, open the next segment, and find the long-lived one for copies.
 
-A new segment's table is created first and takes appends at once. The views over all segments follow when no reader
-locks them. Neither ever delays an append.
+The table of a new segment is created first and can be appended to at once. The views over all segments are created
+again when no reader locks them. Neither step delays an append.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Segments:
             await self._refresh_views()
 
     async def long_lived(self) -> int:
-        """Return the segment that takes copies. Creates one if there is none, or if the last one is full."""
+        """Return the segment for copies. Creates one if there is none, or if the last one is full."""
         async with self._changing, self._pool.use() as connection:
             found = await lifetime_store.open_long_lived(connection)
             if found is not None and found[1] >= self._settings.segment_max_bytes:

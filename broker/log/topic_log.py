@@ -40,7 +40,9 @@ class AppendBatch:
     delayed: list[StoredEntry] = field(default_factory=list)  # the entries among them that are not due
     outbox_ids: list[int] = field(default_factory=list)  # outbox rows that these entries come from
     size_bytes: int = 0
-    since_s: float = 0.0  # monotonic time when its first send was queued, or when the batch before was taken
+    since_s: float = (
+        0.0  # monotonic time when its first send was queued, or when the previous batch was taken
+    )
 
     def receipts(self) -> dict[Any, tuple[list[Receipt], list[int]]]:
         """Return, by producer, its receipts in the order of its sends, and their totals as [messages, bytes]."""
@@ -257,7 +259,10 @@ class TopicLog:
                 start = at
 
     def _record(self, run: list[StoredEntry]) -> None:
-        """Record the cumulative counts of consecutive entries, and of the entry before, to know the first one's own."""
+        """Record the cumulative counts of consecutive entries and of the entry before them.
+
+        The first entry's own counts are the difference between the two.
+        """
         first = run[0]
         messages = [entry.cumulative_messages for entry in run]
         size_bytes = [entry.cumulative_bytes for entry in run]

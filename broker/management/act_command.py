@@ -33,7 +33,7 @@ class ActCommand(BaseCommand):
         self.add_consent(parser)
 
     def add_consent(self, parser: CommandParser) -> None:
-        """Add the options that every act's command takes."""
+        """Add the options that the command of every act has."""
         parser.add_argument("--yes", action="store_true", help="apply without asking")
         parser.add_argument("--dry-run", action="store_true", help="show the plan and stop")
         parser.add_argument("--reason", default="", help="a reason for the act log")
@@ -62,7 +62,7 @@ class ActCommand(BaseCommand):
         )
 
     def plan_and_apply(self, plan: Callable[[], acts.ActView], options: Mapping[str, Any]) -> None:
-        """Show what `plan` says, and apply it unless the answer is no."""
+        """Show the act that `plan` returns, and apply it unless the answer is no."""
         try:
             act = _answered(plan())
             self._show(act, act.plan or {})

@@ -1,6 +1,8 @@
-"""The tables of the models, and what models cannot say: functions, UNLOGGED tables, views, a first segment.
+"""The tables of the models, and the things that models cannot describe.
 
-Over 400 lines: what a migration made once is not taken apart.
+Those are functions, UNLOGGED tables, views and a first segment.
+
+Over 400 lines: a migration that databases have applied is never split.
 """
 
 import django.contrib.postgres.fields

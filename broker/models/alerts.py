@@ -28,7 +28,7 @@ class AlertRule(models.Model):
     silent_until = models.DateTimeField(null=True)
     who = models.TextField()
     created_at = models.DateTimeField(db_default=Now())
-    evaluated_ms = models.BigIntegerField(null=True)  # when Celery last looked
+    evaluated_ms = models.BigIntegerField(null=True)  # when Celery last evaluated the rule
     notified_ms = models.BigIntegerField(null=True)  # when the last notification was stored
 
     class Meta:

@@ -91,11 +91,11 @@ class StatsProgress(models.Model):
 
 
 class DeliveryStory(models.Model):
-    """What happened to a run of entries on one subscription, from `at_ms` to `until_ms`. The policy says what is kept.
+    """What happened to a run of entries on one subscription, from `at_ms` to `until_ms`.
 
-    A run has at most 1,024 entries, so a row about an entry begins at most 1,023 entries before it. Only rows that
-    count what was left out have longer runs; they have a separate index. There are no foreign keys: rows of
-    something deleted expire like the others.
+    A policy decides which events are kept. A run has at most 1,024 entries, so a row about an entry begins at most
+    1,023 entries before it. Only rows that count the events left out have longer runs; they have a separate index.
+    There are no foreign keys: rows of something deleted expire like the others.
     """
 
     id = models.BigIntegerField(primary_key=True)  # rises in the order in which the rows began

@@ -33,13 +33,13 @@ class Segment(models.Model):
 class LedgerFile(models.Model):
     """A file with a copy of one sealed ledger, outside PostgreSQL.
 
-    The row is there before the file and until after it, so that no crash leaves a file without a row. The topic's
-    owner attaches the file to its ledger. An attached file that no ledger names is deleted.
+    The row is stored before the file is written and deleted after the file, so that no crash leaves a file without a
+    row. The topic's owner attaches the file to its ledger. An attached file that no ledger names is deleted.
     """
 
     class State(models.TextChoices):
         WRITING = "writing"
-        WRITTEN = "written"  # and read back; the topic's owner has not taken it yet
+        WRITTEN = "written"  # and read back; the topic's owner has not attached it yet
         ATTACHED = "attached"  # the ledger is read from it
         DELETING = "deleting"
 

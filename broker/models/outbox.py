@@ -17,7 +17,7 @@ class Outbox(models.Model):
     key_hash = models.IntegerField(null=True)
     deliver_at_ms = models.BigIntegerField()  # 0 = at once
     data = models.BinaryField()  # the final entry
-    error = models.TextField(default="")  # why the topic did not take it
+    error = models.TextField(default="")  # why the topic refused it
     retry_at = models.DateTimeField(null=True)  # after an error
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -9,7 +9,7 @@ __all__ = ["InsightHour", "PipelineRun", "PipelineSchedule"]
 
 
 class PipelineSchedule(models.Model):
-    """A job that runs again and again."""
+    """A job that repeats."""
 
     job = models.CharField(max_length=32)
     subject = models.TextField()  # as in PipelineRun
@@ -44,14 +44,14 @@ class PipelineRun(models.Model):
     subject = models.TextField()  # at most one run of a job and subject waits or runs
     topic_name = models.TextField()  # kept after the topic is deleted
     options = models.JSONField()
-    # Part of its producers' names. A run that continues another has the same
+    # Part of its producers' names. A run that continues another one has the same id.
     write_id = models.TextField(default="")
     pinned = models.JSONField(default=dict)  # values that a run that continues this one uses again
     state = models.CharField(max_length=16, choices=State)
     stages = models.JSONField(default=list)  # [{"name", "done", "of", "began_ms"}]
     result = models.JSONField(null=True)
     error = models.TextField(default="")
-    log = models.TextField(default="")  # the end of what Spark and the job printed
+    log = models.TextField(default="")  # the end of the output of Spark and the job
     worker = models.TextField(default="")  # host and process
     who = models.TextField()
     reason = models.TextField(default="")

@@ -35,7 +35,7 @@ class TopicSummary(models.Model):
     subscriptions = models.IntegerField(db_default=0)  # durable ones
     worst_subscription = models.TextField(db_default="")  # the one with that backlog; "" = nothing waits
     message_rate_acked = models.FloatField(db_default=0.0)  # per second, of all its durable subscriptions
-    # When its last client left. While clients are connected, it is in use, whatever this says.
+    # When its last client left. Has no meaning while clients are connected.
     last_used_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
     # The worst of its subscriptions; NULL = it has no durable one.
@@ -101,7 +101,7 @@ class SubscriptionSummary(models.Model):
     message_rate_out = models.FloatField()
     message_rate_acked = models.FloatField()
     messages_redelivered = models.BigIntegerField()
-    # When its last consumer left. While consumers are attached, it is in use, whatever this says.
+    # When its last consumer left. Has no meaning while consumers are attached.
     last_used_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
     problems = models.JSONField(db_default={})  # what went wrong, in words → how often
@@ -141,7 +141,7 @@ class SubscriptionObstacles(models.Model):
     class Meta:
         db_table = "vela_subscription_obstacles"
         indexes = [
-            # What the console's first page looks for: a message that comes back again and again.
+            # For the console's first page, which lists messages that are redelivered again and again.
             models.Index(
                 fields=["first_redeliveries"],
                 name="vela_subscription_poisoned",

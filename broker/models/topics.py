@@ -27,7 +27,7 @@ class Namespace(models.Model):
 
     tenant = models.ForeignKey(Tenant, models.PROTECT)
     name = models.CharField(max_length=255)
-    policies = models.JSONField(default=dict)  # broker.core.policies; only what is set
+    policies = models.JSONField(default=dict)  # broker.core.policies; only those that are set
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -51,7 +51,9 @@ class Topic(models.Model):
     parent = models.ForeignKey("self", models.CASCADE, null=True, blank=True)
     partition = models.IntegerField(default=-1)  # index inside the parent
     properties = models.JSONField(default=dict)
-    policies = models.JSONField(default=dict)  # what is set on this topic; a partition follows its parent
+    policies = models.JSONField(
+        default=dict
+    )  # the policies set on this topic; a partition follows its parent
     terminated_at = models.DateTimeField(null=True, blank=True)
     producer_epoch = models.BigIntegerField(null=True, blank=True)  # raised by each exclusive producer
     created_at = models.DateTimeField(auto_now_add=True)

@@ -1,4 +1,4 @@
-"""The series of authentication: who was let in, who was refused, and whether issuers answer."""
+"""The series of authentication: how many clients were let in and refused, and whether issuers answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["AccessMetrics"]
 
 
 class AccessMetrics(Collector):
-    """Reads what `Access` counts. A broker without authentication counts nothing."""
+    """Reads the counters of `Access`. A broker without authentication counts nothing."""
 
     def __init__(self, access: Access) -> None:
         self._access = access

@@ -111,7 +111,7 @@ class Broker:
         database_dir: Path | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`database_dir` is the folder of the embedded PostgreSQL; None if the database is another one."""
+        """`database_dir` is the folder of the embedded PostgreSQL; None if the database is not embedded."""
         clock = self.clock = clock or SystemClock()
         self.settings = settings
         self._database_dir = database_dir
@@ -517,7 +517,7 @@ class Broker:
             self.topic_lists.changed(payload)
 
     def _resumed(self) -> None:
-        """This process has the lock again: send the messages that had to wait, and report everything anew."""
+        """Resume after this process has taken the lock again: send the messages that waited, and report everything."""
         self._report_anew()
         for topic in self.topics.all():
             for subscription in list(topic.subscriptions.values()):

@@ -1,9 +1,10 @@
-"""When Python's garbage collector goes through all objects of the broker.
+"""Decide when Python's garbage collector goes through all objects of the broker.
 
 Reference counts free nearly everything at once; the collector finds cycles, such as those of a lost connection. To find
 them it visits every object. The entry cache alone has a hundred thousand, so for 50 ms the broker serves nobody. Left
-alone, Python does that every few seconds while a producer floods. So the broker lets Python collect only young objects,
-and collects all of them seldom: the longer it took, the later again, but earlier if memory grows.
+alone, Python does that every few seconds while a producer sends at full speed. So the broker lets Python collect only
+young objects, and collects all of them seldom: the longer a collection took, the longer the pause before the next one,
+but a shorter pause if memory grows.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["FullCollections", "peak_memory_bytes"]
 
 YOUNG_OBJECTS: Final = 700  # Python's own value: after this many new objects, it looks for cycles among them
-# Python takes 10; then a collection of the middle generation takes 4 ms.
+# Python's own value is 10, with which a collection of the middle generation takes 4 ms.
 YOUNG_COLLECTIONS: Final = 4
 _NEVER: Final = 1 << 30
 LOOK_EVERY_S: Final = 1.0

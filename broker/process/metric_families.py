@@ -45,7 +45,7 @@ class Family(Generic[S]):
     kind: str
     text: str
     value: Callable[[S], float | None]
-    adds_up: bool = True  # the sum over a namespace means something
+    adds_up: bool = True  # the sum over a namespace is meaningful
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["Metrics"]
 
 _AnyFamily: TypeAlias = "Family[Any] | SplitFamily[Any]"
-_Put: TypeAlias = Callable[[str, float], None]  # takes labels without the closing brace, and the value
+_Put: TypeAlias = Callable[[str, float], None]  # called with labels without the closing brace, and the value
 
 SLICE_S: Final = 0.001
 _LOOK_EVERY: Final = 8  # topics or subscriptions between two looks at the clock
@@ -164,7 +164,7 @@ class _Page:
                 yield from self._slice_if_over()
 
     def end(self) -> bytes:
-        """Return the lines that no slice had yet."""
+        """Return the lines that no slice has returned yet."""
         text = "".join(self._lines)
         self._lines.clear()
         return text.encode()

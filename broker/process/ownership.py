@@ -149,7 +149,7 @@ class Ownership:
                 await asyncio.sleep(_RETRY_S)
         try:
             self.on_resumed()
-        except Exception:  # the lock is ours even so
+        except Exception:  # this process has the lock nevertheless
             logger.exception("the broker lock is held again, but waking what waited for it failed")
 
     async def _take_back(self, connection: Connection) -> None:
@@ -167,7 +167,7 @@ class Ownership:
         logger.warning("the broker lock is held again; %s of %s topics kept", len(kept), len(logs))
 
     def _give_up(self) -> None:
-        """Give up every topic: another broker has the lock, and its first write makes our memory out of date."""
+        """Give up every topic: another broker has the lock, and its first write outdates this process's memory."""
         self._backends = {self._connection.info.backend_pid} if self._connection is not None else set()
         for each in self._logs():
             each.fence("another broker took over while the lock was lost")
@@ -184,7 +184,7 @@ class Ownership:
     def _notified(self, channel: str, payload: str) -> None:
         try:
             self._on_notify(channel, payload)
-        except Exception:  # a fault in what was woken must not cost the lock
+        except Exception:  # a fault in the part that was woken must not cost the lock
             logger.exception("handling %s failed", channel)
 
     async def _announce(self, connection: Connection) -> None:

@@ -119,7 +119,7 @@ async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
         collections.stop()
         if certificates is not None:
             certificates.stop()
-        # Stop taking connections and commands, write receipts and cursors, then disconnect every client.
+        # Stop accepting connections and commands, write receipts and cursors, then disconnect every client.
         tcp.stop_accepting()
         await http.stop_accepting()
         tcp.pause_reading()

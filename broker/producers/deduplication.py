@@ -1,4 +1,4 @@
-"""Deduplication of one topic: recognizes repeated sends and remembers what each producer has stored.
+"""Deduplication of one topic: recognize repeated sends, and remember the progress of each producer.
 
 The keeper stores the state once a second, so it lags behind the sends. A broker that takes the topic reads the newer
 entries from the log, so that a crash at any moment loses nothing.
@@ -41,7 +41,7 @@ class DeduplicationFlush:
 
 
 class TopicDeduplication:
-    """The sends that one topic has stored or is storing, by producer. Only the event loop touches it.
+    """The sends that one topic has stored or is storing, by producer. Use it only from the event loop.
 
     After it is switched off, it stays until its waiting repeats are answered.
     """
@@ -131,7 +131,7 @@ class TopicDeduplication:
     async def last_sequence_id(self, name: str) -> int:
         """Return the sequence id of the last message stored under a name; -1 = none.
 
-        Waits until no send of an earlier connection is in flight, but returns at once when the topic goes away.
+        Waits until no send of an earlier connection is in flight, but returns at once when the topic leaves memory.
         """
         while not self._filter.is_settled(name) and not self._is_closed:
             self._settled.clear()
@@ -194,7 +194,7 @@ class TopicDeduplication:
         self._gone.discard(name)
 
     def _mark(self, producer: Producer, request: SendRequest) -> Mark:
-        """Return the mark that `mark_of_entry` would find. Parse the entry only if the command does not say enough."""
+        """Return the mark that `mark_of_entry` would find. Parse the entry only if the command lacks the numbers."""
         flags = request.flags
         if not flags & FLAG_BATCH and not (flags & FLAG_CHUNK and not flags & FLAG_LAST_CHUNK):
             return Mark(request.sequence_id, max(request.sequence_id, request.highest_sequence_id))

@@ -1,4 +1,4 @@
-"""Loads the deduplication state of a topic into memory, and stores its changes later."""
+"""Load the deduplication state of a topic into memory, and store its changes later."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class DeduplicationKeeper:
         return deduplication
 
     async def flush(self, topics: Sequence[DeduplicatedTopic]) -> None:
-        """Store the changes of these topics in one statement. If it is refused, find and log the guilty topic.
+        """Store the changes of these topics in one statement. If it is refused, find and log the topic that caused it.
 
         Changes that are not stored stay for the next flush. Raises psycopg.Error while the database is unavailable.
         """
@@ -166,7 +166,7 @@ class DeduplicationKeeper:
 
 
 async def _forget(topic: DeduplicatedTopic) -> None:
-    """Delete the stored state, so that old state does not come back when it is switched on again."""
+    """Delete the stored state, so that it does not come back when deduplication is switched on again."""
     await topic.write(
         lambda connection, epoch: store.forget_topic(connection, topic_id=topic.topic_id, owner_epoch=epoch),
         what="forgetting deduplication",

@@ -82,10 +82,12 @@ class InternalProducer:
         schema: SchemaDefinition | None = None,
         reopen_s: float = REOPEN_S,
     ) -> InternalProducer:
-        """Attach to the topic. Create a missing one if allowed, with `initial_subscription` at its beginning.
+        """Attach to the topic.
 
-        `name` must be unique on the topic. Raises BrokerError as `open_producer` does. While the error may pass, for
-        example because the topic is moving, it tries again for `reopen_s` first. Safe to cancel.
+        `create_topic` creates it if it is missing, with `initial_subscription` at its beginning.
+
+        `name` must be unique on the topic. Raises BrokerError as `open_producer` does. Before it raises an error that
+        may be temporary, for example because the topic is moving, it tries again for `reopen_s`. Safe to cancel.
         """
         topic = TopicName.parse(topic_name) if isinstance(topic_name, str) else topic_name
         partitions = await broker.partition_count(topic, create=create_topic)
@@ -121,7 +123,7 @@ class InternalProducer:
         """Append one entry and wait until it is durable. `data` must begin with the checksum magic.
 
         Waits while `max_pending` sends have no receipt, and up to `reopen_s` while the topic is moving. Raises
-        SendOutcomeUnknown when the topic went away before it answered, any other BrokerError when the entry is known
+        SendOutcomeUnknown when the topic was closed before it answered, any other BrokerError when the entry is known
         not to be stored. A cancelled send may be stored.
         """
         async with self._room:
@@ -273,7 +275,7 @@ class _Lane(AwaitedSends):
     # -- ProducerSink, with AwaitedSends --------------------------------------------------------------------------
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Give up the waiting sends: the topic goes away. The next send opens it again."""
+        """Give up the waiting sends: the topic is being closed. The next send opens the producer again."""
         self._producer = None
         self._give_up(error)
 

@@ -1,4 +1,4 @@
-"""Limits the bytes of publishes without a receipt, over all connections of the process.
+"""Limit the bytes of publishes without a receipt, over all connections of the process.
 
 Each connection has a limit of its own, but thousands of connections together could still fill the memory while the
 database is slow. Above the limit the broker stops reading from connections that publish, and goes on reading from those
@@ -17,11 +17,11 @@ class Throttled(Protocol):
     """The part of a producer that the budget needs."""
 
     def throttle(self, limit: object, *, throttled: bool) -> None:
-        """Stop reading from the producer's peer, or go on, as `limit` says."""
+        """Stop or resume reading from the producer's peer because of `limit`."""
 
 
 class PublishBudget:
-    """The sum over all topics. Only the event loop touches it."""
+    """The sum over all topics. Use it only from the event loop."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.size_bytes = 0

@@ -1,7 +1,7 @@
 """A topic's publish rate: the broker stops reading from a producer that exceeds it until there is room again.
 
 The broker stores what it has read: nothing is lost or refused. As in Pulsar, the producer's whole connection stops,
-with the other producers on it. Connections that send to other topics go on.
+with the other producers on it. Connections that send to other topics continue.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PublishLimit:
     """A bucket of messages, one of bytes, or both, and the producers that wait for them."""
 
     def __init__(self, clock: Clock, *, messages: int, size_bytes: int, call_later: CallLater) -> None:
-        """Units a second, 0 = no limit."""
+        """Set the limits, in units per second; 0 = no limit."""
         now_ms = clock.now_ms()
         self._clock = clock
         self._call_later = call_later

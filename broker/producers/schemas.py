@@ -70,7 +70,7 @@ class Schemas:
     ) -> None:
         """Check a consumer's schema, or store it as the first one of a topic without schemas, messages and clients.
 
-        `is_idle` says that the topic has no messages and no clients. Raises IncompatibleSchema.
+        `is_idle`: the topic has no messages and no clients. Raises IncompatibleSchema.
         """
         if schema is None or schema.type in (SchemaType.NONE, SchemaType.AUTO_CONSUME):
             return
@@ -93,7 +93,7 @@ class Schemas:
                     return version_bytes(version)
 
     async def delete(self, topic: str) -> int:
-        """Store a version that says that the topic has no schema from now on, and return its number.
+        """Store a version which marks that the topic has no schema from now on, and return its number.
 
         Stored messages name the versions of their schemas, so `get` still returns those, and numbers are not reused.
         Raises SchemaNotFound if there is no schema, or if it is deleted already.

@@ -1,4 +1,4 @@
-"""Serves the requests of pull clients: read messages from an offset, read a group's offset, or commit it.
+"""Serve the requests of pull clients: read messages from an offset, read a group's offset, or commit it.
 
 A queue is a partition, or the whole topic if it has no partitions.
 """
@@ -59,7 +59,7 @@ class Pulls:
         """Store durably that the group has consumed everything before `offset`, and return the group's offset.
 
         `peer` is the client's address without its port, for the act log. Raises SubscriptionBusy, NotAllowed,
-        TopicNotFound, as `GroupOffsets.commit` says. Safe to repeat.
+        TopicNotFound, as `GroupOffsets.commit` describes. Safe to repeat.
         """
         return await self._offsets.commit(await self._queue(topic, queue), subscription, offset, peer)
 

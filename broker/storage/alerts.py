@@ -29,9 +29,8 @@ __all__ = [
     "trim",
 ]
 
-_LOOKED_AT = (
-    2000  # cursors whose oldest message one rule looks up in a round, those with the largest backlogs first
-)
+# Cursors whose oldest message one rule looks up in a round, those with the largest backlogs first.
+_LOOKED_AT = 2000
 _STATEMENT_TIMEOUT_MS = 5000
 
 

@@ -15,7 +15,9 @@ __all__ = ["Connection", "connect", "is_outcome_unknown", "keep_alive"]
 Connection = AsyncConnection[TupleRow]
 T = TypeVar("T")
 
-_WAKE_S: Final = 5.0  # what is awaited wakes at once; psycopg would also wake ten times a second, for Ctrl-C
+_WAKE_S: Final = (
+    5.0  # an answer wakes the wait at once; psycopg would also wake ten times a second, for Ctrl-C
+)
 
 _KEEPALIVE = {  # a lost host is noticed within 15 s
     "keepalives": 1,

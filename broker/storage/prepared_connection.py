@@ -1,8 +1,8 @@
 """Prepared statements, and COPY, on a connection whose answers the event loop reads by itself.
 
-psycopg's cursor does for each statement what an append needs once for each connection: it looks for the types of the
-values, watches the socket and lets go of it again, and sets a timer. That was a third of the broker's CPU time for a
-commit. Here psycopg opens the connection, speaks the protocol, and has the classes of the errors, as everywhere else.
+psycopg's cursor does for each statement what an append needs once for each connection: it looks up the types of the
+values, starts and stops watching the socket, and sets a timer. That was a third of the broker's CPU time for a commit.
+Here psycopg opens the connection, speaks the protocol, and provides the error classes, as everywhere else.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from broker.storage.connection import Connection
 
 __all__ = ["PreparedConnection"]
 
-MOST_PREPARED: Final = (
-    16  # small appends have two statements for each segment, and most appends go into the newest one
-)
+# Small appends have two statements for each segment, and most appends go into the newest segment.
+MOST_PREPARED: Final = 16
 _CANCEL_S: Final = 5.0
 
 
@@ -38,9 +37,8 @@ class PreparedConnection:
         self._names: dict[bytes, bytes] = {}  # statement → its name in the session
         self._prepared = 0
         self._socket: int | None = None  # the file descriptor that the event loop watches
-        self._is_flushing = (
-            False  # the system takes no more bytes for now; the event loop watches for that too
-        )
+        # Whether the system accepts no more bytes for now; the event loop then also waits until it does.
+        self._is_flushing = False
         self._is_cancelled = False
         self._results: list[PGresult] = []
         self._answered: asyncio.Future[None] | None = None
@@ -146,7 +144,7 @@ class PreparedConnection:
             self._lost(error)
 
     def _flush(self) -> None:
-        """Send what the system takes now."""
+        """Send as much as the system accepts now."""
         is_full = bool(self._pgconn.flush())
         if is_full == self._is_flushing or self._socket is None:
             return

@@ -31,7 +31,7 @@ def pause_after_faults_s(faults: int) -> float:
 async def for_ever(turn: Callable[[], Awaitable[None]], *, what: str) -> None:
     """Run `turn` again and again until the task is cancelled. `what` names the loop in the log.
 
-    `turn` waits until it has work, and does it. If it fails, it must put back what it has taken.
+    `turn` waits until it has work, and does it. If it fails, it must put back the work that it has taken.
     """
     faults = 0
     while True:

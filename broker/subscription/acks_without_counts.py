@@ -18,7 +18,10 @@ __all__ = ["AcksWithoutCounts"]
 
 
 class AcksWithoutCounts:
-    """Applies the late acks of one subscription. Calls `failed` for a command that met a fault of the broker."""
+    """Applies the late acks of one subscription.
+
+    Calls `failed` for a command that failed because of a fault in the broker.
+    """
 
     def __init__(
         self,
@@ -40,7 +43,7 @@ class AcksWithoutCounts:
         return self._applying
 
     async def settled(self) -> None:
-        """Wait until every ack that has come is applied."""
+        """Wait until every ack received so far is applied."""
         if self._applying is not None:
             await asyncio.wait((self._applying,))
 

@@ -35,7 +35,7 @@ __all__ = ["Consumer", "ConsumerRates", "DueFilter"]
 logger = logging.getLogger(__name__)
 
 _DECRYPTION_ERROR = "DECRYPTION_ERROR"
-# Gets deliveries whose deadline has passed, before they are redelivered; returns those to redeliver.
+# Receives deliveries whose deadline has passed, before they are redelivered; returns the ones to redeliver.
 DueFilter: TypeAlias = Callable[[Sequence["Due"]], "list[Position]"]
 
 
@@ -78,7 +78,7 @@ class ConsumerRates(Protocol):
     """`broker.topics.rates.Rates`, as consumers use it."""
 
     def consumer_per_s(self, consumer: Consumer) -> tuple[float, float, float]:
-        """Return how many messages per second it got, acked and got again, as last reported."""
+        """Return how many messages per second the consumer received, acked and received again, as last reported."""
 
 
 class Consumer(Member):
@@ -226,9 +226,9 @@ class Consumer(Member):
         return await self._subscription.read_entry(position)
 
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
-        """Return a function that acks work which this consumer began, even if the consumer has left meanwhile.
+        """Return a function that acks work which this consumer began, even after the consumer has left.
 
-        It does nothing after an act or a seek has moved the cursor: the new position must stand.
+        The function does nothing once an act or a seek has moved the cursor, because the new position must stay.
         """
         return self._subscription.acker(self)
 
@@ -257,13 +257,13 @@ class Consumer(Member):
         await self._subscription.unsubscribe(self, force=force)
 
     def writable_again(self) -> None:
-        """Note that the peer takes bytes again."""
+        """Send again, because the peer's connection is writable again."""
         if self.is_open:
             self.dispatch.writable = True
             self._subscription.pump()
 
     def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
-        """Detach when the connection is gone or the client closes; pending messages are redelivered. Repeatable."""
+        """Detach: the connection is gone or the client closed the consumer. Others get its messages. Safe to repeat."""
         if self.is_open:
             self.is_open = False
             self.departure = cause

@@ -39,8 +39,8 @@ async def expire_target(subscription: Subscription, before_ms: int) -> Position 
 async def expire(subscription: Subscription, older_than_ms: int) -> int:
     """Ack all messages older than `older_than_ms`, pending and delayed ones too. Return how many were unacked.
 
-    Consumers stay connected. Like an ack it does not raise the cursor's version, so an operator's plan stays valid. The
-    messages count in `messages_expired`. Safe to repeat.
+    Consumers stay connected. Like an ack, this does not raise the cursor's version, so an operator's plan stays valid.
+    The messages count in `messages_expired`. Safe to repeat.
     """
     before_ms = subscription.now_ms() - older_than_ms
     target = await expire_target(subscription, before_ms)

@@ -3,9 +3,9 @@
 Acks change memory at once. If the process dies, messages with unflushed acks are delivered again: at least once, never
 skipped. A client that asks for a receipt of its ack makes the next flush urgent, and gets it when the ack is durable.
 
-Whatever goes wrong, every change that a flush has taken is settled: it is stored, put back for the next flush, given up
-with its topic, or refused by the database and then tried alone (refused_cursors.py).
-Over 400 lines: a flush and everything that can go wrong in it are easier to check in one place.
+Whatever goes wrong, every change that a flush has collected is settled: it is stored, put back for the next flush,
+given up with its topic, or refused by the database and then tried alone (refused_cursors.py). Over 400 lines: a flush
+and everything that can go wrong in it are easier to check in one place.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Flusher:
             self._work.set()
 
     def when_durable(self, subscription: FlushedCursor, callback: DurableCallback) -> None:
-        """Flush soon, and call back once: when the cursor's present state is stored, or with the error."""
+        """Flush soon, and call back once: when the cursor's current state is stored, or with the error."""
         self._waiting.setdefault(subscription, []).append(callback)
         self._dirty[subscription] = None
         self._work.set()
@@ -224,7 +224,7 @@ class Flusher:
             await self._epochs.advance_or_fence(unknown)
 
     def _take_part(self, todo: deque[FlushedCursor], part: list[_Taken]) -> None:
-        """Take as many of `todo` as one statement may carry, at least one."""
+        """Move as many of `todo` to `part` as one statement may store, at least one."""
         cursors = chunks = ack_sets = 0
         while todo and cursors < MAX_CURSORS and chunks < MAX_CHUNKS and ack_sets < MAX_ACK_SETS:
             flush = self._take(todo.popleft(), part)
@@ -258,9 +258,9 @@ class Flusher:
         return taken.flush
 
     def _is_given_up(self, taken: _Taken) -> bool:
-        """Refuse the receipts of a cursor whose topic was fenced, and return True if it was.
+        """Return whether the cursor's topic was fenced. If so, refuse the receipts of the cursor.
 
-        Another object of this process may own the topic by now, under a newer epoch.
+        Another object of this process may already own the topic, under a newer epoch.
         """
         if not taken.subscription.log.is_fenced:
             return False
@@ -323,7 +323,7 @@ class Flusher:
         )
 
     async def _store_halves(self, part: Sequence[_Taken], error: Exception) -> None:
-        """Retry a refused statement in halves, so that only the guilty cursor is not stored."""
+        """Retry a refused statement in halves, so that only the cursor that caused the refusal stays unstored."""
         if len(part) == 1:
             self._refuse(part[0], error)
             return
@@ -389,7 +389,7 @@ class Flusher:
             )
         subscription.refusal_changed()
         _answer(taken, refused.error())
-        self._work.set()  # wake the loop: it answers receipts that came meanwhile, and sees when to try again
+        self._work.set()  # wake the loop: it answers receipts that came meanwhile, and plans the next attempt
 
     def _accepted(self, subscription: FlushedCursor) -> None:
         refused = self._refused.remove(subscription)

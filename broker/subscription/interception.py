@@ -17,7 +17,10 @@ logger = logging.getLogger(__name__)
 
 
 class Interception:
-    """The interceptors of one broker. One that fails is logged once and still called; its failures are counted."""
+    """The interceptors of one broker.
+
+    If one fails, it is still called; its first failure is logged, and all are counted.
+    """
 
     def __init__(self, interceptors: Sequence[DispatchInterceptor]) -> None:
         self._interceptors = interceptors

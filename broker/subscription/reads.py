@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class Reads:
-    """Runs reads. Calls `ended` with the entries found; after a fault, with none and after a pause.
+    """Runs reads. Calls `ended` with the entries found; after a fault, first pauses and then passes none.
 
     If the log lacks an entry, it calls `gap_found` before `ended`. It calls `fault_changed` when `fault` has changed.
     """

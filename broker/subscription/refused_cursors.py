@@ -1,8 +1,8 @@
 """Cursors that the database refuses because of their own values: a check constraint, a value out of range.
 
 This file only lists them. The flusher finds out which cursor is refused, takes it out of the common flush and tries it
-alone, at a growing interval, until the database takes it again. Meanwhile the subscription keeps delivering: memory is
-right, and messages acked since then are delivered again only after a restart.
+alone, at a growing interval, until the database accepts it again. Meanwhile the subscription keeps delivering: the
+state in memory is right, and messages acked since then are delivered again only after a restart.
 """
 
 from __future__ import annotations

@@ -58,9 +58,8 @@ class SubscribeRequest:
     subscription_properties: Mapping[str, str] = field(default_factory=dict)
     ack_timeout_ms: int = 0  # > 0: the broker runs the ack timeout, since the client has no tracker
     ack_timeout_tick_ms: int = 1  # timeouts fall on multiples of this
-    ack_timeout_backoff: Callable[[int], int] | None = (
-        None  # from redelivery count to the ms added to the timeout
-    )
+    # Maps a redelivery count to the ms added to the timeout.
+    ack_timeout_backoff: Callable[[int], int] | None = None
     warnings: Sequence[
         str
     ] = ()  # options that have no effect: logged once for each subscription, and counted
@@ -68,9 +67,8 @@ class SubscribeRequest:
     epoch: int | None = None  # Java's consumer epoch, None = the client has none
     key_shared: KeySharedPolicy = AUTO_SPLIT  # for Key_Shared; Exclusive uses its sticky ranges too
     receiver_queue: int = 0  # size of its queue as the client reports it, for the console; 0 = unknown
-    dead_letter_topic: str | None = (
-        None  # full name; None = no dead letters, or the client writes them itself
-    )
+    # Full name. None = no dead letters, or the client writes them itself.
+    dead_letter_topic: str | None = None
     schema: SchemaDefinition | None = None
 
 

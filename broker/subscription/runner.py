@@ -1,9 +1,10 @@
 """Run one subscription's machine: pass events to it, and carry out its effects.
 
-This file and its two parts handle faults of I/O and of the machine. A failed read is repeated (reads.py). A failed
-ack is answered, and its consumer closed (acks_without_counts.py). A failed dispatch closes every consumer. Faults of a
-consumer's sink end in consumer.py. `pump` is synchronous; a task reads only entries that are not in memory, and pumps
-again when it has them. Over 400 lines: each method of the machine and each effect needs a few lines here.
+This file, reads.py and acks_without_counts.py handle faults of I/O and of the machine. A failed read is repeated
+(reads.py). A failed ack is answered, and its consumer closed (acks_without_counts.py). A failed dispatch closes every
+consumer. Faults of a consumer's sink end in consumer.py. `pump` is synchronous; a task reads only entries that are not
+in memory, and pumps again when it has them. Over 400 lines: each method of the machine and each effect needs a few
+lines here.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ __all__ = ["SubscriptionRunner"]
 
 logger = logging.getLogger(__name__)
 
-# After one of these a subscription stops, and goes on after the other connections had their turn.
+# After this many entries or bytes a subscription stops, and continues when the other connections have had their turn.
 TURN_ENTRIES: Final = 1000
 TURN_BYTES: Final = 4 * 1024 * 1024
 
@@ -71,7 +72,7 @@ class SubscriptionRunner:
 
     It calls `report` after a change, and `forget` when no client can use a reader's cursor any more.
 
-    `subscription_id` is None for a reader's own cursor, which is not stored and goes with its last consumer.
+    `subscription_id` is None for a reader's own cursor, which is not stored and is forgotten with its last consumer.
     """
 
     def __init__(
@@ -121,8 +122,8 @@ class SubscriptionRunner:
             else TracedDeliveries(tracing, log.name.full, self.name, is_durable=machine.state.is_durable)
         )
         self._rate_timer: asyncio.TimerHandle | None = None
-        self._unstored_since_s = 0.0  # monotonic time of the first ack that no flush has taken; 0 = none
-        self._flushing_since_s = 0.0  # the same for the acks that a flush has taken
+        self._unstored_since_s = 0.0  # monotonic time of the first ack that no flush has collected; 0 = none
+        self._flushing_since_s = 0.0  # the same for the acks that a flush is storing
 
     def carry_out(self, effects: Effects) -> None:
         """Carry out the machine's effects, in order."""
@@ -135,7 +136,7 @@ class SubscriptionRunner:
                 method(self, effect)
 
     def _soon(self, call: Callable[[], None]) -> None:
-        """Call this when the current callback is over."""
+        """Schedule the call for after the current callback."""
         asyncio.get_running_loop().call_soon(call)
 
     # -- dispatch ------------------------------------------------------------------------------------------------
@@ -258,7 +259,10 @@ class SubscriptionRunner:
         self._report()
 
     def stop_reading(self) -> None:
-        """Stop reading because the topic leaves: a read would repeat for as long as the database is unavailable."""
+        """Stop reading, because the topic is being unloaded.
+
+        A read would repeat for as long as the database is unavailable.
+        """
         self._reads.stop()
 
     @property
@@ -274,7 +278,7 @@ class SubscriptionRunner:
     # -- requests of consumers -----------------------------------------------------------------------------------
 
     def flow(self, consumer: Consumer, permits: int) -> None:
-        """Take permits from a client. Raises InvalidFlow."""
+        """Grant permits from a client. Raises InvalidFlow."""
         self._machine.flow(consumer, permits, self._clock.now_ms())
         self._report()
         self.pump()  # instead of carrying out effects: permits have no other effect
@@ -476,7 +480,7 @@ class SubscriptionRunner:
     # -- acks that wait, and acks that fail ----------------------------------------------------------------------
 
     async def acks_settled(self) -> None:
-        """Wait until every ack that has come is applied: the next consumer to attach must not get acked messages."""
+        """Wait until every ack received so far is applied: the next consumer to attach must not get acked messages."""
         await self._late_acks.settled()
 
     def _start_late_acks(self) -> None:

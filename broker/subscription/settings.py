@@ -20,7 +20,7 @@ __all__ = ["SubscriptionSettings", "UnackedLimits"]
 
 
 class UnackedLimits(NamedTuple):
-    """How many messages may be delivered and not acked; 0 = no limit."""
+    """How many messages may be unacked at a time; 0 = no limit."""
 
     per_consumer: int
     per_subscription: int

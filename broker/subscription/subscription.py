@@ -1,9 +1,9 @@
 """One subscription in the process that owns its topic, as doors, acts and topics see it.
 
 Its machine (machine/) keeps the state, its runner (runner.py) carries out the machine's effects, and every move of its
-cursor passes one gate (moves/cursor_move.py). This file decides who may attach, and takes the requests of clients and
-operators.
-Over 400 lines: callers see all these parts only through it, and a third of it is properties that they read.
+cursor passes one gate (moves/cursor_move.py). This file decides who may attach, and receives the requests of clients
+and operators. Over 400 lines: callers see all these parts only through it, and a third of it is properties that they
+read.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class SubscriptionTopic(Protocol):
 
     @property
     def is_terminated(self) -> bool:
-        """Whether the topic takes no more messages."""
+        """Whether the topic accepts no more messages."""
 
     @property
     def log(self) -> TopicLog: ...
@@ -98,14 +98,14 @@ class SubscriptionReporter(Protocol):
     """Notes which rows of the console's tables are out of date."""
 
     def subscription_changed(self, subscription: Subscription) -> None:
-        """Note that messages went out, acks came in, or a consumer came."""
+        """Note that messages were sent, acks arrived, or a consumer attached."""
 
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
         """Delete the rows of a consumer that left."""
 
 
 class Subscription(SubscriptionRunner):
-    """A cursor, a dispatcher and the attached consumers. Only the event loop touches it."""
+    """A cursor, a dispatcher and the attached consumers. Use it only from the event loop."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Subscription(SubscriptionRunner):
         reporter: SubscriptionReporter,
         around: Surroundings,
     ) -> None:
-        """`subscription_id` is None for a reader's own cursor, which is not stored and goes with its last consumer."""
+        """`subscription_id` is None for a reader's own cursor, which is not stored and ends with its last consumer."""
         self._topic = topic
         self._storing = storing
         self._reporter = reporter
@@ -192,7 +192,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def type(self) -> SubscriptionType:
-        """The type of the connected consumers, or of the last ones that were."""
+        """The type of the connected consumers, or of those that were connected last."""
         return self._state.type
 
     @property
@@ -212,7 +212,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def counters(self) -> Counters:
-        """Counts since the topic came into memory."""
+        """Counts since the topic was loaded."""
         return self._state.counters
 
     @property
@@ -258,8 +258,8 @@ class Subscription(SubscriptionRunner):
             return 0
         if backlog > delayed:
             return backlog - delayed
-        # The topic's delayed entries include some that this cursor has passed, so look for a ready one. Looking passes
-        # over all that are delayed: look again only when messages arrived, were acked or became due.
+        # The topic's delayed entries include some that this cursor has passed, so look for a ready one. The search
+        # passes over all delayed entries: repeat it only when messages have arrived, were acked or became due.
         acked, ledgers = self.cursor.totals, self.log.ledgers
         at = (ledgers.total_messages, acked.entries, acked.messages, self.cursor.version, delayed)
         if at != self._ready_at:
@@ -269,7 +269,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def last_used_ms(self) -> int:
-        """When the last consumer left; if none has since the topic was loaded, as stored."""
+        """When the last consumer left; if none has left since the topic was loaded, the stored time."""
         return self._state.last_used_ms
 
     @property
@@ -293,7 +293,7 @@ class Subscription(SubscriptionRunner):
         return self._storing.flusher.is_settled(self)
 
     def now_ms(self) -> int:
-        """Return the time of the clock it uses."""
+        """Return the time of the subscription's clock, in Unix milliseconds."""
         return self._clock.now_ms()
 
     # -- attach and detach ---------------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ class Subscription(SubscriptionRunner):
                 self.remove_consumer(consumer)
 
     async def _take_type(self, request: SubscribeRequest) -> None:
-        """Take the request's type if nobody is connected: the first consumer decides the type."""
+        """Adopt the request's type if nobody is connected: the first consumer decides the type."""
         if self.consumers:
             return
         changes = self.type is not request.type
@@ -400,7 +400,7 @@ class Subscription(SubscriptionRunner):
     # -- what its topic tells it ---------------------------------------------------------------------------------
 
     def loaded(self, *, last_used_ms: int, is_paused: bool) -> None:
-        """Take over the columns stored beside the cursor; `last_used_ms` 0 = unknown."""
+        """Set the state from the columns stored beside the cursor; `last_used_ms` 0 = unknown."""
         self._machine.loaded(last_used_ms=last_used_ms, is_paused=is_paused)
 
     def policies_changed(self) -> None:
@@ -436,7 +436,7 @@ class Subscription(SubscriptionRunner):
         self._machine.acks.ack_for_broker(position, remaining, self._clock.now_ms())
 
     def when_durable(self, callback: DurableCallback) -> None:
-        """Store the cursor soon and call back, once, when that is done or with the error."""
+        """Store the cursor soon, and call back once: when it is stored, or with the error."""
         self._storing.flusher.when_durable(self, callback)
 
     def acked_by_broker(self) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TracedDeliveries"]
 
-MOST_REMEMBERED: Final = 1000  # of one subscription; the ack of a message that was forgotten has no span
+MOST_REMEMBERED: Final = 1000  # messages per subscription; the ack of a forgotten message has no span
 
 
 class _Acked(NamedTuple):
@@ -38,7 +38,7 @@ class TracedDeliveries:
         self._subscription = subscription
         self._is_durable = is_durable
         self._delivered: dict[Position, Context] = {}  # not acked yet, oldest first
-        self._acked: list[_Acked] = []  # no flush has taken them yet
+        self._acked: list[_Acked] = []  # no flush has collected them yet
         self._flushing: list[_Acked] = []
 
     def delivered(self, consumer: str, deliveries: Sequence[Delivery]) -> None:
@@ -88,12 +88,12 @@ class TracedDeliveries:
             self.stored()
 
     def flushing(self) -> None:
-        """Note that a flush takes the acks that have come."""
+        """Note that a flush has begun, which stores the acks so far."""
         self._flushing += self._acked
         self._acked = []
 
     def put_back(self) -> None:
-        """Note that the flush stored nothing: a later one will."""
+        """Keep the acks for a later flush, because this one stored nothing."""
         self._acked = self._flushing + self._acked
         self._flushing = []
 

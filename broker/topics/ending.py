@@ -1,4 +1,4 @@
-"""Terminates, unloads and deletes topics, for the acts of docs/reference/acts.md."""
+"""Terminate, unload and delete topics, for the acts of docs/reference/acts.md."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TopicBusy(NotAllowed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteFigures:
-    """The counts of what a delete closes and removes."""
+    """The things that a delete closes and removes."""
 
     topics: tuple[str, ...]  # full names: the topic itself, or its partitions
     producers: int  # connected now
@@ -67,7 +67,7 @@ class Endings:
         flusher: Flusher,
         schemas: Schemas,
     ) -> None:
-        """`token` is that of this process's `Epochs`; a delete takes topics that are not in memory with it."""
+        """`token` is that of this process's `Epochs`: a delete uses it to take ownership of topics not in memory."""
         self._topics = topics
         self._pool = pool
         self._token = token
@@ -108,7 +108,8 @@ class Endings:
     async def unload(self, names: Sequence[TopicName]) -> int:
         """Remove these topics from memory: send receipts, detach clients, store acks. They load again on demand.
 
-        Return how many were loaded. Clients come back by themselves; those that come early wait until the unload ends.
+        Return how many were loaded. Clients reconnect by themselves; those that reconnect early wait until the unload
+        ends.
         """
         async with self._still(names) as topics:
             for topic in topics:
@@ -134,8 +135,8 @@ class Endings:
         """Delete a topic, or a partitioned one with all partitions: messages, subscriptions, everything but its acts.
 
         Raises TopicBusy while clients are connected, or, unless `with_subscriptions`, if it has subscriptions; nothing
-        is changed then. With `force` it closes the clients and deletes the subscriptions instead. Raises
-        TopicNotFound, NotAllowed; after TopicFenced the topic is whole and its clients come back. Not safe to cancel.
+        is changed then. With `force` it closes the clients and deletes the subscriptions instead. Raises TopicNotFound,
+        NotAllowed; after TopicFenced the topic is intact and its clients reconnect. Not safe to cancel.
         """
         found = await self._found(name)
         names = [TopicName.parse(each) for each in found.members.values()]
@@ -222,7 +223,7 @@ class Endings:
             yield topics
 
     async def _own(self, members: Mapping[int, str], topics: Sequence[Topic]) -> dict[int, int]:
-        """Return topic id → owner epoch. Topics that are not in memory are taken without being loaded."""
+        """Return topic id → owner epoch. Takes ownership of topics that are not in memory without loading them."""
         epochs = {topic.topic_id: topic.owner_epoch for topic in topics}
         others = members.keys() - epochs.keys()
         if others:

@@ -54,7 +54,7 @@ class NewTopic(Protocol):
 
 
 class TopicLoader:
-    """Takes topics for this process."""
+    """Takes ownership of topics for this process."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
 
 
 async def _ledger_info(connection: Connection, row: store.LedgerRow, *, is_last: bool) -> LedgerInfo:
-    """Return a ledger for memory. The totals of an open one come from its last entry."""
+    """Return a ledger as memory needs it. The totals of an open one come from its last entry."""
     entries, messages, size_bytes = row.entries, row.messages, row.size_bytes
     first_append_ms, last_append_ms = row.first_append_ms, row.last_append_ms
     if not row.sealed and row.segment_id is not None:

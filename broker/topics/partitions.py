@@ -23,7 +23,7 @@ MOST_PARTITIONS = 10_000
 
 
 async def check_growth(pool: ConnectionPool, name: TopicName, partitions: int) -> int:
-    """Return the present number of partitions. Raises the same errors as `grow`; changes nothing."""
+    """Return the current number of partitions. Raises the same errors as `grow`; changes nothing."""
     if not 1 <= partitions <= MOST_PARTITIONS:
         raise MetadataInvalid(
             f"the parameter partitions is {partitions}: it takes a number from 1 to {MOST_PARTITIONS}"

@@ -77,7 +77,7 @@ class PolicyInForce:
         return tuple(self.field.kind) if issubclass(self.field.kind, StrEnum) else ()
 
     def complaint(self, text: str) -> str:
-        """Return which values the policy takes if a text is not one of them, else ""."""
+        """Return a sentence with the values that the policy accepts if the text is not one of them, else ""."""
         try:
             self.field.parse(text)
         except PolicyInvalid:

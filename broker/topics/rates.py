@@ -39,11 +39,11 @@ class Moving:
 
 @dataclass(slots=True)
 class _Flow:
-    """Messages, and what is counted with them, such as their bytes."""
+    """A flow of messages, with other counts of the same flow, such as bytes."""
 
     totals: tuple[int, ...]  # of messages first
     seen_ms: int  # the last report
-    measured_ms: int  # the rates are those of the time until then
+    measured_ms: int  # the rates cover the time until then
     changed_ms: int  # the last report with news
     per_s: tuple[float, ...]
     gap_ms: int = 0  # between the last two reports with news
@@ -58,7 +58,7 @@ class _Flow:
         weight, since_s = _WEIGHT, _seconds(now_ms - self.measured_ms)
         if not self.per_s[0]:
             if news / _seconds(now_ms - seen_ms) > _SLOW_PER_S:
-                since_s = _seconds(now_ms - seen_ms)  # it starts fast, so the rest before it does not count
+                since_s = _seconds(now_ms - seen_ms)  # it starts fast, so the pause before it does not count
             else:
                 weight = 1 - (1 - _WEIGHT) ** since_s
         self.per_s = tuple(
@@ -74,7 +74,7 @@ class _Flow:
 
     @property
     def look_again_ms(self) -> int | None:
-        """When it must be reported again although nothing changed; None = its rate is 0."""
+        """When the flow must be reported again although nothing changed; None = its rate is 0."""
         if not self.per_s[0]:
             return None
         return 0 if self.per_s[0] >= _SLOW_PER_S else self._ends_ms
@@ -100,7 +100,8 @@ class Rates:
         self._subscriptions: dict[Subscription, _Flows] = {}
         self._producers: WeakKeyDictionary[Producer, _Flows] = WeakKeyDictionary()
         self._consumers: WeakKeyDictionary[Consumer, _Flows] = WeakKeyDictionary()
-        # When to report again what has a rate: a slow flow once, when it has ended, and not every second.
+        # When to report a topic or subscription again while it has a rate: a slow flow once, when it has ended, and not
+        # every second.
         self._topics_due_ms: dict[Topic, int] = {}
         self._subscriptions_due_ms: dict[Subscription, int] = {}
         self._looks = 0
@@ -181,14 +182,15 @@ class Rates:
         return messages_rate, bytes_rate
 
     def consumer_per_s(self, consumer: Consumer) -> tuple[float, float, float]:
-        """Return how many messages per second it got, acked and got again, as last reported."""
+        """Return how many messages per second the consumer received, acked and received again, as last reported."""
         rate_out, rate_acked, rate_again = _last(self._consumers.get(consumer), 3)
         return rate_out, rate_acked, rate_again
 
     def moving(self, now_ms: int) -> Moving:
-        """Return what must be reported now although nothing changed. Closed ones come a last time, with rate 0.
+        """Return the topics and subscriptions to report now although nothing changed.
 
-        Now and then it forgets closed topics and deleted subscriptions.
+        Closed ones are reported once more, with rate 0. Every 60th call forgets closed topics and deleted
+        subscriptions.
         """
         self._looks += 1
         if self._looks % _FORGET_EVERY == 0:
@@ -218,7 +220,7 @@ def _update(flows: _Flows, counts: _Counts, now_ms: int) -> list[float]:
 
 
 def _look_again(due_ms: dict[T, int], of: T, flows: _Flows) -> None:
-    """Report it again when the first of these rates may be 0, or before if its other rates ask for that."""
+    """Plan the next report for when the first of these rates may be 0. An earlier plan for `of` stays."""
     for flow in flows:
         if (look_ms := flow.look_again_ms) is not None:
             due_ms[of] = min(look_ms, due_ms.get(of, look_ms))

@@ -82,7 +82,7 @@ class WaitingPulls(Protocol):
         """Offer the waiting pulls these entries, which are durable now."""
 
     def topic_gone(self, topic: Topic) -> None:
-        """Answer the pulls that wait for this topic, because it leaves the process."""
+        """Answer the pulls that wait for this topic, because the topic leaves the process."""
 
 
 class Topic:
@@ -163,7 +163,7 @@ class Topic:
         self.policies = policies  # in force now; only `set_policies` replaces them
         self.log = log
         log.listener = self
-        # The totals when the log was loaded. Reports subtract them to count what was published since.
+        # The totals when the log was loaded. Reports subtract them to count the messages published since.
         self.loaded_messages, self.loaded_bytes = log.ledgers.total_messages, log.ledgers.total_bytes
         self._refuse_old_clients = refuse_old_clients
         self._epochs = epochs

@@ -58,11 +58,11 @@ class SubscriptionReports(Protocol):
     """Reports subscriptions."""
 
     def subscription_changed(self, subscription: Subscription) -> None:
-        """Report this subscription anew."""
+        """Put this subscription into the next report."""
 
 
 class TopicSubscriptions(Mapping[str, "Subscription"]):
-    """The subscriptions by name. Only the event loop touches it."""
+    """The subscriptions by name. Use it only from the event loop."""
 
     def __init__(
         self,
@@ -259,9 +259,8 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
             del self._by_name[subscription.name]
         self._deadlines.forget(subscription)
         if subscription.is_durable:
-            self._reports.subscription_changed(
-                subscription
-            )  # the topic's largest backlog and worst state may have been its own
+            # It may have had the topic's largest backlog or worst state.
+            self._reports.subscription_changed(subscription)
 
     def replay(self, positions: Sequence[Position]) -> None:
         """Send these entries, which are due, on every subscription that passes over delayed entries."""

@@ -23,9 +23,10 @@ __all__ = ["Topics"]
 
 
 class Topics:
-    """The persistent topics. `load` takes a topic whose row was found; `require_ready` raises while none may be taken.
+    """The persistent topics.
 
-    Only the event loop touches it.
+    `load` takes ownership of a topic, given its row; `require_ready` raises while that is not allowed. Use this only
+    from the event loop.
     """
 
     def __init__(

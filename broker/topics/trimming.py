@@ -1,7 +1,8 @@
 """Trim a topic's ledgers that nobody needs any more: `core.ledgers.retention` decides which ones.
 
-Memory forgets them first, in one step with the decision, so that no cursor move and no new subscription can come in
-between. Then their rows are deleted. If the broker crashes before that, they are loaded and trimmed again.
+They are removed from memory first, in the same step as the decision, so that no cursor can move and no subscription can
+be created in between. Then their rows are deleted. If the broker crashes before that, they are loaded and trimmed
+again.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ class Trimmer:
         self._clock = clock
 
     async def trim(self, topic: Topic, *, retention: Retention | None = None) -> int:
-        """Trim the ledgers that may go, and return the freed bytes. `retention` replaces that of the topic's policies.
+        """Trim the ledgers that nobody needs, and return the freed bytes.
 
-        These stay: the open ledger, everything that a durable subscription has not acked durably, everything that
-        retention keeps, and everything that an undo or a bookmark pins, as far as the backlog quota allows. Safe to
-        repeat. Raises psycopg.Error if the server refuses.
+        `retention` replaces that of the topic's policies. These stay: the open ledger, everything that a durable
+        subscription has not acked durably, everything that retention keeps, and everything that an undo or a bookmark
+        pins, as far as the backlog quota allows. Safe to repeat. Raises psycopg.Error if the server refuses.
         """
         retention = retention or Retention(
             time_ms=topic.policies.retention_ms, size_bytes=topic.policies.retention_bytes
@@ -55,7 +56,7 @@ class Trimmer:
         if count:
             async with topic.subscriptions.creating:
                 # Read the cursors before the pins to which an undo may return them. If an act is applied in between,
-                # its cursor was read where it was before the act, which is no later than the new pin.
+                # the position read is the one before the act, which is no later than the new pin.
                 limits = TrimLimits(
                     acked_entries=_acked_entries(topic),
                     pinned_entries=await self._pinned_entries(topic),
@@ -76,7 +77,7 @@ class Trimmer:
         )
 
     async def _forget(self, topic: Topic, retention: Retention, limits: TrimLimits) -> int:
-        """Let memory forget the ledgers that may go by `limits` and by the present cursors; return their bytes."""
+        """Forget the ledgers that both `limits` and the current cursors allow to trim, and return their bytes."""
         while True:
             count = min(
                 self._count(topic, retention, limits),
@@ -122,8 +123,8 @@ class Trimmer:
 def _acked_entries(topic: Topic) -> int | None:
     """Return the number of entries that every durable subscription has acked; None = there is none.
 
-    Both mark-delete positions count, the one in memory and the stored one, to which a crash returns. Of a compacted
-    topic, entries above the horizon are needed too.
+    Both mark-delete positions count: the one in memory, and the stored one, to which a crash returns the cursor. Of a
+    compacted topic, entries above the horizon are needed too.
     """
     needed = [
         min(each.cursor.mark_delete, each.stored_mark_delete)
@@ -145,7 +146,7 @@ async def _push_forward(reader: Subscription, through: Position) -> None:
     async with reader.moves.moving(closes_consumers=False):
         place = reader.place()
         await reader.moves.with_index(lambda: _move(reader, through))
-        reader.begin_at(place)  # a reader of a compacted topic goes on there: its entries are copies
+        reader.begin_at(place)  # a reader of a compacted topic continues there: its entries are copies
         reader.after_move()
 
 

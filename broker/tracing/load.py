@@ -1,4 +1,4 @@
-"""Imports OpenTelemetry if the settings ask for it."""
+"""Import OpenTelemetry if the settings ask for it."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Tracing:
         metadata, _ = parse_metadata(data)
         found = {each.key: each.value for each in metadata.properties if each.key in (_PARENT, _STATE)}
         parent = found.get(_PARENT)
-        # What is not UTF-8 comes as bytes.
+        # Values that are not UTF-8 come as bytes.
         if not isinstance(parent, str) or len(parent) > _LONGEST_PARENT:
             return None
         carrier = {name: value for name, value in found.items() if isinstance(value, str)}
@@ -197,7 +197,7 @@ class Tracing:
         return True
 
     async def stop(self) -> None:
-        """Export what is queued, for at most 2 s."""
+        """Export the queued spans, for at most 2 s."""
         loop, done = asyncio.get_running_loop(), asyncio.Event()
 
         def shut_down() -> None:

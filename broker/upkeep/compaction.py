@@ -84,7 +84,7 @@ class CompactionDuty:
                 removed_messages=result.removed_messages,
             )
         except CompactionBusy:
-            return  # another run of the topic goes on: the next round looks again
+            return  # another run of the topic is under way: the next round looks again
         except BrokerError as error:
             await self._finish(survey_id, state="refused", error=str(error))
         except psycopg.Error as error:

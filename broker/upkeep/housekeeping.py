@@ -55,11 +55,11 @@ class Housekeeping:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the task."""
         self._task = asyncio.create_task(self._run(), name="housekeeping")
 
     async def stop(self) -> None:
-        """End."""
+        """Stop the task."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

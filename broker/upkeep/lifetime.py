@@ -86,14 +86,14 @@ class Lifetime:
         return self._segment_drops
 
     def start(self) -> None:
-        """Begin."""
+        """Start both tasks."""
         self._tasks = [
             asyncio.create_task(self._run_topics(), name="lifetime of topics"),
             asyncio.create_task(self._run_segments(), name="lifetime of segments"),
         ]
 
     async def stop(self) -> None:
-        """End. The next start continues half-finished work."""
+        """Stop both tasks. The next start continues half-finished work."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -153,7 +153,7 @@ class Lifetime:
         await self.look_at(await self._topics.open_named(name))
 
     async def look_at_segments(self) -> None:
-        """Take over offloaded ledgers, drop and copy segments, then find what keeps the oldest segment."""
+        """Take over offloaded ledgers, drop and copy segments, and find the subscription that keeps the oldest one."""
         await self._guarded(self.offloads.turn(), "offloaded ledgers")
         while await self._segment_drops.turn():
             pass

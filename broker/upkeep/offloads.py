@@ -1,8 +1,8 @@
 """Take over ledgers that a job has written into files, and delete files that nobody needs any more.
 
 Only the topic's owner attaches a file to its ledger, and only after it has read the whole file itself: the checksum
-must be the one that the job computed from the rows, and the totals those of the ledger in memory. This may stop at any
-point; the next turn continues.
+must be the one that the job computed from the rows, and the totals those of the ledger in memory. A turn may stop at
+any point; the next one continues.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STALE_AFTER_S = 3600  # no run works longer on one file
 
 
 class Offloads:
-    """Works in turns. The task of segments in lifetime.py makes one after the other."""
+    """Takes over and deletes files in turns. The segments' task in lifetime.py runs one turn after the other."""
 
     def __init__(self, topics: Topics, files: FileReads, epochs: Epochs, pool: ConnectionPool) -> None:
         self._topics = topics

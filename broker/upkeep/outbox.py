@@ -39,9 +39,8 @@ __all__ = ["OutboxMover"]
 
 logger = logging.getLogger(__name__)
 
-IDLE_S: Final = (
-    60.0  # after this time without rows a topic's producer is detached, and the topic may leave memory
-)
+# After this time without rows a topic's producer is detached, and the topic may leave memory.
+IDLE_S: Final = 60.0
 RETRY_S: Final = 60.0  # a row that its topic refused is tried again after this time
 _POLL_S = 1.0  # in case a notification was lost
 _ROWS = 500
@@ -69,7 +68,7 @@ class OutboxMover:
         self._task = asyncio.create_task(for_ever(self._turn, what="the outbox"), name="outbox")
 
     async def stop(self) -> None:
-        """End. The writer settles the rows on their way; the others stay in the table."""
+        """Stop the task. The writer settles the rows on their way; the others stay in the table."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

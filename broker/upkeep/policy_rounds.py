@@ -1,4 +1,4 @@
-"""Rounds through the policies: quotas, compaction, and expiry by disuse.
+"""Rounds through the policies: quotas, compaction, and expiry of unused subscriptions and topics.
 
 Housekeeping and Celery's beat start the same rounds.
 """
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 ROUND_MS = 5_000  # between two rounds that the owner starts itself
 _IDLE_EVERY_MS = 60_000  # between two looks at topics that are not in memory
-_COMPACTION_EVERY_MS = 60_000  # so that a topic that cannot be compacted is not tried all the time
+_COMPACTION_EVERY_MS = 60_000  # so that a topic that cannot be compacted is not tried in every round
 
 
 class PolicyRounds:

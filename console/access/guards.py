@@ -49,7 +49,7 @@ def place_in(names: Mapping[str, object]) -> str:
 
 
 def check_may_act(rights: Rights, name: str, kind: str) -> None:
-    """Raise PermissionDenied (403) unless the user may do acts of this kind on this topic or namespace."""
+    """Raise PermissionDenied (403) unless the user may request acts of this kind on this topic or namespace."""
     if rights.is_read_only:
         raise PermissionDenied(_(READ_ONLY))
     if not rights.may_act_on(name, kind):
@@ -57,7 +57,7 @@ def check_may_act(rights: Rights, name: str, kind: str) -> None:
 
 
 def refusal_of(name: str, kind: str) -> str:
-    """Return the sentence that says which role an act of this kind takes."""
+    """Return the sentence that says which role an act of this kind needs."""
     return _("This takes the role {role} of {place}.").format(
         role=role_for(kind).label, place=namespace_of(name)
     )
@@ -68,8 +68,8 @@ def viewer(
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
     """Admit users who may see the topic or namespace in the address. If it names none, admit users with any role.
 
-    The view receives the request, then the user's rights as seen from that topic or namespace. Raises Http404 for one
-    that the user may not see, as for one that does not exist.
+    The view receives the request, then the user's rights at that topic or namespace. Raises Http404 for one that the
+    user may not see, as for one that does not exist.
     """
 
     def authorised(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:

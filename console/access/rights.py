@@ -18,16 +18,16 @@ __all__ = ["OF_A_SUPERUSER", "Rights", "rights_of"]
 
 @dataclass(frozen=True, kw_only=True)
 class Rights:
-    """The roles of one user, seen from the place that the request is about."""
+    """The roles of one user, and the place that the request is about."""
 
     name: str  # as the act log writes it
     grants: tuple[GrantRow, ...]
     is_superuser: bool = False
-    is_read_only: bool = False  # the console changes nothing, whoever asks
+    is_read_only: bool = False  # the console changes nothing, for any user
     place: str = ""  # the tenant/namespace in the request's address, "" = none
 
     def at(self, name: str) -> Rights:
-        """Return the same rights, seen from the namespace of this topic, or from this namespace."""
+        """Return the same rights with the namespace of this topic, or this namespace, as their place."""
         return replace(self, place=namespace_of(name) or "/" if name else "")
 
     def role_in(self, name: str) -> Role | None:
@@ -90,7 +90,7 @@ class Rights:
 
     @cached_property
     def scope(self) -> Scope:
-        """What lists may show."""
+        """The part of all data that lists may show."""
         return Scope.of(self.grants)
 
 

@@ -32,7 +32,7 @@ def covers(pattern: str, namespace: str) -> bool:
 
 
 def role_for(kind: str) -> Role:
-    """Return the role that an act of this kind takes: admins change namespaces and delete topics."""
+    """Return the role that an act of this kind needs: admins change namespaces and delete topics."""
     known = KINDS.get(kind)
     if kind in _FOR_OPERATORS or known is None:
         return Role.OPERATOR

@@ -15,7 +15,7 @@ from console.words.acts import OF_USERS
 
 __all__ = ["COLUMNS", "MOST_WRITTEN_BYTES", "export_acts"]
 
-MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # what a slow client has not read yet may stay in memory
+MOST_WRITTEN_BYTES: Final = 256 * 1024 * 1024  # data that a slow client has not read yet waits in memory
 PAGE_ACTS: Final = 500
 COLUMNS: Final = (
     "act",
@@ -45,7 +45,7 @@ COLUMNS: Final = (
 def export_acts(asked: ActsAsked, scope: Scope, *, form: Form) -> Iterator[bytes]:
     """Return the pieces of a file with the acts, newest first, at most 256 MiB. The last line says why it ends.
 
-    A piece is empty after each page of acts, so that the caller can stop in between. One query a page.
+    A piece is empty after each page of acts, so that the caller can stop in between. One query per page.
     """
     if form == "csv":
         yield line(dict(zip(COLUMNS, COLUMNS, strict=True)), form)

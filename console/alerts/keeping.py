@@ -26,7 +26,7 @@ class RuleRefused(Exception):
 
 
 def save_rule(rule: AlertRule | None, values: Mapping[str, Any], *, who: str, origin: str) -> AlertRule:
-    """Create or change a rule. A change ends its open alerts without notice. Raises RuleRefused.
+    """Create or change a rule. A change ends its open alerts without a notification. Raises RuleRefused.
 
     The name must be free, and there can be at most RULES_MOST rules.
     """

@@ -39,7 +39,7 @@ _LIMITS: Final = {
     Measure.REDELIVERIES: "5",
     Measure.STORED: "10GB",
 }
-"""The limits that the form begins with. Its preview shows what is over them now."""
+"""The limits that the form begins with. Its preview shows the subjects that are over them now."""
 _LONGEST_NAME: Final = 100
 
 

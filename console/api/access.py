@@ -32,7 +32,7 @@ class AuthorizedRequest(HttpRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Ninja's `auth` of an operation. It returns the caller's rights, seen from the namespace in the address.
+    """Ninja's `auth` of an operation. It returns the caller's rights at the namespace in the address.
 
     Raises Problem if the credentials are wrong (401), the rights do not suffice (403, or 404 for a name that the caller
     may not see), the CSRF token is missing (403), the body is not JSON (415), or the caller asks too often (429).
@@ -74,7 +74,7 @@ class _Csrf(CsrfViewMiddleware):
 
 
 def check_may_act(rights: Rights, name: str, kind: str) -> None:
-    """Raise Problem unless the user may do acts of this kind on this topic or namespace."""
+    """Raise Problem unless the user may request acts of this kind on this topic or namespace."""
     if not rights.may_see(name):
         what = "topic" if "://" in name else "namespace"
         raise Problem(404, "NothingToActOn", f"there is no {what} {name}")

@@ -70,7 +70,7 @@ class LoggedActs(BaseModel):
 
     @property
     def asked(self) -> ActsAsked:
-        """The same filters, as the query takes them."""
+        """The same filters in the form that the query expects."""
         return ActsAsked(search=self.q, kind=self.kind, state=self.state, before=self.before)
 
 
@@ -140,7 +140,8 @@ def act_list(request: AuthorizedRequest, asked: Query[LoggedActs]) -> dict[str, 
 def export_log(request: AuthorizedRequest, asked: Query[ExportedActs]) -> HttpResponseBase:
     """Export the log of acts as NDJSON or CSV, newest first, at most 256 MiB.
 
-    The last line says why it ends (stopped_by: end or size), and before goes on. 503 while two exports are being sent.
+    The last line says why it ends (stopped_by: end or size); pass its before to continue. 503 while two exports are
+    being sent.
     """
     # One query for 500 acts.
     place = take_place()
@@ -272,7 +273,7 @@ def _problem(refused: acts.ActRefused) -> Problem:
 
 
 def _described(name: str, summary: str, scope: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Describe what planning an act of one kind takes."""
+    """Describe the request that plans an act of one kind."""
     needs = ["kind", "topic"]
     if scope == "subscription":
         needs.append("subscription")

@@ -268,7 +268,7 @@ class Producers(_Answer):
 
 
 class JudgedFinding(_Answer):
-    """What one rule found, and where the runbook says what to do."""
+    """The finding of one rule, and the page of the runbook that says what to do."""
 
     rule: str
     severity: Severity

@@ -26,7 +26,8 @@ def openapi(request: HttpRequest, api: NinjaAPI) -> HttpResponse:
 def document_of(api: NinjaAPI) -> dict[str, Any]:
     """Describe the operations: their docstrings are summary and description.
 
-    Adds what ninja does not describe: how to log in, and the problem document that every operation may answer with.
+    Adds two parts that ninja does not describe: how to log in, and the problem document that every operation may answer
+    with.
     """
     document: dict[str, Any] = dict(api.get_openapi_schema(path_prefix=""))
     for operations in document["paths"].values():

@@ -61,7 +61,7 @@ class Cure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What one rule found."""
+    """The finding of one rule."""
 
     rule: str
     severity: Severity

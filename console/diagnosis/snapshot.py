@@ -46,7 +46,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """Who paused the subscription. All empty if the act is no longer in the log."""
+    """The act that paused the subscription. All empty if the act is no longer in the log."""
 
     who: str
     at_ms: int
@@ -62,7 +62,7 @@ class Departure:
     client_version: str
     at_ms: int
     cause: str  # closed, lost, broker or incompatible
-    detail: str  # what the broker told the client, if it closed the consumer
+    detail: str  # the broker's message to the client, if the broker closed the consumer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumer:
-    """One connected consumer and what it has in flight."""
+    """One connected consumer and its entries in flight."""
 
     key: int
     name: str
@@ -119,7 +119,7 @@ class Consumer:
     last_flow_ms: int
     last_delivery_ms: int
     last_ack_ms: int
-    oldest_delivered_ms: int  # of what it has in flight; 0 = nothing
+    oldest_delivered_ms: int  # of the entries in flight; 0 = none
     oldest_position: str  # ledger:entry of that; "" = nothing
     most_redeliveries: int  # of any entry that it has in flight
 

@@ -1,6 +1,6 @@
 """The forms for acts on a subscription, and the form that applies a plan.
 
-A valid `ActForm` has the `.kind` and `.parameters()` that broker.acts.requests takes.
+A valid `ActForm` has the `.kind` and `.parameters()` that broker.acts.requests expects.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Dead letters: the topics that take them, where they come from, and why they failed."""
+"""Dead letters: the topics that store them, where they come from, and why they failed."""

@@ -40,7 +40,7 @@ _CPP_ID: Final = re.compile(r"\(([0-9]{1,19}),([0-9]{1,19}),(-1|[0-9]{1,10}),(-1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """What a letter's properties say about the letter. They may be wrong, because the producer chooses them."""
+    """The facts about a letter in its properties. They may be wrong, because the producer chooses them."""
 
     reason_name: str  # the property that has the reason; "" = none
     reason: str
@@ -88,7 +88,7 @@ class Group:
 
     @property
     def shown_reason(self) -> str:
-        """Return the reason, cut to what a page shows."""
+        """Return the reason, cut to the length that a page shows."""
         return self.reason if len(self.reason) <= _MOST_TEXT else f"{self.reason[:_MOST_TEXT]}…"
 
     @property

@@ -27,9 +27,8 @@ __all__ = ["Live"]
 
 HEARTBEAT_S: Final = 2.0  # a page that hears nothing for 5 s says that it cannot reach the console
 RECHECK_S: Final = 60.0  # how often a stream checks that its session is still valid
-COALESCE_S: Final = (
-    2.0  # between two events of a page whose numbers always change; the first one comes at once
-)
+# The pause between two events of a page whose numbers always change; the first event comes at once.
+COALESCE_S: Final = 2.0
 KEYS_PER_STREAM: Final = 200
 STREAMS_PER_USER: Final = 24
 
@@ -44,11 +43,13 @@ logger = logging.getLogger(__name__)
 
 
 class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
-    """Sends the keys of what changed and no data: the browser reads the block with the rights it has at that time.
+    """Sends the keys of things that changed, and no data.
 
-    It also says every 2 s what is wrong behind the pages. A stream uses no database connection while it waits. It
-    answers 401 without a login, 403 without a role, 405 to other methods than GET, 400 if none of the given keys is
-    one, and 429 to a user's 25th stream.
+    The browser reads each block with the rights that its user has at that time.
+
+    It also reports the problems behind the pages every 2 s. A stream uses no database connection while it waits. It
+    answers 401 without a login, 403 without a role, 405 to other methods than GET, 400 if keys are given and none of
+    them is valid, and 429 to a user's 25th stream.
     """
 
     def __init__(self, *, feed: Feed) -> None:
@@ -80,7 +81,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         await getattr(self, get_handler_name(message))(message)
 
     async def http_request(self, message: dict[str, Any]) -> None:
-        """Open the stream, or refuse it. Channels' own method ends the consumer here; a stream goes on."""
+        """Open the stream, or refuse it. Channels' own method would end the consumer here, and with it the stream."""
         if message.get("more_body"):
             return
         refusal = self._refusal() or await self._nothing_to_follow()
@@ -94,7 +95,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         await self.send_headers(headers=_HEADERS)
         await self.send_body(b"retry: 3000\n\n", more_body=True)
         await self.page_health({})
-        if self._feed.is_listening:  # if not, the feed says so itself as soon as it is
+        if self._feed.is_listening:  # if not, the feed sends page_unsure as soon as it listens
             await self.page_unsure({})
         self._writer = asyncio.get_running_loop().create_task(self._write())
 
@@ -113,7 +114,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         self._woken.set()
 
     async def page_health(self, message: dict[str, Any]) -> None:
-        """Send what is wrong behind the pages: at once when it changes, and with each heartbeat."""
+        """Send the problems behind the pages: at once when they change, and with each heartbeat."""
         event = self._feed.watch.event(self._language, self._scope)
         if event and not (self._writer is not None and self._writer.done()):
             await self.send_body(event.encode(), more_body=True)
@@ -135,7 +136,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         return None
 
     async def _nothing_to_follow(self) -> tuple[int, str] | None:
-        """Drop the keys of what the user may not see. Refuse a user who may see nothing at all."""
+        """Drop the keys that the user may not see. Refuse a user who may see nothing at all."""
         allowed = await _allowed(self.scope["user"], self._keys)
         if allowed is None:
             return 403, NO_ROLE
@@ -182,9 +183,10 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         await self.send_body(b"event: ended\ndata:\n\n")
 
     def _checked(self) -> bool | None:
-        """Return whether the user may still look. None while the check runs, and while the database is unavailable.
+        """Return whether the user may still see the page.
 
-        The check runs beside the writer, because the page must hear when the database does not answer.
+        None while the check runs, and while the database is unavailable. The check runs beside the writer, because the
+        page must learn that the database does not answer.
         """
         if self._check is None:
             if self._feed.watch.is_answering:
@@ -213,6 +215,6 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
 
 @database_sync_to_async  # type: ignore[untyped-decorator]  # Channels has no types
 def _allowed(user: AbstractBaseUser, keys: frozenset[str]) -> tuple[Scope, frozenset[str]] | None:
-    """Return what the user may see, and the keys of it. None if the user has no role."""
+    """Return the user's scope, and those of the keys that are in it. None if the user has no role."""
     rights = rights_of(user)
     return (rights.scope, keys_in(rights.scope, keys)) if rights.sees_anything else None

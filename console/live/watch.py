@@ -22,7 +22,7 @@ __all__ = ["Watch"]
 
 INTERVAL_S: Final = 1.0
 ANSWER_S: Final = 2.0  # a database that takes longer counts as not answering
-SETTLE_S: Final = 2.5  # after the database was away, the processes need this long to write a heartbeat
+SETTLE_S: Final = 2.5  # when the database answers again, the processes need this long to write a heartbeat
 _JUST_AFTER_S: Final = 0.05
 
 # A query to a host that has vanished fails after 15 s, and the next one opens a new connection.
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class Watch:
-    """Finds what is wrong now. It has a connection of its own, so that no other query delays the answer."""
+    """Finds the current problems. It has a connection of its own, so that no other query delays the answer."""
 
     def __init__(self, on_change: Callable[[], Awaitable[None]]) -> None:
         self._on_change = on_change
@@ -45,7 +45,7 @@ class Watch:
         self._asking: asyncio.Task[Chrome] | None = None
         self._answered_ms: int | None = None  # by the database's clock
         self._settled_s = 0.0  # by the loop's clock
-        self._found: object = None  # what the latest event says
+        self._found: object = None  # the content of the latest event
         self._has_found = False
         self._state: Chrome | None = None  # of the latest finding; None: the database does not answer
         self._events: dict[tuple[str, int], str] = {}  # of the latest finding, by language and waiting acts
@@ -81,7 +81,7 @@ class Watch:
                 await self._connection.close()
 
     async def _look(self) -> Chrome | None:
-        """Return the signs of life, or None if the database does not answer. A late answer is taken by a later call."""
+        """Return the signs of life, or None if the database does not answer. A later call uses a late answer."""
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask(), name="asking for signs of life")
             self._asking.add_done_callback(lambda asking: asking.cancelled() or asking.exception())

@@ -92,7 +92,7 @@ class _Tally:
 
 
 def analyse(head: SubscriptionHead, *, entries: int, seconds: float) -> BacklogAnalysis:
-    """Read the first `entries` unacked entries, one query for each 100. Starts no query after `seconds`."""
+    """Read the first `entries` unacked entries, with one query per 100. Starts no query after `seconds`."""
     until_s = time.monotonic() + seconds
     log = log_of(head.topic_id)
     mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)

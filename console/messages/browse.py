@@ -29,7 +29,7 @@ class FoundRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPage:
-    """What one page shows."""
+    """The content of one page."""
 
     rows: Sequence[FoundRow]
     looked: Looked
@@ -54,7 +54,7 @@ def browse(head: TopicHead, asked: Asked, bounds: Bounds = PAGE_BOUNDS) -> Found
 
 
 def shown(hit: Hit) -> PeekedMessage:
-    """Return what a row shows of a hit."""
+    """Return the part of a hit that a row shows."""
     if hit.message is None:
         return peeked_whole(hit.opened)
     return peeked(hit.opened.stored, hit.message)

@@ -19,7 +19,7 @@ _NO_DOCUMENT: Final = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """What a message must have. A filter that is not set lets every message pass."""
+    """The conditions that a message must meet. Every message passes a filter that is not set."""
 
     key: str = ""  # the key; for a binary key, its bytes as UTF-8 text or its base64 text
     property_name: str = ""
@@ -57,7 +57,7 @@ def matches(filters: Filters, message: Message, *, has_payload: bool = True) -> 
 
 
 def slots_of_key(key: str) -> list[int]:
-    """Return the key hashes that entries with this key have: of its text, and of the bytes if it is base64 text."""
+    """Return the possible key hashes of entries with this key: of its text, and of its bytes if it is base64 text."""
     hashed = [key.encode()]
     decoded = _from_base64(key)
     if decoded is not None:

@@ -31,7 +31,7 @@ def _operator_word(operator: str) -> StrOrPromise:
 
 
 class FilterForm(forms.Form):
-    """Reads filters from the query string. After `is_valid`, `asked` is what it asks for."""
+    """Reads filters from the query string. After `is_valid`, `asked` is the request."""
 
     partition = forms.IntegerField(
         label=gettext_lazy("Partition"), required=False, min_value=0, max_value=1_000_000
@@ -91,7 +91,7 @@ class BrowseForm(FilterForm):
 
 
 def asked_of(given: dict[str, Any]) -> Asked:
-    """Return the request that these values make. Raises AskedInvalid if a value is wrong."""
+    """Return the request that these values describe. Raises AskedInvalid if a value is wrong."""
     start: Start = given.get("start") or "newest"
     order = given.get("order") or ("older" if start == "newest" else "newer")
     at = given.get("at") or ""

@@ -48,7 +48,7 @@ class JsonTest:
 
 
 def parse_path(text: str) -> tuple[Step, ...]:
-    """Read a path: names after dots, `[0]` for an item, `[*]` for any item, `["a.b"]` for a name with signs in it.
+    """Read a path: names after dots, `[0]` for an item, `[*]` for any item, `["a.b"]` for a name with other characters.
 
     A leading `$` is allowed. Raises JsonPathInvalid if the text is not a path.
     """

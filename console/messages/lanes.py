@@ -29,9 +29,8 @@ class Lane:
     log: Log
     spans: tuple[Run, ...]  # indexes to look at, in log order
     cursor: CursorAt | None = None  # of the given subscription
-    unacked: Mapping[int, int] | None = (
-        None  # None: acked messages too; else the bitsets of partly acked batches
-    )
+    # The bitsets of partly acked batches. None: acked messages are included too.
+    unacked: Mapping[int, int] | None = None
     is_cut: bool = False  # the cursor has more acked ranges than one page reads
 
 

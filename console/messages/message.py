@@ -62,7 +62,7 @@ class FoundMessage:
 
     @property
     def act_id(self) -> str:
-        """Return the message id as acts take it."""
+        """Return the message id in the form that acts expect."""
         return str(MessageId(self.spot.ledger_id, self.spot.entry_id, -1, self.spot.batch_index))
 
     @property
@@ -102,7 +102,7 @@ class Body:
     schema: SchemaAt | None
     size_bytes: int
     shown_bytes: int
-    can_show_all: bool  # more of it than this
+    can_show_all: bool  # the page can show more of it than this
 
 
 def find_message(head: TopicHead, spot: Spot) -> FoundMessage:

@@ -98,7 +98,7 @@ def next_messages(head: SubscriptionHead, limit: int) -> list[PeekedMessage]:
 
 
 def peeked(entry: StoredEntry, message: Message) -> PeekedMessage:
-    """Return what lists show of a message of this entry."""
+    """Return a message of this entry as lists show it."""
     preview, is_text = preview_of(message.payload)
     return PeekedMessage(
         ledger_id=entry.ledger_id,
@@ -120,7 +120,7 @@ def peeked(entry: StoredEntry, message: Message) -> PeekedMessage:
 
 
 def peeked_whole(opened: OpenedEntry) -> PeekedMessage:
-    """Return what lists show of an entry whose messages cannot be read."""
+    """Return an entry whose messages cannot be read, as lists show it."""
     entry, header, outer = opened.stored, opened.header, opened.outer
     return PeekedMessage(
         ledger_id=entry.ledger_id,

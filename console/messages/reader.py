@@ -142,7 +142,7 @@ class LaneReader:
     def _piece(self, ranges: list[_Range], rows: Sequence[StoredEntry]) -> Piece:
         """Return the piece with its steps. Entries after the last row of a range are gone.
 
-        The query returns the far end of a range even if its key hash leaves it out, unless it is no longer stored.
+        The query returns the last entry of a range even if its key hash does not match, unless it is no longer stored.
         """
         steps: list[int] = []
         gone = at = before = 0

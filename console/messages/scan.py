@@ -27,7 +27,7 @@ _Key = tuple[int, int, int]  # append time, ledger, entry; negative if the scan 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How far one search goes at most."""
+    """The limits of one search."""
 
     entries: int  # opened
     bytes: int  # read
@@ -67,7 +67,7 @@ class Looked:
     bytes: int = 0
     matched: int = 0
     unjudged: Counter[Trouble] = field(default_factory=Counter)  # entries that no filter could judge
-    gone: int = 0  # entries that were trimmed while the search went on
+    gone: int = 0  # entries that were trimmed during the search
     oldest_ms: int = 0  # when the oldest and the newest were stored; 0 = none
     newest_ms: int = 0
     stopped_by: StoppedBy = "end"
@@ -147,7 +147,10 @@ class Scan:
                 heappush(heads, (self._key(following), at))
 
     def _next(self, at: int) -> StoredEntry | None:
-        """Return the next entry of a lane without taking it. Read a piece if none is left. Raises _TimeUp when late."""
+        """Return the next entry of a lane, and leave it in the buffer. Read a piece if the buffer is empty.
+
+        May raise _TimeUp.
+        """
         buffer, looked = self._buffers[at], self.looked
         while not buffer:
             piece = self._readers[at].next_piece()

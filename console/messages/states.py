@@ -56,7 +56,7 @@ class MessageState:
 
     word: str  # acked, in flight, delayed or unacked
     tone: str
-    is_hole: bool = False  # not acked, and something after it is
+    is_hole: bool = False  # not acked, but a later entry is
     delivery: Delivery | None = None  # if it is in flight
     due_ms: int = 0  # if it is delayed
 
@@ -135,7 +135,7 @@ def subscription_names(topic_id: int) -> list[str]:
 
 
 def states_at(cursors: Sequence[CursorAt], places: Collection[Place]) -> States:
-    """Read what these cursors have stored about these entries. Three queries; none without cursors or places."""
+    """Read the stored states of these entries on these cursors. Three queries; none without cursors or places."""
     if not cursors or not places:
         return States(chunks={}, last_acked={}, pending={})
     ids = [cursor.id for cursor in cursors]

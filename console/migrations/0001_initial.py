@@ -1,4 +1,4 @@
-"""The console's tables. Nothing has shipped: a change is made here."""
+"""The console's tables. Until the first release, change the tables in this migration."""
 
 import django.db.models.deletion
 from django.conf import settings

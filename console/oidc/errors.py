@@ -10,4 +10,4 @@ class LoginRefused(Exception):
 
 
 class ServerAway(Exception):
-    """The login server cannot be reached, or its answers make no sense. The text is for the log."""
+    """The login server cannot be reached, its answers make no sense, or the client's secret cannot be read."""

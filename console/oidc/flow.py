@@ -40,7 +40,7 @@ class Arrival:
 
 
 def way_there(asked: HttpRequest, settings: LoginSettings, *, back: str, next_page: str) -> str:
-    """Begin a login: return the login server's address, which later sends the browser to `back`.
+    """Begin a login: return the address to open at the login server, which later sends the browser to `back`.
 
     Raises ServerAway if the server's addresses cannot be read.
     """
@@ -75,7 +75,7 @@ def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arri
     """End a login: return the user's claims.
 
     Raises LoginRefused if this browser did not begin the login or the server refuses it, ServerAway if the server does
-    not answer.
+    not answer or the client's secret cannot be read.
     """
     begun = asked.session.get(_KEY, {})
     kept = begun.pop(asked.GET.get("state", ""), None)

@@ -15,14 +15,17 @@ from console.oidc.server import LoginServer, keys_of
 __all__ = ["claims_of"]
 
 _LEEWAY_S: Final = 60  # by which the clocks of the two servers may differ
-_ALGORITHMS: Final = (  # signatures with public keys only: "none" and HMAC would be worth nothing here
+_ALGORITHMS: Final = (  # signatures with public keys only: "none" and HMAC would prove nothing here
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "Ed25519", "EdDSA"),
 )
 
 
 def claims_of(id_token: str, server: LoginServer, *, client_id: str, nonce: str) -> dict[str, Any]:
-    """Check the token and return its claims. Raises LoginRefused if a check fails, ServerAway if no key is known."""
+    """Check the token and return its claims.
+
+    Raises LoginRefused if a check fails, ServerAway if the server's keys cannot be read.
+    """
     try:
         claims = _signed(id_token, server)
         jwt.JWTClaimsRegistry(

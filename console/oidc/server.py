@@ -18,7 +18,7 @@ __all__ = ["LoginServer", "forget", "keys_of", "login_server", "request"]
 TIMEOUT_S: Final = 10.0
 
 _KEPT_S: Final = 3600.0
-# A token with an unknown key makes the console read the keys again, at most this often.
+# A token with an unknown key makes the console read the keys again, but at most once in this time.
 _KEYS_ANEW_S: Final = 30.0
 
 _servers: Final[dict[str, tuple[float, LoginServer]]] = {}
@@ -34,7 +34,7 @@ class LoginServer:
     token_endpoint: str
     jwks_uri: str
     userinfo_endpoint: str  # "" if there is none
-    takes_basic: bool  # the client's secret in the Authorization header
+    takes_basic: bool  # accepts the client's secret in the Authorization header
 
 
 def login_server(issuer: str) -> LoginServer:
@@ -64,7 +64,7 @@ def login_server(issuer: str) -> LoginServer:
 
 
 def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
-    """Return the keys that sign the server's tokens, read at most an hour ago, or with `anew` 30 s ago.
+    """Return the keys that sign the server's tokens, read at most an hour ago, or with `anew` at most 30 s ago.
 
     Raises ServerAway if the server sends no keys.
     """

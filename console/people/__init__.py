@@ -1,1 +1,1 @@
-"""The console's users: logins, second factors, and what a user has chosen for pages."""
+"""The console's users: logins, second factors, and each user's choices for the pages."""

@@ -1,4 +1,4 @@
-"""What a user without a role is told."""
+"""The text that a user without a role reads."""
 
 from __future__ import annotations
 

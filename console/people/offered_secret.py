@@ -16,7 +16,7 @@ _KEY: Final = "offered_second_factor"
 
 
 def offer(request: HttpRequest, user: AbstractBaseUser) -> dict[str, Any]:
-    """Return what the page shows: the QR code and the same secret as text. A reload shows the same."""
+    """Return the secret for the page, as a QR code and as text. A reload of the page shows the same secret."""
     secret = offered(request)
     if not secret:
         secret = new_secret()

@@ -1,4 +1,4 @@
-"""What a user has chosen for pages: the time zone and the language. `/api/v1` is in UTC and English for everybody."""
+"""A user's choices for the pages: the time zone and the language. `/api/v1` is in UTC and English for everybody."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _preferences_of(user: AbstractBaseUser | AnonymousUser) -> Preferences | Non
 
 
 def _use(preferences: Preferences | None) -> None:
-    """Activate what the user has chosen, as far as it still exists."""
+    """Activate the zone and the language that the user has chosen, each only if it still exists."""
     is_known = preferences is not None and preferences.time_zone in zone_names()
     timezone.activate(
         ZoneInfo(preferences.time_zone) if preferences and is_known else timezone.get_default_timezone()

@@ -1,4 +1,4 @@
-"""What follows a right password: which users must give a code too, and which must set up a second factor first.
+"""The step after a right password: some users must give a code too, and some must set up a second factor first.
 
 A user of the login server has no password here, and gives a second factor there.
 """
@@ -19,7 +19,7 @@ __all__ = ["AfterPassword", "after_password", "is_required", "lack_a_required_fa
 
 
 class AfterPassword(Enum):
-    """What follows a right password."""
+    """The next step after a right password."""
 
     LOGIN = "login"
     CODE = "code"
@@ -46,7 +46,7 @@ def lack_a_required_factor() -> Q | None:
 
 
 def with_needs_more(users: QuerySet[Any]) -> QuerySet[Any]:
-    """Add `needs_more`: whether the password alone does not let a user in."""
+    """Add `needs_more`: whether a user needs more than the password to log in."""
     lacking = lack_a_required_factor()
     more = Q(_has_factor())
     annotated: QuerySet[Any] = users.annotate(needs_more=more if lacking is None else more | lacking)

@@ -75,12 +75,12 @@ def picture_of(address: str) -> SafeString:
 
 
 def factor_of(user: AbstractBaseUser) -> SecondFactor | None:
-    """Return what is stored for a user. None without a second factor."""
+    """Return the stored second factor of a user, or None."""
     return SecondFactor.objects.filter(user_id=user.pk).first()
 
 
 def switch_on(user: AbstractBaseUser, secret: str, code: str) -> list[str]:
-    """Store the second factor and return the recovery codes, which nobody sees again.
+    """Store the second factor and return the recovery codes, which cannot be read again.
 
     Raises FactorRefused if the code is not one of this secret, or if the user has a second factor already.
     """

@@ -1,4 +1,4 @@
-"""Deletes expired sessions, which nothing else in Vela does."""
+"""Delete expired sessions, which nothing else in Vela does."""
 
 from __future__ import annotations
 

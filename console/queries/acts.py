@@ -57,7 +57,7 @@ class ActsAsked:
     search: str = ""  # part of the topic, the subscription or the user's name
     kind: str = ""  # "" = all, as below
     state: str = ""
-    before: int | None = None  # the last id of the page before
+    before: int | None = None  # the last id of the previous page
 
 
 def acts_of(subscription_id: int) -> list[ActRow]:

@@ -17,11 +17,11 @@ __all__ = ["Chrome", "chrome"]
 class Chrome(Signs):
     """Signs of life and the queue of acts."""
 
-    waiting_acts: Mapping[str, int]  # by namespace, "" for those of none
+    waiting_acts: Mapping[str, int]  # by namespace; "" for acts outside namespaces
 
     @property
     def troubles(self) -> dict[Trouble, int | None]:
-        """Return what is wrong, with the time of the last sign of life. Empty if all is well."""
+        """Return the troubles, each with the time of the last sign of life. Empty if all is well."""
         return troubles_of(self, tick_ms=broker_settings().tick_ms)
 
     def waiting_in(self, scope: Scope) -> int:

@@ -121,7 +121,7 @@ PRODUCER_ORDERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientsAsked:
-    """Which clients to list. A text matches any part of its column, whatever its case; "" = all."""
+    """Which clients to list. A text matches any part of its column, in upper or lower case; "" = all."""
 
     topic: str = ""  # part of a name, or a full name: that topic and its partitions
     subscription: str = ""
@@ -146,7 +146,7 @@ class ConsumerRow:
 
     key: int
     topic_name: str  # of the partition
-    partition: int  # -1 = the topic is no partition
+    partition: int  # -1 = the topic is not a partition
     subscription_id: int | None  # None = a reader, whose cursor is not stored
     subscription_name: str
     subscription_type: str
@@ -184,7 +184,7 @@ class ProducerRow:
     key: int
     topic_id: int
     topic_name: str  # of the partition
-    partition: int  # -1 = the topic is no partition
+    partition: int  # -1 = the topic is not a partition
     name: str
     address: str
     client_version: str

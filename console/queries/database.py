@@ -140,6 +140,6 @@ def fetch_one(row_type: type[T], file: str, name: str, parameters: Mapping[str, 
 
 
 def containing(text: str) -> str:
-    """Return the LIKE pattern of values that contain `text`; "" if it is empty, which the queries take as no filter."""
+    """Return the LIKE pattern of values that contain `text`; "" if it is empty, which means no filter."""
     escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%" if text else ""

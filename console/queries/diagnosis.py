@@ -63,7 +63,7 @@ class Parts:
     acked: AckedBeyond
     pending: Sequence[PendingRow]  # the first ones by position
     consumers: Sequence[ConsumerRow]
-    first: EntryAt | None  # that is not completely acked; None = there is none, or it cannot be read
+    first: EntryAt | None  # the first entry not completely acked; None = there is none, or it cannot be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +171,10 @@ def _share(rows: int, subscriptions: int) -> int:
 
 
 def _readable(wanted: Collection[tuple[Log, Place]]) -> dict[Place, EntryAt]:
-    """Return the entries that can be read: storage of offloaded ledgers may not answer. One query, and one a file."""
+    """Return the entries that can be read: storage of offloaded ledgers may not answer.
+
+    One query, and one read per file.
+    """
     stored: set[int] = set()
     offloaded: list[tuple[Log, Place]] = []
     for log, place in wanted:

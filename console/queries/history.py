@@ -66,7 +66,7 @@ def history_of_topic(
 ) -> History:
     """Return the history of a topic, with its subscriptions' messages summed. Three queries.
 
-    `now` has the present numbers. The numbers of a partitioned topic are the sums of its partitions.
+    `now` has the current numbers. The numbers of a partitioned topic are the sums of its partitions.
     """
     window = window_of(window_name, is_sum=is_partitioned)
     return _history(topic_id, 0, window, now, created_at=created_at, is_sum=is_partitioned)
@@ -88,7 +88,7 @@ def history_of_everything(window_name: str) -> History:
 def sparklines(backlogs: Mapping[tuple[int, int], int | None]) -> dict[tuple[int, int], Sparkline]:
     """Return the backlog of the last hour, for the rows of a list. One query.
 
-    The keys are (topic id, subscription id), with 0 for the topic itself; the values are the present backlogs.
+    The keys are (topic id, subscription id), with 0 for the topic itself; the values are the current backlogs.
     """
     now_ms = time.time_ns() // 1_000_000
     to_ms = now_ms - now_ms % BUCKET_MS
@@ -150,7 +150,7 @@ def rolled_up_until() -> dict[int, int]:
 def readings_of(
     frame: Frame, until_ms: Mapping[int, int], topic_id: int, subscription_ids: Iterable[int]
 ) -> list[Reading]:
-    """Return the points of a frame. `until_ms` is what `rolled_up_until` returns. One query."""
+    """Return the points of a frame. `until_ms` is the result of `rolled_up_until`. One query."""
     return fetch(
         Reading,
         "history",

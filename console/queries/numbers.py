@@ -48,7 +48,7 @@ class TopicFacts:
     parent: str | None
     created_at: datetime
     terminated_at: datetime | None
-    namespace_policies: dict[str, Any]  # only what is set, here and below
+    namespace_policies: dict[str, Any]  # only the policies that are set, here and below
     policies: dict[str, Any]
 
 

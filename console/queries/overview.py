@@ -51,10 +51,11 @@ class StateCount:
 
 
 def worst_subscriptions(scope: Scope) -> list[WorstRow]:
-    """Return at most 12 that are stuck, falling behind, paused or draining. One query.
+    """Return at most 12 subscriptions that are stuck, falling behind, paused or draining. One query.
 
-    The worst state comes first. In it the one with the most waiting messages leads, and of equals the one that has been
-    so for longest. Chooses among the 300 that come first by state and time.
+    The worst state comes first. Within a state, the subscription with the most waiting messages comes first and, among
+    equals, the one that has been in the state for longest. The query chooses among the 300 that come first by state and
+    time.
     """
     return fetch(
         WorstRow,
@@ -65,7 +66,10 @@ def worst_subscriptions(scope: Scope) -> list[WorstRow]:
 
 
 def poisoned_subscriptions(scope: Scope) -> list[WorstRow]:
-    """Return at most 3 others whose first message is redelivered again and again while the rest passes. One query."""
+    """Return at most 3 other subscriptions whose first message is redelivered many times while the rest passes.
+
+    One query.
+    """
     return fetch(
         WorstRow, "overview", "poisoned", {"last_state": LAST_LISTED, "limit": POISONED, **scope.of_topics}
     )

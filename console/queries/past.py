@@ -44,14 +44,14 @@ class PauseAct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """What is known about one moment."""
+    """The stored data about one moment."""
 
     frame: Frame  # around the moment
     steps: tuple[Step, ...]
     step: Step | None  # the step that contains the moment; None = it is not stored
     acts: tuple[ActMark, ...]  # in the frame, newest first
     alerts: tuple[PastAlert, ...]
-    paused_by: PauseAct | None  # None = no act had paused or resumed it before, or it is a topic
+    paused_by: PauseAct | None  # None = no act had paused or resumed it before, or the subject is a topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class _Last:
 def past_of(
     at_ms: int, topic_id: int, subscription_id: int = 0, *, created_at: datetime, is_sum: bool = False
 ) -> Past | None:
-    """Return what is stored about a moment. None if it is in the future, or points are not kept that long.
+    """Return the stored data about a moment. None if it is in the future, or points are not kept that long.
 
     At most six queries. `is_sum`: the topic is partitioned, so its shortest points cover a minute.
     """

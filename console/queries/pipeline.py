@@ -34,7 +34,7 @@ class RunsAsked:
     job: str = ""  # "" = all, as below
     state: str = ""
     topic: str = ""  # its full name
-    before: int | None = None  # the last id of the page before
+    before: int | None = None  # the last id of the previous page
     limit: int = PAGE_ROWS
 
 

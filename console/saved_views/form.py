@@ -40,7 +40,7 @@ class NameForm(forms.Form):
 
 
 class SaveForm(NameForm):
-    """What to save, and for whom."""
+    """The view to save, and who sees it."""
 
     path = forms.CharField(label=gettext_lazy("List"), max_length=MOST_PATH)
     query = forms.CharField(

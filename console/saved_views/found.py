@@ -17,7 +17,7 @@ from console.saved_views.lists import EVERYTHING_QUERY, SavedList, filters_in, l
 
 __all__ = ["ListViews", "ViewRow", "address_of", "all_views", "user_id_of", "view_to_change", "views_of"]
 
-_MOST: Final = 1000  # rows that are read: a user's own, and what others share
+_MOST: Final = 1000  # rows that are read: a user's own, and those that others share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,9 @@ __all__ = [
 ]
 
 VIEWS_MOST: Final = 200  # of one user
-_LOCK: Final = 0x5657  # first key of an advisory lock; the second is the user's id, so a user's changes queue
+_LOCK: Final = (
+    0x5657  # first key of an advisory lock for one change of a user at a time; the second is the user's id
+)
 
 
 class ViewRefused(Exception):
@@ -83,7 +85,10 @@ def set_default(view: SavedView, *, is_default: bool) -> None:
 
 
 def share_view(view: SavedView, shared_in: str) -> None:
-    """Show a view to operators of every pattern in `shared_in`, see `sharing_of`; with "" to its owner alone."""
+    """Show a view to operators of all patterns in `shared_in`, which `sharing_of` returns.
+
+    "" shows it to its owner alone.
+    """
     SavedView.objects.filter(pk=view.pk).update(shared_in=shared_in)
 
 
@@ -95,8 +100,8 @@ def delete_view(view: SavedView) -> None:
 def sharing_of(rights: Rights, saved_list: SavedList) -> str:
     """Return the patterns, separated by spaces, whose operators see what a user shares. "" if the user may not share.
 
-    Filters may contain names and parts of messages. So a view is shared with users who are operators of every pattern
-    of which its owner is one; a view of one topic's messages with the operators of the topic's namespace.
+    Filters may contain names and parts of messages. So a user sees the view only as an operator of all the patterns of
+    which its owner is an operator. For a view of one topic's messages, only the topic's namespace counts.
     """
     if saved_list.namespace:
         return saved_list.namespace if (rights.role_in(saved_list.namespace) or 0) >= Role.OPERATOR else ""

@@ -48,7 +48,7 @@ class SavedList:
     """One list."""
 
     path: str
-    word: str  # as users read it
+    word: str  # in the language of the user
     place: str  # the topic that it is about; "" = none
     pages: tuple[str, ...]  # names in the query string that say where a page begins
 

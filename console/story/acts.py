@@ -17,7 +17,7 @@ MOST_ACTS: Final = 50  # of one subscription, the latest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActOnMessage:
-    """An applied act on a subscription, as far as it says which messages it concerned."""
+    """The part of an applied act on a subscription that shows which messages it concerned."""
 
     id: int
     subscription_id: int

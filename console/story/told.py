@@ -38,7 +38,7 @@ class StoryLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionStory:
-    """What is known of the message on one subscription, the oldest first."""
+    """The known events of the message on one subscription, the oldest first."""
 
     lines: Sequence[StoryLine]
     left_out: (
@@ -49,7 +49,7 @@ class SubscriptionStory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What the broker records on a topic now."""
+    """The policies by which the broker records events on a topic now."""
 
     mode: str  # of the policy delivery_story
     keep_ms: int

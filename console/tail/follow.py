@@ -42,8 +42,8 @@ class Followed:
 
 
 def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = LOOK_BOUNDS) -> Followed:
-    """Look once, or without `since` return the newest messages. Of `asked` only partition, subscription, filters count.
-    Raises AskedInvalid as `lanes_of` does, and if the topic has fewer partitions than `since`.
+    """Look once, or without `since` return the newest messages. Of `asked`, only partition, subscription and filters
+    count. Raises AskedInvalid as `lanes_of` does, and if the topic has fewer partitions than `since`.
     """
     asked = Asked(
         partition=asked.partition,

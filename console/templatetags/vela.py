@@ -81,7 +81,7 @@ def count(number: int | str | None) -> str:
 
 @register.filter
 def place_of_name(topic: str) -> str:
-    """Return what comes before the local name: the domain unless it is persistent, the tenant and the namespace."""
+    """Return the part before the local name: the domain unless it is persistent, the tenant and the namespace."""
     rest = topic.removeprefix("persistent://")
     return rest[: rest.rfind("/", 0, len(rest) - len(addresses.short_name(topic))) + 1]
 
@@ -124,12 +124,12 @@ def batches(number: int) -> str:
 
 @register.simple_tag(takes_context=True)
 def sentence(context: Context, text: str) -> str:
-    """Give the broker's words a capital letter and a full stop. A name keeps its case."""
+    """Give a text of the broker a capital letter and a full stop. A name at its beginning keeps its case."""
     return acts.sentence(text, _names_in(context))
 
 
 def _names_in(context: Context) -> list[str]:
-    """Return the names that words of the broker may begin with: those of the page's act or subscription."""
+    """Return the names with which texts of the broker may begin: those of the page's act or subscription."""
     subjects = [context.get(name) for name in ("act", "to_apply", "row", "head")]
     parameters = [getattr(subject, "parameters", None) or {} for subject in subjects]
     return [
@@ -213,7 +213,7 @@ def severity(severity: Severity) -> dict[str, str | bool]:
 
 @register.filter
 def of_key(found: Mapping[int, Any] | str, key: int) -> Any:
-    """Return the value of a number, or None. A template lookup that finds nothing gives "", which has no values."""
+    """Return the value under a number, or None. A template lookup that finds nothing gives "", which has no values."""
     return None if isinstance(found, str) else found.get(key)
 
 
@@ -250,7 +250,7 @@ def cure_url(head: SubscriptionHead, cure: Cure) -> str:
 
 @register.inclusion_tag("console/parts/cure.html")
 def cure_button(head: SubscriptionHead, cure: Cure) -> dict[str, str | bool | SafeString]:
-    """Draw the button of an act that cures: it leads to the preview, or to the form if that needs more values."""
+    """Draw the button of a cure's act. It leads to the preview, or to the form if the act needs more values."""
     form = act_forms[cure.act]({name: str(value) for name, value in cure.parameters.items()})
     return {"url": cure_url(head, cure), "text": marks.marked(cure.text), "is_ready": form.is_valid()}
 

@@ -1,4 +1,4 @@
-"""Lines of `name = value`, as forms take policies and the properties of a message."""
+"""Lines of `name = value`, in which forms accept policies and the properties of a message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["as_lines", "read_lines"]
 
 
 def read_lines(text: str) -> dict[str, str]:
-    """Read one `name = value` a line, or a JSON object whose values are text.
+    """Read one `name = value` per line, or a JSON object whose values are text.
 
     Raises ValidationError if the text is neither, or has a name twice.
     """

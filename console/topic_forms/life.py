@@ -79,7 +79,7 @@ class CreateTopicForm(_TopicForm):
         field.choices = [(name, name) for name in namespaces]
 
     def clean_policies(self) -> dict[str, str]:
-        """Read one `name = value` a line. The broker checks names and values."""
+        """Read one `name = value` per line. The broker checks names and values."""
         return read_lines(self.cleaned_data["policies"])
 
     def clean(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class AddPartitionsForm(_TopicForm):
 
 
 class TerminateForm(_TopicForm):
-    """End a topic."""
+    """Terminate a topic."""
 
     kind = "terminate"
     heading = gettext_lazy("Terminate")

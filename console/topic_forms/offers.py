@@ -88,7 +88,10 @@ def _offer(head: TopicHead, name: str, rights: Rights) -> Offer:
 
 
 def _obstacle(head: TopicHead, name: str) -> tuple[str, str, str]:
-    """Return why an act is not possible, and text and address of a link that helps. Three empty texts if it is."""
+    """Return why an act is not possible, and text and address of a link that helps.
+
+    Three empty texts if the act is possible.
+    """
     if name == "partitions" and head.parent_name:
         return (
             _("This is a partition."),

@@ -100,7 +100,7 @@ class PublishForm(ActForm):
     )
 
     def clean_value(self) -> str:
-        """Replace CRLF, which browsers send for a line break, by LF, and check the size."""
+        """Replace CRLF, which browsers send for a line break, with LF, and check the size."""
         value: str = self.cleaned_data["value"].replace("\r\n", "\n")
         # Base64 writes three bytes as four characters; the act checks the size of the decoded value.
         if len(value.encode()) > _MOST_BYTES * 4 // 3 + 4:
@@ -110,7 +110,7 @@ class PublishForm(ActForm):
         return value
 
     def clean_properties(self) -> dict[str, str]:
-        """Read the lines."""
+        """Read the lines of `name = value`."""
         return read_lines(self.cleaned_data["properties"])
 
     def clean_event_time(self) -> int | None:
@@ -127,7 +127,7 @@ class PublishForm(ActForm):
         return time_ms
 
     def clean_ordering_key(self) -> str:
-        """Check that it is base64."""
+        """Check that the ordering key is base64."""
         return _checked_base64(self.cleaned_data["ordering_key"].strip())
 
     def clean(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ _HOW_FAR: Final = ("shift", "back_time")  # places of a reset that the form to r
 
 
 def form_address(act: ActView) -> str:
-    """Return the address of the form that plans such an act, or "" if there is none or its subject was deleted."""
+    """Return the address of the form for acts of this kind, or "" if there is none or the act's subject was deleted."""
     name, _form = _form_of(act)
     if not name or act.error_code in ("TopicNotFound", "SubscriptionNotFound"):
         return ""

@@ -40,7 +40,7 @@ def act(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
     """Apply a plan. 422 if a name or a reason must be typed and is missing, 409 if the broker refuses.
 
-    A user who clicks twice sees what became of the first click.
+    A user who clicks twice sees the result of the first click.
     """
     view, rights = _found_to_act_on(act_id, rights)
     if view.who == rights.name and view.state in _APPLIED_ONCE:
@@ -74,7 +74,7 @@ def undo(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 
 
 def _found(act_id: int, rights: Rights) -> tuple[ActView, Rights]:
-    """Return the act, and the rights as seen from its place. Raises Http404 for an act that the user may not see."""
+    """Return the act, and the user's rights at the act's topic. Raises Http404 for an act that the user may not see."""
     view = _get(act_id)
     if not rights.may_see_act(view.topic):
         raise Http404(_("There is no act {act_id}.").format(act_id=act_id))
@@ -82,7 +82,7 @@ def _found(act_id: int, rights: Rights) -> tuple[ActView, Rights]:
 
 
 def _found_to_act_on(act_id: int, rights: Rights) -> tuple[ActView, Rights]:
-    """Return the same as `_found`. Raises PermissionDenied for a user who may see the act but not do it."""
+    """Return the same as `_found`. Raises PermissionDenied for a user who may see the act but not request it."""
     view, rights = _found(act_id, rights)
     for name in _names(view):
         check_may_act(rights, name, view.kind)

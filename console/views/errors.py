@@ -1,4 +1,7 @@
-"""Answer errors with pages in the console's frame, which has a menu if a user is logged in; under /api/ with JSON."""
+"""Answer errors: under /api/ with JSON, elsewhere with pages in the console's frame.
+
+For logged-in users, the frame has the menu.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,7 @@ def failed(request: HttpRequest) -> HttpResponse:
         if trouble:
             return Problem(503, "PersistenceError", trouble, retriable=True).response()
         return database_problem(error).response()
-    # The menu takes queries, which would only fail again.
+    # The menu needs queries, which would only fail again.
     return _answer(
         request, "500.html", status, {"database_is_away": is_away, "trouble": trouble}, has_menu=not is_away
     )
@@ -100,7 +103,7 @@ def _answer(
 
 
 def _use_own_language(request: HttpRequest) -> None:
-    """Use the user's language. No view has done so: the address leads to none, or the form was refused."""
+    """Use the user's language. No view has done so: no view has this address, or the form was refused."""
     with suppress(DatabaseError):
         if not request.path.startswith(_API) and request.user.is_authenticated:
             use_preferences_of(request.user)

@@ -50,7 +50,10 @@ EVERY_S = 10  # a subscription that becomes stuck is not on the page yet, so its
 @require_safe
 @viewer
 def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Show the worst subscriptions with cause and cure. The number of queries does not depend on their number."""
+    """Show the worst subscriptions with cause and cure.
+
+    The number of queries does not depend on the number of subscriptions.
+    """
     rows = worst_subscriptions(rights.scope)
     # The tiles show the last hour, whatever the charts show. Usually both are one reading.
     read = cache(lambda name: history_of_everything(name))
@@ -146,7 +149,8 @@ def _explained(
 ) -> list[tuple[WorstRow, SubscriptionHead | None, Finding | None, Cure | None]]:
     """Return each row with its subscription, the finding of `rule` or else the leading one, and its first act.
 
-    The finding is None if there is none; the subscription too if it was just deleted. Ten queries, whatever the rows.
+    The finding is None if there is none, and the subscription is None if it was just deleted. Ten queries for any
+    number of rows.
     """
     if not rows:
         return []

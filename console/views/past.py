@@ -63,7 +63,10 @@ def subscription_past(request: HttpRequest, rights: Rights, topic: str, name: st
 
 
 def _moment(request: HttpRequest) -> tuple[int, str]:
-    """Return the moment in milliseconds, and what is wrong with `at`. Without a readable `at`, it is an hour ago."""
+    """Return the moment in milliseconds, and an error message if `at` is wrong.
+
+    Without a readable `at`, return an hour ago.
+    """
     now_ms = time.time_ns() // 1_000_000
     text = request.GET.get("at", "")
     if not text:
@@ -75,7 +78,7 @@ def _moment(request: HttpRequest) -> tuple[int, str]:
 
 
 def _state(head: Any, at_ms: int) -> dict[str, Any]:
-    """Return the present state if it began before the moment, else nothing. Earlier states are not stored."""
+    """Return the current state if it began before the moment, else nothing. Earlier states are not stored."""
     is_known = head.state is not None and 0 < (head.state_since_ms or 0) <= at_ms
     word = state_word(head.state)
     return {"word": label_of(word), "number": head.state, "since_ms": head.state_since_ms} if is_known else {}

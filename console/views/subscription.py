@@ -119,7 +119,7 @@ class _Reading:
 
     @cached_property
     def backlog_messages(self) -> int:
-        """Return the exact backlog: messages in the log less messages acked by the stored cursor."""
+        """Return the exact backlog: messages in the log minus those acked by the stored cursor."""
         return self.log.total_messages - self.head.acked_messages
 
     @cached_property

@@ -97,7 +97,7 @@ def headings(
 ) -> dict[str, dict[str, object]]:
     """Return for each order the query string that selects it and whether it is selected.
 
-    `clear` names the values that say where a page begins: another order begins anew.
+    `clear` names the values that say where a page begins: another order starts at its first page.
     """
     cleared = dict.fromkeys((*clear, "part"), "")
     return {

@@ -1,1 +1,1 @@
-"""What the pages say in words and in numbers."""
+"""The words and numbers that the pages show."""

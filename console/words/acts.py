@@ -280,7 +280,7 @@ def sentence(text: str, names: Iterable[str]) -> str:
     begin = text[:1] if begins_with_name else text[:1].upper()
     if text.endswith((".", "!", "?", "。")):
         return begin + text[1:]
-    own = _QUOTED.sub("", text)  # a name in quotation marks has a language of its own
+    own = _QUOTED.sub("", text)  # a name in quotation marks may be in any language
     return begin + text[1:] + ("。" if own.rstrip()[-1:] > _LAST_LATIN else ".")
 
 
@@ -331,7 +331,7 @@ def acked_meanwhile(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
 
 
 def _length(length_ms: int) -> str:
-    """Return a length of time in the largest unit that divides it, as the operator asked for it."""
+    """Return a length of time in the largest unit that divides it."""
     for unit_ms, word in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")):
         if length_ms >= unit_ms and length_ms % unit_ms == 0:
             return f"{count(length_ms // unit_ms)}\u202f{word}"

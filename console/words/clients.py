@@ -1,4 +1,4 @@
-"""Flags of connected clients: what is wrong with a client, as a word and a sentence."""
+"""Flags of connected clients: each is a problem of a client, as a word and a sentence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Flag:
 
     @property
     def mark(self) -> str:
-        """Return the sign that stands before the word, so that colour is never the only difference."""
+        """Return the sign before the word, so that colour is never the only difference."""
         return "✕" if self.tone == "bad" else "▲"
 
 

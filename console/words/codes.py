@@ -1,4 +1,4 @@
-"""What pages say if the code of a second factor or a password is wrong."""
+"""The sentences that pages show if the code of a second factor or a password is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an act changes, as rows of the tables on its page: in all, and on each partition."""
+"""The changes that an act makes, as rows of the tables on its page: in total, and on each partition."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class PartitionRow:
 
 
 def receipt_rows(kind: str, plan: Mapping[str, Any], result: Mapping[str, Any]) -> list[ReceiptRow]:
-    """Return the counts that acts of this kind change, and what was acked or published between preview and act."""
+    """Return the counts that acts of this kind change, and those of messages acked or published after the preview."""
     rows = [
         ReceiptRow(
             label=_(_LABELS[name]),
@@ -122,7 +122,7 @@ class PartitionTable:
 
     @property
     def has_news(self) -> bool:
-        """Whether it says more than the sentences of the plan or the result."""
+        """Whether the table says more than the sentences of the plan or the result."""
         return bool(self.changes) or any(row.why_not for row in self.rows)
 
 

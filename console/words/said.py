@@ -12,7 +12,7 @@ __all__ = ["Said", "said", "said_many", "spoken"]
 class Said(str):
     """A text in English that remembers its message and values, so that `spoken` can say it in another language.
 
-    A diagnosis writes such texts, because `/api/v1`, commands and tests take its English.
+    The diagnosis writes these texts, because `/api/v1`, commands and tests use its English.
     """
 
     __slots__ = ("many", "message", "number", "values")
@@ -29,7 +29,7 @@ def said(message: str, /, **values: object) -> Said:
 
 
 def said_many(one: str, many: str, /, n: int, **values: object) -> Said:
-    """Return the message for one thing if `n` is 1, else the one for many. Both may write `{n}`."""
+    """Return the message for one thing if `n` is 1, else the one for many. Both may contain `{n}`."""
     return _said(one if n == 1 else many, one, many, n, {"n": n, **values})
 
 

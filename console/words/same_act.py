@@ -62,7 +62,7 @@ def same_act(act: ActView, console_url: str) -> SameAct | None:
 
 
 def _argument(value: Any) -> str:
-    """Return a value as `vela acts plan` reads it: text is quoted if the command would read it as other JSON."""
+    """Return a value as `vela acts plan` reads it. Text that the command would read as another JSON value is quoted."""
     if not isinstance(value, str):
         return json.dumps(value)
     try:

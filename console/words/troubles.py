@@ -44,7 +44,7 @@ class Signs:
     host: str | None  # of the broker, as are the next three
     pid: int | None
     seen_ms: int | None
-    stopped_ms: int | None  # None: the broker was not stopped cleanly, or runs
+    stopped_ms: int | None  # None: the broker runs, or it was not stopped cleanly
     beat_ms: int | None
     worker_ms: int | None
 
@@ -59,7 +59,7 @@ class TroubleWords:
     title: str
     meaning: str
     effects: tuple[str, ...] = ()
-    when: str = gettext_noop("since")  # stands before the time
+    when: str = gettext_noop("since")  # the word before the time
     runbook: str = ""  # the page that says what to do
 
 

@@ -97,7 +97,7 @@ class Reports(Protocol):
         """Return the rates of publishing and acking."""
 
     def subscription_changed(self, subscription: Subscription) -> None:
-        """Report this subscription again."""
+        """Put this subscription into the next report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +133,7 @@ class ActContext:
         return await self.topics.open_named(self.act.topic_name)
 
     async def report(self, progress: Mapping[str, Any]) -> None:
-        """Store how far the work has got, for users and for a broker that continues it."""
+        """Store the progress of the work, for users and for a broker that continues it."""
         await repeat_until_done(
             self.pool,
             lambda c: store.report(c, self.act.act_id, json.dumps(dict(progress))),
@@ -174,9 +174,8 @@ class ActKind(ABC, Generic[P]):
     scope: ClassVar[Scope] = Scope.SUBSCRIPTION
     closes_consumers: ClassVar[bool] = False
     can_undo: ClassVar[bool] = False
-    no_undo: ClassVar[str] = (
-        "it cannot be undone"  # for users, if can_undo is False: why, or what to do instead
-    )
+    # For users, if can_undo is False: why the act cannot be undone, or what to do instead.
+    no_undo: ClassVar[str] = "it cannot be undone"
     is_long: ClassVar[bool] = False  # apply may take longer than milliseconds, so it runs beside other acts
     # False: `requests.plan` refuses it. It comes from the broker, a client, the admin API or `plan_undo`.
     can_be_requested: ClassVar[bool] = True
@@ -217,15 +216,18 @@ class ActKind(ABC, Generic[P]):
 
     @abstractmethod
     async def plan(self, context: ActContext, given: P) -> Plan:
-        """Return what the act would do, and change nothing. Raises BrokerError: the act is refused with its text."""
+        """Return what the act would do, and change nothing.
+
+        Raises BrokerError, with a text for the user, to refuse the act.
+        """
 
     @abstractmethod
     async def apply(self, context: ActContext, given: P) -> Mapping[str, Any] | None:
         """Do what the plan says. Return the result as JSON, or None if it was stored together with the change.
 
         If the broker dies before a returned result is stored, the act is applied again, so it must be safe to repeat.
-        Raises BrokerError if the act is refused; then nothing has changed. Long work calls `context.report`, finds in
-        `act.progress` what an earlier broker reported, and may have changed something when it raises.
+        Raises BrokerError if the act is refused; then nothing has changed. Long work calls `context.report`, finds the
+        report of an earlier broker in `act.progress`, and may have changed something when it raises.
         """
 
     async def apply_parts(

@@ -34,10 +34,9 @@ class Effect:
     consumers_closed: int = 0
     consumers_kept: int = 0
     notes: tuple[str, ...] = ()
-    pinned: Mapping[str, object] | None = None  # what apply takes from the plan instead of finding it again
-    standing: Standing | None = (
-        None  # of the cursors that the act deletes; it skips the messages they have not acked
-    )
+    pinned: Mapping[str, object] | None = None  # what apply takes from the plan instead of computing it again
+    # The standing of the cursors that the act deletes. The act loses the messages that they have not acked.
+    standing: Standing | None = None
     published_per_s: float = 0.0  # messages for these cursors
 
     def to_json(self) -> dict[str, object]:
@@ -119,10 +118,11 @@ class DirectKind(ActKind[P]):
         raise PartlyDone(f"{error}; plan the act again for the partitions that are left", result=result)
 
     async def _measured_again(self, each: _Measured, given: P) -> tuple[_Measured, BrokerError | None]:
-        """Measure a part again if it loses messages, because messages may have been published
-        while the earlier parts were applied.
+        """Measure a part again if it loses messages.
 
-        Return the part, and the error if it is refused now.
+        Messages may have been published while the earlier parts were applied.
+
+        Returns the part, and the error if it is refused now.
         """
         if each.effect.standing is None:
             return each, None

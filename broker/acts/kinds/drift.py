@@ -26,14 +26,14 @@ _WITHIN_S: Final = 30  # a plan is expected to be applied in this time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """What makes a plan's count grow: acks that a reset forgets, or published messages that a delete loses."""
+    """Why a plan's count grows: acks that a reset forgets, or published messages that a delete loses."""
 
     cause: Literal["acked", "published"]
     messages_per_s: float
 
     @property
     def messages(self) -> int:
-        """Return how many are expected before the plan is applied."""
+        """Return how many messages are expected before the plan is applied."""
         return math.ceil(self.messages_per_s * _WITHIN_S)
 
     def allowed_messages(self, replayed: int) -> int:
@@ -76,7 +76,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Where cursors stood at one moment. The difference between two is what was acked and published in between."""
+    """The counts of some cursors at one moment. Two of these show how much was acked and published in between."""
 
     acked_messages: int  # sum over the cursors, since each topic began
     published_messages: int  # sum over the cursors: a topic with two cursors counts twice
@@ -85,7 +85,7 @@ class Standing:
 
     @classmethod
     def of(cls, subscriptions: Iterable[Subscription]) -> Standing:
-        """Return where these subscriptions stand in memory now."""
+        """Return the current counts of these subscriptions, from memory."""
         found = sorted(subscriptions, key=lambda each: each.subscription_id)
         which = " ".join(f"{each.subscription_id}:{each.cursor.version}" for each in found)
         return cls(

@@ -1,4 +1,4 @@
-"""What a client sends to prove who it is."""
+"""The data that a client sends to prove who it is."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ class ClientCertificate:
     """A client's certificate that the TLS handshake has checked."""
 
     name: str  # the common name of its subject
-    expires_ms: int  # its last moment, in milliseconds since 1970
+    expires_ms: int  # end of its validity, in milliseconds since 1970
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
     """The credentials of one connection or one request, before anybody has checked them."""
 
-    method: str | None = None  # the method that the client names; None = the one that the credentials fit
+    # The method that the client names. None = choose the one that fits the credentials.
+    method: str | None = None
     data: bytes = b""  # a token, or user:password
     certificate: ClientCertificate | None = None
-    host: str = ""  # the client's address without its port; few passwords from one host are checked at once
+    # The client's address without its port. The broker checks few passwords of one host at a time.
+    host: str = ""
     original_role: str = ""  # the role of the client for which a proxy connects; "" = the client itself
     original_method: str | None = None
     original_data: bytes = b""  # that client's own credentials, as the proxy got them

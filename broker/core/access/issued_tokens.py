@@ -1,4 +1,4 @@
-"""Tokens of OpenID Connect issuers: who claims to have issued one, and who it is for. No I/O, no clock."""
+"""Tokens of OpenID Connect issuers: find the issuer that a token names, and verify the token. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TokenOrigin:
     """The claims of a token about its origin, not verified yet."""
 
     issuer: str
-    key_id: str  # "" = the token does not say
+    key_id: str  # "" = the token names none
 
 
 def origin_of(token: str) -> TokenOrigin | None:
@@ -55,9 +55,9 @@ def verify_issued(
     leeway_s: int,
     now_ms: int,
 ) -> Principal:
-    """Return who a token is for. If the role's claim is a list, its first text is the role.
+    """Return the client that a token identifies. If the role claim is a list, the first text in it is the role.
 
-    Raises AuthenticationFailed if the key has not signed it, if it is not valid now or never expires, if it says no
+    Raises AuthenticationFailed if the key has not signed it, if it is not valid now or never expires, if it names no
     role, or if it is for none of the audiences.
     """
     try:

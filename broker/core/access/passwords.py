@@ -1,7 +1,7 @@
-"""Files of passwords as `htpasswd` writes them, with hashes by bcrypt or apr1. No I/O, no clock.
+"""Password files as `htpasswd` writes them, with bcrypt or apr1 hashes. No I/O, no clock.
 
-Checking a password takes a millisecond with apr1, and 2 to the power of its cost with bcrypt: 50 ms for 10. Do it in a
-thread.
+Checking a password takes a millisecond with apr1. With bcrypt the time doubles with each step of the hash's cost, and a
+cost of 10 takes 50 ms. Check passwords in a thread.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ __all__ = ["PasswordFileInvalid", "StoredPassword", "fits", "read_passwords"]
 
 MAX_BCRYPT_COST: Final = 14  # one check takes about a second
 MAX_PASSWORD_BYTES: Final = 1024  # apr1 hashes all of it 1,000 times
-MAX_BCRYPT_BYTES: Final = 72  # bcrypt cannot see more
+MAX_BCRYPT_BYTES: Final = 72  # bcrypt hashes no more than this
 # A salt of 16 bytes leaves four bits of its 22nd character unused. bcrypt raises ValueError if they are not 0.
 _BCRYPT: Final = re.compile(r"\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
-_APR1: Final = re.compile(r"\$apr1\$[!-#%-9;-~]{1,8}\$[./A-Za-z0-9]{22}")  # compare_digest takes ASCII only
+_APR1: Final = re.compile(r"\$apr1\$[!-#%-9;-~]{1,8}\$[./A-Za-z0-9]{22}")  # compare_digest accepts ASCII only
 _APR1_ROUNDS: Final = 1000
 _ALPHABET: Final = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_GROUPS: Final = ((0, 6, 12), (1, 7, 13), (2, 8, 14), (3, 9, 15), (4, 10, 5))  # of the digest's bytes
+_GROUPS: Final = ((0, 6, 12), (1, 7, 13), (2, 8, 14), (3, 9, 15), (4, 10, 5))  # indexes of the digest's bytes
 
 
 class PasswordFileInvalid(ValueError):
-    """Text that is no file of passwords. The message says what is expected, without a password."""
+    """The text is not a password file. The message says what is expected and contains no password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ def fits(password: bytes, stored: StoredPassword) -> bool:
         return len(password) <= MAX_PASSWORD_BYTES and hmac.compare_digest(
             _apr1(password, stored.hash), stored.hash
         )
-    import bcrypt  # only a broker with such a hash loads it
+    import bcrypt  # only brokers with bcrypt hashes load it
 
     if len(password) > MAX_BCRYPT_BYTES or b"\0" in password:
         return False

@@ -34,7 +34,7 @@ class Permission(StrEnum):
 
 
 class Action(StrEnum):
-    """What a request wants to do to its subject."""
+    """The action of a request on its subject."""
 
     PRODUCE = "produce to"
     CONSUME = "consume from"
@@ -71,7 +71,10 @@ class Subject:
 
 
 def check_grant(subject: Subject, roles: Iterable[str]) -> None:
-    """Check the names in a grant. Raises NotAllowed if a role has none, or if one is too long or cannot be stored."""
+    """Check the names in a grant.
+
+    Raises NotAllowed if a name is too long or cannot be stored, or a role's name is empty.
+    """
     check_storable("subscription", subject.subscription)
     for role in roles:
         if not role.strip():
@@ -80,7 +83,7 @@ def check_grant(subject: Subject, roles: Iterable[str]) -> None:
 
 
 CLUSTER: Final = Subject()
-"""The broker itself: the subject of what only superusers may do."""
+"""The broker itself: the subject of actions that only superusers may perform."""
 
 _Permissions = Mapping[str, AbstractSet[Permission]]  # by role
 
@@ -108,7 +111,10 @@ _NONE: Final[AbstractSet[Permission]] = frozenset()
 
 
 def allows(grants: Grants, principal: Principal, action: Action, subject: Subject) -> bool:
-    """Return whether the principal may do this to the subject. Behind a proxy, both need the permission."""
+    """Return whether the principal may do this to the subject.
+
+    A proxy in front of a client needs the permission too.
+    """
     proxy = principal.proxy_role
     return _allows(grants, principal.role, action, subject) and (
         not proxy or _allows(grants, proxy, action, subject)

@@ -1,4 +1,4 @@
-"""The client that a door let in: its role, and how it proved it."""
+"""An authenticated client: its role, and how it proved its identity."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ class Principal:
 
     role: str
     method: str  # of the protocol: "token", "basic" or "tls"; "none" for a client without credentials
-    expires_ms: int | None  # when the credentials end, in milliseconds since 1970; None = never
+    expires_ms: int | None  # when the credentials expire, in milliseconds since 1970; None = never
     token_id: str | None  # the token's `jti` claim, by which it can be revoked
-    password_id: str = ""  # of the line in the file of passwords that its password fits; "" = it has none
-    proxy_role: str = ""  # the role of the proxy through which it came, which needs each permission too
-    original: Principal | None = (
-        None  # behind a proxy: the client by its own credentials, which must stay good too
-    )
+    password_id: str = ""  # of the line in the password file that its password matches; "" = none
+    proxy_role: str = ""  # the role of the proxy that it came through, which needs each permission too
+    # Behind a proxy: the client itself, if it sent credentials, which must stay valid too.
+    original: Principal | None = None
 
     @property
     def can_renew(self) -> bool:
@@ -33,7 +32,7 @@ class Principal:
         return self.method != "tls"
 
     def has_expired(self, now_ms: int) -> bool:
-        """Return whether the credentials have ended."""
+        """Return whether the credentials have expired."""
         return self.expires_ms is not None and self.expires_ms <= now_ms
 
 
@@ -45,8 +44,8 @@ def behind_proxy(principal: Principal, original: Principal | str, proxy_roles: C
     """Return the client for which `principal` connects, by Pulsar's rules for proxies.
 
     `original` is the role that the connection names as its client ("" = none), or the client itself if its own
-    credentials were checked; then the credentials of both must stay good. Raises NotAuthorized if a role that is no
-    proxy names another role, if a proxy names none, or if it names the role of a proxy.
+    credentials were checked; then the credentials of both must stay valid. Raises NotAuthorized if `principal` is not a
+    proxy and names another role, or if it is a proxy and names no role or a proxy's.
     """
     role = original if isinstance(original, str) else original.role
     if principal.role not in proxy_roles:

@@ -1,4 +1,4 @@
-"""JSON Web Tokens: what a token says, once one of the broker's keys has signed it. No I/O, no clock."""
+"""JSON Web Tokens: the keys, and how to verify and issue tokens. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EC: Final = {"P-256": ("ES256",), "P-384": ("ES384",), "P-521": ("ES512",)}
 
 
 class TokenKeyInvalid(ValueError):
-    """Bytes that are no key for tokens. The text says what is expected."""
+    """The bytes are not a key for tokens. The message says what is expected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class TokenKey:
 
 
 def secret_key(raw: bytes) -> TokenKey:
-    """Return a secret key for HS256, HS384 and HS512 from raw bytes, or from the same as base64 text.
+    """Return a secret key for HS256, HS384 and HS512 from raw bytes, or from their base64 text.
 
     Raises TokenKeyInvalid if it is too short or is a public key.
     """
@@ -90,7 +90,7 @@ def jwk_keys(document: Mapping[str, Any]) -> dict[str, TokenKey]:
             key = RSAKey.import_key(each) if each["kty"] == "RSA" else ECKey.import_key(each)
             algorithms = _EC[key.curve_name] if isinstance(key, ECKey) else _RSA
         except (JoseError, ValueError, KeyError, TypeError):
-            continue  # of a kind that the broker does not know, such as a secret key
+            continue  # a kind of key that does not belong here, such as a secret key
         only = each.get("alg", algorithms[0])
         if only in algorithms:
             found[str(each.get("kid", ""))] = TokenKey(
@@ -104,10 +104,10 @@ def jwk_keys(document: Mapping[str, Any]) -> dict[str, TokenKey]:
 def verify(
     token: str, keys: Sequence[TokenKey], *, now_ms: int, role_claim: str = "sub", audience: str = ""
 ) -> Principal:
-    """Return who a token is for. Any of the keys may have signed it, so that a new key can replace an old one.
+    """Return the client that a token identifies.
 
-    Raises AuthenticationFailed if no key signed it, if it is not valid now, if it says no role, or if it is for another
-    audience than `audience` ("" = any).
+    Any of the keys may have signed it, so that a new key can replace an old one. Raises AuthenticationFailed if no key
+    signed it, if it is not valid now, if it names no role, or if it is for another audience than `audience` ("" = any).
     """
     claims = _signed_claims(token, keys)
     return principal_of_claims(
@@ -126,9 +126,10 @@ def principal_of_claims(
     options: Mapping[str, Any],
     leeway_s: int = 0,
 ) -> Principal:
-    """Return who a token is for. The caller has checked its signature. `options` are joserfc's, by claim.
+    """Return the client that a token identifies. The caller has checked the signature.
 
-    Raises AuthenticationFailed if it is not valid now, says no role, or does not fit the options.
+    `options` are joserfc's options for each claim. Raises AuthenticationFailed if the token is not valid now, names no
+    role, or does not match the options.
     """
     checked = {name: claims[name] for name in ("exp", "nbf", "aud", "iss") if name in claims}
     try:

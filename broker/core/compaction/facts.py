@@ -1,4 +1,4 @@
-"""What compaction needs to know of an entry: the keys inside it, and which messages delete their key."""
+"""The facts about an entry that compaction needs: the keys inside it, and which messages delete their key."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The rule of compaction: of each key the latest message stays, at its own position; an empty message deletes its key.
+"""The rule of compaction: for each key, the latest message stays at its own position; an empty message deletes its key.
 
-Two passes over the same entries, in the order of the log: `see` finds the latest message of each key, `kept` says what
-stays of an entry. The entries may be the result of an earlier compaction followed by the entries after it; the result
-is the same as if all entries had been compacted at once.
+Two passes over the same entries, in the order of the log: `see` finds the latest message of each key, `kept` returns
+which messages of an entry stay. The entries may be the result of an earlier compaction followed by the entries after
+it; the result is the same as if all entries had been compacted at once.
 
-The chunks of a large message stay or go together. If its last chunk has not come, they stay, because it may come after
-the horizon.
+The chunks of a large message stay or go together. If the last chunk is missing, the others stay, because the last one
+may be after the horizon.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class LatestByKey:
         self._retain_keyless = retain_keyless
         # Key → its message: a place as one integer, which takes half the memory of a tuple, or the uuid of its chunks.
         self._latest: dict[Key, int | str] = {}
-        self._unfinished: set[str] = set()  # uuids of large messages whose last chunk has not come
+        self._unfinished: set[str] = set()  # uuids of large messages whose last chunk is missing
 
     def __len__(self) -> int:
         """Return the number of keys that have a value."""
         return len(self._latest)
 
     def see(self, entry: CompactionEntry) -> None:
-        """Take an entry in the first pass."""
+        """Record an entry's messages in the first pass."""
         if entry.chunk_uuid is not None:
             self._see_chunk(entry, entry.chunk_uuid)
             return
@@ -50,7 +50,7 @@ class LatestByKey:
                 latest[message.key] = _place(entry.position, index)
 
     def know(self, key: Key, position: Position, index: int) -> None:
-        """Take the latest message of a key from a caller that has looked for it elsewhere."""
+        """Record the latest message of a key, which the caller found elsewhere."""
         self._latest[key] = _place(position, index)
 
     def _see_chunk(self, entry: CompactionEntry, uuid: str) -> None:

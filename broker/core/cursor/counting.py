@@ -52,7 +52,7 @@ class AckedSet(NamedTuple):
 def count_acked(
     ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, after: Position, through: Position
 ) -> Totals:
-    """Count the acked messages, entries and bytes in (after, through] from bitmaps and ack sets, by whole chunks.
+    """Count the acked messages, entries and bytes in (after, through] from bitmaps and ack sets, one chunk at a time.
 
     Raises IndexMissing with all missing ranges.
     """
@@ -65,7 +65,7 @@ def count_acked(
 
 
 def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
-    """Count what is acked in `one` and not in `other`. The totals of `one` need not be known. Raises IndexMissing.
+    """Count what is acked in `one` and not in `other`. Does not use the totals of `one`. Raises IndexMissing.
 
     The cost depends on the difference: a chunk that is equal in both costs one comparison.
     """
@@ -105,7 +105,7 @@ def acked_only_in_simple(ledgers: LedgerMap, index: MessageIndex, one: AckedSet,
 
 
 class _Tally:
-    """Sums by chunk and by batch member. Remembers the ranges whose counts are missing."""
+    """Adds up counts of chunks and of batch members, and remembers the ranges whose counts are missing."""
 
     def __init__(self, ledgers: LedgerMap, index: MessageIndex) -> None:
         self._ledgers = ledgers
@@ -178,8 +178,8 @@ def acked_after(
 ) -> Totals:
     """Count what is acked beyond `target`, a position after `mark_delete`. Raises IndexMissing.
 
-    If the counts at `mark_delete` are known, so is the sum of both sides, and only the side with fewer chunks is
-    walked.
+    If the counts at `mark_delete` are known, then so is the sum of both sides, so the function walks only the side with
+    fewer chunks.
     """
     if not acked:
         return Totals(0, 0, 0)
@@ -208,7 +208,8 @@ def unacked_target(
 ) -> SkipTarget:
     """Walk from mark-delete past `messages` unacked messages, or past `entries` entries that are not wholly acked.
 
-    Return where the walk ends, at the latest at the end of the log. Pass exactly one of the two. Raises IndexMissing.
+    Return where the walk ends: at the end of the log if there are fewer. Pass exactly one of the two. Raises
+    IndexMissing.
     """
     at = SkipTarget(mark_delete, None, 0, 0)
     touched = set(acked.keys())

@@ -371,7 +371,7 @@ class Cursor:
         self._overlay = OverlayRecorder(overlay)
 
     def undo_overlay(self) -> AckOverlay | None:
-        """Return what was recorded so far, or None if nothing is being recorded."""
+        """Return the acks recorded so far, or None if none are being recorded."""
         return self._overlay.freeze() if self._overlay is not None else None
 
     def stop_undo_overlay(self) -> None:
@@ -397,7 +397,7 @@ class Cursor:
         self._replace_dirty(old)
 
     def take_dirty(self) -> CursorFlush | None:
-        """Return what changed since the last call, or None. The changes count as stored from now on.
+        """Return the changes since the last call, or None. They count as stored from now on.
 
         Call `put_back` if storing them fails.
         """

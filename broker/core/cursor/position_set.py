@@ -1,4 +1,4 @@
-"""Sets of positions as bits: a million neighbouring entries take 250 KB, where a Python set takes 70 MB."""
+"""Sets of positions as bits: a million neighbouring entries take 250 KB; a Python set takes 70 MB."""
 
 from __future__ import annotations
 

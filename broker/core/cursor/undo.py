@@ -1,4 +1,4 @@
-"""Undo an operator's act and keep what was acked since."""
+"""Undo an operator's act and keep the acks that came after it."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class OverlayRecorder:
     def ack(self, position: Position, remaining: int | None, messages: int) -> None:
         """Record an ack of an entry, except for the members in `remaining`.
 
-        `messages` is the entry's size, or anything but 0 if `remaining` is None; 0 means that the entry is no longer
-        stored, and nothing is recorded.
+        `messages` is the number of messages in the entry; if `remaining` is None, any number but 0 will do. 0 means
+        that the entry is no longer stored: then nothing is recorded.
         """
         if position > self._mark_delete and not self.has_passed(position):
             return
@@ -66,7 +66,7 @@ class OverlayRecorder:
         self.ack(position, remaining, messages)
 
     def take_dirty(self) -> AckOverlay | None:
-        """Return what is to be stored, or None if nothing was recorded since the last call."""
+        """Return the overlay to store, or None if nothing was recorded since the last call."""
         if not self.is_dirty:
             return None
         self.is_dirty = False
@@ -85,7 +85,7 @@ def passed_by_act(before: CursorState, mark_delete: Position, acked: AckChunks) 
     """Return what an act acked beyond mark-delete when it changed the cursor from `before` to (mark_delete, acked).
 
     These are the entries that the act completed, and the new ack sets of batches that it acked in part. An undo counts
-    as such an act.
+    as an act too.
     """
     then = AckChunks(before.chunks)
     floor = max(before.mark_delete, mark_delete)
@@ -106,10 +106,10 @@ def merge_undo(
     mark_delete: Position,
     acked: AckChunks,
 ) -> AckedSet:
-    """Merge snapshot, overlay and later acks into what the cursor has acked after the undo, by whole chunks.
+    """Merge snapshot, overlay and later acks into what the cursor has acked after the undo, one chunk at a time.
 
-    (`mark_delete`, `acked`) is the cursor's current state. Later acks are those in it beyond `act_mark_delete` that the
-    act did not make. Raises IndexMissing. Does not change its arguments.
+    (`mark_delete`, `acked`) is the cursor's current state. Later acks are the acks in this state beyond
+    `act_mark_delete` that the act did not make. Raises IndexMissing. Does not change its arguments.
     """
     before = AckChunks(snapshot.chunks)
     merged = AckChunks(snapshot.chunks)

@@ -42,7 +42,7 @@ class Deliverable(Protocol):
 
 
 class ReadEntry(NamedTuple):
-    """The plainest Deliverable."""
+    """The simplest Deliverable."""
 
     position: Position
     messages_remaining: int
@@ -81,7 +81,7 @@ class DispatchConsumer:
     permits: Permits = field(default_factory=Permits)
     pending: PendingAcks = field(default_factory=PendingAcks)
     unacked_messages: int = 0
-    blocked: bool = False  # too many unacked: no sends, flows set aside, until max_unacked / 2
+    blocked: bool = False  # too many unacked: no sends, grants set aside, until max_unacked / 2 are left
 
     @property
     def available(self) -> bool:
@@ -196,7 +196,7 @@ class Dispatcher(Protocol):
         """Return whether entries may be sent to any consumer."""
 
     def next_read(self) -> ReadPlan | None:
-        """Return what to read now, or None if nothing could be sent. Replaces a plan that is not assigned yet."""
+        """Return the next read, or None if nothing could be sent. Replaces a plan that is not assigned yet."""
 
     def is_current(self, plan: ReadPlan) -> bool:
         """Return whether the plan can still be assigned.
@@ -211,12 +211,12 @@ class Dispatcher(Protocol):
 
         On Shared and Key_Shared the entries left over are in the replay set already. On Exclusive and Failover the
         caller sets the read position to the first of them. A plan that is not current gives ([], []). The plan ends:
-        positions of a REPLAY plan that have no entry here go back to the replay set, unless `acked` or `discard` took
-        them. `now_ms` is stored with each pending ack, so that reports can say how long it has been pending.
+        positions of a REPLAY plan that have no entry here go back to the replay set, unless `acked` or `discard`
+        removed them. `now_ms` is stored with each pending ack, so that reports can say how long it has been pending.
         """
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
-        """Take back `positions`, or all that is pending at the consumer if None, because it asks for redelivery.
+        """Take `positions` back from a consumer that asks for redelivery, or everything pending at it if None.
 
         Returns True if the caller must set the read position to the entry after mark-delete, and False if the entries
         are in the replay set.
@@ -231,17 +231,17 @@ class Dispatcher(Protocol):
     def acked(
         self, position: Position, messages: int, completed: bool, consumer: DispatchConsumer | None = None
     ) -> int:
-        """Record an ack that the cursor took, with `messages` newly acked. `completed`: the whole entry is acked.
+        """Record an ack that the cursor accepted, with `messages` newly acked. `completed`: the whole entry is acked.
 
         The consumer at which the entry is pending is credited, whichever consumer acked. `consumer` is the one that
         acked; the search begins with it. Returns when the entry was delivered, in Unix milliseconds; 0 = not known.
         """
 
     def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
-        """Record a cumulative ack that the cursor took up to `position`, with `messages` newly acked.
+        """Record a cumulative ack that the cursor accepted up to `position`, with `messages` newly acked.
 
-        Returns when they were delivered: pairs of Unix milliseconds and messages. Those whose time is not known are
-        left out. Shared and Key_Shared have no cumulative acks.
+        Returns when these messages were delivered, as pairs of Unix milliseconds and messages, without those whose time
+        is not known. Shared and Key_Shared have no cumulative acks.
         """
 
     def discard(self, position: Position) -> None:
@@ -281,7 +281,7 @@ class ReadSizer:
         self.average_messages = 1.0  # messages per entry
 
     def entries_for(self, messages: int) -> int:
-        """Return the entries to read for `messages` messages: at least 1, at most `max_read_entries`."""
+        """Return how many entries to read for `messages` messages: at least 1, at most `max_read_entries`."""
         return max(1, min(self.max_read_entries, int(-(-messages // self.average_messages))))
 
     def observe(self, entries: int, messages: int) -> None:

@@ -1,4 +1,4 @@
-"""Failover: one of many consumers gets everything, in order. Another one takes over when it leaves."""
+"""Failover: one of many consumers gets everything, in order. When it leaves, another one takes over."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ __all__ = ["FailoverDispatcher"]
 class FailoverDispatcher(SingleActiveDispatcher):
     """Chooses a consumer at every join and leave. The choice takes effect `delay_ms` later, in `run_due`.
 
-    Until then no consumer is sent anything. So the old consumer gets nothing after the new one is told, and what it
-    acks in that time need not be sent twice. A choice that changes during the wait does not prolong it.
+    No consumer receives anything during that wait. So the old consumer gets nothing after the broker has notified the
+    new one, and entries that the old one acks during the wait need not be sent twice. A choice that changes during the
+    wait does not prolong it.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class FailoverDispatcher(SingleActiveDispatcher):
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
-        """By priority, then name: the order in which one is chosen."""
+        """The connected consumers, by priority, then name."""
         return self._consumers
 
     @property
@@ -49,7 +50,7 @@ class FailoverDispatcher(SingleActiveDispatcher):
         return self._due_ms
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
-        """Add a consumer. Safe to repeat: one that is attached already stays as it is."""
+        """Add a consumer. Safe to repeat: a consumer that is already attached stays unchanged."""
         check_attach(wanted, current=SubscriptionType.FAILOVER, consumers=len(self._consumers))
         if consumer in self._consumers:
             return False
@@ -75,7 +76,7 @@ class FailoverDispatcher(SingleActiveDispatcher):
         chosen = self._best()
         if chosen is self._chosen:
             return
-        self._rewind()  # entries pending at the old one are sent again
+        self._rewind()  # entries pending at the old consumer are sent again
         self._active = None
         self._chosen = chosen
         if chosen is None:

@@ -194,7 +194,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- replay --------------------------------------------------------------------------------------------------
 
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        """Limit ANYBODY like reading ahead: its entries may belong to a consumer that cannot take entries now."""
+        """Limit ANYBODY as if reading ahead: its entries may belong to a consumer that cannot take entries now."""
         return [
             (ANYBODY, min(limit, self._look_ahead_left())),
             *(
@@ -308,7 +308,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self, entries: Sequence[E], plan: ReadPlan, taken: dict[int, Assignment[E]], left: list[E]
     ) -> int:
         replays = plan.kind is ReadKind.REPLAY
-        # By slot, the first position that this read did not bring or could not send: later entries of the slot must
+        # By slot, the first position that this read did not return or could not send: later entries of the slot must
         # not overtake it. Entries seen for the first time, new or delayed, go behind all that wait.
         stuck: dict[int, Position] = self._missing(entries) if replays else {}
         waiting = self._waiting if not self.policy.allow_out_of_order else {}
@@ -336,7 +336,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         return spent
 
     def _missing(self, entries: Sequence[E]) -> dict[int, Position]:
-        """Return, by slot, the first position of a REPLAY plan that the read did not bring."""
+        """Return, by slot, the first position of a REPLAY plan that the read did not return."""
         brought = {entry.position for entry in entries}
         missing: dict[int, Position] = {}
         for position in sorted(self._reading - brought):

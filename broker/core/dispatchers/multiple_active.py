@@ -48,7 +48,7 @@ class MultipleActiveDispatcher(ABC):
         max_look_ahead: int = LOOK_AHEAD_PER_SUBSCRIPTION,
         counts: RedeliveryCounts | None = None,
     ) -> None:
-        """`counts` may come from the dispatcher that this one replaces on the same subscription."""
+        """To replace another dispatcher of the same subscription, pass its `counts`."""
         self.max_unacked = max_unacked
         self._look_ahead = look_ahead
         self._max_look_ahead = max_look_ahead
@@ -61,7 +61,7 @@ class MultipleActiveDispatcher(ABC):
         self._plan: ReadPlan | None = None
         self._reading: set[Position] = set()  # by the current REPLAY plan; not in the replay set
         self._sizer = ReadSizer(max_read_entries)
-        self._now_ms = 0  # of the assignment under way
+        self._now_ms = 0  # time of the current assignment
 
     # -- what differs by type -------------------------------------------------------------------------------------
 
@@ -80,17 +80,17 @@ class MultipleActiveDispatcher(ABC):
 
     @abstractmethod
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        """Return the replay queues whose entries these consumers may get, and how many entries of each."""
+        """Return the replay queues from which these consumers may get entries, and how many from each."""
 
     @abstractmethod
     def _replay_again(self, position: Position) -> None:
-        """Put an entry that was pending, or read in vain, into its replay queue."""
+        """Put an entry that was pending, or read but not assigned, into its replay queue."""
 
     @abstractmethod
     def _distribute(
         self, entries: Sequence[E], plan: ReadPlan, taken: dict[int, Assignment[E]], left: list[E]
     ) -> int:
-        """Assign entries through `_give`, put the rest into `left` and the replay set, return the messages assigned."""
+        """Assign entries through `_give`; put the rest into `left` and the replay set. Return the messages assigned."""
 
     def _released(self, position: Position) -> None:  # noqa: B027 - only Key_Shared counts pending entries by slot
         """Called when an entry stops being pending."""
@@ -126,7 +126,7 @@ class MultipleActiveDispatcher(ABC):
         return True
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
-        """Add a consumer. Safe to repeat: one that is attached already stays as it is."""
+        """Add a consumer. Safe to repeat: a consumer that is already attached stays unchanged."""
         consumers = self.consumers
         check_attach(wanted, current=self.kind, consumers=len(consumers))
         if consumer in consumers:
@@ -184,7 +184,7 @@ class MultipleActiveDispatcher(ABC):
         return self._plan
 
     def _look_ahead_left(self) -> int:
-        """Return how many entries may be read in addition to those that wait for a consumer that cannot take them."""
+        """Return how many more entries may be read while others wait for a consumer that cannot take them."""
         limit = min(self._look_ahead * len(self.consumers), self._max_look_ahead)
         return limit - self._replay.bound_entries
 
@@ -249,7 +249,7 @@ class MultipleActiveDispatcher(ABC):
         return delivered_ms
 
     def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
-        """Raise NotAllowed: acks on Shared and Key_Shared name their entries."""
+        """Raise NotAllowed: Shared and Key_Shared subscriptions accept only individual acks."""
         raise NotAllowed(f"a {self.kind.name} subscription has no cumulative acks")
 
     def discard(self, position: Position) -> None:
@@ -301,7 +301,7 @@ class MultipleActiveDispatcher(ABC):
     def _give(
         self, consumer: DispatchConsumer, entries: Sequence[E], messages: int, taken: dict[int, Assignment[E]]
     ) -> None:
-        """Assign entries that are recorded as pending to this consumer, and spend its permits."""
+        """Assign entries to a consumer at which they are already recorded as pending, and spend its permits."""
         known = taken.get(consumer.key)
         if known is None:
             taken[consumer.key] = Assignment(consumer=consumer, entries=list(entries))

@@ -59,8 +59,8 @@ class PendingAcks:
     def credit(self, position: Position, messages: int, completed: bool) -> tuple[int, int] | None:
         """Count `messages` of an entry as acked, and remove the entry if `completed` or if none is left.
 
-        Returns the messages taken off and when the entry was delivered, in Unix milliseconds (0 = not known), or None
-        if the entry is not pending here.
+        Returns the number of messages subtracted and when the entry was delivered, in Unix milliseconds (0 = not
+        known), or None if the entry is not pending here.
         """
         ledger_id, entry_id = position
         ledger = self._ledgers.get(ledger_id)

@@ -1,4 +1,4 @@
-"""Counts the permits of one consumer: how many messages may still be sent to it.
+"""Count the permits of one consumer: how many messages may still be sent to it.
 
 Whether a consumer gets an entry is decided in base.py, which also looks at its connection and its unacked messages.
 """

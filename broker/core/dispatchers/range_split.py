@@ -26,7 +26,7 @@ class RangeSplit:
         return self._owners[bisect_left(self._ends, slot)] if self._ends else None
 
     def add(self, consumer: DispatchConsumer) -> None:
-        """Give the first consumer every slot, and each later one half of the largest range.
+        """Give the first consumer every slot, and each later consumer half of the largest range.
 
         Does nothing if the consumer has a range already. Raises ConsumerAssignFailed if every range is a single slot.
         """

@@ -1,4 +1,4 @@
-"""Shared: each entry goes to one of many consumers, in no order."""
+"""Shared: each entry goes to one of many consumers, in no particular order."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
-        """By priority, then in the order in which they attached."""
+        """The connected consumers, by priority, then in the order in which they attached."""
         return self._consumers
 
     def _join(self, consumer: DispatchConsumer) -> None:
@@ -122,10 +122,10 @@ class SharedDispatcher(MultipleActiveDispatcher):
     def _assign_pick(
         self, consumer: DispatchConsumer, entries: Sequence[E], done: int, taken: dict[int, Assignment[E]]
     ) -> tuple[int, int]:
-        """Assign up to 20 entries, within permits and the unacked limit. Return the next index and the messages.
+        """Assign up to 20 entries, within permits and the unacked limit.
 
-        Pulsar estimates the number from an average batch. Here each entry is charged before the next one is taken, so
-        that permits overshoot by one batch at most.
+        Return the next index and the number of messages. Pulsar estimates the number from an average batch. Here each
+        entry is charged before the next one is taken, so that permits overshoot by one batch at most.
         """
         room = consumer.permits.balance
         if consumer.max_unacked:
@@ -148,7 +148,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
     def _assign_chunk(self, entry: E, uuid: str, taken: dict[int, Assignment[E]], left: list[E]) -> int:
         """Assign a chunk of a large message to the consumer that got the first chunk, or let it wait for that consumer.
 
-        Returns the messages assigned.
+        Returns the number of messages assigned.
         """
         owner = self._chunks.get(uuid)
         consumer = owner or self._pick()

@@ -1,4 +1,4 @@
-"""Exclusive, and the base of Failover: one consumer gets everything in order, or the hash ranges that it asks for."""
+"""Exclusive, and the base of Failover: one consumer gets everything in order, or only the hash ranges it asks for."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SingleActiveDispatcher:
         self._ranges: StickyRanges | None = None  # the ranges that the consumer asked for; None = everything
         self._plan: ReadPlan | None = None
         self._sizer = ReadSizer(max_read_entries)
-        # Last position sent since the last rewind. An ack beyond it answers an earlier delivery.
+        # Last position sent since the last rewind. An ack beyond it belongs to a delivery before the rewind.
         self._sent_through = EARLIEST
         self._times = DeliveryTimes()  # since the last rewind
 
@@ -148,12 +148,12 @@ class SingleActiveDispatcher:
     def has_pending(self, consumer: DispatchConsumer, position: Position) -> bool:
         """Return whether the position is at or before the last entry sent to this consumer.
 
-        Ask the cursor whether it is acked.
+        The cursor knows whether it is acked.
         """
         return consumer is self._active and position <= self._sent_through
 
     def is_pending(self, position: Position) -> bool:
-        """Return whether the position is at or before the last entry sent. Ask the cursor whether it is acked."""
+        """Return whether the position is at or before the last entry sent. The cursor knows whether it is acked."""
         return self._active is not None and position <= self._sent_through
 
     def acked(

@@ -107,7 +107,7 @@ class LedgerMap:
         return [ledger.info() for ledger in self._ledgers]
 
     def open_ledger(self) -> LedgerInfo | None:
-        """Return the ledger that takes appends, or None if there is none or the last one is sealed."""
+        """Return the ledger that is open for appends, or None if there is none or the last one is sealed."""
         if self._ledgers and not self._ledgers[-1].sealed:
             return self._ledgers[-1].info()
         return None

@@ -18,9 +18,8 @@ from broker.core.position import Position
 CHUNK_SHIFT: Final = 15
 CHUNK_ENTRIES: Final = 1 << CHUNK_SHIFT
 CHUNK_MASK: Final = CHUNK_ENTRIES - 1
-LOAD_ENTRIES: Final = (
-    1024  # to load around one unknown entry: that takes a few ms, a whole chunk takes longer
-)
+# Entries to load around an unknown one: this takes a few ms, and a whole chunk would take longer.
+LOAD_ENTRIES: Final = 1024
 LEDGER_SHIFT: Final = 32
 _FEW_RUNS: Final = 200  # Python walks up to this many runs; if there are more, they are summed in C
 _AS_SELECTORS: Final = bytes.maketrans(b"01", b"\0\1")
@@ -42,7 +41,7 @@ Range = tuple[int, int, int]  # ledger_id, first entry_id, last entry_id
 class IndexMissing(Exception):
     """Counts of these entries are not in memory. Nothing was changed: record the counts, then repeat the call.
 
-    Raises ValueError if no range is given, because the repeated call would fail in the same way without end.
+    Raises ValueError if no range is given, because every repeated call would fail in the same way.
     """
 
     def __init__(self, ranges: Iterable[Range]) -> None:
@@ -197,7 +196,7 @@ class MessageIndex:
         return messages[at], self._bytes[key][at]
 
     def unknown(self, position: Position) -> list[Range]:
-        """Return the ranges to load so that `through` and `counts` know a stored `position`: a window around it."""
+        """Return the ranges around a stored `position` that must be loaded before `through` and `counts` can answer."""
         ledger = self._ledgers.get(position.ledger_id)
         if ledger is None:
             return []

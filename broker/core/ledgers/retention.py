@@ -18,7 +18,10 @@ class Retention:
     size_bytes: int  # of all ledgers of the topic together
 
     def lets_go(self, ledger: LedgerInfo, *, kept_bytes: int, now_ms: int) -> bool:
-        """Return whether the oldest ledger exceeds the time or the size, if all ledgers have `kept_bytes` together."""
+        """Return whether retention allows trimming the oldest ledger.
+
+        `kept_bytes`: the size of all ledgers together.
+        """
         if not ledger.entries:
             return True
         return (0 <= self.time_ms < now_ms - ledger.last_append_ms) or 0 <= self.size_bytes <= kept_bytes
@@ -26,7 +29,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimLimits:
-    """What is still needed of a topic, as numbers of entries since the topic began, trimmed ones included."""
+    """How far a topic may be trimmed, as numbers of entries since the topic began, trimmed ones included."""
 
     acked_entries: int | None  # at or below every durable mark-delete; None = no durable subscription
     pinned_entries: int | None = None  # before the first one that an undo or a bookmark needs; None = no pin
@@ -36,7 +39,7 @@ class TrimLimits:
 def trimmable(ledgers: Sequence[LedgerInfo], *, retention: Retention, limits: TrimLimits, now_ms: int) -> int:
     """Return how many of the oldest ledgers can be trimmed. The open ledger stays.
 
-    A last ledger that was trimmed stays as an empty one and is not counted again.
+    When the topic's last ledger is trimmed, it stays as an empty one and is not counted again.
     """
     kept_bytes = sum(ledger.size_bytes for ledger in ledgers)
     for count, ledger in enumerate(ledgers):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 __all__ = ["MAX_SEGMENTS", "SegmentUse", "closing_factor", "worth_copying"]
 
-MAX_SEGMENTS = 64  # more segments make every query plan over the views slow
+MAX_SEGMENTS = 64  # with more segments, PostgreSQL takes long to plan each query over the views
 _CROWDED = 48  # from this number on, segments grow larger
 _DOUBLES_EVERY = 4
 _MOSTLY_DEAD = 4  # copying one byte must free at least three
@@ -21,13 +21,13 @@ class SegmentUse:
     size_bytes: int  # table, TOAST and index
     ledgers: int  # in the segment
     open_ledgers: int  # among them; their bytes are unknown until the sweep seals them
-    live_bytes: int  # of the sealed ones
+    live_bytes: int  # bytes that the sealed ones still need
     closed_ms: int
     is_long_lived: bool = False
 
 
 def closing_factor(segments: int) -> int:
-    """Return the factor for a segment's usual size and age when there are `segments`; 0 = do not close it now."""
+    """Return by how much to raise the usual limits of size and age when there are `segments`; 0 = close none now."""
     if segments >= MAX_SEGMENTS:
         return 0
     if segments < _CROWDED:
@@ -38,8 +38,8 @@ def closing_factor(segments: int) -> int:
 def worth_copying(closed: Iterable[SegmentUse], segments: int) -> SegmentUse | None:
     """Return the segment whose ledgers to copy out next, so that it can be dropped, or None.
 
-    Usually this is a segment that is mostly dead. When there are many segments, it may be the one with the
-    least to copy, if at least half of that one is dead.
+    Usually this is a segment that is mostly dead. When there are many segments, it may be the segment with the least to
+    copy, if at least half of that segment is dead.
     """
     ready = [each for each in closed if each.ledgers and not each.open_ledgers]
     chosen = min(

@@ -1,4 +1,4 @@
-"""Shares the time of one event loop among connections, by deficit round robin.
+"""Share the time of one event loop among connections, by deficit round robin.
 
 In each turn all connections together may work for a limited time, and each of them for a part of it. A connection that
 has used its part waits in line for a later turn. The line gets about half of a turn, so that a connection that did
@@ -20,14 +20,14 @@ class Share:
     __slots__ = ("credit_ns", "is_granted", "is_waiting", "last_turn")
 
     def __init__(self) -> None:
-        self.credit_ns = 0  # how long it may still work; 0 or less: it must wait in line
+        self.credit_ns = 0  # working time that is left; 0 or less: it must wait in line
         self.is_waiting = False
         self.is_granted = False  # `next` has taken it out of the line, and it has not begun yet
         self.last_turn = -1  # the turn in which it last worked; -1: none
 
 
 class FairTurns:
-    """The line of waiting connections, and the time that is left of the present turn."""
+    """The line of waiting connections, and the time that is left of the current turn."""
 
     def __init__(self, *, part_ns: int, turn_ns: int) -> None:
         """Give each connection `part_ns` in a turn, and all together `turn_ns`. Raises ValueError if one is below 1."""
@@ -38,7 +38,7 @@ class FairTurns:
         self._left_ns = turn_ns
         self._turn = 0
         self._line: OrderedDict[Share, None] = OrderedDict()
-        self._visits = 0  # how many of the line this turn has not looked at yet; it looks at each once
+        self._visits = 0  # connections in line that this turn has not looked at yet; it looks at each once
 
     @property
     def is_turn_due(self) -> bool:
@@ -52,7 +52,10 @@ class FairTurns:
         self._visits = len(self._line)
 
     def next(self) -> Share | None:
-        """Take the next connection that may work out of the line; None if no other may. It need not begin at once."""
+        """Remove the next connection that may work from the line, and return it; None if no other may.
+
+        The connection need not begin at once.
+        """
         while self._visits and 2 * self._left_ns > self._turn_ns:
             self._visits -= 1
             share, _ = self._line.popitem(last=False)

@@ -7,14 +7,14 @@ from typing import Final
 
 __all__ = ["TokenBucket", "TokenBuckets"]
 
-_LOOKED_AT: Final = 3  # old buckets, when a new one is made
+_LOOKED_AT: Final = 3  # old buckets to check when a new one is made
 
 
 class TokenBucket:
     """A caller may take units while there are any. Units taken beyond those are a debt, which refills pay off first.
 
-    So one large message passes a small limit, and the average rate is still kept. A `now_ms` before the last one adds
-    nothing.
+    So a single message larger than the limit passes, and the average rate is still kept. A `now_ms` before the last one
+    adds nothing.
     """
 
     __slots__ = ("_at_ms", "_thousandths", "rate")
@@ -49,7 +49,7 @@ class TokenBucket:
 
 
 class TokenBuckets:
-    """A token bucket for each key. When a new key comes, some full buckets are forgotten, since they equal new ones."""
+    """A token bucket for each key. Each new key makes it forget some full buckets, which equal new ones."""
 
     __slots__ = ("_buckets", "rate")
 

@@ -1,4 +1,4 @@
-"""One policy: which values it takes, how people write them, and where it may be set."""
+"""One policy: which values it accepts, how people write them, and where it may be set."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["MOST", "PolicyField", "PolicyInvalid", "PolicyLevel", "PolicyUnit", 
 
 PolicyValue = bool | int | str
 
-MOST: Final = 2**53 - 1  # the largest whole number that every JSON reader keeps exact
-_NO_LIMIT: Final = ("infinite", "no limit", "never")  # words for a number that is no limit
-_NARROW_SPACE: Final = "\u202f"  # the console writes it between thousands
+MOST: Final = 2**53 - 1  # the largest whole number that every JSON reader reads exactly
+_NO_LIMIT: Final = ("infinite", "no limit", "never")  # words for the number that means no limit
+_NARROW_SPACE: Final = "\u202f"  # the console writes it between groups of three digits
 _WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
 
 
 class PolicyInvalid(BrokerError):
-    """A policy has an unknown name or a bad value. The message names the policy and says which values it takes."""
+    """A policy has an unknown name or a bad value. The message names the policy and says which values it accepts."""
 
     code = "MetadataError"
 
@@ -45,7 +45,7 @@ class PolicyUnit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyField:
-    """Which values one policy takes, and where it may be set."""
+    """Which values one policy accepts, and where it may be set."""
 
     name: str
     kind: type[bool | int | StrEnum]
@@ -57,7 +57,7 @@ class PolicyField:
 
     @property
     def takes(self) -> str:
-        """The values that the policy takes, in words, for error messages and help texts."""
+        """The values that the policy accepts, in words, for error messages and help texts."""
         if self.kind is bool:
             return "true or false"
         if issubclass(self.kind, StrEnum):
@@ -71,7 +71,7 @@ class PolicyField:
         return f"{what} from {self.least} to {MOST}{words}"
 
     def check(self, value: object) -> PolicyValue:
-        """Return the value as it is stored. Raises PolicyInvalid if the policy does not take it."""
+        """Return the value as it is stored. Raises PolicyInvalid if the policy does not accept it."""
         if self.kind is bool:
             if isinstance(value, bool):
                 return value
@@ -83,7 +83,7 @@ class PolicyField:
         raise PolicyInvalid(f"policy {self.name} is {value!r}: it takes {self.takes}")
 
     def parse(self, text: str) -> PolicyValue:
-        """Return the value for a text that a person wrote. Raises PolicyInvalid if the policy does not take it."""
+        """Return the value for a text that a person wrote. Raises PolicyInvalid if the policy does not accept it."""
         text = text.strip()
         if self.kind is bool:
             return self.check({"true": True, "false": False}.get(text.lower(), text))

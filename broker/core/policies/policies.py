@@ -39,9 +39,8 @@ class BacklogQuotaPolicy(StrEnum):
 
     PRODUCER_REQUEST_HOLD = "producer_request_hold"  # producers wait until the backlog is within the quota
     PRODUCER_EXCEPTION = "producer_exception"  # producers get an error
-    CONSUMER_BACKLOG_EVICTION = (
-        "consumer_backlog_eviction"  # the slowest subscription loses its oldest messages
-    )
+    # The slowest subscription loses its oldest messages.
+    CONSUMER_BACKLOG_EVICTION = "consumer_backlog_eviction"
 
 
 class InactiveTopicMode(StrEnum):
@@ -55,15 +54,15 @@ class DeliveryStoryMode(StrEnum):
     """Which deliveries and acks the broker records for the page of a message."""
 
     OFF = "off"
-    REDELIVERED = "redelivered"  # of a message from the moment it comes back
+    REDELIVERED = "redelivered"  # those of a message from its first redelivery on
     ALL = "all"
 
 
 class SchemaCompatibility(StrEnum):
-    """Which schema may follow which one; the names are Pulsar's."""
+    """Which schemas may follow the stored ones; the names are Pulsar's."""
 
     UNDEFINED = "UNDEFINED"  # the same as FULL
-    AUTO_UPDATE_DISABLED = "AUTO_UPDATE_DISABLED"  # the first one stays the only one
+    AUTO_UPDATE_DISABLED = "AUTO_UPDATE_DISABLED"  # no schema may follow the first one
     ALWAYS_INCOMPATIBLE = "ALWAYS_INCOMPATIBLE"
     ALWAYS_COMPATIBLE = "ALWAYS_COMPATIBLE"
     BACKWARD = "BACKWARD"

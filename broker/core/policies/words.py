@@ -1,4 +1,4 @@
-"""What the policies in force mean for messages, in sentences."""
+"""The meaning of the policies in force for messages, in sentences."""
 
 from __future__ import annotations
 

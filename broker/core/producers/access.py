@@ -10,7 +10,7 @@ from broker.core.errors import ProducerBusy, ProducerFenced
 
 __all__ = ["OUTBOX_PRODUCER", "AccessMode", "Admission", "admission", "next_epoch"]
 
-OUTBOX_PRODUCER: Final = "vela-outbox"  # the producer that moves the outbox; a client must not take its name
+OUTBOX_PRODUCER: Final = "vela-outbox"  # the producer that moves the outbox; no client may use this name
 
 _HIGHEST_EPOCH: Final = 2**63 - 1  # the highest that PostgreSQL can store
 _EPOCH_AFTER_HIGHEST: Final = 2**62  # counting from 0 never gets near it
@@ -31,7 +31,7 @@ class Admission(Enum):
     JOIN = "join"  # beside the others
     ALONE = "alone"  # as the only one
     WAIT = "wait"  # until the others are gone
-    TAKE_OVER = "take over"  # the others, waiting ones too, are fenced
+    TAKE_OVER = "take over"  # the others are fenced, including waiting ones
 
 
 def admission(
@@ -46,10 +46,10 @@ def admission(
 ) -> Admission:
     """Decide what happens to a producer of this mode.
 
-    `producers` is how many are attached now, `exclusive` names the one that has the topic to itself, and `waiting` is
-    how many wait for that. `topic_epoch` rises with each exclusive owner (None = there was none). `known_epoch` is the
-    epoch that the client says it got when it was last connected. Clients get epochs from the broker only, so an epoch
-    lower or higher than the topic's belongs to a producer that lost the topic.
+    `producers` is the number attached now, `exclusive` is the name of the producer that has the topic to itself, and
+    `waiting` is the number that wait for exclusive access. `topic_epoch` rises with each exclusive owner (None = there
+    was none). `known_epoch` is the epoch that the client says it got when it was last connected. Clients get epochs
+    from the broker only, so an epoch lower or higher than the topic's belongs to a producer that lost the topic.
 
     Raises ProducerBusy if a Shared producer finds an exclusive one attached or waiting. Raises ProducerFenced if an
     Exclusive producer finds any other, or if a producer comes back with another epoch than the topic's.

@@ -1,4 +1,4 @@
-"""Deduplication: recognises sends that are stored or being stored, by the highest sequence of each producer name.
+"""Deduplication: recognise messages that are stored or being stored, by the highest sequence id of each producer name.
 
 Pulsar looks at the last chunk of a large message only. Vela also recognises other chunks that are sent again after a
 reconnection, so that the stored chunks belong to one message. A first chunk always starts a message again.
@@ -67,7 +67,7 @@ class DuplicateFilter:
         self._stored: dict[str, Progress] = {}
 
     def admit(self, name: str, mark: Mark) -> Verdict:
-        """Return whether a send is new. A new one counts as pushed from now on."""
+        """Return whether a send is new. If it is, record it as pushed."""
         pushed = self._pushed.get(name)
         if pushed is None:
             pushed = self._pushed[name] = Progress()
@@ -108,7 +108,7 @@ class DuplicateFilter:
         self._pushed[name] = Progress(progress.highest, progress.chunk_sequence, progress.chunk_id)
 
     def forget_pushed(self) -> None:
-        """Forget entries that were pushed and not stored, because none is being stored any more. They may be sent
+        """Forget entries that were pushed but not stored: none is being stored any more, so clients may send them
         again.
         """
         self._pushed = {
@@ -117,7 +117,7 @@ class DuplicateFilter:
         }
 
     def forget(self, name: str) -> None:
-        """Forget a producer that was not seen for a long time."""
+        """Forget a producer that has not sent anything for a long time."""
         self._stored.pop(name, None)
         self._pushed.pop(name, None)
 

@@ -1,4 +1,4 @@
-"""Avro's schema resolution: tells whether one definition can read data that was written with another."""
+"""Avro's schema resolution: check whether one definition can read data that was written with another."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Definition:
         self.root = root
 
     def resolve(self, schema: AvroType) -> AvroType:
-        """Return the type that a name refers to. Anything else comes back unchanged."""
+        """Return the type that a name refers to. Returns any other schema unchanged."""
         if isinstance(schema, str) and schema not in _PRIMITIVES:
             return self.named[schema]
         return schema
@@ -94,7 +94,7 @@ def _collect(definition: Definition, schema: AvroType, namespace: str, depth: in
     if depth > _MOST_NESTED:
         raise IncompatibleSchema(f"the schema is nested deeper than {_MOST_NESTED}")
     if isinstance(schema, str):
-        # A short name refers to a type of the enclosing namespace, if there is one of this name.
+        # A short name refers to a type of the enclosing namespace, if that namespace defines one with this name.
         full = f"{namespace}.{schema}"
         return full if full in definition.named and schema not in _PRIMITIVES else schema
     if isinstance(schema, list):
@@ -153,7 +153,10 @@ def _require_known(definition: Definition, schema: AvroType) -> None:
 
 
 class _Pair:
-    """A reader and a writer. Records may contain themselves, so it remembers the result of each pair of records."""
+    """A reader and a writer.
+
+    Records may contain themselves, so this class remembers the result of each pair of records.
+    """
 
     __slots__ = ("compared", "reader", "writer")
 
@@ -200,7 +203,7 @@ def _mismatch(pair: _Pair, reader: AvroType, writer: AvroType, where: str) -> st
 def _candidates(pair: _Pair, union: list[Any], writer: AvroType) -> list[AvroType]:
     """Return the branches of the reader's union that may read `writer`.
 
-    If records have the writer's name, only they count, as in Avro's Java library.
+    If any of its records has the writer's name, only those records are candidates, as in Avro's Java library.
     """
     branches = [_inner(pair.reader.resolve(_inner(branch))) for branch in union]
     if not isinstance(writer, Mapping) or _kind(writer) != "record":
@@ -232,7 +235,7 @@ def _record_mismatch(
 ) -> str | None:
     key = (id(reader), id(writer))
     if key not in pair.compared:
-        pair.compared[key] = None  # until proven otherwise, so that a record may contain itself
+        pair.compared[key] = None  # compatible until proven otherwise, because a record may contain itself
         pair.compared[key] = _field_mismatch(pair, reader, writer, where)
     return pair.compared[key]
 

@@ -1,4 +1,4 @@
-"""Whether a message's bytes are a value of a schema, as far as the broker can read them."""
+"""Check that a message's bytes are a value of its schema, as far as the broker can read the schema."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _INT_BITS: Final = {"int": 31, "long": 63}
 
 
 def is_readable(schema: SchemaDefinition) -> bool:
-    """Return whether `check_payload` looks at the bytes of such a message."""
+    """Return whether `check_payload` checks the bytes of messages with this schema."""
     return schema.type in _SIZES or schema.type in (SchemaType.STRING, SchemaType.JSON)
 
 
 def check_payload(schema: SchemaDefinition, data: bytes) -> None:
     """Check a message's bytes. Raises IncompatibleSchema, which says what is wrong and where, but shows no values.
 
-    Bytes of a schema that is not readable pass.
+    Accepts any bytes if the schema is not readable.
     """
     if schema.type is SchemaType.STRING:
         try:
@@ -57,7 +57,7 @@ def _check_json(definition: bytes, data: bytes) -> None:
     try:
         schema = json.loads(definition)
     except ValueError:
-        return  # an old client's schema may be no Avro definition
+        return  # an old client's schema may not be an Avro definition
     if isinstance(schema, dict | list | str):
         names: dict[str, Any] = {}
         _collect(schema, names, 0)
@@ -149,7 +149,7 @@ def _kind_of(schema: Any) -> str:
 
 
 def _is_primitive(kind: str, value: Any) -> bool:
-    """Return whether a value is of this kind. A kind that Avro does not know takes anything."""
+    """Return whether a value is of this kind. Any value is of a kind that Avro does not know."""
     match kind:
         case "null":
             return value is None

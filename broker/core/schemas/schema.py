@@ -1,4 +1,4 @@
-"""A topic's schema, as clients announce it and the broker stores it."""
+"""A topic's schema, as clients send it and the broker stores it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SchemaType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaDefinition:
-    """A schema: what a message's bytes mean."""
+    """A schema: how to decode the bytes of a message."""
 
     type: SchemaType
     data: bytes  # an Avro definition as JSON for records, empty for primitives
@@ -78,11 +78,12 @@ class StoredSchema:
 
     @property
     def is_deletion(self) -> bool:
-        """Whether this version only says that the topic has no schema from here on."""
+        """Whether this version only marks that the topic has no schema from here on."""
         return self.schema.type is SchemaType.NONE
 
 
-# Takes a version, so that numbers in stored messages keep their meaning. No client can store a schema of type NONE.
+# A deletion is stored as a version, so that the version numbers in stored messages keep their meaning. No client can
+# store a schema of type NONE.
 DELETED: Final = SchemaDefinition(type=SchemaType.NONE, data=b"", name="deleted")
 
 
@@ -98,7 +99,7 @@ def version_bytes(version: int) -> bytes:
 
 
 def version_number(data: bytes) -> int:
-    """Return the version that a client asks for. Raises IncompatibleSchema if `data` has a wrong length."""
+    """Return the version number in a client's request. Raises IncompatibleSchema if `data` has a wrong length."""
     if len(data) != _VERSION.size:
         raise IncompatibleSchema(f"a schema version has {_VERSION.size} bytes, not {len(data)}")
     return int(_VERSION.unpack(data)[0])

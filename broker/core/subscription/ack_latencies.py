@@ -25,7 +25,7 @@ class AckLatencies:
         self._counts[bucket] += messages
 
     def take(self) -> list[int] | None:
-        """Return the counts up to the last bucket that is not 0, and begin again. None = nothing was counted."""
+        """Return the counts up to the last bucket that is not 0, and reset all. None = nothing was counted."""
         counts, self._counts = self._counts, None
         while counts and not counts[-1]:
             counts.pop()

@@ -20,7 +20,7 @@ class Due(NamedTuple):
 
 
 class DeliveryDeadlines:
-    """At most one deadline per entry: a negative ack replaces the ack timeout, and a second one changes nothing.
+    """At most one deadline per entry. A negative ack replaces the ack timeout; a second negative ack changes nothing.
 
     An ack, a redelivery or the end of the consumer cancels the deadline. No entry is due early.
     """
@@ -41,7 +41,8 @@ class DeliveryDeadlines:
     def nack(self, position: Position, due_ms: int) -> None:
         """Set when to redeliver an entry after a negative ack.
 
-        Later negative acks of the same delivery change nothing, or a client could put the redelivery off forever.
+        Later negative acks of the same delivery change nothing; otherwise a client could postpone the redelivery
+        forever.
         """
         if position not in self._nacked:
             self._nacked.add(position)
@@ -59,7 +60,7 @@ class DeliveryDeadlines:
         self._nacked.clear()
 
     def pop_due(self, now_ms: int) -> list[Due]:
-        """Remove and return what is due at or before `now_ms`, earliest first."""
+        """Remove and return the deliveries that are due at or before `now_ms`, earliest first."""
         due = [Due(position, position in self._nacked) for position in self._wheel.pop_due(now_ms)]
         if self._nacked:
             self._nacked.difference_update([each.position for each in due])

@@ -16,14 +16,14 @@ _MOST: Final = 64  # runs; a longer list would take memory on every subscription
 class DeliveryTimes:
     """Runs of entries delivered at one time, in order, until their messages are acked.
 
-    At most 64 runs are remembered. When there are more, neighbours are joined and have the later one's time. A
-    consumer with so many runs in flight lets them wait far longer than the times that are joined here differ.
+    At most 64 runs are remembered. When there are more, neighbours are joined and have the later one's time. The error
+    is small compared with the time that entries wait at a consumer with that many runs in flight.
     """
 
     __slots__ = ("_delivered_ms", "_last", "_messages")
 
     def __init__(self) -> None:
-        self._last: list[Position] = []  # of each run
+        self._last: list[Position] = []  # last position of each run
         self._delivered_ms: list[int] = []
         self._messages: list[int] = []  # unacked
 
@@ -47,7 +47,10 @@ class DeliveryTimes:
         self._messages.append(messages)
 
     def acked(self, position: Position, messages: int) -> int:
-        """Take messages of the entry at `position` off. Return when it was delivered, in Unix ms; 0 = not known."""
+        """Subtract acked messages of the entry at `position`.
+
+        Return when it was delivered, in Unix ms; 0 = not known.
+        """
         at = bisect_left(self._last, position)
         if at == len(self._last):
             return 0
@@ -58,12 +61,12 @@ class DeliveryTimes:
         return delivered_ms
 
     def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
-        """Take `messages` off, the oldest first, up to the run of `position`.
+        """Subtract `messages`, the oldest first, up to the run of `position`.
 
         Return when they were delivered: pairs of Unix ms and messages. Those whose time is not known are left out.
         """
         at = bisect_left(self._last, position)
-        if at == len(self._last):  # an answer to deliveries before the last rewind
+        if at == len(self._last):  # acks deliveries before the last rewind
             self.clear()
             return ()
         found = []

@@ -1,4 +1,4 @@
-"""Expiry by disuse: subscriptions without consumers, and topics without clients."""
+"""When unused things expire: subscriptions without consumers, and topics without clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Use:
 
 
 def is_expired(use: Use, policies: Policies, now_ms: int) -> bool:
-    """Return whether a subscription is expired: it had no consumer for `subscription_expiry_ms`."""
+    """Return whether a subscription is expired: it has had no consumer for over `subscription_expiry_ms`."""
     expiry_ms = policies.subscription_expiry_ms
     return expiry_ms > 0 and not use.consumers and now_ms - use.last_used_ms > expiry_ms
 

@@ -1,4 +1,4 @@
-"""The flow of a subscription as `standing` remembers it: coarse samples of half a minute, and the longest recent gap.
+"""The recent flow of a subscription, for `standing`: coarse samples of half a minute, and the longest recent gap.
 
 No clock: time is part of each sample.
 """
@@ -22,7 +22,7 @@ LONGEST_WAIT_MS: Final = 600_000
 # Bursts of messages or acks that come more often than this do not move the lowest and the highest number.
 _RECENT_MS: Final = 15_000
 _BUCKET_MS: Final = 3_000
-_GAPS_REMEMBERED: Final = 15  # at least, and at most twice as many
+_GAPS_REMEMBERED: Final = 15  # the least number; at most twice as many are remembered
 
 
 class Sample(NamedTuple):
@@ -65,7 +65,7 @@ class LongestGap:
 
     @property
     def ms(self) -> int:
-        """The length of that gap; 0 = there was none."""
+        """The length of the longest gap; 0 = there was none."""
         return max(self._now_ms, self._before_ms)
 
     def add(self, gap_ms: int) -> None:
@@ -76,7 +76,7 @@ class LongestGap:
         self._count += 1
 
     def age(self) -> None:
-        """Make every gap so far an old one. The next 15 gaps replace them."""
+        """Treat every gap so far as old: the next 15 gaps replace them."""
         self._before_ms, self._now_ms, self._count = self.ms, 0, 0
 
     def patience_ms(self, least_ms: int) -> int:
@@ -123,17 +123,17 @@ class FlowWindow:
         return bool(self._rows) and now_ms - self._rows[0] >= WINDOW_MS
 
     def flow_since(self, at: int, sample: Sample) -> tuple[int, int, int]:
-        """Return the milliseconds since bucket `at` began, and how many messages arrived and were acked since then."""
+        """Return the milliseconds since bucket `at` began, and the messages that arrived and were acked in them."""
         begin_ms, ready, acked = self._rows[at : at + 3]
         return sample.now_ms - begin_ms, sample.ready_messages - ready, sample.acked_messages - acked
 
     @property
     def begin(self) -> Totals:
-        """The totals at the beginning of the window. Fails if there is no sample."""
+        """The totals at the beginning of the window, which must have a sample."""
         return Totals(*self._rows[:3])
 
     def recent(self, now_ms: int) -> int:
-        """Return the first bucket of the last 15 seconds, as the other methods take it in `at`."""
+        """Return the index of the first bucket of the last 15 seconds, to pass to the other methods as `at`."""
         at = len(self._rows) - self._WIDTH
         while at and self._rows[at - self._WIDTH] >= now_ms - _RECENT_MS:
             at -= self._WIDTH

@@ -20,12 +20,15 @@ _REFUSED_PAUSE_FIRST_S: Final = 0.2
 def flush_pause_s(last_flush_s: float) -> float:
     """Return the seconds between two flushes, assuming that the next flush takes as long as the last one.
 
-    An ack that comes just after a flush took its cursors waits for the rest of that flush, the pause, and the whole
-    next flush. All three must fit into the window.
+    An ack that arrives just after a flush has collected the cursors waits for the rest of that flush, the pause, and
+    the whole next flush. All three must fit into the window.
     """
     return max(_LEAST_S, min(_PAUSES_PER_FLUSH * last_flush_s, WINDOW_S - 2 * last_flush_s))
 
 
 def refused_pause_s(refusals: int) -> float:
-    """Return the seconds to wait after the n-th refusal in a row: doubles each time, up to `REFUSED_PAUSE_MOST_S`."""
+    """Return the seconds to wait after the n-th refusal in a row.
+
+    They double each time, up to `REFUSED_PAUSE_MOST_S`.
+    """
     return float(min(REFUSED_PAUSE_MOST_S, _REFUSED_PAUSE_FIRST_S * 2 ** min(refusals - 1, 20)))

@@ -71,7 +71,7 @@ class ReplaySet(PositionSet):
 
 
 class RedeliveryCounts:
-    """How often clients asked for an entry's redelivery, or how often it was sent again. Ints only."""
+    """Redelivery counts by entry: how often clients asked for its redelivery, or how often it was sent again."""
 
     __slots__ = ("_counts", "_every_send")
 
@@ -97,7 +97,7 @@ class RedeliveryCounts:
                 self.increment(position)
 
     def nobody_left(self) -> None:
-        """Reset counts of requests, because no consumer is connected or the first one joins. Counts of sends stay."""
+        """Forget the counts when the last consumer leaves or the first one joins, but keep them with `every_send`."""
         if not self._every_send:
             self._counts.clear()
 

@@ -24,11 +24,11 @@ _STUCK_AFTER_MS: Final = 30_000
 _IDLE_AFTER_MS: Final = 60_000
 _LONGEST_RECURRING_MS: Final = LONGEST_WAIT_MS // GAPS  # between two messages of one flow
 _FEW_MESSAGES: Final = 10
-_CAUGHT_UP_S: Final = 1  # of flow: a subscription has caught up if no more than this waits
-_NOTABLE_S: Final = 10  # of flow: a change of less is noise
+_CAUGHT_UP_S: Final = 1  # seconds of flow: a subscription has caught up if no more than this waits
+_NOTABLE_S: Final = 10  # seconds of flow: a smaller change is noise
 _MOST_NOTABLE_S: Final = 60
 _LEAST_STAY_MS: Final = 30_000
-_STAYS: Final = 3  # a state stays for this many times as long as the change took
+_STAYS: Final = 3  # a state stays this many times as long as the change took
 _FORGET_ANCHOR_MS: Final = 3_600_000
 _LOOK_MS: Final = 1_000  # between two samples while anything happens
 
@@ -51,7 +51,7 @@ class SubscriptionState(IntEnum):
 
 
 class Verdict(NamedTuple):
-    """The state of a subscription, and since when."""
+    """The state of a subscription, and when it began."""
 
     state: SubscriptionState
     since_ms: int
@@ -59,10 +59,10 @@ class Verdict(NamedTuple):
 
 
 class Standing:
-    """Judges one subscription. It takes about a kilobyte, so forget it while the subscription is idle.
+    """Judges one subscription. An instance takes about a kilobyte, so drop it while the subscription is idle.
 
-    Give it a sample each second while messages arrive, wait or are acked, and otherwise at `look_again_ms`. If that
-    sample comes later by more than `WINDOW_MS`, a new window begins.
+    Give it a sample each second while messages arrive, wait or are acked, and otherwise at `look_again_ms`. If a sample
+    comes more than `WINDOW_MS` late, a new window begins.
     """
 
     __slots__ = (
@@ -128,7 +128,7 @@ class Standing:
         return max(soon_ms, self._arrived_ms + self._arrival_gap.patience_ms(_IDLE_AFTER_MS))
 
     def is_forgettable(self, sample: Sample) -> bool:
-        """Return whether it has been idle for so long that what was seen before no longer matters."""
+        """Return whether the subscription has been idle for so long that earlier samples no longer matter."""
         return (
             self.state is SubscriptionState.IDLE
             and not sample.waiting_messages
@@ -136,7 +136,7 @@ class Standing:
         )
 
     def look(self, sample: Sample) -> Verdict:
-        """Judge again, and return the new verdict. Pass the samples in the order of their times."""
+        """Judge the subscription again, and return the new verdict. Pass the samples in the order of their times."""
         state = self._judged(sample)
         self._seen_ms, self._waits = sample.now_ms, sample.waiting_messages > 0
         if state is not SubscriptionState.DRAINING:
@@ -178,7 +178,7 @@ class Standing:
         return self.state
 
     def _begin(self, sample: Sample) -> None:
-        """Begin a new window, because what was seen before says nothing about what comes."""
+        """Begin a new window, because earlier samples no longer tell anything about the flow."""
         self._window.clear()
         self._window.add(sample)
         self._ready, self._acked = sample.ready_messages, sample.acked_messages
@@ -218,7 +218,7 @@ class Standing:
     # -- what happened since the last sample ---------------------------------------------------------------------
 
     def _rest(self, sample: Sample) -> None:
-        """If nothing waited at the last sample, add one for the time since then, in which no sample was due."""
+        """If nothing waited at the last sample, add a sample for the time since then, when none was due."""
         rested_ms = sample.now_ms - _LOOK_MS
         if not self._waits and rested_ms > self._seen_ms:
             self._window.add(Sample(rested_ms, self._ready, self._acked, 0, self._version, False))
@@ -306,7 +306,7 @@ class Standing:
     def _notable(self, flow_per_s: float) -> float:
         """Return the least change in waiting messages that is more than the ups and downs of a steady flow.
 
-        Acks that come in batches make waves as high as the messages of one gap between them.
+        If acks come in batches, the number of waiting messages rises between two batches and falls with each.
         """
         waves_s = min(_MOST_NOTABLE_S, 2 * self._ack_gap.ms / 1000)
         return max(_FEW_MESSAGES, flow_per_s * max(_NOTABLE_S, waves_s))

@@ -1,8 +1,9 @@
-"""Records the delivery story of one subscription: who got an entry, when, why again, and who acked it.
+"""Record the delivery story of one subscription: which consumers got an entry, when and why, and which one acked it.
 
-What happens to neighbouring entries becomes one row, so 1,000 messages that one consumer gets and acks in order are two
-rows. A row that grows has the times of its first and its last entry. To read the rows of one entry in the right order,
-sort acks by `until_ms` and all other rows by `at_ms`. This works because a return ends all rows that could still grow.
+The same event of neighbouring entries becomes one row, so if a consumer gets and acks 1,000 messages in order, there
+are two rows. A row that grows has the times of its first and its last entry. To read the rows of one entry in the right
+order, sort acks by `until_ms` and all other rows by `at_ms`. This works because a return ends all rows that could still
+grow.
 
 This file has over 400 lines because every event changes the same state: the rows that grow, the entries that came back
 and the runs that were sent.
@@ -32,7 +33,7 @@ _GROWS_MS: Final = 1_000  # how long such a run may grow
 
 
 class StoryConsumer(Protocol):
-    """A consumer as stories name it."""
+    """The facts about a consumer that a story records."""
 
     @property
     def key(self) -> int: ...
@@ -83,7 +84,7 @@ class DeliveryStory:
     """The recorder of one subscription. `subscription_id` is None for a reader's cursor, for which it records nothing.
 
     In the mode `redelivered` it records entries from the moment they come back. Until then a delivery or an ack costs
-    one look at `watches_deliveries` or `watches_acks`. On Exclusive and Failover it also remembers each write.
+    one check of `watches_deliveries` or `watches_acks`. On Exclusive and Failover it also remembers each write.
     """
 
     __slots__ = (
@@ -109,7 +110,7 @@ class DeliveryStory:
         self._keep_ms = 0
         self._records_all = False
         self._keeps_order = False
-        self._again = PositionSet()  # came back and is not acked yet
+        self._again = PositionSet()  # entries that came back and are not acked yet
         self._sent: list[_Sent] = []  # a deque would take 0.7 KiB in each idle subscription
         self._round = -1
         self._rows = 0  # appended in this round
@@ -120,7 +121,7 @@ class DeliveryStory:
         self.watches_acks = False
 
     def use_policy(self, mode: DeliveryStoryMode, keep_ms: int) -> None:
-        """Record what `mode` says from now on. A row expires `keep_ms` after its last event."""
+        """Record the events that `mode` selects from now on. A row expires `keep_ms` after its last event."""
         self._keep_ms = keep_ms
         self.is_on = self._id is not None and mode is not DeliveryStoryMode.OFF
         self._records_all = self.is_on and mode is DeliveryStoryMode.ALL
@@ -211,7 +212,7 @@ class DeliveryStory:
     # -- ends ----------------------------------------------------------------------------------------------------
 
     def acked(self, consumer: StoryConsumer | None, position: Position, completed: bool, now_ms: int) -> None:
-        """Note an ack of an entry, or of some of its messages. `consumer` None: the broker acked for itself."""
+        """Note an ack of an entry, or of some of its messages. Pass None as `consumer` if the broker itself acked."""
         if self._records_all or position in self._again:
             event = StoryEvent.ACKED if completed else StoryEvent.PARTLY_ACKED
             self._note(event, consumer or _BROKER, *_span(position), now_ms)
@@ -298,7 +299,7 @@ class DeliveryStory:
         count: int = 0,
         detail: str = "",
     ) -> None:
-        """Let a row grow by these entries, or append one."""
+        """Extend a growing row by these entries, or append a new row."""
         buffer = self._buffer
         if self._round != buffer.round:
             self._round, self._rows = buffer.round, 0
@@ -361,7 +362,7 @@ class DeliveryStory:
 
 
 def _of_consumers(sent: Iterable[_Sent], cursor: Cursor) -> Iterator[tuple[_Sent, int, int, int]]:
-    """Yield the unacked parts (ledger_id, first, last) of what was sent, each with the run that it is a part of."""
+    """Yield the unacked parts (ledger_id, first, last) of the runs that were sent, each after its run."""
     runs = list(sent)
     at = 0
     for ledger_id, first, last in without_acked(cursor, ((r.ledger_id, r.first, r.last) for r in runs)):
@@ -416,7 +417,7 @@ def _runs(
     ledger_id, first = positions[0]
     last_ledger, last = positions[-1]
     if count_of is None and last_ledger == ledger_id and last - first == len(positions) - 1:
-        yield 0, ledger_id, first, last  # ascending and each once, so there is no gap
+        yield 0, ledger_id, first, last  # each entry comes once, in ascending order: there is no gap
         return
     count = 0 if count_of is None else count_of(positions[0])
     last = first

@@ -11,8 +11,8 @@ from typing import Final
 
 __all__ = ["MOST_ENTRIES", "MOST_ROWS", "StoryBuffer", "StoryEvent", "StoryRow"]
 
-# A row has at most this many entries, so a query for one entry reads only rows that begin at most as far before it.
-# UNRECORDED rows may be longer.
+# A row has at most this many entries, so a query for one entry reads only rows that begin at most this many entries
+# before it. UNRECORDED rows may be longer.
 MOST_ENTRIES: Final = 1024
 MOST_ROWS: Final = 5_000  # that wait to be written, of all subscriptions; about 50 ms of PostgreSQL's time
 
@@ -24,9 +24,11 @@ class StoryEvent(IntEnum):
     DELIVERED = 1
     ACKED = 2
     PARTLY_ACKED = 3  # some messages of a batch
-    ASKED_AGAIN = 4  # the client asked for redelivery: a negative ack, or an ack timeout that it keeps itself
-    NEGATIVELY_ACKED = 5  # the delay after a negative ack is over; the broker keeps the time
-    TIMED_OUT = 6  # the ack timeout is over; the broker keeps the time
+    ASKED_AGAIN = (
+        4  # the client asked for redelivery: a negative ack, or an ack timeout that it measures itself
+    )
+    NEGATIVELY_ACKED = 5  # the delay after a negative ack is over; the broker measures it
+    TIMED_OUT = 6  # the ack timeout is over; the broker measures it
     CONSUMER_LEFT = 7
     CONSUMER_SWITCHED = 8  # on Failover, another consumer became active
     TAKEN_BACK = 9  # an operator asked for redelivery
@@ -47,8 +49,8 @@ class StoryRow:
     ledger_id: int
     first_entry: int
     last_entry: int
-    at_ms: int  # of the first of these entries
-    until_ms: int  # of the last one
+    at_ms: int  # time of the event for the first entry
+    until_ms: int  # and for the last one
     events: int
     redelivery_count: int
     consumer_name: str  # "" = the broker itself

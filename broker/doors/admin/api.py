@@ -40,7 +40,7 @@ __all__ = ["API", "refusal"]
 
 logger = logging.getLogger(__name__)
 
-_MOST_LISTED_ERRORS: Final = 100  # of one request; each costs 12 us
+_MOST_LISTED_ERRORS: Final = 100  # of one request; each costs 12 µs
 _REFUSED: Final = {
     "description": "The request was refused, or failed.",
     "content": {
@@ -85,7 +85,7 @@ class _Api(NinjaAPI):
         return "application/json"
 
     def get_openapi_schema(self, *args: Any, **named: Any) -> OpenAPISchema:
-        """Describe the operations. Adds the refusals, which ninja does not know of."""
+        """Describe the operations. Adds the refusals, which ninja does not know about."""
         schema = super().get_openapi_schema(*args, **named)
         for operations in schema["paths"].values():
             for each in operations.values():
@@ -96,7 +96,10 @@ class _Api(NinjaAPI):
     def validation_error_from_error_contexts(
         self, error_contexts: list[ValidationErrorContext[Any]]
     ) -> ValidationError:
-        """Return the errors in a request. Many are only counted: listing them would block the event loop."""
+        """Return the errors in a request.
+
+        If there are many, only count them: listing them would block the event loop.
+        """
         count = sum(each.pydantic_validation_error.error_count() for each in error_contexts)
         if count <= _MOST_LISTED_ERRORS:
             return super().validation_error_from_error_contexts(error_contexts)
@@ -129,7 +132,7 @@ def _why_not_json(error: BaseException | None) -> str:
             return f"the body is not JSON: it is not UTF-8 at byte {error.start}"
         case RecursionError():
             return "the body cannot be used: it is nested too deeply"
-        case ValueError():  # Python refuses to read a number of some thousand digits
+        case ValueError():  # Python refuses to read a number of more than 4,300 digits
             return "the body cannot be used: a number in it has too many digits"
         case _:
             return "the body is not JSON"

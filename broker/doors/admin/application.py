@@ -1,7 +1,7 @@
 """`/admin/v2`, `/lookup/v2` and `/topics` as an ASGI application, with Django's requests and URLs but not its handler.
 
-Django's own handler sends signals whose receivers close ORM connections in a thread. Nothing here needs that, so these
-few lines call the view themselves: no middleware, no signal, no thread.
+Django's own handler sends signals whose receivers close ORM connections in a thread. Nothing here needs that, so this
+class calls the view itself: no middleware, no signal, no thread.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ __all__ = ["BUNDLE", "router"]
 BUNDLE: Final = "0x00000000_0xffffffff"  # Vela has no bundles: this is the whole ring of hashes
 _BROKERS: Final = "/admin/v2/brokers"
 _CLUSTER: Final = "/admin/v2/clusters/{segment:cluster}"
-# Some tools compare this version of Pulsar, whose API Vela has.
+# The version of Pulsar whose API Vela provides. Some tools check it.
 _API_VERSION: Final = "4.0.0"
 
 router = Router()

@@ -116,13 +116,13 @@ class Catalogue:
         return sorted(in_use.union(stored))
 
     async def details(self, name: TopicName) -> store.TopicDetails | None:
-        """Return what is stored about a topic, or None if it is not stored."""
+        """Return the stored details of a topic, or None if it is not stored."""
         return await repeat_until_done(
             self._broker.pool, lambda c: store.details(c, name.full), what="finding a topic"
         )
 
     async def require(self, name: TopicName) -> store.TopicDetails:
-        """Return what is stored about a topic, empty for a non-persistent one in use. Raises TopicNotFound."""
+        """Return the stored details of a topic, empty for a non-persistent one in use. Raises TopicNotFound."""
         found = await self.details(name)
         if found is None:
             if any(each.name == name for each in self._broker.non_persistent.all()):

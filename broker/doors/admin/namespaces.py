@@ -1,4 +1,7 @@
-"""Lists namespaces and their topics, and acts on all topics of one. policies/document.py creates and deletes them."""
+"""List namespaces and their topics, and act on all topics of one.
+
+policies/document.py creates and deletes namespaces.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declares operations of the admin REST API, each with its path and the permission that its caller needs.
+"""Declare operations of the admin REST API, each with its path and the permission that its caller needs.
 
     @operation(router, "DELETE", "/admin/v2/tenants/{segment:tenant}", Action.RULE)
     async def delete_tenant(request: AdminRequest, tenant: str) -> None: ...
@@ -91,7 +91,7 @@ register_converter(_Number, "number")
 
 
 def _responses(returned: Any) -> dict[int, Any]:
-    """Return what an operation answers with, by status: 204 if it may return None."""
+    """Return the types that an operation answers with, by status: 204 if it may return None."""
     if returned is HttpResponse:
         return {200: None}  # ninja sends it as it is
     kinds = [each for each in get_args(returned) if each is not NoneType] or [returned]
@@ -106,8 +106,8 @@ def operation(
     """Register an asynchronous operation. A result of None is answered with 204 and no body, as Pulsar does.
 
     Before each call the client's permission for `action` is checked, which raises NotAuthorized. With None, every
-    authenticated client may call. `refused`: why the operation always refuses, for the reference. `media_type`: what
-    an operation that returns an HttpResponse puts in it.
+    authenticated client may call. `refused`: why the operation always refuses, for the reference. `media_type`: the
+    type of the content, for an operation that returns an HttpResponse.
     """
 
     def register(view: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:

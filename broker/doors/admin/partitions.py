@@ -76,7 +76,7 @@ async def create_partitioned_topic(
 async def update_partitions(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, partitions: Body[Number]
 ) -> None:
-    """Add partitions. The body is the new number in all."""
+    """Add partitions. The body is the new total."""
     name = named(domain, tenant, namespace, topic)
     found = await Catalogue(request.broker).require(name)
     if not found.partitions:

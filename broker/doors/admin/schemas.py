@@ -36,7 +36,7 @@ router = Router()
 
 
 def type_named(name: str) -> SchemaType:
-    """Return the schema type that a client names, in any case. Raises Refused(422) for an unknown one."""
+    """Return the schema type that a client names, in upper or lower case. Raises Refused(422) for an unknown one."""
     upper = name.upper()
     type_ = SchemaType.__members__.get(_NAMES.get(upper, upper))
     if type_ is None:
@@ -134,7 +134,7 @@ async def get_all_schemas(request: AdminRequest, tenant: str, namespace: str, to
 async def post_schema(
     request: AdminRequest, tenant: str, namespace: str, topic: str, payload: SchemaPayload
 ) -> dict[str, VersionResponse]:
-    """Store a schema as a new version if the compatibility policy allows it. Return its version, new or known."""
+    """Store a schema as a new version if the compatibility policy allows it, and return its version."""
     name, definition = named("persistent", tenant, namespace, topic), payload.definition()
     policies = await _policies(request, name)
     version = await request.broker.schemas.add(name.base, definition, policies)

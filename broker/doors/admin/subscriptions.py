@@ -52,7 +52,7 @@ class ResetCursorData(PulsarObject):
         return {"to": "id", "id": self.text(), "inclusive": not (self.excluded or self.isExcluded)}
 
     def text(self) -> str:
-        """Return the id as acts take it: ledger:entry, or ledger:entry:partition:index inside a batch."""
+        """Return the id in the form that acts expect: ledger:entry, or ledger:entry:partition:index inside a batch."""
         text = f"{self.ledgerId}:{self.entryId}"
         return text if self.batchIndex < 0 else f"{text}:{self.partitionIndex}:{self.batchIndex}"
 
@@ -199,7 +199,7 @@ async def expire_older(
 ) -> None:
     """Skip the messages that are older than this many seconds, on each partition by itself.
 
-    Answers 409 if a partition has nothing to skip. The others are done then.
+    Answers 409 if a partition has nothing to skip, after skipping on the others.
     """
     name = named(domain, tenant, namespace, topic)
     await _require(request, name, subscription, "Expire messages")
@@ -236,7 +236,7 @@ async def expire_all(
 ) -> None:
     """Skip the messages older than this many seconds, on every subscription. The caller must be allowed to use each.
 
-    Answers 409 if a subscription has nothing to skip. The others are done then.
+    Answers 409 if a subscription has nothing to skip, after skipping on the others.
     """
     name = named(domain, tenant, namespace, topic)
     require_persistent(name, "Expire messages")

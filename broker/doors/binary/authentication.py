@@ -1,4 +1,4 @@
-"""Authenticates the client of a binary connection: at CONNECT, and with AUTH_CHALLENGE when its credentials expire."""
+"""Authenticate the client of a binary connection: at CONNECT, and with AUTH_CHALLENGE when its credentials expire."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REFRESH_TIMEOUT_S: Final = 30.0
 
 
 class ConnectionAuthentication:
-    """Unlocks the guard of one connection, and closes the connection when its credentials end."""
+    """Unlocks the guard of one connection, and closes the connection when its credentials expire."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class ConnectionAuthentication:
         if principal is not None:
             let_in(principal)
             return
-        # Read nothing more until then: every later command needs to know who the client is.
+        # Read nothing more until the check is done: every later command needs to know who the client is.
         self._peer.gate.throttled(True)
         self._check = asyncio.get_running_loop().create_task(self._wait(event, credentials, let_in))
 

@@ -267,7 +267,7 @@ class BinaryConnection:
         self.peer.close(reason)
 
     def lost(self) -> None:
-        """Release everything: the connection is gone. Other consumers get the pending messages. Idempotent.
+        """Release everything: the connection is gone. Other consumers get the pending messages. Safe to repeat.
 
         Buffers are freed here, because the connection's objects refer to each other, and so they stay until the garbage
         collector finds them.

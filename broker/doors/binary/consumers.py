@@ -1,6 +1,6 @@
 """The consumers of one binary connection, by the ids that the client chose.
 
-A `ConsumerTable` takes the commands. Behind each id, a `ConsumerSlot` sends entries and takes acks and permits.
+A `ConsumerTable` handles the commands. Behind each id, a `ConsumerSlot` sends entries and receives acks and permits.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ConsumerTable:
         self._slots: dict[int, ConsumerSlot] = {}
 
     def writable_again(self) -> None:
-        """Resume deliveries: the peer takes bytes again."""
+        """Resume deliveries: the peer can receive bytes again."""
         for slot in list(self._slots.values()):
             if slot.consumer is not None:
                 slot.consumer.writable_again()
@@ -287,7 +287,7 @@ class ConsumerSlot:
         self._peer.written()
 
     def is_writable(self) -> bool:
-        """Return whether the peer is reading fast enough to take more."""
+        """Return whether the peer reads fast enough to receive more."""
         return self._peer.is_writable()
 
     def on_end_of_topic(self) -> None:
@@ -296,7 +296,7 @@ class ConsumerSlot:
         self._peer.written()
 
     def on_consumer_closed(self, reason: str) -> None:
-        """The broker has detached the consumer. Tell the client, which then subscribes again."""
+        """Tell the client, which then subscribes again, that the broker has detached the consumer."""
         if not self.is_closed:
             self.is_closed = True
             self._on_closed(self, reason)

@@ -19,7 +19,7 @@ class ByteLink(Protocol):
         """Return an upper bound of the written bytes that still wait in this process."""
 
     def is_writable(self) -> bool:
-        """Return False from the write that passed the high-water mark until the peer has taken most of the bytes."""
+        """Return False from the write that passed the high-water mark until the peer has received most of the bytes."""
 
     def pause_reading(self) -> None:
         """Stop reading from the peer until `resume_reading`."""
@@ -28,7 +28,7 @@ class ByteLink(Protocol):
         """Read from the peer again."""
 
     def close(self) -> None:
-        """Send the written bytes, then close. Abort if the peer does not take them within a few seconds."""
+        """Send the written bytes, then close. Abort if the peer does not receive them within a few seconds."""
 
     def abort(self) -> None:
         """Close at once. Written bytes may be lost."""

@@ -1,6 +1,6 @@
 """The producers of one binary connection, by the ids that the client chose.
 
-A `ProducerTable` takes the commands. Behind each id, a `ProducerSlot` takes SENDs and answers with receipts.
+A `ProducerTable` handles the commands. Behind each id, a `ProducerSlot` receives SENDs and answers with receipts.
 """
 
 from __future__ import annotations
@@ -360,7 +360,7 @@ class ProducerSlot:
             self._peer.written()
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """The broker closed the producer. The client opens it again and resends every send without a receipt.
+        """Tell the client, which then opens the producer again and resends every send without a receipt.
 
         A producer that still waits for exclusive access is refused instead, because its request has no answer yet. For
         a producer that is still being opened, do nothing: opening it fails with the reason.
@@ -384,7 +384,7 @@ class ProducerSlot:
 
 
 def _answered_as(sequence_id: int, highest: int | None) -> int:
-    """Return the sequence id of a send's SEND_ERROR: the highest one that the client gave, as from Pulsar's broker.
+    """Return the sequence id of a send's SEND_ERROR: the highest one that the client gave, as Pulsar's broker does.
 
     Java's client compares it with the last message of its batch. C++ and Go compare the first, and send no highest.
     """

@@ -1,4 +1,4 @@
-"""Logs clients that keep repeating a request that the broker refuses."""
+"""Log clients that keep repeating a request that the broker refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the slow requests of a binary connection as tasks, and counts refused requests."""
+"""Run the slow requests of a binary connection as tasks, and count refused requests."""
 
 from __future__ import annotations
 

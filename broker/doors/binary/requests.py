@@ -1,4 +1,4 @@
-"""Converts PRODUCER and SUBSCRIBE into requests to the broker. Parses names and refuses unavailable features."""
+"""Convert PRODUCER and SUBSCRIBE into requests to the broker: parse names, and refuse unavailable features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers GET_SCHEMA and GET_OR_CREATE_SCHEMA on a binary connection."""
+"""Answer GET_SCHEMA and GET_OR_CREATE_SCHEMA on a binary connection."""
 
 from __future__ import annotations
 

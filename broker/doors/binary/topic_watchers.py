@@ -71,7 +71,7 @@ class TopicWatchers:
         self._peer.engine.send_success(event.request_id)
 
     def writable_again(self) -> None:
-        """Send the updates that waited: the peer takes bytes again."""
+        """Send the updates that waited: the peer can receive bytes again."""
         for watcher in list(self._watchers.values()):
             watcher.tell()
 
@@ -114,7 +114,7 @@ class _Watcher:
         self.tell()
 
     def tell(self) -> None:
-        """Send the update that waits, if there is one and the peer takes it."""
+        """Send the update that waits, if there is one and the peer is writable."""
         if self._list is None or not (self._added or self._removed) or not self._peer.is_writable():
             return
         self._peer.engine.send_watch_update(

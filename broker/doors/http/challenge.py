@@ -1,4 +1,4 @@
-"""The header WWW-Authenticate, which tells a client with status 401 by which schemes it may prove who it is."""
+"""The header WWW-Authenticate, which tells a client with status 401 how it may prove its identity."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Daphne's WebSocket protocol with flow control in both directions.
 
 Stock Daphne buffers without bound either way: 90 MB pushed to a client that does not read took 94 MB of memory, and
-60,000 frames for a slow consumer took 98 MB. Here Twisted's producer interface reports when the peer stops taking
+60,000 frames for a slow consumer took 98 MB. Here Twisted's producer interface reports when the peer stops receiving
 bytes, and a bounded queue stops the socket's reading.
 """
 
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
 HIGH_WATER_BYTES: Final = 1024 * 1024  # unsent bytes above which the socket is not writable
-FRAMES_AT_ONCE: Final = 8  # of those that come whole, a few µs each
-STEPS_AT_ONCE: Final = (
-    16  # of Autobahn's parser, a few µs each; a frame takes two, for its head and its payload
-)
+FRAMES_AT_ONCE: Final = 8  # of those that arrive whole, a few µs each
+# Steps of Autobahn's parser, a few µs each. A frame takes two: for its head and for its payload.
+STEPS_AT_ONCE: Final = 16
 MAX_UNPARSED_BYTES: Final = 16 * 1024  # with more than this, stop reading until the connection's turn comes
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
@@ -65,7 +64,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     """One WebSocket. Also implements `FrameTransport` for its application."""
 
     application_queue: InboundQueue
-    data: bytes  # what has arrived and is not parsed yet
+    data: bytes  # received bytes that are not parsed yet
     message_data: list[bytes] | None  # the pieces of the message that is arriving
 
     def __init__(self) -> None:
@@ -182,7 +181,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return True
 
     def _takes_whole_frames(self) -> bool:
-        """Take a few messages that came whole, each in a frame of its own. Return whether there was one."""
+        """Handle a few messages that arrived whole, each in a frame of its own. Return whether there was one."""
         if self.current_frame is not None or self.inside_message or self.state != self.STATE_OPEN:
             return False
         data, at = self.data, 0
@@ -313,7 +312,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._is_output_paused = True
 
     def output_drained(self) -> None:
-        """Note that the peer has taken everything, or is gone."""
+        """Note that the peer has received everything, or is gone."""
         self._is_output_paused = False
         self._unsent_bytes = 0
         if not self._drained.is_set():
@@ -349,7 +348,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def close(self, code: int, reason: str) -> None:
         """Send what was written, then the close frame. Safe to repeat."""
         if self.state == self.STATE_OPEN:
-            # Autobahn's sendClose takes only 1000 and codes from 3000 on.
+            # Autobahn's sendClose accepts only 1000 and codes from 3000 on.
             self.sendCloseFrame(code=int(code), reasonUtf8=close_reason(reason).encode(), isReply=False)
 
     def finish(self) -> None:

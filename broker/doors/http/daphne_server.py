@@ -29,7 +29,7 @@ PING_TIMEOUT_S: Final = 60
 
 
 class DaphneServer(LimitedServer):
-    """Serves an ASGI application, and pulls below ASGI, between `listen` and `stop`. The caller runs the reactor."""
+    """Serves an ASGI application and, below ASGI, the pulls, from `listen` to `stop`. The caller runs the reactor."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class DaphneServer(LimitedServer):
         """Return the factory of WebSockets with flow control."""
         factory = FlowControlledFactory(self, server=self.server_name)
         factory.setProtocolOptions(
-            versions=[13],  # RFC 6455; Autobahn's default also takes version 8, a draft
+            versions=[13],  # RFC 6455; Autobahn's default also accepts version 8, a draft
             autoPingTimeout=self.ping_timeout,
             allowNullOrigin=True,
             openHandshakeTimeout=self.websocket_handshake_timeout,
@@ -134,7 +134,7 @@ class DaphneServer(LimitedServer):
         return queue
 
     async def handle_reply(self, protocol: Any, message: Mapping[str, Any]) -> None:
-        """Send an ASGI event. Waits while the peer does not take what was sent before."""
+        """Send an ASGI event. Waits while the peer does not receive the earlier ones."""
         await super().handle_reply(protocol, message)
         if isinstance(protocol, FlowControlledProtocol):
             await protocol.drained()

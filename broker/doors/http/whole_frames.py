@@ -1,7 +1,7 @@
 """Read the WebSocket frame that most clients send: one message, whole, masked and shorter than 64 KiB.
 
-Autobahn takes 5 µs for such a frame, and copies all bytes that arrived behind it twice. It still gets every other one:
-fragments, control frames, longer and incomplete frames, and everything that a client may not send.
+Autobahn takes 5 µs for such a frame, and makes two copies of all bytes that arrived behind it. Autobahn still reads all
+other frames: fragments, control frames, longer and incomplete frames, and everything that a client may not send.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def whole_frame(data: bytes, at: int, most_bytes: int) -> tuple[int, bool, bytes
         length = _LENGTH.unpack_from(data, mask_at)[0]
         mask_at += 2
         if length < _TWO_BYTES_OF_LENGTH:
-            return None  # a violation: one byte has room for it
+            return None  # a violation: this length fits into one byte
     elif length < 0 or length > _TWO_BYTES_OF_LENGTH:
         return None
     begin = mask_at + _MASK_BYTES

@@ -1,4 +1,4 @@
-"""Answers `GET /pull/v1/…` for `PullConnection` and `PullPages`. A pull changes nothing in the broker.
+"""Answer `GET /pull/v1/…` for `PullConnection` and `PullPages`. A pull changes nothing in the broker.
 
 A pull that needs no database query needs no task: `begin` answers it, or the callback of its future does.
 """
@@ -62,7 +62,7 @@ class PullAnswers:
         self.gate = WebGate(broker.settings)  # the whole port's gate: `PullConnection` checks hosts with it
         self.challenge = challenge_fields(broker.access)  # of the whole port's answers with status 401
         self.reading: set[asyncio.Task[None]] = set()  # pulls that wait for the database
-        # Empty unless the broker asks for credentials, which may end while a pull is parked.
+        # Empty unless the broker asks for credentials, which may expire while a pull is parked.
         self.parked: set[PullInProgress] = set()
         if broker.access.is_on:
             broker.access.watch(self._recheck)
@@ -175,7 +175,7 @@ class PullInProgress:
         task.add_done_callback(self._answers.reading.discard)
 
     def leave(self) -> None:
-        """Give up the pull: the peer is gone. Idempotent."""
+        """Give up the pull: the peer is gone. Safe to repeat."""
         self._respond = None
         self._answers.parked.discard(self)
         if self._parked is not None:
@@ -199,7 +199,7 @@ class PullInProgress:
             self._end(200, self._answers.body(answer.result()))
 
     def recheck(self) -> bool:
-        """Return whether the client may still have the answer. If not, refuse the pull."""
+        """Return whether the client may still receive the answer. If not, refuse the pull."""
         try:
             self._broker.check_answer(self._topic)
         except BrokerError as error:

@@ -159,12 +159,12 @@ class PullConnection(LimitedConnection):
             self._read(waiting)
 
     def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Stop reading requests: the peer does not take its answers."""
+        """Stop reading requests: the peer does not read its answers."""
         self._is_output_full = True
         super().pauseProducing()
 
     def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """Continue with the next request: the peer has taken everything."""
+        """Continue with the next request: the peer has received everything."""
         self._is_output_full = False
         super().resumeProducing()
         if self._pull is None and not self._is_out_of_turn:

@@ -20,7 +20,7 @@ __all__ = ["BinarySocket"]
 
 
 class BinarySocket(BrokerSocket):
-    """Hands the bytes of one WebSocket to a BinaryConnection."""
+    """Passes the bytes of one WebSocket to a BinaryConnection."""
 
     def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
         super().__init__(broker=broker, clock=clock)
@@ -44,7 +44,7 @@ class BinarySocket(BrokerSocket):
         self.transport.on_writable(self._connection.writable_again)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Take bytes of the protocol. Waits while the broker owes this peer too much."""
+        """Handle bytes of the protocol. Waits while the broker owes this peer too much."""
         if bytes_data is None:
             raise InvalidCommand("text frames belong to the JSON endpoints; send binary frames here")
         assert self._connection is not None
@@ -53,13 +53,13 @@ class BinarySocket(BrokerSocket):
             await self.transport.share.away(self._may_read.wait())
 
     def release(self) -> None:
-        """Detach its producers and consumers. Other consumers get the unacked messages. Safe to repeat."""
+        """Detach the client's producers and consumers. Other consumers get the unacked messages. Safe to repeat."""
         if self._connection is not None:
             self._connection.lost()
 
 
 class _WebSocketLink:
-    """A `ByteLink` over a WebSocket. `may_read` is set while the socket takes frames."""
+    """A `ByteLink` over a WebSocket. `may_read` is set while the socket receives frames."""
 
     def __init__(self, transport: FrameTransport, may_read: asyncio.Event) -> None:
         self._transport = transport
@@ -79,11 +79,11 @@ class _WebSocketLink:
         return self._transport.is_writable()
 
     def pause_reading(self) -> None:
-        """Take no further frames until `resume_reading`."""
+        """Receive no further frames until `resume_reading`."""
         self._may_read.clear()
 
     def resume_reading(self) -> None:
-        """Take frames again."""
+        """Receive frames again."""
         self._may_read.set()
 
     def close(self) -> None:

@@ -52,19 +52,19 @@ class QueryParameters(CheckingMiddleware):
     """Decodes the query into `scope["query"]`. If it cannot be decoded, the answer is 400 on every path."""
 
     def check(self, scope: Scope) -> None:
-        """Raises InvalidQuery."""
+        """Decode the query. Raises InvalidQuery."""
         scope["query"] = parse_query(scope["query_string"])
 
 
 class RawPath(CheckingMiddleware):
     """Lets URLRouter match the path as the client wrote it, so that `%2F` in a name is not a separator.
 
-    URLRouter matches the decoded path, takes off every slash at its beginning, and fails if a client sends a
+    URLRouter matches the decoded path, removes every slash at its beginning, and fails if a client sends a
     `Daphne-Root-Path` that its path does not begin with.
     """
 
     def check(self, scope: Scope) -> None:
-        """Raises HandshakeRefused with 404 for a path that does not begin with exactly one slash."""
+        """Use the raw path. Raises HandshakeRefused with 404 if the path does not begin with exactly one slash."""
         path = scope["raw_path"].decode("latin-1")
         if not path.startswith("/") or path.startswith("//"):
             raise HandshakeRefused(404, UNKNOWN_ENDPOINT)

@@ -60,11 +60,10 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     cannot await, write to `transport`.
 
     Only the receive loop is not Channels' own. Channels makes a task for each message and goes to a thread to close old
-    database connections before it calls `receive`: one connection then takes 3,000 messages a second, and 26,500 with
-    this loop, nine times as many. Channels has no back-pressure either: Daphne's queue in front of it takes any number
-    of frames. Here nothing stands between the server's bounded queue and `receive`. While `receive` waits, that queue
-    fills, and the server stops reading from the peer. docs/decisions/0023-channels-for-the-websocket-doors.md has the
-    figures.
+    database connections before it calls `receive`: one connection then handles 3,000 messages a second, and 26,500 with
+    this loop, nine times as many. Channels has no back-pressure either: Daphne's queue in front of it has no limit.
+    Here nothing stands between the server's bounded queue and `receive`. While `receive` waits, that queue fills, and
+    the server stops reading from the peer. docs/decisions/0023-channels-for-the-websocket-doors.md has the figures.
     """
 
     scope: Scope
@@ -134,7 +133,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             self.transport.share.close()
 
     def _refused(self, error: BrokerError) -> None:
-        """Close the socket: the client's credentials have ended, or a permission was revoked."""
+        """Close the socket: the client's credentials have expired, or a permission was revoked."""
         number = (
             WebSocketError.AUTHENTICATION_ERROR
             if isinstance(error, AuthenticationFailed)
@@ -252,7 +251,7 @@ def _close_code(event: Mapping[str, Any]) -> int:
 
 
 async def _until_gone(receive: Receive) -> int:
-    """Drop what the peer still sends before it sees the close frame. Return the close code."""
+    """Drop the frames that the peer still sends before it sees the close frame. Return the close code."""
     while (event := await receive())["type"] == "websocket.receive":
         pass
     return _close_code(event)

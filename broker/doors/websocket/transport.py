@@ -1,7 +1,7 @@
-"""What a WebSocket needs of the server beyond ASGI: frames written without a task, and flow control.
+"""The services that a WebSocket needs from the server beyond ASGI: frames written without a task, and flow control.
 
-ASGI's `send` must be awaited and takes one frame a call. The broker delivers from callbacks and in bulk, so the server
-puts its own object for the connection into the scope, under `extensions` / `vela.transport`.
+ASGI's `send` must be awaited and sends one frame per call. The broker delivers from callbacks and in bulk, so the
+server puts its own object for the connection into the scope, under `extensions` / `vela.transport`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class FrameTransport(Protocol):
         """Host and port of the peer."""
 
     def write_frames(self, payloads: Sequence[bytes], *, binary: bool) -> None:
-        """Send each payload as one frame, all with one transport write. Dropped unless the socket is open."""
+        """Send each payload as one frame, all with one transport write. Drop them unless the socket is open."""
 
     @property
     def share(self) -> TimeShare:
@@ -34,10 +34,10 @@ class FrameTransport(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes that were written and that the peer has not taken yet (an upper bound)."""
+        """Bytes that were written but that the peer has not received yet (an upper bound)."""
 
     def is_writable(self) -> bool:
-        """Return False from the write that passed the high-water mark until the peer has taken it all, or is gone."""
+        """Return False from a write past the high-water mark until the peer is gone or has received everything."""
 
     def on_writable(self, callback: Callable[[], None]) -> None:
         """Call `callback` whenever the socket becomes writable again."""

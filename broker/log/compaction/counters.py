@@ -1,4 +1,4 @@
-"""What the compactions of a topic did since it was loaded, for /metrics."""
+"""Counts of a topic's compactions since it was loaded, for /metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads entries for compaction, and rewrites batches from which messages are removed.
+"""Read entries for compaction, and rewrite batches from which messages are removed.
 
 A removed message stays in its batch as a mark without content, so that the indexes of the others do not change.
 Clients skip marks, and give back the permits for them.
@@ -38,7 +38,7 @@ _REMOVED: Final = _group(SingleMessageMetadata(payload_size=0, compacted_out=Tru
 
 
 def compaction_entry(entry: StoredEntry, *, max_message_bytes: int) -> CompactionEntry:
-    """Return what compaction needs to know of an entry: the key of each message, and whether it deletes that key.
+    """Return the facts that compaction needs about an entry: the key of each message, and whether it deletes that key.
 
     An entry that cannot be read, such as an encrypted batch, has no messages.
     """

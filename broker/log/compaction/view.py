@@ -1,4 +1,4 @@
-"""Reads a compacted topic for readers that ask for it: the entries that compaction kept, up to its horizon.
+"""Read a compacted topic for readers that ask for it: the entries that compaction kept, up to its horizon.
 
 Above the horizon, readers get the log itself.
 """

@@ -32,7 +32,7 @@ class FileReads:
     """The files of all offloaded ledgers, for the event loop."""
 
     def __init__(self, url: str, *, cache_bytes: int) -> None:
-        """Take VELA_OFFLOAD_URL, which may be empty as long as no ledger is offloaded. Opens nothing yet."""
+        """Pass VELA_OFFLOAD_URL as `url`; it may be empty as long as no ledger is offloaded. Opens nothing yet."""
         self._files = LedgerFiles(url, cache_bytes=cache_bytes)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ledger files")
 
@@ -55,7 +55,7 @@ class FileReads:
             raise OffloadedUnreadable(str(error)) from error
 
     async def verify(self, name: str) -> Manifest:
-        """Read a whole file and return its manifest. Raises what `LedgerFiles.verify` raises."""
+        """Read a whole file and return its manifest. Raises the errors of `LedgerFiles.verify`."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._files.verify, name)
 
     async def delete(self, name: str) -> None:
@@ -63,7 +63,7 @@ class FileReads:
         await asyncio.get_running_loop().run_in_executor(self._threads, self._files.delete, name)
 
     def stop(self) -> None:
-        """Stop taking calls. A call under way still ends normally."""
+        """Accept no more calls. A call under way still ends normally."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

@@ -18,7 +18,7 @@ from broker.topics.partitions import MOST_PARTITIONS
 
 
 class Command(BaseCommand):
-    """Creates the topic, its tenant and its namespace; keeps what exists."""
+    """Creates the topic, its tenant and its namespace, unless they exist."""
 
     help = "Create a topic. With --partitions N it is partitioned; updatepartitions adds more later."
     requires_system_checks = ()  # `make check` runs them; here every call would pay for them

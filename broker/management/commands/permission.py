@@ -16,7 +16,7 @@ from broker.models import GrantedPermission
 
 
 class Command(BaseCommand):
-    """Changes the database, and the act log records it. A running broker applies it within a second."""
+    """Changes the database, and logs the change as an act. A running broker applies it within a second."""
 
     help = "List and set what the roles of clients may do in a tenant, a namespace or a topic."
     requires_system_checks = ()  # `make check` runs them; here every call would pay for them

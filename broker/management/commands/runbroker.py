@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 class Command(BaseCommand):
     """Serves pulsar:// and WebSocket clients.
 
-    When it cannot start it says why in one sentence and exits with 78 if the same start will fail again, with 75 if
+    If it cannot start, it says why in one sentence and exits with 78 if the same start will fail again, with 75 if
     another broker has the lock, else with 1.
     """
 
@@ -54,9 +54,10 @@ class Command(BaseCommand):
 
 
 def _refuse_unusable_database(read_role: str) -> None:
-    """Raises CannotStart on a database of another version, SettingInvalid if it lacks the role that pages read with.
+    """Check the database.
 
-    The broker's own start reports every other fault.
+    Raises CannotStart if it has another version, SettingInvalid if it lacks the pages' read role. The broker's own
+    start reports every other fault.
     """
     with closing(connection), suppress(DatabaseError):
         if refusal := foreign_database():

@@ -20,7 +20,7 @@ _ORIGIN: Final = "command line"
 
 
 class Command(BaseCommand):
-    """Changes the database, and the act log records it. A running broker applies it within a second."""
+    """Changes the database, and logs the change as an act. A running broker applies it within a second."""
 
     help = "Make, list and revoke the tokens of clients."
     requires_system_checks = ()  # `make check` runs them; here every call would pay for them

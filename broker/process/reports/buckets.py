@@ -96,7 +96,7 @@ class Buckets:
                         if looked_at >= _SLICE:
                             yield rows
                             rows, looked_at = [], 0
-                except Exception:  # the others are counted all the same
+                except Exception:  # the others must still be counted
                     logger.exception("counting for the charts failed; points are missing: topic %s", topic_id)
                 self._sums.pop(topic_id, None)
                 self._noted -= self._topics.pop(topic_id, set())
@@ -208,7 +208,7 @@ def _joined(first: list[int] | None, second: list[int] | None) -> list[int] | No
 
 
 def _id_of_row(each: Subscription) -> int:
-    """Return the id under which a subscription has points. 0: it counts for its topic alone."""
+    """Return the id under which a subscription has points. 0 = it counts only for its topic."""
     return each.subscription_id if each.is_durable and not each.is_deleted else 0
 
 
@@ -218,7 +218,7 @@ def _worth_storing(row: PointRow | None) -> PointRow | None:
 
 
 def _says_something(row: PointRow) -> bool:
-    """Return whether anything changed. A bucket without a row means that nothing did."""
+    """Return whether anything changed. No row means that nothing changed in the bucket."""
     moved = row.messages_in or row.messages_out or row.messages_acked or row.messages_redelivered
     return bool(moved) or row.backlog != row.backlog_before
 

@@ -1,4 +1,4 @@
-"""Obstacles to the delivery of a subscription, and who left it, as rows for the console's diagnosis."""
+"""Obstacles to the delivery of a subscription, and departures of its consumers, as rows for the console's diagnosis."""
 
 from __future__ import annotations
 

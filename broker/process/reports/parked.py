@@ -1,4 +1,4 @@
-"""Write which pulls wait for a message, for the console: only queues that changed, at most once a second."""
+"""Write the pulls that wait for a message, for the console: only queues that changed, at most once a second."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHOWN: Final = 50  # pulls of one queue
 
 
 class ParkedReport:
-    """Writes the queues that changed. If the database is unavailable, the next turn writes them as they are then."""
+    """Writes the queues that changed. If the database is unavailable, the next turn writes their current state."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ParkedReport:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Delete what an earlier broker left behind, then start reporting. Raises psycopg.Error."""
+        """Delete the rows of an earlier broker, then start reporting. Raises psycopg.Error."""
         async with self._pool.use() as connection:
             await store.forget_all(connection)
         self._task = asyncio.create_task(

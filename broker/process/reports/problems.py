@@ -1,4 +1,4 @@
-"""The problems of a subscription since it came into memory, in words and with their counts, for the console."""
+"""The problems of a subscription since its topic was loaded, in words and with their counts, for the console."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Reporter:
         self._topics.add(topic)
 
     def subscription_changed(self, subscription: Subscription) -> None:
-        """Put the subscription into the next report, because messages went out, acks arrived, or a consumer came."""
+        """Put the subscription into the next report, because messages were sent, acks arrived, or a consumer came."""
         self._subscriptions.add(subscription)
 
     def report_anew(self, topics: Sequence[Topic]) -> None:
@@ -160,7 +160,7 @@ class Reporter:
             raise
 
     async def _judge_unloaded(self) -> None:
-        """Judge once the subscriptions of an earlier broker to which no client has come back: nothing else does.
+        """Judge, once, the subscriptions of an earlier broker to which no client has come back. Nothing else does.
 
         Each call judges some of them.
         """

@@ -1,4 +1,4 @@
-"""Builds a report's rows for the console's tables: topics, subscriptions, producers and consumers."""
+"""Build a report's rows for the console's tables: topics, subscriptions, producers and consumers."""
 
 from __future__ import annotations
 

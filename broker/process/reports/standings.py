@@ -85,7 +85,7 @@ class Standings:
         )
 
     def _is_attended(self, subscription: Subscription, now_ms: int) -> bool:
-        """Return whether to judge it at each change of its topic. If not, see to it that it is judged soon."""
+        """Return whether to judge it at each change of its topic. If not, make sure that it is judged soon."""
         if subscription.consumers or subscription not in self._known:
             return True
         soon_ms = now_ms + _UNATTENDED_MS
@@ -96,7 +96,7 @@ class Standings:
     def _looks_new(self, subscription: Subscription, now_ms: int) -> bool:
         try:
             return self._is_news(subscription, now_ms)
-        except Exception:  # the others are judged all the same
+        except Exception:  # the others must still be judged
             logger.exception(
                 "subscription %s of %s was not judged", subscription.name, subscription.topic_name
             )

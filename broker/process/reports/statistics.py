@@ -33,7 +33,7 @@ class SubscriptionStatistics:
     backlog_messages: int
     backlog_bytes: int
     unacked_messages: int
-    message_rate_out: float  # a second
+    message_rate_out: float  # per second
     message_rate_acked: float
     messages_redelivered: int
 
@@ -47,7 +47,7 @@ class TopicStatistics:
     bytes_in: int
     stored_bytes: int
     producers: int
-    message_rate_in: float  # a second
+    message_rate_in: float  # per second
     byte_rate_in: float
     last_append_ms: int  # Unix time, 0 = never
     updated_ms: int  # Unix time of the oldest report in it, 0 = none yet

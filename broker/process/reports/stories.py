@@ -1,4 +1,4 @@
-"""Writes the rows of delivery stories that the recorders collected, once a second."""
+"""Write the rows of delivery stories that the recorders collected, once a second."""
 
 from __future__ import annotations
 

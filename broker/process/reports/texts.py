@@ -1,4 +1,4 @@
-"""Free text of clients and of PostgreSQL, as the console's tables take it."""
+"""Free text of clients and of PostgreSQL, in the form that the console's tables can store."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class WaitingAct:
     undo_of: int | None
     waited_s: float
     who: str
-    progress: Mapping[str, Any] | None  # how far an earlier broker got with long work
+    progress: Mapping[str, Any] | None  # progress of long work that an earlier broker began
     message: bytes | None  # the entry that a publish stores
 
 
@@ -398,7 +398,7 @@ async def record_commit(
 
 
 async def undo_source(connection: Connection, act_id: int) -> UndoSource | None:
-    """Return the act with this id, or None if there is none. Whether it can be undone is for the caller to check."""
+    """Return the act with this id, or None if there is none. The caller must check whether it can be undone."""
     cursor = await connection.execute(query("acts", "undo_source"), (act_id,))
     row = await cursor.fetchone()
     if row is None:

@@ -26,7 +26,7 @@ async def create(
     keep_ms: int,
     who: str,
 ) -> bool | None:
-    """Store a bookmark unless there is one of that name. Return None if the topic is fenced. Safe to repeat.
+    """Store a bookmark unless there is one of that name. Return None if the topic is fenced, else True. Safe to repeat.
 
     The bookmark expires after `keep_ms`; 0 = never.
     """
@@ -46,7 +46,7 @@ async def create(
 
 
 async def delete(connection: Connection, *, topic_id: int, owner_epoch: int, name: str) -> bool | None:
-    """Delete a bookmark. Return None if the topic is fenced. Safe to repeat."""
+    """Delete a bookmark. Return None if the topic is fenced, else True. Safe to repeat."""
     cursor = await connection.execute(
         query("bookmarks", "delete"), {"topic_id": topic_id, "owner_epoch": owner_epoch, "name": name}
     )

@@ -1,4 +1,4 @@
-"""Requests acts from processes other than the broker's: inserts a request, wakes the owner and waits for its answer.
+"""Request acts from processes other than the broker's: insert a request, wake the owner and wait for its answer.
 
 Synchronous. Each call uses one short connection. `wait` listens for the answer, and polls the row in case a
 notification is lost.

@@ -71,7 +71,7 @@ def encode_snapshot(state: CursorState) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> CursorState:
-    """Decode what `encode_snapshot` returned."""
+    """Decode the result of `encode_snapshot`."""
     raw = json.loads(data)
     acked_messages, acked_entries, acked_bytes = raw["acked"]
     return CursorState(
@@ -99,7 +99,7 @@ def encode_overlay(overlay: AckOverlay) -> bytes:
 
 
 def decode_overlay(data: bytes, *, mark_delete: Position) -> AckOverlay:
-    """Decode what `encode_overlay` returned, with the mark-delete from the act's result."""
+    """Decode the result of `encode_overlay`, with the mark-delete from the act's result."""
     raw = json.loads(data)
     return AckOverlay(
         mark_delete=mark_delete,

@@ -15,7 +15,7 @@ _ROWS_AT_ONCE: Final = 1_000  # binding them takes about 3 ms, during which the 
 
 
 class PointRow(NamedTuple):
-    """Columns of vela_stats_point_10s after the time, in their order. The model says what they mean."""
+    """Columns of vela_stats_point_10s after the time, in their order. The model describes them."""
 
     topic_id: int
     subscription_id: int  # 0 = the topic

@@ -29,7 +29,7 @@ RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of buckets, the finest
 # If no bucket came for this long, a minute is complete. A bucket that comes later counts in the first minute that is
 # not rolled up.
 _LATE_MS: Final = 30_000
-_RECENT_MS: Final = 120_000  # a minute that ended this recently gets the present backlog and size
+_RECENT_MS: Final = 120_000  # a minute that ended this recently gets the current backlog and size
 _EXPIRED_AT_ONCE: Final = 10_000  # points
 
 
@@ -55,7 +55,7 @@ def roll_up(now_ms: int, *, budget_s: float) -> int:
     """
     ends_s = time.monotonic() + budget_s
     done = 0
-    with task_connection("vela roll-up") as connection:  # its session has limits that other tasks have not
+    with task_connection("vela roll-up") as connection:  # its session has limits that other tasks do not have
         connection.execute(query("history", "bound_session"))
         connection.execute(query("history", "open_progress"))
         try:

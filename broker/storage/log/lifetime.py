@@ -1,4 +1,4 @@
-"""Frees space in PostgreSQL: seals and trims ledgers, drops segments, and copies ledgers still in use out of them."""
+"""Free space in PostgreSQL: seal and trim ledgers, drop segments, and copy ledgers still in use out of them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LedgerToMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldestPin:
-    """The subscription because of which the oldest segment cannot be dropped."""
+    """The subscription that keeps the oldest segment from being dropped."""
 
     topic_name: str
     subscription: str
@@ -120,7 +120,7 @@ async def segment_count(connection: Connection) -> int:
 
 
 async def open_long_lived(connection: Connection) -> tuple[int, int] | None:
-    """Return (id, bytes) of the segment that takes copies, or None if there is none."""
+    """Return (id, bytes) of the segment for copies, or None if there is none."""
     cursor = await connection.execute(query("lifetime", "open_long_lived"))
     row = await cursor.fetchone()
     return None if row is None else (int(row[0]), int(row[1]))

@@ -1,4 +1,4 @@
-"""Reads the outbox for the broker, which moves its rows into topics. Each call is one statement.
+"""Read the outbox for the broker, which moves its rows into topics. Each call is one statement.
 
 The append of an entry deletes its row.
 """

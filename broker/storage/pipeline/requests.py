@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run, without what its worker reports."""
+    """A run, without the reports of its worker."""
 
     id: int
     job: str

@@ -31,7 +31,7 @@ _STATEMENT_TIMEOUT_MS: Final = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedRun:
-    """A run that this worker has to do."""
+    """A run that this worker has to carry out."""
 
     id: int
     job: str
@@ -86,7 +86,7 @@ def _claim(connection: ShortConnection, worker: str, most: int) -> tuple[Any, ..
 
 
 def beat(run_id: int, worker: str, report: Report) -> str | None:
-    """Store a run's progress. Return who cancelled it, or ""; None if the run is no longer this worker's."""
+    """Store a run's progress. Return the user who cancelled it, or ""; None if the run is no longer this worker's."""
     with _connect() as connection:
         row = connection.execute(
             query("pipeline", "beat"), {"id": run_id, "worker": worker, **report.to_sql()}

@@ -176,7 +176,7 @@ UPDATE vela_alert_rule SET evaluated_ms = %(now_ms)s,
 WHERE id = ANY(%(ids)s::bigint[])
 
 -- name: claim
--- Taking a notification puts its next attempt off, so a sender that dies in between costs time only.
+-- Taking a notification puts its next attempt off, so a sender that dies in between only causes a delay.
 UPDATE vela_alert_notification n SET attempts = n.attempts + 1, next_at = now() + make_interval(secs => %(lease_s)s)
 FROM vela_alert_rule r
 WHERE r.id = n.rule_id AND n.id = (SELECT id FROM vela_alert_notification WHERE next_at <= now()

@@ -1,6 +1,6 @@
--- Compacted topics. The kept entries are copies, because the log may be trimmed below the horizon. Each run writes its own
--- generation, which readers do not see before `publish` makes it the current one in one statement. The next run deletes
--- what a stopped run left.
+-- Compacted topics. The kept entries are copies, because the log may be trimmed below the horizon. Each run writes its
+-- own generation, which readers do not see before `publish` makes it the current one in one statement. The next run
+-- deletes the entries that a stopped run left.
 
 -- name: load
 -- A run that is under way when a topic is loaded belongs to a broker that has stopped.

@@ -1,4 +1,5 @@
--- Topics that are not loaded and may have something to expire by disuse. The owner loads them and decides from memory.
+-- Topics that are not loaded, and that may be unused or have unused subscriptions. The owner loads them and decides
+-- from memory.
 
 -- name: idle_topics
 -- A value in a document that is not a number counts as not set. It can only come from a manual change of the table.

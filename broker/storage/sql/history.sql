@@ -1,5 +1,5 @@
--- Points: what topics and subscriptions did in each bucket. The broker appends the buckets of 10 s, and Celery rolls them up.
--- {points} stands for the table of one resolution, {coarse} for the table of the next one.
+-- Points: the activity of topics and subscriptions in each bucket. The broker appends the buckets of 10 s, and Celery
+-- rolls them up. {points} stands for the table of one resolution, {coarse} for the table of the next one.
 
 -- name: open_progress
 INSERT INTO vela_stats_progress (resolution_s, until_ms)
@@ -69,9 +69,10 @@ FROM {points} WHERE at_ms >= %(from_ms)s AND at_ms < %(to_ms)s GROUP BY topic_id
 ON CONFLICT DO NOTHING
 
 -- name: sum_up
--- Points of partitioned topics and of all topics together, for the minute that `roll_up` has just filled. Their backlog and
--- size are the present ones, which lists show, so only a minute that has just ended gets them. They include partitions
--- without a point. `backlog_before` is unknown: the points of the minute need not cover every topic whose backlog grew.
+-- Points of partitioned topics and of all topics together, for the minute that `roll_up` has just filled. Their
+-- backlog and size are the current ones, which lists show, so only a minute that has just ended gets them. They
+-- include partitions without a point. `backlog_before` is unknown: the points of the minute need not cover every
+-- topic whose backlog grew.
 WITH grown AS (
     SELECT t.parent_id AS topic_id, sum(p.messages_in) AS messages_in, sum(p.bytes_in) AS bytes_in,
            sum(p.messages_out) AS messages_out, sum(p.messages_acked) AS messages_acked,

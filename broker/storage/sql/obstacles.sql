@@ -1,4 +1,4 @@
--- Obstacles to deliveries, and which consumer of each subscription left last. Written behind, only what changed.
+-- Obstacles to deliveries, and which consumer of each subscription left last. Written behind, changed rows only.
 
 -- name: upsert_obstacles
 INSERT INTO vela_subscription_obstacles (subscription_id, blocked, rate_limited, gap, read_fault, active_consumer,

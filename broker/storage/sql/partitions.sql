@@ -1,4 +1,4 @@
--- Partitioned topics: adds partitions, and reads the statistics of all of them. One transaction grows a topic, so that a
+-- Partitioned topics: add partitions, and read the statistics of all of them. One transaction grows a topic, so that a
 -- reader of the new count finds the partitions and their subscriptions.
 
 -- name: lock_parent

@@ -1,11 +1,12 @@
 -- Queries of Celery's tasks. They change no delivery: they find what is due and notify the owner, which acts on it.
 
 -- name: tick
--- Notify the owner of every subscription with an overdue delivery and every topic with a delayed message that is due.
--- An empty notification goes out when nothing is found: parked pulls and Failover's switch have no rows.
--- One tick runs at a time: if a second worker finds the lock taken, it notifies nobody. A deadline of an older epoch
--- belongs to a delivery that has ended. A crash may lose a heartbeat, so the commit does not wait for the disk. The row of a delayed message that is due stays until the owner has released the
--- message. PostgreSQL limits a notification to less than 8,000 bytes, hence 350 ids at most.
+-- Notify the owner of every subscription with an overdue delivery and every topic with a delayed message that is
+-- due. An empty notification goes out when nothing is found: parked pulls and Failover's switch have no rows. One
+-- tick runs at a time: if a second worker finds the lock taken, it notifies nobody. A deadline of an older epoch
+-- belongs to a delivery that has ended. A crash may lose a heartbeat, so the commit does not wait for the disk. The
+-- row of a delayed message that is due stays until the owner has released the message. PostgreSQL limits a
+-- notification to less than 8,000 bytes, hence 350 ids at most.
 WITH RECURSIVE mine AS (
     SELECT pg_try_advisory_xact_lock(hashtextextended('vela tick ' || current_database(), 0)) AS taken
 ), alive AS (
@@ -71,7 +72,7 @@ RETURNING set_config('synchronous_commit', 'off', true)
 SELECT extract(epoch FROM now() - at)::float8 FROM vela_heartbeat WHERE name = %s
 
 -- name: expire_plans
--- A plan that was not applied in time does not describe the present any more.
+-- A plan that was not applied in time no longer describes the current state.
 WITH expired AS (
     UPDATE vela_act SET state = 'expired', error = 'the plan was not applied in time; plan again', error_code = 'ActExpired',
            message = NULL, finished_at = now()

@@ -36,9 +36,9 @@ WITH made AS (
 SELECT pg_notify('vela_topics', %(tenant)s::text || '/' || %(namespace)s::text) WHERE EXISTS (SELECT FROM made)
 
 -- name: take
--- Takes topics. Their earlier owner is fenced from now on. Waits for that owner's last appends to end (see entries.sql).
--- A topic that was deleted meanwhile is missing from the answer. The rows of topics are not locked, because a delete locks
--- the rows of their owners first.
+-- Takes ownership of topics. Their earlier owner is fenced from now on. Waits for that owner's last appends to end
+-- (see entries.sql). A topic that was deleted meanwhile is missing from the answer. The rows of topics are not
+-- locked, because a delete locks the rows of their owners first.
 INSERT INTO vela_topic_owner (topic_id, owner_epoch, owner_token)
 SELECT id, 1, %(token)s FROM vela_topic WHERE id = ANY(%(topic_ids)s::bigint[]) ORDER BY id
 ON CONFLICT (topic_id) DO UPDATE SET owner_epoch = vela_topic_owner.owner_epoch + 1, owner_token = EXCLUDED.owner_token

@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDetails:
-    """What is stored about a topic besides its log."""
+    """The stored details of a topic besides its log."""
 
     partitions: int  # 0 = not partitioned
     properties: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Finds topics in PostgreSQL that nobody uses, and that may have subscriptions to expire or may be deleted."""
+"""Find topics in PostgreSQL that nobody uses, and that may have subscriptions to expire or may be deleted."""
 
 from __future__ import annotations
 

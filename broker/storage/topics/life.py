@@ -1,4 +1,4 @@
-"""Terminates and deletes topics in PostgreSQL, and reads what a deletion takes with it."""
+"""Terminate and delete topics in PostgreSQL, and read what a deletion removes."""
 
 from __future__ import annotations
 

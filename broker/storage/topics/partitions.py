@@ -1,4 +1,4 @@
-"""Partitioned topics in PostgreSQL: adds partitions, and reads the statistics of all of them."""
+"""Partitioned topics in PostgreSQL: add partitions, and read the statistics of all of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Growth:
 
 
 async def grow(connection: Connection, name: TopicName, partitions: int) -> Growth | None:
-    """Add partitions until a topic has `partitions`, with the subscriptions of the present ones.
+    """Add partitions until a topic has `partitions`, with the subscriptions of the existing ones.
 
     Returns None if there is no such topic. Never removes partitions. A topic without partitions stays as it is. Raises
     InvalidTopicName if the names of the new partitions are too long. Safe to repeat.

@@ -107,7 +107,7 @@ async def find_topic(connection: Connection, name: TopicName) -> TopicRow | None
 async def create_namespace(
     connection: Connection, tenant: str, namespace: str, policies: Mapping[str, object]
 ) -> None:
-    """Create a namespace with these policies, and its tenant. Safe to repeat; keeps what exists."""
+    """Create a namespace with these policies, and its tenant. Safe to repeat: existing ones stay unchanged."""
     await connection.execute(query("topics", "create_tenant"), (tenant,))
     await connection.execute(query("topics", "create_namespace"), (namespace, json.dumps(policies), tenant))
 
@@ -120,7 +120,7 @@ async def create_topic(
     policies: Mapping[str, object],
     properties: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Create a topic, and its tenant and namespace if missing. Safe to repeat; keeps what exists.
+    """Create a topic, and its tenant and namespace if missing. Safe to repeat: existing ones stay unchanged.
 
     `policies` are those of a new namespace, `properties` those of the topic. Raises InvalidTopicName if the names of
     its partitions are too long.
@@ -140,7 +140,7 @@ async def create_topic(
 
 
 async def insert_partitions(connection: Connection, name: TopicName, indexes: Sequence[int]) -> None:
-    """Insert these partitions of a topic. Keeps what exists. The topic must exist.
+    """Insert these partitions of a topic, which must exist. Existing partitions stay unchanged.
 
     Raises InvalidTopicName if their names are too long.
     """
@@ -291,7 +291,7 @@ async def roll_ledgers(
 
 
 async def newest_segment(connection: Connection) -> tuple[int, int] | None:
-    """Return (id, Unix milliseconds when it was opened) of the segment that takes appends, or None if none is open."""
+    """Return (id, Unix milliseconds when it was opened) of the segment for appends, or None if none is open."""
     cursor = await connection.execute(query("topics", "open_segments"))
     row = await cursor.fetchone()
     return None if row is None else (int(row[0]), int(row[1]))
@@ -315,7 +315,7 @@ async def close_segment(connection: Connection, segment_id: int, now_ms: int) ->
 
 
 async def close_older_segments(connection: Connection, open_id: int, now_ms: int) -> None:
-    """Close every open segment older than the one that takes appends, except the long-lived one."""
+    """Close every open segment older than the one for appends, except the long-lived one."""
     await connection.execute(query("topics", "close_older_segments"), (now_ms, open_id))
 
 

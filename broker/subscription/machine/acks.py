@@ -2,7 +2,7 @@
 
 An ack is late when the counts of its entry are not in memory: it waits until they are, and every later ack waits behind
 it. An ack that comes during a move is put off until the move is over, and refused if the move forgets its entry
-(`ignores_acks`): a reset, a seek or a removal.
+(`ignores_acks`), as a reset, a seek or a removal does.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Acks:
         returns_permits: bool,
         now_ms: int,
     ) -> Effects:
-        """Take the acks of one command. If this raises, some of them may have been applied."""
+        """Apply the acks of one command. If this raises, some of them may have been applied."""
         state = self._state
         command = AckCommand(member, acks, cumulative, receipt, returns_permits, state.cursor.version)
         if state.is_moving:
@@ -199,7 +199,7 @@ class Acks:
     # -- late acks -----------------------------------------------------------------------------------------------
 
     def apply_first_late(self) -> Effects:
-        """Apply the ack that waits longest. Raises IndexMissing while counts are missing: load them, then repeat.
+        """Apply the ack that has waited longest. Raises IndexMissing while counts are missing: load them, then repeat.
 
         Raises ServiceNotReady if the cursor was moved after the ack came.
         """
@@ -211,7 +211,7 @@ class Acks:
         return effects
 
     def refuse_first_late(self, error: BrokerError) -> Effects:
-        """Refuse the ack that waits longest. Part of it may have been applied."""
+        """Refuse the ack that has waited longest. Part of it may have been applied."""
         command = self._late.pop(0)
         effects: list[Effect] = [Wish.DIRTY] if self._state.is_durable else []
         if command.receipt is not None:
@@ -219,7 +219,7 @@ class Acks:
         return effects
 
     def drop_first_late(self) -> None:
-        """Remove the ack that waits longest after a fault; the caller answers its receipt."""
+        """After a fault, remove the ack that has waited longest; the caller answers its receipt."""
         self._late.pop(0)
 
     def forget_late(self) -> None:

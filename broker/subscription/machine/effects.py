@@ -1,7 +1,7 @@
 """The effects: everything that a subscription's machine can ask its runner to do.
 
 An effect names a consumer by its key, since the consumer may have left before the effect is carried out. Effects with
-data are named tuples, because some are made for every write. An effect without data is a `Wish`, which is made once.
+data are named tuples, because some are made for every write. An effect without data is a member of `Wish`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ class Wish(Enum):
 
 
 class Deliver(NamedTuple):
-    """Write these to a consumer, in one transport write. Permits are already spent, pending acks recorded."""
+    """Write these deliveries to a consumer, in one transport write.
+
+    Their permits are already spent, and their pending acks are recorded.
+    """
 
     key: int
     deliveries: list[Delivery]

@@ -35,7 +35,7 @@ _WARNING: Final = 30  # as in Python's logging
 
 
 class SubscriptionMachine:
-    """Takes every event and command of one subscription of the topic `topic_name`."""
+    """Handles every event and command of one subscription of the topic `topic_name`."""
 
     def __init__(
         self,
@@ -115,13 +115,13 @@ class SubscriptionMachine:
         return [key for key, each in self.state.members.items() if active is None or each.dispatch is active]
 
     def flow(self, member: Member, permits: int, now_ms: int) -> Effects:
-        """Take permits from a client. Raises InvalidFlow."""
+        """Grant permits from a client. Raises InvalidFlow."""
         self.state.dispatcher.flow(member.dispatch, permits)
         member.last_flow_ms = now_ms
         return SEND
 
     def wrote(self, messages: int, redelivered: int) -> None:
-        """Count the messages of a delivery that a consumer took, and how many of them were redeliveries."""
+        """Count the messages that were written to a consumer, and how many of them were redeliveries."""
         counters = self.state.counters
         counters.messages_out += messages
         counters.messages_redelivered += redelivered
@@ -131,7 +131,7 @@ class SubscriptionMachine:
         self.state.stored_mark_delete = mark_delete
 
     def loaded(self, *, last_used_ms: int, is_paused: bool) -> None:
-        """Take over the columns stored beside the cursor; `last_used_ms` 0 = unknown."""
+        """Set the state from the columns stored beside the cursor; `last_used_ms` 0 = unknown."""
         self.state.last_used_ms = last_used_ms or self.state.last_used_ms
         self.state.is_paused = is_paused
 

@@ -1,6 +1,6 @@
 """Dispatch rates: one for a topic, which its subscriptions share, and one for each subscription.
 
-Pulsar looks again after 1000 ms; Vela continues as soon as the next message may leave.
+Pulsar checks again after 1,000 ms; Vela continues as soon as the rate allows the next message.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class RatePair:
     __slots__ = ("bytes", "messages")
 
     def __init__(self, messages: int, size_bytes: int, now_ms: int) -> None:
-        """Units a second, 0 = no limit."""
+        """Set both rates, in units per second; 0 = no limit."""
         self.messages = TokenBucket(messages, now_ms) if messages else None
         self.bytes = TokenBucket(size_bytes, now_ms) if size_bytes else None
 
@@ -73,7 +73,7 @@ class DispatchLimit:
         return cls(limited, times=0 if replaces is None else replaces.times)
 
     def wait_ms(self, now_ms: int) -> int:
-        """Return how long nothing may leave; 0 = something may leave now. Counts each wait once."""
+        """Return how long delivery must wait; 0 = something may be sent now. Counts each wait once."""
         wait_ms = max(each.wait_ms(now_ms) for each in (*self._messages, *self._bytes))
         if wait_ms and self._waits_until_ms <= now_ms:
             self.times += 1
@@ -81,7 +81,7 @@ class DispatchLimit:
         return wait_ms
 
     def is_waiting(self, now_ms: int) -> bool:
-        """Return whether delivery waits for the rate, as far as the last look showed. Counts nothing."""
+        """Return whether delivery waits for the rate, as of the last call of `wait_ms`. Counts nothing."""
         return now_ms < self._waits_until_ms
 
     def entries(self, now_ms: int) -> int:
@@ -89,7 +89,7 @@ class DispatchLimit:
         return min((each.available(now_ms) for each in self._messages), default=2**31)
 
     def sent(self, deliveries: Iterable[Delivery], now_ms: int) -> None:
-        """Count the deliveries that leave."""
+        """Charge deliveries that are being sent."""
         messages = size_bytes = 0
         for entry, _, remaining in deliveries:
             messages += entry.messages if remaining is None else remaining.bit_count()

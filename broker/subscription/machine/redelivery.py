@@ -56,7 +56,7 @@ class Redelivery:
     def record_return(
         self, member: Member, positions: Sequence[Position] | None, reason: StoryEvent, now_ms: int
     ) -> None:
-        """Record for the delivery story what is about to be taken back from a consumer; None = everything."""
+        """Record in the delivery story the entries that are about to be taken back from a consumer; None = all."""
         state = self._state
         if not state.story.is_on:
             return
@@ -66,7 +66,7 @@ class Redelivery:
                 state.story.rewound(reason, state.cursor, now_ms)
             return
         pending, counts = member.dispatch.pending, state.counts
-        if positions is None and not len(counts):  # a consumer that leaves may have tens of thousands
+        if positions is None and not len(counts):  # a consumer that leaves may have tens of thousands pending
             runs = [PendingRun(*run, 0) for run in pending.deliveries()]
             state.story.returned(reason, member, runs, now_ms)
             return
@@ -159,7 +159,7 @@ class Redelivery:
         return self.watch_switch(now_ms)
 
     def _overdue(self, now_ms: int, effects: list[Effect]) -> int:
-        """Add an effect for each consumer with deliveries past their deadline; return how many there are."""
+        """Add an effect for each consumer with overdue deliveries; return the number of these deliveries."""
         state = self._state
         due = [each for each in state.deadlines.pop_due(now_ms) if not state.cursor.is_acked(each.position)]
         if not due:

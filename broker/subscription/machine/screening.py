@@ -1,6 +1,6 @@
 """Sort out entries that are read but not sent: the step between a subscription's read and its dispatcher.
 
-A read comes here only if filters are configured or one of its entries has a flag; any other costs one `|=` an entry.
+A read is screened only if filters are configured or one of its entries has a flag; any other costs one `|=` per entry.
 The broker itself acks an entry that no consumer may get: the entry spends no permit, is never pending, and is counted.
 """
 
@@ -38,7 +38,7 @@ _ERROR: Final = 40  # as in Python's logging
 
 
 class _Early(Enum):
-    """The fate of an entry that was read before its time; the read position normally passes over such entries."""
+    """What happens to an entry that was read before its delivery time; reads normally pass over these entries."""
 
     NOT_DUE = "not due"
 

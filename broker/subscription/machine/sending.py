@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WRITE_BYTES", "Sending"]
 
-# A batch of this size takes no further entry. After each write the transport is asked whether the peer takes more.
+# A batch that has reached this size is complete. The dispatcher then checks again whether the peer can receive more.
 WRITE_BYTES: Final = 1024 * 1024
 
 
@@ -54,7 +54,7 @@ class CompactedPage(Protocol):
 class Sending:
     """The sending of one subscription. `cached` has the log's entries in memory: ledger → entry id → entry.
 
-    A read takes at most `read_entries` entries.
+    A read returns at most `read_entries` entries.
     """
 
     def __init__(
@@ -77,12 +77,12 @@ class Sending:
         self._cached = cached
         self._delayed = delayed
         self._just_read: dict[tuple[int, int], StoredEntry] = {}  # by position
-        self._found_bytes = 0  # of the entries found for the plan under way
+        self._found_bytes = 0  # of the entries found for the current plan
         self._found_flags = 0
         self._found_trimmed = False  # they are copies by compaction of entries that the log has trimmed
 
     def compacted_read(self, page: CompactedPage) -> None:
-        """Keep what was read of a compacted topic until it is sent."""
+        """Keep the entries that were read from a compacted topic until they are sent."""
         self._page = page
 
     def entries_read(self, entries: Sequence[StoredEntry]) -> None:
@@ -212,7 +212,8 @@ class Sending:
             elif found:
                 break  # later entries must not overtake it
             else:
-                # Read upcoming ones too: a plan names a hundred positions, delayed messages fall due by the thousand.
+                # Read upcoming ones too: a plan has a hundred positions, but thousands of delayed messages may fall due
+                # at once.
                 upcoming = self._state.dispatcher.upcoming_replays(self._read_entries - len(plan.positions))
                 return (ReadChosen([*plan.positions, *upcoming]),)
         self._found_bytes, self._found_flags = size_bytes, flags
@@ -272,7 +273,7 @@ class Sending:
         )
 
     def _time_out(self, member: Member, assignment: Assignment[FoundEntry], now_ms: int) -> Effects:
-        """Start the ack timeout of entries that are being sent, for a client that leaves it to the broker."""
+        """Start the ack timeout of entries that are being sent, for a client that leaves timeouts to the broker."""
         request, state = member.request, self._state
         tick_ms, backoff_ms = request.ack_timeout_tick_ms, request.ack_timeout_backoff
         timeout_at_ms = now_ms + request.ack_timeout_ms

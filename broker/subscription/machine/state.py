@@ -37,9 +37,9 @@ class Discard(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class Counters:
-    """Counts of one subscription since the topic came into memory; in messages, unless the name says otherwise.
+    """Counts of one subscription since the topic was loaded; in messages, unless the name says otherwise.
 
-    `ack_latencies` alone begins again with every point of the charts.
+    Only `ack_latencies` is reset, at every point of the charts.
     """
 
     messages_out: int = 0
@@ -55,7 +55,7 @@ class Counters:
     discarded: dict[Discard, int] = field(default_factory=lambda: dict.fromkeys(Discard, 0))
     damaged_entries: int = 0
     filter_errors: int = 0
-    reschedules: int = 0  # verdicts of filters
+    reschedules: int = 0  # number of times that filters rescheduled an entry
     ack_latencies: AckLatencies = field(default_factory=AckLatencies)
 
 
@@ -122,11 +122,13 @@ class State:
         self.rescheduled: TimingWheel[Position] = TimingWheel(
             tick_ms=_RESCHEDULE_TICK_MS
         )  # after a filter's verdict
-        self.waits_for_filter_until_ms = 0  # an entry, and all behind it, wait for a filter; 0 = none does
+        self.waits_for_filter_until_ms = (
+            0  # until then an entry, and all behind it, wait for a filter; 0 = none
+        )
         self.limit: DispatchLimit | None = None  # dispatch rates
         self.counters = Counters()
         self.gap = ""  # what is missing from the log; nothing beyond it is sent
-        self.is_terminated = is_terminated  # the topic takes no more messages
+        self.is_terminated = is_terminated  # the topic accepts no more messages
         self.is_paused = False  # by an operator: nothing is dispatched, acks still count
         self.is_deleted = False
         self.is_moving = False  # nothing is dispatched meanwhile, and acks wait
@@ -157,9 +159,10 @@ class State:
         return member is not None and member.request.read_compacted
 
     def begin_at(self, position: Position) -> None:
-        """Note that the cursor is to begin at a position that need not be stored any more.
+        """Note that the cursor begins at a position that may be trimmed already.
 
-        The cursor can only say that it is before the first stored entry; a compacted topic may have earlier ones.
+        The cursor itself records only that it is before the first stored entry; a compacted topic may have earlier
+        ones.
         """
         self._unstored_place = (self.cursor.mark_delete, position)
 
@@ -173,12 +176,12 @@ class State:
         return Position(mark_delete.ledger_id, mark_delete.entry_id + 1)
 
     def read_start(self) -> Position:
-        """Return where reading begins when everything that is not acked is to come again."""
+        """Return where reading begins when every unacked entry must be delivered again."""
         start = self.cursor.read_from()
         return max(Position(0, 0), min(start, self.place())) if self.reads_compacted else start
 
     def rewind(self) -> None:
-        """Continue from the entry after mark-delete: every unacked entry comes again, with a new deadline."""
+        """Continue from the entry after mark-delete: every unacked entry is delivered again, with a new deadline."""
         self.forget_all_deadlines()
         self.read_position = self.read_start()
 
@@ -197,7 +200,7 @@ class State:
             self.deadlines.cancel_all()
 
     def end_of_topic(self) -> Effects:
-        """Return the consumers to tell that a terminated topic has ended: once everything is acked, not just sent.
+        """Return the effect that tells consumers the end of a terminated topic, once everything is acked.
 
         A consumer that has granted no permits yet is told at its first read: its client may not know that it is
         attached.
@@ -211,5 +214,5 @@ class State:
 
 
 def is_worth_a_line(count: int) -> bool:
-    """Return True the 1st, 2nd, 4th, 8th … time, so that nobody can fill the log; counters count the rest."""
+    """Return True the 1st, 2nd, 4th, 8th … time, so that nobody can flood the log; counters count every time."""
     return count & (count - 1) == 0

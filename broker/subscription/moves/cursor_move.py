@@ -70,7 +70,7 @@ class CursorMove:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a move is under way, or an attach or another block of `idle`."""
+        """Whether a move, an attach or another `idle` block is under way."""
         return self._gate.locked()
 
     @asynccontextmanager
@@ -237,7 +237,10 @@ class CursorMove:
             self._forget()
 
     async def delete_rows(self) -> bool:
-        """Delete the rows. False if another broker took the topic. Call this inside `moving`. Not safe to cancel."""
+        """Delete the rows. Returns False if another broker took the topic. Call this inside `moving`.
+
+        Not safe to cancel.
+        """
         log, subscription_id = self._runner.log, self._runner.subscription_id
 
         async def delete(connection: Connection, owner_epoch: int) -> bool | None:
@@ -261,7 +264,7 @@ class CursorMove:
         )
 
     async def with_index(self, change: Callable[[], None]) -> None:
-        """Run a change of the cursor; whenever it lacks counts, load them and run it again."""
+        """Run a change of the cursor; whenever counts are missing, load them and run it again."""
         while True:
             try:
                 change()

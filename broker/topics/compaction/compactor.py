@@ -1,10 +1,10 @@
-"""Compacts topics: keeps the latest message of each key, for the readers that ask for a compacted topic.
+"""Compact topics: keep the latest message of each key, for the readers that ask for a compacted topic.
 
-A run reads twice what the last run kept and what was published since: first it finds the latest message of each key,
-then it copies the messages that stay. Nobody sees the copies before one statement makes them the current generation, so
-a run that stops at any step leaves everything as it was. The log itself does not change.
+A run reads the messages that the last run kept and those published since, twice: first it finds the latest message of
+each key, then it copies the messages that stay. Nobody sees the copies before one statement makes them the current
+generation, so a run that stops at any step leaves everything as it was. The log itself does not change.
 
-Runs read in small pieces at a limited rate, decode in a thread, and come one after the other.
+A run reads in small pieces at a limited rate and decodes in a thread. Only one run is active at a time.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class CompactionBusy(BrokerError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What a compaction would keep and remove, as far as it was read."""
+    """What a compaction would keep and remove, counted over the entries that were read."""
 
     kept: Kept
     removed_messages: int
@@ -121,7 +121,7 @@ class Compactor:
     async def compact(
         self, topic: Topic, *, report: Report = _no_report, survey: Survey | None = None
     ) -> CompactionResult:
-        """Compact a topic up to its last entry, or up to the end of `survey`, the first pass as Spark did it.
+        """Compact a topic up to its last entry, or up to the end of `survey`, the result of a first pass in Spark.
 
         Waits until the runs of other topics are over. Cancelling it leaves everything as it was.
 
@@ -161,7 +161,7 @@ class Compactor:
         return result
 
     async def _surveyed(self, topic: Topic, survey: Survey) -> Horizon:
-        """Return the end of a survey that continues what is stored now. Raises NotAllowed if it does not."""
+        """Return the end of a survey. Raises NotAllowed if the survey does not continue from the current generation."""
         stored = topic.compacted.stored
         if stored is None or not stored.generation:  # so Spark must have read everything
             is_next = not survey.generation
@@ -269,9 +269,9 @@ class Compactor:
         await self._sweep_quietly(topic)
 
     async def forget(self, topic: Topic) -> None:
-        """Delete what is kept of a topic: its readers get the log, and retention alone decides. Safe to repeat.
+        """Delete the messages kept for a topic: its readers get the log, and retention alone decides what is trimmed.
 
-        Raises TopicFenced.
+        Safe to repeat. Raises TopicFenced.
         """
         if topic.compacted.stored is None:
             return

@@ -1,4 +1,4 @@
-"""Limits how fast a compaction reads, and reports how far it is."""
+"""Limit how fast a compaction reads, and report its progress."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Pace", "Report"]
 _REPORT_S: Final = 1.0
 
 Report = Callable[[int], Awaitable[None]]
-"""Gets the share of its input that a run has read, in percent."""
+"""Receives the share of its input that a run has read, in percent."""
 
 
 class Pace:

@@ -1,4 +1,4 @@
-"""The two passes of a compaction over what the last one kept and what was published since, piece by piece."""
+"""The two passes of a compaction over the messages that the last one kept and those published since, piece by piece."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PIECE_BYTES: Final = 512 * 1024
 
 
 class Stayed(NamedTuple):
-    """What stays of one piece."""
+    """The part of one piece that stays."""
 
     entries: list[StoredEntry]
     kept: Kept
@@ -44,11 +44,11 @@ class Passes:
         return len(self._latest)
 
     async def see(self, piece: Sequence[StoredEntry]) -> None:
-        """Take a piece in the first pass."""
+        """Process a piece in the first pass."""
         await asyncio.to_thread(self._see, piece)
 
     async def stays(self, piece: Sequence[StoredEntry]) -> Stayed:
-        """Return what stays of a piece, in the second pass."""
+        """Return the part of a piece that stays, in the second pass."""
         return await asyncio.to_thread(self._stays, piece)
 
     def _see(self, piece: Sequence[StoredEntry]) -> None:
@@ -70,7 +70,7 @@ def stayed(
     *,
     max_message_bytes: int,
 ) -> Stayed:
-    """Return what stays of a piece. `decoded` has what compaction needs to know of each entry."""
+    """Return the part of a piece that stays. `decoded` has the facts that compaction needs about each entry."""
     entries: list[StoredEntry] = []
     messages = removed = 0
     for entry, facts in zip(piece, decoded, strict=True):
@@ -90,7 +90,10 @@ def stayed(
 
 
 async def pieces(topic: Topic, through: Position) -> AsyncIterator[list[StoredEntry]]:
-    """Yield what the last compaction kept, then the log's entries after it up to `through`. Raises TopicFenced."""
+    """Yield the entries that the last compaction kept, then the log's entries after them up to `through`.
+
+    Raises TopicFenced.
+    """
     view, ledgers = topic.compacted, topic.log.ledgers
     position = Position(0, 0)
     while view.horizon is not None and position <= view.horizon:

@@ -36,7 +36,7 @@ class SurveyedPass:
         self._max_message_bytes = max_message_bytes
 
     async def stays(self, piece: Sequence[StoredEntry]) -> Stayed:
-        """Return what stays of a piece. Raises NotAllowed if the survey does not fit the log."""
+        """Return the part of a piece that stays. Raises NotAllowed if the survey does not match the log."""
         decoded, wanted = await asyncio.to_thread(self._decoded, piece)
         survey_id = self._survey.survey_id
         found = await repeat_until_done(

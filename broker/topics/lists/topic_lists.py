@@ -22,12 +22,12 @@ __all__ = ["TopicListWatch", "TopicLists", "matching"]
 
 logger = logging.getLogger(__name__)
 
-_PAUSE_S: Final = 0.1  # between two reads of a list: a burst of new topics costs few of them
+_PAUSE_S: Final = 0.1  # between two reads of a list: a burst of new topics costs few reads
 _RETRY_S: Final = 5.0  # after a read that failed
-_SLICE_S: Final = 0.001  # patterns are matched for this long before the loop does something else
+_SLICE_S: Final = 0.001  # patterns are matched for this long before the event loop may do other work
 
 OnChange: TypeAlias = Callable[[frozenset[str], frozenset[str]], None]
-"""Gets the names that came and the names that went."""
+"""Receives the names that were added and the names that were removed."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -41,7 +41,7 @@ class _Matched:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Namespace:
-    """A namespace that somebody watches."""
+    """A namespace that clients watch."""
 
     name: str
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # while the list is read and compared

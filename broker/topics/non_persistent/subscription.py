@@ -1,7 +1,7 @@
 """A subscription of a non-persistent topic. It has the same dispatchers as a stored subscription, but no cursor.
 
-A message counts as acked when it is sent, so nothing is pending or redelivered. A message that no consumer can take now
-is dropped and counted.
+A message counts as acked when it is sent, so nothing is pending or redelivered. A message that no consumer can receive
+now is dropped and counted.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PassingTopic(Protocol):
 
 
 class NonPersistentSubscription:
-    """A subscription that exists while it has consumers. Only the event loop touches it."""
+    """A subscription that exists while it has consumers. Use it only from the event loop."""
 
     def __init__(
         self,
@@ -126,7 +126,8 @@ class NonPersistentSubscription:
         )
         self.consumers[consumer.key] = consumer
         if self.type is SubscriptionType.FAILOVER:
-            # Switch after the answer to SUBSCRIBE has been written. Until then messages are dropped, as before a FLOW.
+            # Switch after the answer to SUBSCRIBE has been written. Until then messages are dropped, as they are before
+            # the first FLOW.
             asyncio.get_running_loop().call_soon(self._switch, consumer)
         return consumer
 
@@ -156,7 +157,7 @@ class NonPersistentSubscription:
     # -- dispatch ------------------------------------------------------------------------------------------------
 
     def deliver(self, entries: Sequence[StoredEntry], now_ms: int) -> None:
-        """Send these entries to consumers that take them now, and drop the rest."""
+        """Send these entries to consumers that can receive them now, and drop the rest."""
         at = 0
         while at < len(entries):
             most = len(entries) if self.dispatch_limit is None else self._allowed(now_ms)

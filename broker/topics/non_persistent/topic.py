@@ -1,7 +1,7 @@
-"""A topic that stores nothing: consumers that are connected and have permits get a message, all others miss it.
+"""A topic that stores nothing: consumers that are connected and have permits get a message; all others miss it.
 
 Sends are gathered for one turn of the loop, so that a burst is one write to each consumer; receipts come in the same
-turn. Acks mean nothing, and no message can be redelivered.
+turn. Acks have no effect, and no message can be redelivered.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Run one job in a separate process, because Spark must not run inside a Celery worker.
 
-The process writes reports to standard output, one JSON object a line, and its log to standard error.
+The process writes reports to standard output, one JSON object per line, and its log to standard error.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class JobProcess:
             self._process.stdin.flush()
 
     def reports(self, wait_s: float) -> list[dict[str, Any]]:
-        """Wait for reports, at most `wait_s` seconds, and return those that came."""
+        """Wait for reports, at most `wait_s` seconds, and return those that arrived."""
         found = []
         with suppress(queue.Empty):
             found.append(self._reports.get(timeout=wait_s))

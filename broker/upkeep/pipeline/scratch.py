@@ -21,9 +21,10 @@ _PREFIX: Final = "vela-pipeline-"
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Make a folder for one job, and remove it at the end. First remove what killed workers of this user left.
+    """Make a folder for one job, and remove it at the end.
 
-    The folder is locked until the worker ends, so that no other worker removes it.
+    First remove the folders that killed workers of this user left. The folder is locked until the worker ends, so that
+    no other worker removes it.
     """
     sweep(Path(tempfile.gettempdir()))
     folder, handle = _locked()

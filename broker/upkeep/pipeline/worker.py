@@ -1,4 +1,4 @@
-"""A worker's side of the pipeline: take a run, run its job in a process, and keep the run's row up to date."""
+"""A worker's side of the pipeline: claim a run, execute its job in a process, and keep the run's row up to date."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def stop_running() -> None:
 
 
 def run_waiting() -> int | None:
-    """Do the run that has waited longest, and return its number. None if none waits or may begin now.
+    """Carry out the run that has waited longest, and return its number. None if none waits or may begin now.
 
     Blocks until the run has ended. If this process is killed, the job ends itself and its run fails after SILENT_S.
     """
@@ -164,7 +164,7 @@ class _Watch:
                     self._error = error
 
     def _beat(self) -> str | None:
-        """Report, and return who cancelled the run; "" if nobody did.
+        """Report, and return the name of the user who cancelled the run; "" if nobody did.
 
         None if the run was ended elsewhere, or PostgreSQL has not answered for _GIVE_UP_S: then the job must end.
         """

@@ -15,7 +15,7 @@ __all__ = ["expire_stories", "roll_up_history"]
 
 logger = logging.getLogger(__name__)
 
-_BUDGET_S = 1.0  # of each step; the next run does what is left
+_BUDGET_S = 1.0  # of each step; the next run does the rest
 
 
 @shared_task(name="broker.upkeep.tasks.roll_up_history")

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 @shared_task(name="broker.upkeep.tasks.run_pipeline")
 def run_pipeline() -> int | None:
-    """Do the run that has waited longest, and return its number. At most VELA_PIPELINE_RUNS runs go on at a time."""
+    """Carry out the run that has waited longest, and return its number. At most VELA_PIPELINE_RUNS run at a time."""
     return run_waiting()
 
 

@@ -1,4 +1,4 @@
-"""What the operations on alerts answer with."""
+"""The answers of the operations on alerts."""
 
 from __future__ import annotations
 

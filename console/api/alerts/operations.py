@@ -73,7 +73,7 @@ def show_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 def change_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[ChangedRule]) -> RuleRow:
     """Change an alert rule.
 
-    What is left out stays. What fires by the old rule ends, without a notification.
+    Members that you leave out stay as they are. Alerts that fire by the old rule end, without a notification.
     """
     rule = _changeable(request, rule_id)
     values = checked_rule(rule, asked)
@@ -85,9 +85,9 @@ def change_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Chan
 
 @router.delete(_RULE, auth=ACTS, response=Rule)
 def delete_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
-    """Delete an alert rule and answer with what it was.
+    """Delete an alert rule, and answer with the deleted rule.
 
-    Its history stays. A notification that was not sent yet goes with it.
+    Its history stays. Notifications that were not sent yet are deleted with it.
     """
     rule = _changeable(request, rule_id)
     was = _shown(rule_id)
@@ -97,7 +97,7 @@ def delete_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 
 @router.post(f"{_RULE}/silence", auth=ACTS, response=Rule)
 def silence_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Silence]) -> RuleRow:
-    """Let an alert rule tell nobody for a while.
+    """Send no notifications of an alert rule for a while.
 
     It still fires and clears. When its silence ends, it tells what still fires.
     """
@@ -119,7 +119,7 @@ def test_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 @read(router, "/alerts/firing", response=Alerts)
 @decorate_view(with_etag)
 def firing_alerts(request: AuthorizedRequest, asked: Query[Page]) -> dict[str, Any]:
-    """List what fires now, the newest first."""
+    """List the alerts that fire now, the newest first."""
     # One query.
     (before,) = read_token(asked.after, _MOST_ID)
     rows = queries.firing_alerts(request.auth.scope, before=_number(before), limit=asked.limit)
@@ -129,7 +129,7 @@ def firing_alerts(request: AuthorizedRequest, asked: Query[Page]) -> dict[str, A
 @read(router, "/alerts/history", response=Alerts)
 @decorate_view(with_etag)
 def alert_history(request: AuthorizedRequest, asked: Query[Page]) -> dict[str, Any]:
-    """List what has cleared in the last 30 days, the latest first."""
+    """List the alerts that cleared in the last 30 days, the latest first."""
     # One query.
     cleared_ms, alert_id = read_token(asked.after, _MOST_ID, _MOST_ID)
     before = (_number(cleared_ms), _number(alert_id))
@@ -163,7 +163,7 @@ def _check(request: AuthorizedRequest, namespaces: str) -> None:
 
 def _shown(rule_id: int) -> RuleRow:
     row = queries.alert_rule(rule_id)
-    if row is None:  # somebody else has just deleted it
+    if row is None:  # another request has just deleted it
         raise _no_rule(rule_id)
     return row
 

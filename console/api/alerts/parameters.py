@@ -66,7 +66,7 @@ class NewRule(ChangedRule):
 
 
 class Silence(BaseModel):
-    """How long a rule tells nobody."""
+    """How long a rule sends no notifications."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -75,9 +75,9 @@ class DeliveryStory(BaseModel):
 
 @read(router, f"{TOPIC}/messages/{{name:spot}}/story", response=DeliveryStory)
 def story(request: AuthorizedRequest, topic: Path[TopicPath], spot: str) -> dict[str, Any]:
-    """Tell who got a message on each subscription, why it came back, who acked it and which acts moved past it.
+    """Show who got a message on each subscription, why it came back, who acked it and which acts moved past it.
 
-    It takes the role viewer, because it shows neither key nor payload.
+    It needs the role viewer, because it shows neither key nor payload.
     """
     # About ten queries.
     head, found = found_message(topic.full_name, spot)

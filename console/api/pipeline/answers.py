@@ -26,7 +26,7 @@ class JobOption(_Answer):
 
 
 class Job(_Answer):
-    """A job that the act run_job takes."""
+    """A job that the act run_job can run."""
 
     name: str
     summary: str

@@ -55,7 +55,7 @@ def run_list(request: AuthorizedRequest, asked: Query[LoggedRuns]) -> dict[str, 
 def show_run(request: AuthorizedRequest, run_id: int) -> RunRow:
     """Show a run as it is now.
 
-    The log, and the messages that a preview found, take the role reader.
+    The log, and the messages that a preview found, need the role reader.
     """
     # One query.
     found = queries.run(run_id) if run_id <= _MOST_RUNS else None

@@ -58,7 +58,7 @@ class ListedProducers(ListedClients):
 @read(router, "/consumers", response=Consumers)
 @decorate_view(with_etag)
 def consumers(request: AuthorizedRequest, asked: Query[ListedConsumers]) -> dict[str, Any]:
-    """List the connected consumers of all topics, readers included, with what is wrong with each."""
+    """List the connected consumers of all topics, readers included, with the problems of each."""
     # One query.
     page = read_consumers(
         _asked(asked, flag=asked.flag, sort=asked.sort, subscription=asked.subscription), request.auth.scope
@@ -69,7 +69,7 @@ def consumers(request: AuthorizedRequest, asked: Query[ListedConsumers]) -> dict
 @read(router, "/producers", response=Producers)
 @decorate_view(with_etag)
 def producers(request: AuthorizedRequest, asked: Query[ListedProducers]) -> dict[str, Any]:
-    """List the connected producers of all topics, with what is wrong with each."""
+    """List the connected producers of all topics, with the problems of each."""
     # One query.
     page = read_producers(
         _asked(asked, flag=asked.flag, sort=asked.sort, subscription=""), request.auth.scope

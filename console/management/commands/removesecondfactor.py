@@ -22,7 +22,10 @@ class Command(BaseCommand):
         parser.add_argument("user")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Print the result. Raises CommandError for an unknown user, and if there is no second factor."""
+        """Remove the second factor, and print the result.
+
+        Raises CommandError for an unknown user, and if there is no second factor.
+        """
         name = options["user"]
         try:
             remove_factor(name, who=getpass.getuser(), origin="command line")

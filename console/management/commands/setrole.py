@@ -27,7 +27,7 @@ class Command(BaseCommand):
         parser.add_argument("role", choices=[*(role.word for role in Role), NONE])
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Print the result.
+        """Change the role, and print the result.
 
         Raises CommandError for an unknown user, a wrong pattern, a role that the user does not have, and if nobody
         would be admin of everything any more.

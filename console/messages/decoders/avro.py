@@ -30,13 +30,13 @@ def decode_avro(data: bytes, definition: bytes) -> Any:
         names: dict[str, Any] = {}
         schema = fastavro.parse_schema(json.loads(bytes(definition)), names)
         if any(_repeats_nothing(each, names) for each in (schema, *names.values())):
-            # A payload may then stand for any number of values without containing a byte for them.
+            # A payload could then encode any number of values without a byte for them.
             raise CannotDecode(_("the schema has an array or a record of values without content"))
         value = schemaless_reader(source, schema, None)
     except CannotDecode:
         raise
     except Exception as error:
-        # fastavro raises what its reader happens to meet: EOFError, IndexError, KeyError, struct.error and others.
+        # fastavro passes on any exception of its reader: EOFError, IndexError, KeyError, struct.error and others.
         raise CannotDecode(f"{type(error).__name__}: {error}") from None
     if source.tell() != len(data):
         raise CannotDecode(_("{left} bytes are left after the record").format(left=len(data) - source.tell()))
@@ -44,7 +44,7 @@ def decode_avro(data: bytes, definition: bytes) -> Any:
 
 
 def _repeats_nothing(schema: object, names: _Names) -> bool:
-    """Return whether an item of an array or a field of a record, in a part of the schema, takes no byte.
+    """Return whether this part of the schema has array items or record fields that are encoded as no bytes.
 
     Does not follow names: the caller passes each named type too.
     """
@@ -61,7 +61,7 @@ def _repeats_nothing(schema: object, names: _Names) -> bool:
 
 
 def _is_empty(schema: object, names: _Names) -> bool:
-    """Return whether a value takes no byte. A branch of a union always takes one."""
+    """Return whether a value is encoded as no bytes. A branch of a union always has at least one."""
     if isinstance(schema, str):
         schema = names.get(schema, schema)
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""Decompress payloads that the application of a producer compressed itself. The first bytes tell the format."""
+"""Decompress payloads that the application of a producer compressed itself. The first bytes show the format."""
 
 from __future__ import annotations
 

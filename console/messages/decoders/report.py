@@ -26,7 +26,7 @@ class Attempt:
     """One decoder that was tried."""
 
     decoder: str
-    why: str = ""  # the decoder failed; "" if it succeeded
+    why: str = ""  # the reason of its failure; "" = it succeeded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Decoded:
     data: bytes  # after decompression
     value: Any = None  # of JSON, Avro, MessagePack or a primitive schema
     has_value: bool = False
-    text: str = ""  # the whole of it, if it is text
+    text: str = ""  # all of the data, if it is text
 
 
 def decode(payload: bytes, *, schema: SchemaAt | None, is_whole: bool, most_bytes: int) -> Decoded:

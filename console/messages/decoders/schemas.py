@@ -40,7 +40,7 @@ class SchemaAt:
 
     @property
     def words(self) -> str:
-        """Return type and version, as a page names the decoder."""
+        """Return type and version, by which a page names the decoder."""
         return _("{kind} schema, version {version}").format(kind=self.kind, version=self.version)
 
     @property
@@ -64,7 +64,7 @@ def schema_of(topic: str, version: bytes) -> SchemaAt | None:
 
 
 def decode_primitive(data: bytes, schema: SchemaAt) -> Any:
-    """Decode a value of a primitive schema. Raises CannotDecode, also for a schema that this page cannot read."""
+    """Decode a value of a primitive schema. Raises CannotDecode, also if the schema is of another kind."""
     if schema.kind == "string":
         try:
             return data.decode()

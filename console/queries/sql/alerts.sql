@@ -1,5 +1,5 @@
--- Alert rules and what they found. `namespace_ids` is NULL for a user who sees every namespace; only such a user sees alerts
--- about the broker. The address of a webhook is never read here.
+-- Alert rules and their alerts. `namespace_ids` is NULL for a user who sees every namespace; only such a user sees
+-- alerts about the broker. The address of a webhook is never read here.
 
 -- name: rules
 SELECT r.id, r.name, r.measure, r.threshold, r.within_ms, r.for_ms, r.namespaces, r.topics, r.subscriptions, r.severity,

@@ -1,4 +1,4 @@
--- What the frame of every page shows.
+-- The data in the frame of every page.
 
 -- name: chrome
 -- Every time is by the database's clock, so a wrong clock on the console's host cannot make a broker look silent.

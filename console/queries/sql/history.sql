@@ -38,8 +38,8 @@ CROSS JOIN generate_series(%(from_3600)s::bigint, %(to_3600)s::bigint - 1, 36000
 ) p
 
 -- name: backlogs
--- The backlog of the last hour for the rows of a list. A row that was created in that hour has a point without numbers in the
--- minute of its creation, because nothing is known of it before.
+-- The backlog of the last hour for the rows of a list. A row that was created in that hour has a point without
+-- numbers in the minute of its creation, because nothing is known about it before.
 SELECT p.* FROM unnest(%(topic_ids)s::bigint[], %(subscription_ids)s::bigint[]) AS w(topic_id, subscription_id)
 CROSS JOIN generate_series(%(from_ms)s::bigint, %(to_ms)s::bigint - 1, 60000) AS g(at_ms) CROSS JOIN LATERAL (
     SELECT at_ms, topic_id, subscription_id, backlog_before, backlog, backlog_most

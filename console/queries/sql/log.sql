@@ -1,4 +1,4 @@
--- The ledgers of a topic's log, where it ends, and its entries.
+-- The ledgers of topics' logs, the ends of the logs, and their entries.
 
 -- name: ledgers
 -- The ledgers of one topic, or of several.

@@ -87,7 +87,7 @@ LIMIT %(limit)s
 
 -- name: totals
 -- A backlog is the published messages less the acked ones, both as the broker last reported them. `namespace_ids` is NULL
--- for a user who sees every namespace: then the planner drops the joins that only it needs.
+-- for a user who sees every namespace: then the planner drops the joins that only this filter needs.
 SELECT (SELECT count(*) FROM vela_topic t WHERE t.parent_id IS NULL
         AND (%(namespace_ids)s::bigint[] IS NULL OR t.namespace_id = ANY(%(namespace_ids)s))) AS topics,
        (SELECT count(*) FROM vela_producer_session p LEFT JOIN vela_topic t ON t.id = p.topic_id

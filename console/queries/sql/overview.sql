@@ -1,6 +1,7 @@
--- The first page. Relies on the index vela_subscription_worst, so its cost does not grow with the number of subscriptions.
--- `namespace_ids` is NULL for a user who sees every namespace: then the planner drops the joins that only it needs. For
--- other users the planner begins at the worst subscriptions or at the users' topics, whichever are fewer.
+-- The first page. Relies on the index vela_subscription_worst, so its cost does not grow with the number of
+-- subscriptions. `namespace_ids` is NULL for a user who sees every namespace: then the planner drops the joins that
+-- only this filter needs. For other users the planner begins at the worst subscriptions or at the user's topics,
+-- whichever are fewer.
 
 -- name: worst
 SELECT s.id, s.name, t.id AS topic_id, t.name AS topic_name,

@@ -1,4 +1,4 @@
--- What is stored about one moment in the past. `subscription_id` 0 = the topic itself.
+-- The stored data about one moment in the past. `subscription_id` 0 = the topic itself.
 
 -- name: last_before
 -- The last point that ended before the time. Each resolution is looked up backwards, bucket by bucket, as far as it is kept

@@ -1,7 +1,8 @@
 -- One subscription.
 
 -- name: heads
--- Some subscriptions by id, or one by its topic and its name. Consumers and their unacked messages are counted in the table that the page lists, so that both always agree.
+-- Some subscriptions by id, or one by its topic and its name. Consumers and their unacked messages are counted in
+-- the table that the page lists, so that the page's numbers always agree.
 SELECT s.id, s.name, s.type, s.paused, s.created_at, t.id AS topic_id, t.name AS topic_name, t.partition,
        c.mark_delete_ledger, c.mark_delete_entry, c.acked_messages, c.acked_entries, c.acked_bytes,
        c.version, u.read_ledger, u.read_entry,

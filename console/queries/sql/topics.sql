@@ -1,11 +1,11 @@
--- The list of topics: first the page's ids in the chosen order (keyset), then the numbers of these rows only, so that no
--- sums are computed for other pages. A partitioned topic is one row with the sums of its partitions.
--- vela_listed_topic has all columns that lists sort and filter by. The orders by name and by worst state use its indexes.
--- The others read the whole table, 15 to 25 ms for 100,000 topics. Their values change with every report: to update the
--- table takes PostgreSQL 7 ms for a report of 1,000 topics, and indexes on these values would add 25 ms. Topics that the
--- broker never reported have -1, and so come last.
--- `namespace_ids` is NULL for a user who sees every namespace. The values of parameters are part of the text that PostgreSQL
--- gets, so it drops conditions that are not used before it plans the query. list.py fills in `{filters}`.
+-- The list of topics: first the page's ids in the chosen order (keyset), then the numbers of these rows only, so that
+-- no sums are computed for other pages. A partitioned topic is one row with the sums of its partitions.
+-- vela_listed_topic has all columns that lists sort and filter by. The orders by name and by worst state use its
+-- indexes. The others read the whole table, 15 to 25 ms for 100,000 topics. Their values change with every report:
+-- updating the table takes PostgreSQL 7 ms for a report of 1,000 topics, and indexes on these values would add 25 ms.
+-- Topics that the broker never reported have -1, and so come last. `namespace_ids` is NULL for a user who sees every
+-- namespace. The values of parameters are part of the text that PostgreSQL gets, so it drops conditions that are not
+-- used before it plans the query. list.py fills in `{filters}`.
 
 -- name: filters
 (%(namespace_ids)s::bigint[] IS NULL OR l.namespace_id = ANY(%(namespace_ids)s))

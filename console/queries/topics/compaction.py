@@ -31,7 +31,7 @@ class CompactionRow:
     failed_at: datetime | None
     retry_at: (
         datetime | None
-    )  # when the policy starts the next run at the earliest; None = the latest did not fail
+    )  # the earliest time at which the policy starts the next run; None = the latest did not fail
 
 
 def compactions(topic_id: int, ends: Ends) -> list[CompactionRow]:

@@ -25,7 +25,7 @@ PAGE_ROWS = 50
 ORDERS = ("name", "worst", "backlog", "rate", "last")
 _LARGEST = 2.0**53
 _STATE_UNIT = 1 << 42
-"""A place in the order by worst state is one number: the state times this, plus the time since when, in ms."""
+"""A place in the order by worst state is one number: the state times this, plus the time when it began, in ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class TopicsAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRow:
-    """One row. Its numbers are what the broker last reported, None if it never did."""
+    """One row. Its numbers are those that the broker last reported, None if it never did."""
 
     id: int
     name: str
@@ -93,7 +93,7 @@ class _Name:
 
 
 def topics(asked: TopicsAsked, scope: Scope) -> TopicPage:
-    """Read one page of the topics in scope. Two queries: keys, then their numbers. A namespace takes one more."""
+    """Read one page of the topics in scope. Two queries: keys, then their numbers; three if a namespace is chosen."""
     after_state, after_since_ms = _worst_place(asked.after_value)
     keys = fetch_text(
         _Key,
@@ -137,7 +137,10 @@ def in_order(order: str) -> str:
 
 
 def _worst_place(value: float) -> tuple[int, int]:
-    """Return the state and time of a place in the order by worst state. A number that is no place is the beginning."""
+    """Return the state and time of a place in the order by worst state.
+
+    A number that is not a place means the beginning.
+    """
     return divmod(int(value), _STATE_UNIT) if 0 <= value < _STATE_UNIT * 2048 else (0, 0)
 
 

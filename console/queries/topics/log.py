@@ -126,9 +126,8 @@ class Log:
 
     def ledger_at(self, index: int) -> LedgerRow | None:
         """Return the ledger that stores the entry with this index, None if none does."""
-        at = (
-            bisect_right(self._begins, index) - 1
-        )  # of ledgers that begin at one index, only the last has entries
+        # Of the ledgers that begin at one index, only the last has entries.
+        at = bisect_right(self._begins, index) - 1
         if at < 0 or index >= self.ledgers[at].entries_before + self.ledgers[at].entries:
             return None
         return self.ledgers[at]

@@ -40,14 +40,14 @@ def key_of(text: str) -> int:
 
 
 def form_of(asked: ClientsAsked, flags: Collection[str]) -> dict[str, Any]:
-    """Return what the page around a list needs."""
+    """Return the context of the page around a list."""
     return {"asked": asked, "flags": [(name, flag_named(name)) for name in flags], "nav": "clients"}
 
 
 def list_of(
     query: QueryDict, asked: ClientsAsked, found: ClientPage[Any], orders: Collection[str]
 ) -> dict[str, Any]:
-    """Return what a list shows: its rows, and the addresses of other orders and pages."""
+    """Return the context of a list: its rows, and the addresses of other orders and pages."""
     return {
         "rows": found.rows,
         "asked": asked,

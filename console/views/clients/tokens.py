@@ -88,7 +88,7 @@ def tokens(request: HttpRequest, rights: Rights) -> HttpResponse:
 @require_POST
 @admin_everywhere_only
 def revoke_token(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Revoke a token by its id, whoever made it. 422 without an id."""
+    """Revoke a token by its id. 422 without an id."""
     form = RevokeForm(request.POST)
     if not form.is_valid():
         return _answer(request, rights, refusal=_said(form), status=422)

@@ -32,7 +32,7 @@ _MOST_TEXT = 300  # characters of a name in the address
 def dead_letter_topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
     """Show one dead-letter topic. `sub` chooses the subscription, `by` the property to group by.
 
-    How many queries it takes depends on how far the search goes, which is bounded.
+    The number of queries depends on the length of the search, which is bounded.
     """
     head = topic_head(topic)
     if head is None:

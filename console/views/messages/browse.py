@@ -27,7 +27,7 @@ __all__ = ["messages"]
 def messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
     """Show the messages that match. 400 if the query string asks for something impossible.
 
-    How many queries it takes depends on how far the search goes, which is bounded.
+    The number of queries depends on the length of the search, which is bounded.
     """
     head = head_of(topic)
     views = views_of(request, rights)

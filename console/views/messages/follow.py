@@ -24,9 +24,9 @@ STOP_AFTER_S = 600  # then the page stops until the user continues it: perhaps n
 @require_safe
 @viewer
 def follow_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """Show what came since the last look, or the newest messages at first. 400 if a filter is impossible.
+    """Show the messages since the last request, or at first the newest ones. 400 if a filter is impossible.
 
-    The page looks again after each event about the topic, at most once a second. Each look is bounded.
+    The page asks again after each event about the topic, at most once a second. Each search is bounded.
     """
     head = head_of(topic)
     form = FollowForm(request.GET)
@@ -80,7 +80,7 @@ def _look(form: FollowForm, head: TopicHead, rights: Rights) -> Followed | None:
 
 
 def _query(query: QueryDict, *, since: str = "") -> str:
-    """Return the query string of the next look, or of a search with the same filters."""
+    """Return the query string of the next request, or of a search with the same filters."""
     changed = query.copy()
     for name in ("since", "part"):
         changed.pop(name, None)

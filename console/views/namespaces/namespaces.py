@@ -23,7 +23,7 @@ def namespaces(request: HttpRequest, rights: Rights) -> HttpResponse:
     source = Source(
         name="rows",
         template="console/parts/namespaces/rows.html",
-        live=(),  # never refreshed: with a million subscriptions the query takes 0.15 s, before a vacuum seconds
+        live=(),  # never refreshed: with a million subscriptions the query takes 0.15 s, and seconds before a vacuum
         context=lambda: {"page": read_namespaces(asked, rights.scope), "asked": asked},
     )
     context = {"asked": asked, "nav": "namespaces"}

@@ -121,7 +121,7 @@ class OwnPasswordForm(forms.Form):
         self._user = user
 
     def clean_old(self) -> str:
-        """Check the present password."""
+        """Check the current password."""
         old: str = self.cleaned_data["old"]
         if not self._user.check_password(old):
             raise ValidationError(_("This is not your password."))

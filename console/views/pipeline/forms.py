@@ -67,7 +67,7 @@ class JobForm(forms.Form):
 
     @property
     def act(self) -> tuple[str, dict[str, Any]]:
-        """The kind of act and its parameters."""
+        """Return the kind of act and its parameters."""
         parameters = {"job": self._job.name, "options": self._given(self.cleaned_data)}
         every_minutes = self.cleaned_data["every_minutes"]
         if every_minutes:

@@ -94,7 +94,7 @@ def job_form(request: HttpRequest, rights: Rights, job: str) -> HttpResponse:
 @require_safe
 @viewer
 def run(request: HttpRequest, rights: Rights, run_id: int) -> HttpResponse:
-    """Show one run: how far it is, its result or why it failed, and its log. One query."""
+    """Show one run: its progress, its result or why it failed, and its log. One query."""
     found, rights = _found(run_id, rights)
     source = Source(
         name="run",
@@ -142,7 +142,7 @@ def _planned(
 
 
 def _found(run_id: int, rights: Rights) -> tuple[RunRow, Rights]:
-    """Return the run, and the rights as seen from its place. Raises Http404 for a run that the user may not see."""
+    """Return the run, and the user's rights at the run's topic. Raises Http404 for a run that the user may not see."""
     found = queries.run(run_id) if run_id < 1 << 63 else None
     if found is None or not rights.may_see(found.topic_name):
         raise Http404(_("There is no run {run_id}.").format(run_id=run_id))

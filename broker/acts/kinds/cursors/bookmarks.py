@@ -43,7 +43,7 @@ class NewBookmark(Place):
 
 
 class CreateBookmark(DirectKind[NewBookmark]):
-    """Create a bookmark at a position. It does not remember which messages after it were acked."""
+    """Create a bookmark at a position. The bookmark does not record which messages after it were acked."""
 
     name = "create_bookmark"
     summary = "Name a place in a topic, so that cursors can be reset to it. The bookmark pins the messages after it."

@@ -74,7 +74,9 @@ class Change:
     """How an act changes a cursor, and what its plan stores about the change."""
 
     run: Callable[[Cursor], None]  # if this raises IndexMissing, nothing has changed
-    pinned: Mapping[str, object] | None = None  # absolute target; None: found anew when the act is applied
+    pinned: Mapping[str, object] | None = (
+        None  # absolute target; None: computed again when the act is applied
+    )
     notes: tuple[str, ...] = ()
     one: Position | None = None  # the entry beyond mark-delete that the change acks, if it acks only one
     is_whole: bool = False  # the change acks the whole entry `one`

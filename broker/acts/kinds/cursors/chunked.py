@@ -69,7 +69,7 @@ async def end_of_message(topic: Topic, chunk: ChunkPlace) -> Position | None:
 
 
 async def notes_on_chunks(topic: Topic, mark_delete: Position) -> tuple[str, ...]:
-    """Return warnings about a cursor that would stand inside a chunked message."""
+    """Return warnings about a cursor that would end inside a chunked message."""
     following = await chunk_at(topic, topic.log.ledgers.next_after(mark_delete))
     if following is not None and following.chunk_id:
         return (

@@ -52,10 +52,10 @@ class CursorKind(ActKind[P]):
     async def prepare(
         self, context: ActContext, subscription: Subscription, change: Change
     ) -> Mapping[str, object]:
-        """Do what must be durable before the cursor moves, and return further fields of the result.
+        """Do the work that must be durable before the cursor moves, and return further fields of the result.
 
-        Dispatch is stopped and acks are put off meanwhile, so this must not take long. Raises BrokerError: the act is
-        refused and the cursor stays.
+        Dispatch is stopped and acks are put off meanwhile, so this must not take long. Raises BrokerError to refuse the
+        act; then the cursor does not move.
         """
         return {}
 

@@ -41,7 +41,7 @@ async def find_letter_topic(
 ) -> LetterTopic:
     """Return `given`, else the dead-letter topic that a connected consumer uses, else the one with the usual name.
 
-    `keep` says whether the act creates a subscription if there is none. Raises ActInvalid if the topic cannot take
+    `keep` says whether the act creates a subscription if there is none. Raises ActInvalid if the topic cannot store
     letters.
     """
     name = TopicName.parse(given) if given is not None else await _usual(context, subscription)

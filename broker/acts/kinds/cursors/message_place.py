@@ -54,7 +54,7 @@ async def find_message(pool: ConnectionPool, topic: Topic, text: str) -> Message
     if ledgers.get(position.ledger_id) is None:
         await _require_own(pool, topic, text, position.ledger_id)
     messages = await with_index(topic.reader, lambda: topic.log.index.require_messages_in(position))
-    if not ledgers.contains(position):  # asked last, because it may be trimmed while counts are loaded
+    if not ledgers.contains(position):  # checked last, because it may be trimmed while counts are loaded
         return MessagePlace(position=position, index=index, messages=0, is_stored=False)
     if index is not None and index >= messages:
         has = counted(messages, "message", "messages")
@@ -99,7 +99,7 @@ def _read(topic: Topic, text: str) -> tuple[Position, int | None]:
 
 
 async def _require_own(pool: ConnectionPool, topic: Topic, text: str, ledger_id: int) -> None:
-    """Raise NothingToActOn if this ledger cannot have been the topic's. Any other counts as trimmed."""
+    """Raise NothingToActOn if this ledger cannot have been the topic's. Any other ledger counts as trimmed."""
     owner = await repeat_until_done(
         pool,
         lambda c: topic_store.topic_of_ledger(c, ledger_id),

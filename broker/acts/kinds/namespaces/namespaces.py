@@ -40,7 +40,8 @@ class CreateNamespace(DirectKind[NoParameters]):
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         name, found = context.act.topic_name, await _found(context)
-        # At apply the namespace may exist: a broker died before it stored the result, or a client was quicker.
+        # When the act is applied, the namespace may exist: a broker died before it stored the result, or a client
+        # created it.
         if found.exists and not context.act.is_apply:
             raise ActInvalid(f"namespace {name} already exists; choose another name")
         policies = context.tools.creation.policies_of_new_namespace()

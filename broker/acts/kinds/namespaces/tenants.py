@@ -36,9 +36,8 @@ class SetTenant(DirectKind[TenantRoles]):
     name = "set_tenant"
     summary = "Create a tenant, or change the roles that administer it."
     scope = Scope.TENANT
-    can_be_requested = (
-        False  # only the admin API creates and deletes tenants independently of their namespaces
-    )
+    # Only the admin API creates and deletes tenants independently of their namespaces
+    can_be_requested = False
     no_undo = "to undo it, set the earlier roles or delete the tenant"
     parameters = TenantRoles
 

@@ -29,7 +29,7 @@ class _Switch(DirectKind[NoParameters]):
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         subscription = await context.subscription()
-        # At apply the change may be made already, if a broker died before it stored the result.
+        # When the act is applied, the change may already be made: a broker may have died before it stored the result.
         if subscription.is_paused is self.pauses and not context.act.is_apply:
             raise AlreadySo(
                 f"{subscription.name} is already paused"

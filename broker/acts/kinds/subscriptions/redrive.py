@@ -147,7 +147,7 @@ class _Work:
     def __init__(self, context: ActContext, given: RedriveWhat, *, redriven: Counter[str]) -> None:
         self._context = context
         self._given = given
-        self._redriven = redriven  # messages by target, those of an earlier broker included
+        self._redriven = redriven  # messages by target, including those of an earlier broker
         self._producers: dict[str, InternalProducer] = {}
 
     async def run(self) -> Mapping[str, Any]:

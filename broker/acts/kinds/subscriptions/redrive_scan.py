@@ -67,7 +67,7 @@ class Found:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of what a scan has seen."""
+    """Counts of the messages that a scan has seen."""
 
     entries: int = 0
     matched: int = 0

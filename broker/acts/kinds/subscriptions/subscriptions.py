@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSubscription(Place):
-    """A name, a place, and what clients give when they subscribe."""
+    """A name, a place, and the options that clients give when they subscribe."""
 
     name: Annotated[str, Rule("name of the new subscription, unique on the topic")]
     type: Annotated[
@@ -69,7 +69,7 @@ class CreateSubscription(DirectKind[NewSubscription]):
 
     async def measure(self, context: ActContext, given: NewSubscription) -> Effect:
         topic = await context.topic()
-        # At apply the subscription may exist: a broker died before it stored the result.
+        # When the act is applied, the subscription may exist: a broker may have died before it stored the result.
         if given.name in topic.subscriptions and not context.act.is_apply:
             raise AlreadySo(f"{topic.name} already has a subscription {given.name}")
         target = await _target(context, given)
@@ -94,7 +94,7 @@ class CreateSubscription(DirectKind[NewSubscription]):
 
 
 async def _target(context: ActContext, given: NewSubscription) -> Target:
-    """Return where the subscription begins: what the plan says, or if there is no plan yet, what the request says."""
+    """Return where the subscription begins: as planned or, if there is no plan yet, as requested."""
     if context.act.is_apply and context.act.plan is not None:
         return Target.from_json(context.act.plan["pinned"])
     return await find_place(context, await context.topic(), given, None)
@@ -184,7 +184,7 @@ class SetSubscriptionProperties(DirectKind[SubscriptionProperties]):
 
 
 def _what_consumers_do(topic: Topic, connected: int) -> tuple[str, ...]:
-    """Return a note about what the closed consumers find when they reconnect. Empty if none is closed."""
+    """Return a note on what happens when the closed consumers reconnect. Empty if none is closed."""
     if not connected:
         return ()
     after = (

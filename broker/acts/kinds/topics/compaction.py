@@ -82,7 +82,7 @@ class Compact(ActKind[NoParameters]):
 
 
 class DeleteCompaction(DirectKind[NoParameters]):
-    """Delete what compaction keeps of a topic, or of each partition of one."""
+    """Delete the messages that compaction keeps of a topic, or of each partition of one."""
 
     name = "delete_compaction"
     summary = "Delete what compaction keeps of a topic: its readers get the log, and retention alone decides."

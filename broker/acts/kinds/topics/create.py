@@ -61,7 +61,8 @@ class CreateTopic(DirectKind[NewTopic]):
     async def measure(self, context: ActContext, given: NewTopic) -> Effect:
         name = _full_name(context, given)
         found = await _find(context, name)
-        # At apply the topic may exist already: a broker died before it stored the result, or a client created it.
+        # When the act is applied, the topic may exist: a broker died before it stored the result, or a client created
+        # it.
         if found is not None and not (context.act.is_apply and found.partitions == given.partitions):
             raise ActInvalid(f"{name} already exists, {_shape(found.partitions)}; choose another name")
         policy_words = [f"its policy {each} is {value}" for each, value in sorted(given.policies.items())]

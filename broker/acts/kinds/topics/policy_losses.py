@@ -32,7 +32,7 @@ MOST_COUNTED = 50  # subscriptions that lose messages: each may cost PostgreSQL 
 
 @dataclass(slots=True, kw_only=True)
 class PolicyLosses:
-    """What happens soon after the change."""
+    """The losses soon after a policy change."""
 
     freed_messages: int = 0  # acked by every subscription, and trimmed
     freed_bytes: int = 0

@@ -102,7 +102,7 @@ class Publish(ActKind[NewMessage]):
         return (context.act.act_id if slot is None else slot) % partitions
 
     async def _target(self, context: ActContext, given: NewMessage, partition: int | None) -> _Target:
-        """Open the topic. Raises BrokerError if it does not take the message."""
+        """Open the topic. Raises BrokerError if it does not accept the message."""
         name = TopicName.parse(context.act.topic_name)
         topic = await context.topics.open(
             name if partition is None else name.with_partition(partition), create=False

@@ -47,7 +47,7 @@ async def note_end(context: ActContext, topic: Topic) -> Mapping[str, Any]:
 async def send(
     context: ActContext, given: NewMessage, topic: Topic, schema: SchemaDefinition | None, version: bytes
 ) -> Position:
-    """Publish the message and return its position. Raises SendOutcomeUnknown if it is unknown whether it was stored."""
+    """Publish the message and return its position. Raises SendOutcomeUnknown if the message may be stored."""
     producer = await InternalProducer.open(
         context.opener,
         topic.name,

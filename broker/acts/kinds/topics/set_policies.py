@@ -37,7 +37,7 @@ class _Change:
         return tuple(each.strip() for each in self.unset.split(",") if each.strip())
 
     def check(self, level: PolicyLevel) -> None:
-        """Raise ActInvalid if a policy is wrong. The error names the first wrong one and the values that it takes."""
+        """Raise ActInvalid if a policy is wrong. The error names the first wrong one and the values that it accepts."""
         try:
             policies.parsed(self.set, level)
             policies.check_names(self.to_unset, level)
@@ -49,7 +49,7 @@ class _Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespacePolicies(_Change):
-    """What changes on a namespace."""
+    """The policies to set and to unset on a namespace."""
 
     def __post_init__(self) -> None:
         self.check(PolicyLevel.NAMESPACE)
@@ -57,7 +57,7 @@ class NamespacePolicies(_Change):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPolicies(_Change):
-    """What changes on a topic."""
+    """The policies to set and to unset on a topic."""
 
     def __post_init__(self) -> None:
         self.check(PolicyLevel.TOPIC)
@@ -178,7 +178,7 @@ def _is_stricter(before: int, after: int) -> bool:
 
 
 def _warnings(before: Policies, after: Policies) -> list[str]:
-    """Return warnings about what a change of policies loses."""
+    """Return warnings about the messages that a change of policies loses."""
     notes = []
     if _is_stricter(before.retention_ms, after.retention_ms) or _is_stricter(
         before.retention_bytes, after.retention_bytes

@@ -29,7 +29,7 @@ _OPEN_AT_ONCE: Final = 8
 
 
 async def _durable(context: ActContext, figures: DeleteFigures) -> list[tuple[Topic, Subscription]]:
-    """Load the topics that have subscriptions, and return the durable ones: stored cursors may be out of date."""
+    """Load the topics with durable subscriptions, and return these: the stored cursors may be out of date."""
     at_once = asyncio.Semaphore(_OPEN_AT_ONCE)
 
     async def opened(full_name: str) -> Topic:
@@ -45,7 +45,7 @@ async def _durable(context: ActContext, figures: DeleteFigures) -> list[tuple[To
 
 
 async def _what_clients_do(context: ActContext, name: TopicName, figures: DeleteFigures) -> tuple[str, ...]:
-    """Return a note about what the closed clients find when they reconnect. Empty if no client is closed."""
+    """Return a note on what happens when the closed clients reconnect. Empty if no client is closed."""
     if not figures.producers and not figures.consumers:
         return ()
     if not await context.tools.creation.makes_topics(name):
@@ -60,7 +60,7 @@ def _clients(producers: int, consumers: int) -> str:
 
 
 class TerminateTopic(DirectKind[NoParameters]):
-    """End a topic: it takes no more messages."""
+    """End a topic: it accepts no more messages."""
 
     name = "terminate"
     summary = (

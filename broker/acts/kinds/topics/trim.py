@@ -13,7 +13,7 @@ __all__ = ["TrimTopic"]
 
 
 class TrimTopic(DirectKind[NoParameters]):
-    """Trim the ledgers that every subscription has acked and retention does not keep. No consumer loses any."""
+    """Trim the ledgers that every subscription has acked and retention does not keep. No consumer loses a message."""
 
     name = "trim"
     summary = "Free the acked messages that retention no longer keeps, without waiting for the next round."

@@ -29,7 +29,7 @@ _CODECS: Final = {each.value: each.name for each in Compression}
 def entry_answer(entry: StoredEntry, *, most_bytes: int) -> HttpResponse:
     """Return an entry with its payload decompressed, or as stored if it is encrypted or a chunk. A batch stays a batch.
 
-    Raises Refused(500) if the entry is damaged, its codec is unknown here, or it says that it decompresses to more than
+    Raises Refused(500) if the entry is damaged, its codec is unknown here, or it claims to decompress to more than
     `most_bytes`.
     """
     position = f"{entry.ledger_id}:{entry.entry_id}"

@@ -1,4 +1,4 @@
-"""Reads single messages by their place, and answers with message ids and sizes. Nothing here moves a cursor."""
+"""Read single messages by position, and answer with message ids and sizes. Nothing here moves a cursor."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class RestMessages(PulsarObject):
 
 
 class RestResult(BaseModel):
-    """What became of one message."""
+    """The result for one message."""
 
     messageId: str | None = None  # ledger:entry:partition
     errorCode: int = 0
@@ -85,7 +85,7 @@ class RestResult(BaseModel):
 
 
 class RestResults(BaseModel):
-    """What became of each message, in the order of the request."""
+    """The results for the messages, in the order of the request."""
 
     messagePublishResults: list[RestResult]
     schemaVersion: int = 0

@@ -43,8 +43,8 @@ class RestSchema:
     def encoded(self, text: str) -> bytes:
         """Return the bytes of one payload.
 
-        Raises IncompatibleSchema if the text is not a value of the schema, and Refused(422) for a type that REST does
-        not write.
+        Raises IncompatibleSchema if the text is not a value of the schema, and Refused(422) for a type that REST cannot
+        write.
         """
         schema = self.new or self.stored
         if schema is None:

@@ -41,7 +41,7 @@ async def change(
     to_set: Mapping[str, object] | None = None,
     to_unset: Iterable[str] = (),
 ) -> None:
-    """Set and unset Vela's policies on a holder as one act. Does nothing if the document already says so."""
+    """Set and unset Vela's policies on a holder as one act. Does nothing if the document already has these values."""
     state = await request.broker.policies.documents.read(holder)
     texts = {
         name: _text(value) for name, value in (to_set or {}).items() if state.document.get(name) != value

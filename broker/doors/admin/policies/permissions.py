@@ -66,7 +66,7 @@ async def grant_subscription_permission(
 async def revoke_subscription_permission(
     request: AdminRequest, tenant: str, namespace: str, subscription: str, role: str
 ) -> None:
-    """Take a subscription from a role. Once no role is left, every consumer of the topic may use it."""
+    """Forbid a role to use a subscription. Once no role is left, every consumer of the topic may use it."""
     subject = await _namespace(request, tenant, namespace)
     await _set(request, replace(subject, subscription=subscription), [role], [])
 
@@ -75,13 +75,13 @@ async def revoke_subscription_permission(
 async def grant_namespace_permission(
     request: AdminRequest, tenant: str, namespace: str, role: str, actions: Body[_Permissions]
 ) -> None:
-    """Replace what a role may do in a namespace."""
+    """Replace the permissions of a role in a namespace."""
     await _set(request, await _namespace(request, tenant, namespace), [role], actions)
 
 
 @operation(router, "DELETE", f"{_OF_NAMESPACE}/{{segment:role}}", Action.ADMINISTER)
 async def revoke_namespace_permission(request: AdminRequest, tenant: str, namespace: str, role: str) -> None:
-    """Take from a role what it may do in a namespace."""
+    """Revoke the permissions of a role in a namespace."""
     await _set(request, await _namespace(request, tenant, namespace), [role], [])
 
 
@@ -109,7 +109,7 @@ async def grant_topic_permission(
     role: str,
     actions: Body[_Permissions],
 ) -> None:
-    """Replace what a role may do with a topic, which need not exist."""
+    """Replace the permissions of a role on a topic, which need not exist."""
     await _set(request, await _topic(request, domain, tenant, namespace, topic), [role], actions)
 
 
@@ -117,7 +117,7 @@ async def grant_topic_permission(
 async def revoke_topic_permission(
     request: AdminRequest, domain: str, tenant: str, namespace: str, topic: str, role: str
 ) -> None:
-    """Take from a role what it may do with a topic. What its namespace grants stays."""
+    """Revoke the permissions of a role on a topic. Those on its namespace stay."""
     subject = await _topic(request, domain, tenant, namespace, topic)
     if role not in (await _granted(request, f"{tenant}/{namespace}")).topics.get(subject.topic, {}):
         raise Refused(412, "Permissions are not set at the topic level")
@@ -160,7 +160,7 @@ async def _granted(request: AdminRequest, namespace: str) -> Grants:
 async def _set(
     request: AdminRequest, subject: Subject, roles: Sequence[str], permissions: Sequence[Permission]
 ) -> None:
-    """Replace what these roles may do, in one transaction and as one act."""
+    """Replace the permissions of these roles, in one transaction and as one act."""
     try:
         check_grant(subject, roles)
     except NotAllowed as error:

@@ -1,4 +1,7 @@
-"""Pulsar's policies that this API refuses to change, most because Vela has none like them. Reads return the default."""
+"""Pulsar's policies that this API refuses to change, mostly because Vela has no equivalent.
+
+Reads return the default.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of Pulsar's policies that Vela has: which of Vela's policies each one sets, and how values convert."""
+"""The table of Pulsar's policies that Vela has: the policies of Vela that each one sets, and how to convert values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AdminPolicy:
 
     names: tuple[str, ...]  # of Vela's policies that it sets
     body: Any  # the type of its JSON value
-    read: Callable[[Values], Any]  # from Vela's values; called only if one of `names` is there
+    read: Callable[[Values], Any]  # from Vela's values; called only if one of `names` is set
     write: Callable[[Any], dict[str, object]]  # to Vela's values. Raises Refused
     namespace: str = ""  # its path under a namespace; empty: namespaces do not have it
     topic: str = ""  # its path under a topic; empty: topics do not have it

@@ -1,7 +1,7 @@
-"""Decodes a client's commands into events. The engine decides whether a command may come now.
+"""Decode a client's commands into events. The engine decides whether a command is allowed now.
 
-An ACK may have as many ids as a frame has room for: hundreds of thousands, which take half a second to decode. So long
-ones are decoded in slices, each an event of its own, and other connections get their turns in between.
+An ACK may have as many ids as a frame has room for: hundreds of thousands, which take half a second to decode. Long
+commands are therefore decoded in slices, each an event of its own, and other connections get turns in between.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 SLICE_IDS: Final = 128  # they take about as long to decode and to handle as 32 short commands
 
 _SIGN: Final = 1 << 63
-# Copied here because each read from the generated classes goes through a metaclass and takes 0.2 to 0.4 us.
+# Copied here because each read from the generated classes goes through a metaclass and takes 0.2 to 0.4 µs.
 _SEND: Final = pb.BaseCommand.SEND
 _ACK: Final = pb.BaseCommand.ACK
 _CUMULATIVE: Final = pb.CommandAck.Cumulative
@@ -53,7 +53,7 @@ _PRODUCER_ID_AT: Final = 5
 _new: Final = tuple.__new__  # 0.2 us less than through the named tuple's constructor
 
 HAVE_SLICES: Final = frozenset({_ACK, pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES})
-"""The commands that `decode_slices` takes."""
+"""The commands that `decode_slices` accepts."""
 
 
 def decode_plain_send(frame: Frame) -> events.Send | None:

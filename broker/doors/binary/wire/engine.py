@@ -122,7 +122,7 @@ class ServerEngine:
         return events
 
     def drop_input(self) -> None:
-        """Free what was received and is not decoded: the connection is gone, and `receive` is not called again."""
+        """Free bytes that were received but not decoded: the connection is gone, and `receive` is not called again."""
         self._frames.clear()
         self._slices = None
         self._decoder = FrameDecoder(self._max_message_bytes + FRAME_PADDING_BYTES)

@@ -2,7 +2,7 @@
 
 Entry ids and sequence ids are signed 64-bit numbers: -1 is sent as 2^64-1. The client chooses producer, consumer and
 request ids; they are unsigned. The frequent events are named tuples, because these cost a third of a frozen dataclass
-(0.25 us, not 0.85 us, for seven fields).
+(0.25 µs, not 0.85 µs, for seven fields).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Send(NamedTuple):
     producer_id: int
     sequence_id: int  # echo it exactly in the receipt
     highest_sequence_id: int | None  # None if the SEND has none; echo it too
-    messages: int  # as the command says; the entry's metadata decides
+    messages: int  # the command's count; the entry's metadata overrides it
     is_chunk: bool
     in_transaction: bool
     entry_block: bytes  # everything after the command, with or without a checksum: see `with_checksum`
@@ -77,7 +77,7 @@ class Ack(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """FLOW: the consumer takes `permits` more messages."""
+    """FLOW: the consumer accepts `permits` more messages."""
 
     consumer_id: int
     permits: int  # messages, not entries; the handler checks that it is above 0
@@ -135,7 +135,7 @@ class PartitionMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """LOOKUP: who serves the topic?"""
+    """LOOKUP: which broker serves the topic?"""
 
     topic: str
     request_id: int

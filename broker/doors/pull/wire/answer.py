@@ -1,4 +1,4 @@
-"""Encodes the answers to pulls."""
+"""Encode the answers to pulls."""
 
 from __future__ import annotations
 

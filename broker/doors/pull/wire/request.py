@@ -1,4 +1,4 @@
-"""Parses the queries of `/pull/v1/…` and `/pull/v1-offset/…`."""
+"""Parse the queries of `/pull/v1/…` and `/pull/v1-offset/…`."""
 
 from __future__ import annotations
 

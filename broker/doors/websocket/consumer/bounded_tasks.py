@@ -1,4 +1,4 @@
-"""Runs work in a limited number of tasks, while the rest waits in order."""
+"""Run work in a limited number of tasks, while the rest waits in order."""
 
 from __future__ import annotations
 

@@ -102,9 +102,8 @@ class ConsumerSocket(PushSocket):
             if self.letters is not None:
                 self.letters.attend(source)
             if source.consumer is not None and self._is_retry_topic(source.consumer.topic_name):
-                source.is_ended = (
-                    True  # retry topics are not terminated, and isEndOfTopic asks about the others
-                )
+                # Retry topics are not terminated, and isEndOfTopic asks about the others.
+                source.is_ended = True
 
     def _request(self, topic: TopicName, partitions: int) -> SubscribeRequest:
         options = self.options
@@ -195,7 +194,7 @@ class ConsumerSocket(PushSocket):
         await self.transport.share.away(self.letters.has_room())
 
     def release(self) -> None:
-        """Apply the acks that came, finish letters that are being written, and leave the rest to other consumers."""
+        """Apply the received acks, finish letters that are being written, and leave the rest to other consumers."""
         super().release()
         if self.letters is not None:
             self.letters.lost()

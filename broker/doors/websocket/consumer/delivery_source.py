@@ -46,10 +46,10 @@ class SourceOwner(Protocol):
         """Push the messages of an entry. They may be written only with the next `flush`."""
 
     def flush(self) -> None:
-        """Write what was pushed: the delivery is complete."""
+        """Write the pushed messages: the delivery is complete."""
 
     def is_writable(self) -> bool:
-        """Return whether the socket takes more."""
+        """Return whether the socket can send more."""
 
     def source_closed(self, reason: str) -> None:
         """End the socket: the broker detached a consumer."""
@@ -109,7 +109,10 @@ class DeliverySource:
     # -- from the broker -----------------------------------------------------------------------------------------
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Decode these and hand them to the socket. Corrupt entries are discarded and their permits given back."""
+        """Decode the entries and pass them to the socket.
+
+        Corrupt entries are discarded and their permits given back.
+        """
         for entry, redelivery_count, remaining in deliveries:
             charged = entry.messages if remaining is None else remaining.bit_count()
             ledger_id, entry_id = entry.ledger_id, entry.entry_id
@@ -172,7 +175,7 @@ class DeliverySource:
             )
 
     def _settle_missing(self, position: Position, charged: int, fragments: Sequence[Fragment]) -> None:
-        """Ack the members that compaction took out of a batch: the peer never sees them, so it cannot ack them."""
+        """Ack the members that compaction removed from a batch: the peer never sees them, so it cannot ack them."""
         left = sum(1 << each.batch_index for each in fragments if each.batch_index >= 0)
         self._acks_due.append(EntryAck(position.ledger_id, position.entry_id, left or None, 0))
         self.credit(charged - len(fragments))
@@ -182,7 +185,7 @@ class DeliverySource:
         return "?" if self.consumer is None else str(self.consumer.topic_name)
 
     def is_writable(self) -> bool:
-        """Return whether the socket takes more."""
+        """Return whether the socket can send more."""
         return self._owner.is_writable()
 
     def on_end_of_topic(self) -> None:
@@ -233,7 +236,7 @@ class DeliverySource:
             self.consumer.redeliver_at([position], due_ms)
 
     def detach(self, cause: DepartureCause) -> None:
-        """Apply the acks that came, then leave the rest to other consumers. Safe to repeat."""
+        """Apply the acks received so far, then leave the rest to other consumers. Safe to repeat."""
         self._permits_due = 0
         self._settle()
         if self.consumer is not None:

@@ -115,7 +115,7 @@ class Letters:
                 )
 
     def dead_letter_topic(self, topic: TopicName) -> str | None:
-        """Return the full name of the topic that takes this topic's dead letters. None if it has none."""
+        """Return the full name of the topic that stores this topic's dead letters. None if there is none."""
         chosen = self._dead_letter_topics.get(topic.base)
         return None if chosen is None else chosen.full
 

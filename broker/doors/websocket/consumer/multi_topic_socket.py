@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 class MultiTopicConsumerSocket(ConsumerSocket):
     """One consumer of several topics. With a pattern it also consumes matching topics as soon as they are created.
 
-    With a pattern, topics that the client's role may not consume are left out; a named one refuses the handshake. When
-    a topic is deleted or unloaded, the socket closes with 1012, and the client connects again.
+    With a pattern, topics that the client's role may not consume are left out. The handshake is refused if the client
+    names such a topic. When a topic is deleted or unloaded, the socket closes with 1012, and the client connects again.
     """
 
     def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:

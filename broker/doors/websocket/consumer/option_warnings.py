@@ -1,4 +1,4 @@
-"""Warnings about options of a consumer that do not do what they seem to.
+"""Warnings about options of a consumer that do not work as their names suggest.
 
 The handshake's answer has them, and the broker gets them with the subscribe request.
 """

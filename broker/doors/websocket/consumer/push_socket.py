@@ -95,7 +95,7 @@ class PushSocket(BrokerSocket):
                 )
 
     def start(self, permits: int) -> None:
-        """Begin to deliver. One source gets all permits, each of several a share of them."""
+        """Begin to deliver. A single source gets all permits; several get a share each."""
         self.transport.on_writable(self._writable_again)
         self.credit_share(self.sources, permits)
 
@@ -113,7 +113,7 @@ class PushSocket(BrokerSocket):
     # -- out -----------------------------------------------------------------------------------------------------
 
     def push(self, source: DeliverySource, entry: Outgoing) -> None:
-        """See `SourceOwner`."""
+        """Push the messages of an entry with the next `flush`, or once the window has room for them."""
         ledger_id, entry_id, fragments, redelivery_count = entry
         self._by_ledger[ledger_id] = source
         if self.has_one_source:
@@ -137,7 +137,7 @@ class PushSocket(BrokerSocket):
         self._frames.append(push_frame(text, data, redelivery_count))
 
     def flush(self) -> None:
-        """See `SourceOwner`."""
+        """Write the pushed messages: the delivery is complete."""
         if self._ready:
             self.drain_soon()
         self._write()
@@ -166,7 +166,7 @@ class PushSocket(BrokerSocket):
         self._write()
 
     def is_writable(self) -> bool:
-        """See `SourceOwner`."""
+        """Return whether the socket can send more."""
         return self._ready_bytes < MAX_READY_BYTES and self.transport.is_writable()
 
     def _writable_again(self) -> None:
@@ -214,7 +214,7 @@ class PushSocket(BrokerSocket):
             self.release()
 
     async def is_alive(self) -> bool:
-        """See `SourceOwner`."""
+        """Return whether the peer answers a ping."""
         return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
     async def disconnect(self, code: int) -> None:
@@ -224,7 +224,7 @@ class PushSocket(BrokerSocket):
         await super().disconnect(code)
 
     def release(self) -> None:
-        """Apply the acks that came, and leave the rest to other consumers. Safe to repeat."""
+        """Apply the acks received so far, and leave the rest to other consumers. Safe to repeat."""
         self.is_letting_go = True
         self._ready.clear()
         self._ready_bytes = 0

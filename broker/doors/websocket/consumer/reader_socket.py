@@ -83,7 +83,7 @@ class ReaderSocket(PushSocket):
         )
 
     def push(self, source: DeliverySource, entry: Outgoing) -> None:
-        """Push, and move the reader's cursor along, so that its backlog is what has not been pushed."""
+        """Push, and move the reader's cursor along, so that its backlog has only messages that are not pushed yet."""
         super().push(source, entry)
         if not self._passed:
             self._loop.call_soon(self._move_cursors)

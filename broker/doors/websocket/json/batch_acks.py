@@ -1,4 +1,4 @@
-"""Turns acks of single messages into acks of entries, as a client library's batch tracker does."""
+"""Turn acks of single messages into acks of entries, as a client library's batch tracker does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class EntryAck(NamedTuple):
     ledger_id: int
     entry_id: int
     remaining: int | None  # bit i set = message i of the batch stays unacked; None = the whole entry is done
-    batch_size: int  # members the client's id claims, 0 = not a batch
+    batch_size: int  # batch size that the client's id claims, 0 = not a batch
 
 
 class BatchAcks:

@@ -208,8 +208,8 @@ def _properties(value: object) -> dict[str, str]:
 def push_fragment(message: Message) -> bytes:
     """Return the part of a push that is the same for every delivery of `message`, so that it can be cached.
 
-    It has payload, properties, publishTime, eventTime (unless 0), key (if there is one) and the closing brace.
-    Give it to `push_frame`.
+    It has payload, properties, publishTime, eventTime (unless 0), key (if there is one) and the closing brace. Pass it
+    to `push_frame`.
     """
     return _fragment(
         _Push(message.payload, message.properties, format_time(message.publish_time_ms)), message

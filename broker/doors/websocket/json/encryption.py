@@ -1,6 +1,7 @@
 """Messages that the client has encrypted: the keys in the address, and the fields of each message about encryption.
 
-The broker stores such a payload as it is, and writes what consumers need to decrypt it into the entry's metadata.
+The broker stores an encrypted payload as it is, and writes the fields that consumers need to decrypt it into the
+entry's metadata.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class WebSocketError(IntEnum):
     """Pulsar's error numbers.
 
     At the handshake Vela answers with HTTP statuses instead. 5 and 6 are sent when it closes a socket whose credentials
-    have ended or whose permission was revoked; 1, 2 and 4 are never sent.
+    have expired or whose permission was revoked; 1, 2 and 4 are never sent.
     """
 
     FAILED_TO_CREATE_PRODUCER = 1
@@ -65,7 +65,7 @@ class CloseCode(IntEnum):
     GOING_AWAY = 1001  # idle time-out, or the broker stops
     UNSUPPORTED_DATA = 1003  # a binary frame on a JSON endpoint
     INVALID_DATA = 1007  # not UTF-8, not JSON, or JSON of the wrong types (error 3)
-    # A command that cannot be carried out, such as a bad id or permits <= 0 (error 3); credentials that have ended
+    # A command that cannot be carried out, such as a bad id or permits <= 0 (error 3); credentials that have expired
     # (error 5); a revoked permission (error 6); on /ws/binary, the end of the protocol.
     POLICY_VIOLATION = 1008
     MESSAGE_TOO_BIG = 1009  # a frame above the limit
@@ -89,7 +89,7 @@ class SessionError(RemoteProtocolError):
 
 
 class InvalidJson(SessionError):
-    """The frame is not JSON, or does not have the shape that this endpoint takes. Nothing of it is applied."""
+    """The frame is not JSON, or does not have the shape that this endpoint expects. No part of it is applied."""
 
     close_code = CloseCode.INVALID_DATA
 

@@ -1,4 +1,4 @@
-"""What the decoders of client frames share: the limit of an array, and errors of msgspec as InvalidJson."""
+"""The parts that decoders of client frames share: the limit of an array, and errors of msgspec as InvalidJson."""
 
 from __future__ import annotations
 

@@ -307,7 +307,7 @@ def _retry(query: Query) -> RetryPolicy | None:
 
 
 def _flag(query: Query, name: str, *, default: bool = False) -> bool:
-    """Read a flag. Raises InvalidQuery unless it is true or false. Pulsar takes anything else for false."""
+    """Read a flag. Raises InvalidQuery unless it is true or false. Pulsar treats anything else as false."""
     if name not in query:
         return default
     text = query[name].lower()

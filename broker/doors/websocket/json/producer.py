@@ -210,7 +210,7 @@ class ArrayAcks:
         self._waiting = messages
 
     def settle(self, index: int, answer: bytes) -> bytes | None:
-        """Take the answer (`ack_frame` or `SendError.to_frame`) to an item. Return the frame after the last one.
+        """Record the answer (`ack_frame` or `SendError.to_frame`) to an item. Return the frame after the last one.
 
         Safe to repeat: an index that is settled already keeps its first answer.
         """

@@ -21,9 +21,9 @@ _decode = msgspec.json.Decoder(_Fields | list[_Fields]).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderFrame:
-    """What one frame of a reader asks for."""
+    """The requests in one frame of a reader."""
 
-    processed: int  # messages processed: makes room in the window, acknowledges nothing
+    processed: int  # messages processed: they make room in the window, but nothing is acknowledged
     end_of_topic_requests: int  # answer each with `end_of_topic_frame`
 
 

@@ -1,4 +1,4 @@
-"""`/ws/v2/producer/…`: takes JSON messages and acks each once it is durable."""
+"""`/ws/v2/producer/…`: receive JSON messages and ack each one once it is durable."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class ProducerSocket(BrokerSocket):
             self._lanes[self._choice.of(message.key)].publish(message, reply)
 
     def answer(self, answers: Sequence[tuple[Reply, bytes]]) -> None:
-        """Send these acks or refusals with one write. Those of an array wait until its last message has one."""
+        """Send these acks or refusals with one write. Those of an array wait until all its messages have one."""
         frames: list[bytes] = []
         for (_, array, index), frame in answers:
             whole = frame if array is None else array.settle(index, frame)
@@ -123,7 +123,10 @@ class ProducerSocket(BrokerSocket):
         return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
     def release(self) -> None:
-        """Send open batches and detach the producers. The broker still stores what it was given. Safe to repeat."""
+        """Send open batches and detach the producers. The broker still stores the messages that it was given.
+
+        Safe to repeat.
+        """
         self._is_lost = True
         for lane in self._lanes:
             lane.detach()

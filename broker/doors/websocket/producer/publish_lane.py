@@ -93,7 +93,7 @@ class PublishLane:
         self._loop = asyncio.get_running_loop()
 
     def attach(self, producer: ProducerPort) -> None:
-        """Take the producer that the broker opened."""
+        """Use the producer that the broker opened."""
         self._producer = producer
         self.name = producer.name
         if self._options.initial_sequence_id is None:
@@ -110,7 +110,10 @@ class PublishLane:
             producer.detach()
 
     def publish(self, message: ProducerMessage, reply: Reply) -> None:
-        """Hand one message to the broker, alone or in the open batch. Refuse one that is too large or one too many."""
+        """Hand one message to the broker, alone or in the open batch.
+
+        Refuse one that is too large, or that exceeds the limit of pending messages.
+        """
         options = self._options
         size_bytes = len(message.payload)
         policy_bytes = 0 if self._producer is None else self._producer.max_message_bytes

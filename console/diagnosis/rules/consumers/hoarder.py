@@ -16,7 +16,7 @@ __all__ = ["RULE"]
 
 WINDOW_S: Final = 5.0  # in which the others got nothing
 LEAST_MESSAGES: Final = 10
-LEAST_SHARE: Final = 0.8  # of what is in flight
+LEAST_SHARE: Final = 0.8  # of the messages in flight
 LEAST_TIMES: Final = 20  # as many as another consumer has
 
 
@@ -35,7 +35,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         and each.is_available
         and snapshot.seconds_since(max(each.connected_ms, each.last_delivery_ms)) >= WINDOW_S
     ]
-    # If messages are ready, or may be, for a consumer that can take them, the hoarder is not the cause.
+    # If messages are ready, or may be, for a consumer that can receive them, the hoarder is not the cause.
     if not few or snapshot.ready_entries != 0:
         return None
     return Finding(

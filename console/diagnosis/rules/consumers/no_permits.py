@@ -1,4 +1,4 @@
-"""No consumer asks for more: every client's queue is full, because its application does not take messages out."""
+"""No consumer asks for more: every client's queue is full, because its application takes no messages out of it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The findings when no cause matches: the subscription is fine, or the symptom is all that can be said."""
+"""The findings when no cause matches: the subscription is fine, or only the symptom is known."""

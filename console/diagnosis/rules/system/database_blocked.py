@@ -1,4 +1,4 @@
-"""The database makes the broker wait: a statement of Vela waits for a lock that somebody else has."""
+"""The database makes the broker wait: a statement of Vela waits for a lock that another connection has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No broker runs: nothing is delivered, and what brokers report is from the last one."""
+"""No broker runs: nothing is delivered, and all reported numbers are from the last broker."""
 
 from __future__ import annotations
 

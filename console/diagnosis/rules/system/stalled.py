@@ -11,7 +11,7 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 10.0  # without a delivery to a consumer that can take one
+WINDOW_S: Final = 10.0  # without a delivery to a consumer that can receive one
 
 
 def find(snapshot: Snapshot) -> Finding | None:

@@ -1,4 +1,4 @@
-"""Celery beat or its worker is silent: what time drives is late, such as retention, quotas and roll-ups."""
+"""Celery beat or its worker is silent: periodic work is late, such as retention, quotas and roll-ups."""
 
 from __future__ import annotations
 
