@@ -19,7 +19,7 @@ __all__ = [
 
 
 class _StatsPoint(models.Model):
-    """What one topic or subscription did in one bucket. No row means that nothing changed.
+    """The activity of one topic or subscription in one bucket. No row means that nothing changed.
 
     The key begins with the time, so that appending, rolling up and expiring each touch one end of the index. There are
     no foreign keys: points of something deleted expire like the others.

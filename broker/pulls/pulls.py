@@ -46,7 +46,7 @@ class Pulls:
         return None if topic is None else self._parked.pull_now(topic, ask)
 
     def forget(self, parked: ParkedPull) -> None:
-        """Drop a parked pull whose client is gone. Idempotent."""
+        """Drop a parked pull whose client is gone. Safe to repeat."""
         self._parked.forget(parked)
 
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:

@@ -32,7 +32,7 @@ class BacklogPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sparkline:
-    """The path of an SVG, and what it shows in numbers. An empty path: nothing is known."""
+    """The path of an SVG, and the numbers that it shows. An empty path: nothing is known."""
 
     path: str
     first: int | None  # at the left edge

@@ -31,7 +31,7 @@ _EVERY_MATCH: Final = 1_000_000  # more than the entries of one look can contain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Followed:
-    """What one look found."""
+    """The result of one look."""
 
     rows: Sequence[FoundRow]  # the newest first, at most 200
     matched: int  # messages that came since the last look
@@ -42,8 +42,10 @@ class Followed:
 
 
 def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = LOOK_BOUNDS) -> Followed:
-    """Look once, or without `since` return the newest messages. Of `asked`, only partition, subscription and filters
-    count. Raises AskedInvalid as `lanes_of` does, and if the topic has fewer partitions than `since`.
+    """Look once, or without `since` return the newest messages.
+
+    Of `asked`, only partition, subscription and filters count. Raises AskedInvalid as `lanes_of` does, and if the topic
+    has fewer partitions than `since`.
     """
     asked = Asked(
         partition=asked.partition,

@@ -45,7 +45,7 @@ def topic_past(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse
 @require_safe
 @viewer
 def subscription_past(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Show a subscription of an unpartitioned topic or of a partition at a moment. 422 as `topic_past`."""
+    """Show a subscription of an unpartitioned topic or of a partition at a moment. 422 as in `topic_past`."""
     head = subscription_head(topic, name)
     if head is None:
         raise Http404(

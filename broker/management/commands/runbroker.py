@@ -28,7 +28,7 @@ class Command(BaseCommand):
     """
 
     help = "Run the broker: Pulsar's binary protocol, the WebSocket API, /metrics, /healthz and /readyz."
-    requires_system_checks = ()  # `make check` runs them; here every start would pay for them
+    requires_system_checks = ()  # `make check` runs them; here they would slow down every start
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         try:

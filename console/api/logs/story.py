@@ -1,4 +1,4 @@
-"""The delivery story of one message, as its page tells it."""
+"""The delivery story of one message, as its page shows it."""
 
 from __future__ import annotations
 
