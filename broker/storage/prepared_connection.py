@@ -21,7 +21,7 @@ from broker.storage.connection import Connection
 __all__ = ["PreparedConnection"]
 
 MOST_PREPARED: Final = (
-    16  # small appends have two statements for each segment, and most appends go into the newest one
+    16  # small appends have three statements for each segment, and most appends go into the newest one
 )
 _CANCEL_S: Final = 5.0
 
