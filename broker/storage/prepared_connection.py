@@ -20,7 +20,7 @@ from broker.storage.connection import Connection
 
 __all__ = ["PreparedConnection"]
 
-# Small appends have two statements for each segment, and most appends go into the newest segment.
+# Small appends have three statements for each segment, and most appends go into the newest segment.
 MOST_PREPARED: Final = 16
 _CANCEL_S: Final = 5.0
 

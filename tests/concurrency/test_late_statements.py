@@ -179,7 +179,7 @@ async def test_a_subscribe_whose_answer_is_lost_makes_one_subscription(run: Brok
 
 @pytest.mark.parametrize(
     ("sql", "payload"),
-    [('INSERT INTO "vela_entry_1"', b""), ('COPY "vela_entry_1"', bytes(200_000))],
+    [('INSERT INTO "vela_entry_1"', b""), ('COPY "vela_entry_1"', bytes(300_000))],
     ids=["by statement", "by COPY"],
 )
 async def test_an_append_in_flight_while_the_epoch_advances_is_stored_once(

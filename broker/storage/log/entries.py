@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from typing import Final
 
 from psycopg.pq.abc import PGresult
@@ -12,7 +13,7 @@ from broker.core.entry import StoredEntry
 from broker.storage.connection import Connection
 from broker.storage.log.copy_rows import copy_rows, entries_stream, rest_stream
 from broker.storage.log.packed_arrays import bigints, byteas, integers, smallints
-from broker.storage.log.pieces import divided
+from broker.storage.log.pieces import FIRST_BYTES, divided
 from broker.storage.prepared_connection import PreparedConnection
 from broker.storage.queries import for_segment, query
 
@@ -28,7 +29,7 @@ __all__ = [
     "read_some",
 ]
 
-COPY_BYTES: Final = 64 * 1024  # the data from which on COPY takes less CPU time than one statement
+COPY_BYTES: Final = 256 * 1024  # the data from which on COPY takes less CPU time than one statement
 
 
 @dataclass(slots=True)
@@ -102,7 +103,24 @@ async def _insert(
         cumulative_bytes,
         data,
     ) = zip(*stored, strict=True)
-    halves = [divided(each) for each in data]
+    parts = ["append"]
+    rest_bytes, more = _zeros(len(stored)), list[bytes]()
+    has_more = bool(rows.delayed or rows.moved)
+    if has_more or max(map(len, data)) > FIRST_BYTES:
+        halves = [divided(each) for each in data]
+        rest_bytes = integers([len(each) - len(first) for each, (first, _) in zip(data, halves, strict=True)])
+        data = tuple(first for first, _ in halves)
+        parts.append("append_rest")
+        more += _pieces(
+            [
+                (topic_id, entry.ledger_id, entry.entry_id, number, piece)
+                for topic_id, entry, (_, rest) in zip(topic_ids, stored, halves, strict=True)
+                for number, piece in enumerate(rest)
+            ]
+        )
+    if has_more:
+        parts.append("append_more")
+        more += (*_delayed(rows), *_moved(rows))
     values = [
         bigints(tuple(epochs.keys())),
         bigints(tuple(epochs.values())),
@@ -114,21 +132,24 @@ async def _insert(
         bigints(cumulative_messages),
         bigints(cumulative_bytes),
         integers(messages),
-        integers([len(each) - len(first) for each, (first, _) in zip(data, halves, strict=True)]),
+        rest_bytes,
         integers(key_hashes),
         smallints(flags),
-        byteas([first for first, _ in halves]),
+        byteas(data),
+        *more,
     ]
-    pieces = [
-        (topic_id, entry.ledger_id, entry.entry_id, number, piece)
-        for topic_id, entry, (_, rest) in zip(topic_ids, stored, halves, strict=True)
-        for number, piece in enumerate(rest)
-    ]
-    more = bool(pieces or rows.delayed or rows.moved)
-    if more:
-        values += [*_pieces(pieces), *_delayed(rows), *_moved(rows)]
-    result = await connection.execute(for_segment("append_more" if more else "append", segment_id), values)
+    result = await connection.execute(_statement(segment_id, tuple(parts)), values)
     return {int.from_bytes(result.get_value(row, 0) or b"") for row in range(result.ntuples)}
+
+
+@cache
+def _statement(segment_id: int, parts: tuple[str, ...]) -> bytes:
+    return b"\n".join(for_segment(name, segment_id) for name in (*parts, "appended"))
+
+
+@lru_cache(maxsize=128)
+def _zeros(count: int) -> bytes:
+    return integers([0] * count)
 
 
 def _pieces(pieces: Sequence[tuple[int, int, int, int, memoryview]]) -> tuple[bytes, ...]:

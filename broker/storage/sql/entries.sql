@@ -1,7 +1,8 @@
 -- The log. {entries} and {rest} are the names of one segment's tables.
 
 -- name: append
--- One statement for the ready entries of many topics. A topic missing from the answer is fenced: another owner
+-- One statement for the ready entries of many topics: this part, `append_rest` and `append_more` if there is something for
+-- them, and `appended`. All of it is stored or nothing. A topic missing from the answer is fenced: another owner
 -- advanced its epoch, and none of its entries was stored. FOR SHARE in topic order: statements that advance several
 -- epochs use the same order, or the two would deadlock (tried). The lock also makes an advance of the epoch wait until
 -- this statement has ended. Without that, nobody could find out what a statement of unknown outcome stored.
@@ -20,32 +21,21 @@ WITH o AS MATERIALIZED (
               rest_bytes, key_hash, flags, data)
     JOIN o USING (topic_id)
 )
-SELECT topic_id FROM o
 
--- name: append_more
--- Does the same as `append`, inserts the rest of large entries and the due times of entries that are not due yet, and
--- deletes the outbox rows that the entries came from: all of it or nothing.
-WITH o AS MATERIALIZED (
-    SELECT topic_id FROM vela_topic_owner
-    WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))
-    ORDER BY topic_id FOR SHARE
-), i AS (
-    INSERT INTO {entries} (ledger_id, entry_id, append_ms, deliver_at_ms, cumulative_messages, cumulative_bytes, messages,
-                           rest_bytes, key_hash, flags, data)
-    SELECT e.ledger_id, e.entry_id, e.append_ms, e.deliver_at_ms, e.cumulative_messages, e.cumulative_bytes, e.messages,
-           e.rest_bytes, e.key_hash, e.flags, e.data
-    FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-                $10::integer[], $11::integer[], $12::integer[], $13::smallint[], $14::bytea[])
-         AS e(topic_id, ledger_id, entry_id, append_ms, deliver_at_ms, cumulative_messages, cumulative_bytes, messages,
-              rest_bytes, key_hash, flags, data)
-    JOIN o USING (topic_id)
-), p AS (
+-- name: append_rest
+-- Follows `append`, and inserts the pieces of large entries.
+, p AS (
     INSERT INTO {rest} (ledger_id, entry_id, piece, data)
     SELECT p.ledger_id, p.entry_id, p.piece, p.data
     FROM unnest($15::bigint[], $16::bigint[], $17::bigint[], $18::integer[], $19::bytea[])
          AS p(topic_id, ledger_id, entry_id, piece, data)
     JOIN o USING (topic_id)
-), d AS (
+)
+
+-- name: append_more
+-- Follows `append_rest`, inserts the due times of entries that are not due yet, and deletes the outbox rows that the
+-- entries came from.
+, d AS (
     INSERT INTO vela_delayed_entry (topic_id, deliver_at_ms, ledger_id, entry_id)
     SELECT d.topic_id, d.deliver_at_ms, d.ledger_id, d.entry_id
     FROM unnest($20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[])
@@ -55,6 +45,8 @@ WITH o AS MATERIALIZED (
     DELETE FROM vela_outbox x USING unnest($24::bigint[], $25::bigint[]) AS moved(topic_id, id) JOIN o USING (topic_id)
     WHERE x.id = moved.id
 )
+
+-- name: appended
 SELECT topic_id FROM o
 
 -- name: lock_owners

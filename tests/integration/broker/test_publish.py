@@ -10,7 +10,7 @@ from tests.support.postgres_proxy import Moment
 
 APPEND = 'INSERT INTO "vela_entry_1"'
 COPY = 'COPY "vela_entry_1"'
-LARGE = bytes(200_000)  # stored with COPY
+LARGE = bytes(300_000)  # stored with COPY
 
 
 async def test_receipts_come_in_send_order_with_gapless_positions(run: BrokerRun) -> None:
@@ -121,7 +121,7 @@ async def test_a_copy_stores_the_rows_of_every_topic_but_the_fenced_one(run: Bro
     await eventually(lambda: stale.closed, "the stale topic's producer to be closed")
     assert len(stale.receipts) == 1
     assert not good.closed
-    assert one_row(run.database_url, "SELECT count(*), sum(length(data)) > 800000 FROM vela_entry") == (
+    assert one_row(run.database_url, "SELECT count(*), sum(length(data)) > 1200000 FROM vela_entry") == (
         6,
         True,
     )

@@ -31,7 +31,7 @@ def refuse_bad_entries(run: BrokerRun) -> None:
     rows(run.database_url, f"ALTER TABLE vela_entry_1 ADD CHECK (messages <> {BAD})")
 
 
-@pytest.mark.parametrize("payload", [b"", bytes(200_000)], ids=["by statement", "by COPY"])
+@pytest.mark.parametrize("payload", [b"", bytes(300_000)], ids=["by statement", "by COPY"])
 async def test_a_refused_append_closes_its_producer_and_no_other(run: BrokerRun, payload: bytes) -> None:
     good, bad = await run.producer("good"), await run.producer("bad")
     await good.publish(1)
