@@ -177,16 +177,9 @@ def take(
 
 
 def _shoot(page: Page, view: View, path: Path, height: int | None) -> None:
+    page.set_viewport_size({"width": view.width, "height": height or view.height})
     page.wait_for_timeout(_SETTLED_MS)
-    if height is None:
-        page.screenshot(path=path, full_page=True, timeout=_PATIENCE_MS)
-        return
-    page.screenshot(
-        path=path,
-        full_page=True,
-        clip={"x": 0, "y": 0, "width": view.width, "height": height},
-        timeout=_PATIENCE_MS,
-    )
+    page.screenshot(path=path, full_page=height is None, timeout=_PATIENCE_MS)
 
 
 if __name__ == "__main__":

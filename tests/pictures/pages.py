@@ -47,7 +47,7 @@ IN_DOCS: Final[Mapping[str, tuple[str, int]]] = {
     "console-topic": ("topic", 1020),
     "console-subscription": ("subscription", 1060),
     "console-poison": ("subscription-poison", 1060),
-    "console-message": ("message", 1000),
+    "console-message": ("message", 1240),
     "console-plan": ("plan", 920),
     "console-receipt": ("receipt", 720),
     "console-reset": ("reset", 860),
