@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
+from config.environment import PROJECT_DIR
 from pipeline.data_source import VelaDataSource
+from pipeline.database import reading
 from pipeline.errors import InvalidOption
+from pipeline.source.options import ReadOptions
 
 READ = {"topic": "t", "url": "postgresql://vela@127.0.0.1/vela"}
 WRITE = {"topic": "t", "serviceUrl": "pulsar://127.0.0.1:6650"}
@@ -33,3 +39,28 @@ def test_refusals_of_reads_and_writes() -> None:
         VelaDataSource({**WRITE, "writeId": "w"}).streamWriter(VALUE, overwrite=False)
     with pytest.raises(InvalidOption, match="option serviceUrl is missing"):
         VelaDataSource({"topic": "t"}).writer(VALUE, overwrite=False)
+
+
+@pytest.mark.parametrize(
+    ("module", "unneeded"),
+    [
+        ("pipeline.data_source", {"psycopg", "pyarrow.compute", "vela.wire.entry"}),
+        ("pipeline.source.batch_reader", {"pyarrow.compute", "vela.wire.entry"}),
+    ],
+)
+def test_a_process_that_only_plans_does_not_import_what_decodes(module: str, unneeded: set[str]) -> None:
+    code = f"import {module}, sys; print(*sorted(set(sys.modules) & {unneeded}))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=PROJECT_DIR, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "\n"
+
+
+def test_a_url_that_libpq_refuses_is_not_quoted() -> None:
+    options = ReadOptions.parse({"topic": "orders", "url": "postgresql://u:secret@h/d?nonsense=1"})
+    with (
+        pytest.raises(InvalidOption, match="option url is not a PostgreSQL URL") as refused,
+        reading(options, "planning"),
+    ):
+        pass
+    assert "secret" not in str(refused.value)
