@@ -2,6 +2,9 @@
 
 Those are functions, UNLOGGED tables, views and a first segment.
 
+Until the first release, a change of these tables also renames this file. Vela then refuses a database of an earlier
+checkout, and names the migration that it does not know.
+
 Over 400 lines: a migration that databases have applied is never split.
 """
 
