@@ -50,9 +50,9 @@ async def of_namespace(connection: Connection, namespace: str) -> Grants:
 async def set_permissions(
     connection: Connection, subject: Subject, roles: Collection[str], permissions: Collection[Permission]
 ) -> None:
-    """Replace what these roles may do to a namespace, topic or subscription. Safe to repeat.
+    """Replace the permissions of these roles on a namespace, topic or subscription. Safe to repeat.
 
-    Without `permissions`, the roles may do nothing to it any more.
+    Without `permissions`, the roles have no permission on it any more.
     """
     await connection.execute(
         query("access", "set_permissions"),

@@ -29,7 +29,8 @@ __all__ = [
     "trim",
 ]
 
-# Cursors whose oldest message one rule looks up in a round, those with the largest backlogs first.
+# The most cursors whose oldest message one rule looks up in a round. Those of topics with the largest backlogs come
+# first.
 _LOOKED_AT = 2000
 _STATEMENT_TIMEOUT_MS = 5000
 
@@ -197,7 +198,7 @@ def alert_round() -> Iterator[AlertRound | None]:
 
 
 def claim(*, lease_s: int) -> Notification | None:
-    """Take a notification that is due, None if none is.
+    """Take a notification that is due and return it, None if none is due.
 
     Unless `sent` or `failed` follows, the notification is due again after `lease_s` seconds.
     """
@@ -215,7 +216,7 @@ def sent(notification_id: int) -> None:
 
 
 def failed(notification_id: int, error: str, *, retry_s: int | None) -> None:
-    """Record a failed attempt and when the next one follows; None gives the notification up."""
+    """Record a failed attempt. The next one follows after `retry_s` seconds; None = give the notification up."""
     with _connect() as connection:
         parameters = {"id": notification_id, "error": error.replace("\0", "\ufffd")[:500], "retry_s": retry_s}
         connection.execute(query("alerts", "failed"), parameters)
@@ -224,7 +225,7 @@ def failed(notification_id: int, error: str, *, retry_s: int | None) -> None:
 def trim(before_ms: int) -> int:
     """Delete alerts that cleared and notifications that were stored before `before_ms`, at most 1,000 of each.
 
-    Return how many. Safe to repeat.
+    `before_ms` is Unix time. Return how many were deleted. Safe to repeat.
     """
     with _connect() as connection:
         names = ("trim_firings", "trim_notifications")

@@ -1,6 +1,6 @@
-"""Which errors mean that the database is unavailable, and which mean that it refuses a statement.
+"""Distinguish errors of an unavailable database from errors of a refused statement.
 
-psycopg's classes do not tell them apart: an index row that is too long is an OperationalError, like a lost connection.
+psycopg's classes do not distinguish them: an index row that is too long is an OperationalError, like a lost connection.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the broker connects to PostgreSQL: asynchronous, autocommit, quick to notice a dead peer."""
+"""The broker's connections to PostgreSQL: asynchronous, in autocommit mode, and quick to notice a dead peer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Connection = AsyncConnection[TupleRow]
 T = TypeVar("T")
 
 _WAKE_S: Final = (
-    5.0  # an answer wakes the wait at once; psycopg would also wake ten times a second, for Ctrl-C
+    5.0  # an answer ends the wait at once; by default, psycopg also wakes ten times a second, for Ctrl-C
 )
 
 _KEEPALIVE = {  # a lost host is noticed within 15 s

@@ -19,8 +19,8 @@ async def delete_with_references(
 ) -> tuple[Any, ...] | None:
     """Run a delete and return the first row of its answer. Safe to repeat.
 
-    Repeats it if a summary or an act that refers to a deleted row was inserted while the statement ran: the next try
-    deletes that too. Raises psycopg.errors.ForeignKeyViolation if it happens five times in a row.
+    Repeats the statement if a summary or an act that refers to a deleted row was inserted while the statement ran: the
+    next try covers the inserted row too. Raises psycopg.errors.ForeignKeyViolation if this happens five times in a row.
     """
     for _ in range(_ATTEMPTS - 1):
         try:

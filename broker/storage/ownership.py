@@ -22,7 +22,10 @@ class Holder:
 
 
 async def try_lock(connection: Connection) -> bool:
-    """Take the session advisory lock, which ends with the connection's backend. False if another session has it."""
+    """Take the session advisory lock, which ends with the connection's backend.
+
+    Return False if another session has it.
+    """
     cursor = await connection.execute(query("ownership", "try_lock"))
     row = await cursor.fetchone()
     return bool(row and row[0])

@@ -1,7 +1,7 @@
-"""Prepared statements, and COPY, on a connection whose answers the event loop reads by itself.
+"""Prepared statements, and COPY, on a connection whose socket the event loop watches all the time.
 
-psycopg's cursor does for each statement what an append needs once for each connection: it looks up the types of the
-values, starts and stops watching the socket, and sets a timer. That was a third of the broker's CPU time for a commit.
+For each statement, psycopg's cursor looks up the types of the values, starts and stops watching the socket, and sets a
+timer. An append needs this only once for each connection. It was a third of the broker's CPU time for a commit.
 Here psycopg opens the connection, speaks the protocol, and provides the error classes, as everywhere else.
 """
 
@@ -37,7 +37,7 @@ class PreparedConnection:
         self._names: dict[bytes, bytes] = {}  # statement → its name in the session
         self._prepared = 0
         self._socket: int | None = None  # the file descriptor that the event loop watches
-        # Whether the system accepts no more bytes for now; the event loop then also waits until it does.
+        # True while the system accepts no more bytes: the event loop then also waits until it accepts some.
         self._is_flushing = False
         self._is_cancelled = False
         self._results: list[PGresult] = []
@@ -57,8 +57,8 @@ class PreparedConnection:
         """Run a statement and return its rows. `$1` is the first value; values and rows are in the binary format.
 
         Prepares the statement the first time. Raises psycopg.Error; `is_outcome_unknown` then says whether the
-        statement may have committed. If it is cancelled, the server is asked to cancel the statement, whose outcome is
-        unknown, and the connection is closed.
+        statement may have committed. Cancelling this call asks the server to cancel the statement, whose outcome is
+        then unknown, and closes the connection.
         """
         name = self._names.get(statement)
         if name is None:
@@ -82,7 +82,7 @@ class PreparedConnection:
                 answer = await self._answer()
         except BaseException:
             if self._pgconn.transaction_status == TransactionStatus.ACTIVE:
-                await self.close()  # the server waits for rows, and forgets the transaction now
+                await self.close()  # the server waits for rows; now it rolls the transaction back
             raise
 
     async def _prepare(self, statement: bytes) -> bytes:
@@ -98,7 +98,7 @@ class PreparedConnection:
         return name
 
     async def _answer(self) -> list[PGresult]:
-        """Wait for the answer to what was sent: its end, or that the server waits for the rows of a COPY."""
+        """Wait until the server has answered, or waits for the rows of a COPY. Raises the server's psycopg.Error."""
         loop = asyncio.get_running_loop()
         self._results = []
         self._answered = loop.create_future()
@@ -158,7 +158,7 @@ class PreparedConnection:
     def _lost(self, error: psycopg.Error) -> None:
         self._unwatch()
         self._pgconn.finish()
-        # A server that ends a session says why before it closes the connection.
+        # A server that ends a session sends the reason before it closes the connection.
         has_reason = any(result.status == ExecStatus.FATAL_ERROR for result in self._results)
         self._settle(None if has_reason else error)
 

@@ -1,8 +1,8 @@
 """Background loops that continue after a fault.
 
-If a loop ended, its clients would wait forever without an error. So every loop is a turn that `for_ever` repeats. It
-logs one line when the database is unavailable, and the traceback of any other fault. The pause before the next turn
-grows while turns keep failing.
+If a loop ended, its clients would wait forever without an error. So `for_ever` repeats the turns of every loop. It logs
+one line when the database is unavailable, and the traceback of any other fault. The pause before the next turn grows
+while turns keep failing.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from broker.storage.short_connection import ShortConnection, short_connection
 
 __all__ = ["keep_connections", "task_connection"]
 
-_MOST_KEPT: Final = 1  # of a name; two threads that need one at a time are rare
+_MOST_KEPT: Final = 1  # of a name; two threads rarely need one at the same time
 
 _kept: defaultdict[tuple[str, int], list[ShortConnection]] | None = None
 
@@ -59,7 +59,7 @@ def _take(key: tuple[str, int]) -> ShortConnection | None:
             connection = _kept[key].pop()
         except IndexError:
             return None
-        # The server says nothing to an idle session, unless it ends it: a restart, or pg_terminate_backend.
+        # The server sends an idle session nothing unless it ends the session: a restart, or pg_terminate_backend.
         if not select([connection], [], [], 0)[0]:
             return connection
         connection.close()

@@ -96,6 +96,6 @@ def wait(act_id: int, wait_s: float) -> Row | None:
             left_s = deadline_s - time.monotonic()
             if row is None or row[2] not in _WAITING or left_s <= 0:
                 return row
-            # An answer to any act wakes this loop. The row says whether it was for this one.
+            # An answer to any act wakes this loop. The row shows whether it was for this one.
             for _ in connection.notifies(timeout=min(_POLL_S, left_s), stop_after=1):
                 break

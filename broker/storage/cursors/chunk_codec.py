@@ -40,7 +40,8 @@ def encode_ack_sets(ack_sets: Mapping[int, int]) -> bytes:
 def decode_ack_sets(data: bytes) -> dict[int, int]:
     """Decode ack sets. Empty bytes are no ack sets.
 
-    Raises ValueError for another version or a bitset that ends too early, struct.error for a head that does.
+    Raises ValueError for another version or a bitset that ends too early, and struct.error for a head that ends too
+    early.
     """
     if not data:
         return {}

@@ -172,8 +172,8 @@ async def forget_all(connection: Connection, now_ms: int) -> None:
 async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int, limit: int) -> int:
     """Set the state of at most `limit` subscriptions that were last reported before `before_ms`, then of their topics.
 
-    Concerns those that are not stuck, paused or idle. Nobody has used them since then, so they are stuck if messages
-    wait, and idle otherwise. Returns the larger of the two counts: if it is below `limit`, none is left.
+    Leaves out subscriptions that are stuck, paused or idle. Nobody has used the others since then, so they are stuck if
+    messages wait, and idle otherwise. Returns the larger of the two counts: if it is below `limit`, none is left.
     """
     lasting = (SubscriptionState.STUCK, SubscriptionState.PAUSED, SubscriptionState.IDLE)
     values = {

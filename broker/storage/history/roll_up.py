@@ -26,8 +26,8 @@ __all__ = ["RESOLUTIONS_S", "expire", "roll_up"]
 logger = logging.getLogger(__name__)
 
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of buckets, the finest first
-# If no bucket came for this long, a minute is complete. A bucket that comes later counts in the first minute that is
-# not rolled up.
+# A minute is complete this long after its end, even if no bucket after it was stored. A bucket that comes later counts
+# in the first minute that is not rolled up.
 _LATE_MS: Final = 30_000
 _RECENT_MS: Final = 120_000  # a minute that ended this recently gets the current backlog and size
 _EXPIRED_AT_ONCE: Final = 10_000  # points
@@ -92,7 +92,7 @@ def _roll_up_next(connection: ShortConnection, fine_s: int, coarse_s: int, now_m
 
 
 def expire(now_ms: int, *, kept_ms: Mapping[int, int], budget_s: float) -> int:
-    """Remove points that are older than `kept_ms` says for their resolution. Return how many. Safe to repeat.
+    """Remove points that are older than `kept_ms` allows for their resolution. Return how many. Safe to repeat.
 
     Takes about `budget_s`, of which each resolution gets the same share. Points that are not rolled up yet stay.
     """

@@ -47,7 +47,7 @@ async def add_rows(connection: Connection, ids: Sequence[int], rows: Sequence[St
 
 
 def expire(now_ms: int, *, most_rows: int, budget_s: float) -> int:
-    """Remove rows whose time is over, and the oldest beyond about `most_rows`, for about `budget_s`. Safe to repeat.
+    """Remove expired rows, and the oldest rows beyond about `most_rows`, for about `budget_s`. Safe to repeat.
 
     Return how many. Synchronous, because Celery calls it. Every piece is a separate transaction.
     """

@@ -41,7 +41,7 @@ class Horizon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """How much a compaction kept of a topic up to its horizon."""
+    """The totals of the entries that a compaction kept of a topic, up to its horizon."""
 
     entries: int = 0
     messages: int = 0
@@ -57,7 +57,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCompaction:
-    """How far a topic is compacted."""
+    """The stored state of a topic's compaction."""
 
     horizon: Horizon
     generation: int  # the run whose entries readers get; 0 = the first run has not ended yet
@@ -72,7 +72,7 @@ class CompactionResult:
     """The result of a run."""
 
     kept: Kept
-    removed_messages: int  # that the run before had kept, or that were published since
+    removed_messages: int  # of those that the previous run kept and those published since then
     duration_ms: int
 
 
@@ -87,7 +87,7 @@ class CompactedPage:
 async def load(connection: Connection, topic_id: int) -> StoredCompaction | None:
     """Return the compaction of a topic, None if it was never compacted.
 
-    Marks a run that is under way as failed, because the broker that ran it has stopped.
+    Marks a run under way as failed, because the broker that ran it has stopped.
     """
     cursor = await connection.execute(query("compaction", "load"), {"topic_id": topic_id})
     row = await cursor.fetchone()
@@ -146,9 +146,10 @@ async def publish(
     horizon: Horizon,
     result: CompactionResult,
 ) -> bool | None:
-    """Make the run's entries the ones that readers get.
+    """Make the run's entries the ones that readers get, and return True.
 
-    False if the topic was emptied or its compaction deleted during the run, None if it is fenced. Safe to repeat.
+    Return False if the topic was emptied or its compaction deleted during the run, None if the topic is fenced. Safe to
+    repeat.
     """
     cursor = await connection.execute(
         query("compaction", "publish"),

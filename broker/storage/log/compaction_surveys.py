@@ -80,7 +80,10 @@ async def finish(
 
 
 async def abandon(connection: Connection) -> None:
-    """Refuse surveys that were not ready when their run ended, or within a day. Safe to repeat."""
+    """Refuse unfinished surveys that are a day old, or whose run ended, or whose topic was compacted since they began.
+
+    Safe to repeat.
+    """
     await connection.execute(query("compaction_surveys", "abandon"))
 
 

@@ -29,12 +29,12 @@ __all__ = [
     "read_some",
 ]
 
-COPY_BYTES: Final = 256 * 1024  # the data from which on COPY takes less CPU time than one statement
+COPY_BYTES: Final = 256 * 1024  # with at least this much data, COPY takes less CPU time than one statement
 
 
 @dataclass(slots=True)
 class AppendRows:
-    """What one append stores, by topic: its entries, and what belongs to them in other tables."""
+    """The rows that one append stores, by topic: entries, and the rows in other tables that belong to them."""
 
     entries: dict[int, Sequence[StoredEntry]] = field(default_factory=dict)
     delayed: dict[int, Sequence[StoredEntry]] = field(
@@ -75,10 +75,10 @@ class LastEntry:
 async def append(
     connection: PreparedConnection, *, segment_id: int, epochs: dict[int, int], rows: AppendRows
 ) -> set[int]:
-    """Store the rows of all topics whose epochs are still these. Return their ids; nothing was stored of the others.
+    """Store the rows of all topics whose epochs are still these, and return the ids of these topics.
 
-    `epochs` maps topic ids to epochs. Raises psycopg.Error if the server refuses a row (nothing was stored), or if the
-    connection is lost (`is_outcome_unknown` then).
+    Stores nothing of the other topics. `epochs` maps topic ids to epochs. Raises psycopg.Error if the server refuses a
+    row, so that nothing was stored, or if the connection is lost: then `is_outcome_unknown` is true.
     """
     if rows.size_bytes < COPY_BYTES or rows.delayed or rows.moved:
         return await _insert(connection, segment_id, epochs, rows)

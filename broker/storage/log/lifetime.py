@@ -127,7 +127,7 @@ async def open_long_lived(connection: Connection) -> tuple[int, int] | None:
 
 
 async def open_segment(connection: Connection, now_ms: int, *, long_lived: bool) -> int:
-    """Create a segment and its table; return its id. `refresh_entry_views` adds it to the views later."""
+    """Create a segment and its two tables; return its id. `refresh_entry_views` adds it to the views later."""
     cursor = await connection.execute(query("lifetime", "open_segment"), (now_ms, long_lived))
     row = await cursor.fetchone()
     if row is None:

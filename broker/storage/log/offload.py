@@ -43,7 +43,7 @@ async def waiting(connection: Connection, *, limit: int) -> list[WrittenFile]:
 
 
 async def attach(connection: Connection, *, topic_id: int, owner_epoch: int, name: str) -> bool | None:
-    """Let a ledger be read from its file, and no longer from its segment. Safe to repeat.
+    """Switch a ledger from its segment to its file, for readers. Safe to repeat.
 
     Return False if the ledger was trimmed or has another file, or if the file is to be deleted. Return None if the
     topic is fenced.
@@ -61,7 +61,7 @@ async def refuse(connection: Connection, name: str) -> None:
 
 
 async def abandon(connection: Connection, *, stale_after_s: int) -> None:
-    """Mark files for deletion that no ledger names any more or whose topic was deleted. Safe to repeat.
+    """Mark for deletion the files that no ledger names any more, or whose topic was deleted. Safe to repeat.
 
     Also marks files that are older than `stale_after_s` and were not attached, unless their run is under way.
     """

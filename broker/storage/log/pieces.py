@@ -12,7 +12,8 @@ from typing import Final
 
 __all__ = ["FIRST_BYTES", "PAGE_BYTES", "divided"]
 
-# With its other columns, a row of `rest` then fills a page of 8 kB, a half, or a quarter, so that pages have no gaps.
+# With its other columns, a row of `rest` then fills a page of 8 kB, or half or a quarter of one, so that pages have no
+# gaps.
 PAGE_BYTES: Final = 8064
 _PARTS_BYTES: Final = (PAGE_BYTES // 2, PAGE_BYTES // 4)
 FIRST_BYTES: Final = _PARTS_BYTES[-1]  # at most this many are in the entry's own row
@@ -21,7 +22,7 @@ FIRST_BYTES: Final = _PARTS_BYTES[-1]  # at most this many are in the entry's ow
 def divided(data: bytes) -> tuple[bytes | memoryview, Sequence[memoryview]]:
     """Return the bytes of the entry's own row and those of its rows in `rest`, in order, without copying them.
 
-    At most two of the latter are smaller than a page; they come first.
+    At most two of the rows in `rest` are smaller than a page; they come first.
     """
     if len(data) <= FIRST_BYTES:
         return data, ()

@@ -27,7 +27,7 @@ TRIMMED_AT_ONCE: Final = 1000  # acts that one statement deletes, not counting t
 
 
 class SweptSessions(NamedTuple):
-    """How many dead sessions were deleted."""
+    """The numbers of deleted rows: dead sessions, and their pending acks."""
 
     consumers: int
     producers: int
@@ -35,7 +35,7 @@ class SweptSessions(NamedTuple):
 
 
 def tick(now_ms: int) -> int:
-    """Notify the owner which subscriptions and topics have work due at `now_ms`. Return how many. Safe to repeat."""
+    """Notify the owner of subscriptions and topics with work due at `now_ms`. Return their number. Safe to repeat."""
     with task_connection("vela task") as connection:
         rows = connection.execute(query("sweep", "tick"), {"now_ms": now_ms}).fetchall()
         return sum(int(str(places)) for _, places in rows)
@@ -48,7 +48,7 @@ def policies() -> None:
 
 
 def dead_sessions(now_ms: int, *, silent_s: int) -> SweptSessions:
-    """Delete sessions of a broker that was not seen for `silent_s` seconds.
+    """Delete all sessions if no broker runs: it stopped, or was not seen for `silent_s` seconds.
 
     Also deletes sessions of an earlier owner epoch that were not updated for that long. Safe to repeat.
     """

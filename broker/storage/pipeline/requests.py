@@ -46,7 +46,7 @@ class Unended:
 
     id: int
     state: str
-    is_of_act: bool  # the act that asks has requested it
+    is_of_act: bool  # requested by the act that looks it up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

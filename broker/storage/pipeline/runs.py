@@ -50,7 +50,7 @@ class Report:
     log: str | None  # None = as it was last stored
 
     def to_sql(self) -> dict[str, str | None]:
-        """Return the report as a statement's parameters. PostgreSQL stores no NUL."""
+        """Return the report as a statement's parameters. Replaces NUL, which PostgreSQL does not store."""
         return {
             "stages": _json([dict(stage) for stage in self.stages]),
             "pinned": _json(dict(self.pinned)),
@@ -59,7 +59,7 @@ class Report:
 
 
 def _connect() -> AbstractContextManager[ShortConnection]:
-    # While a worker waits for a lock, it cannot end its job.
+    # With a time limit, because a worker that waits for a lock cannot end its job.
     return task_connection("vela pipeline", statement_timeout_ms=_STATEMENT_TIMEOUT_MS)
 
 
@@ -119,7 +119,7 @@ def end(
 
 
 def end_silent(silent_s: int) -> int:
-    """End runs as failed whose worker has not reported for `silent_s` seconds. Return how many. Safe to repeat."""
+    """End, as failed, runs whose worker was silent for `silent_s` seconds. Return how many. Safe to repeat."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "end_silent"), {"silent_s": silent_s}).rowcount
 
@@ -143,7 +143,7 @@ def trim(keep_days: int) -> int:
 
 
 def trim_insights(before_ms: int) -> int:
-    """Delete the insights of hours that began before `before_ms`. Return the number of rows, one a topic and hour."""
+    """Delete the insights of hours that began before `before_ms` (Unix time). Return the number of deleted rows."""
     with _connect() as connection:
         return connection.execute(query("pipeline", "trim_insights"), (before_ms,)).rowcount
 

@@ -5,10 +5,11 @@
 --
 -- The latest move of a cursor is the last to finish of its applied acts with a snapshot. The queries get, open_undos and
 -- latest_move repeat this rule and must agree. An act can be undone while undo_until > now(), by the clock of PostgreSQL
--- alone. The broker also computes this time by its own clock (CursorKind.apply), to know how long to record acks for the undo.
+-- alone. The broker also computes this time by its own clock (ReadyMove.stored), to know how long to record acks for the undo.
 
 -- name: request_plan
--- A partitioned topic has its subscriptions on its partitions. An act on it concerns the partitions with one of this name.
+-- A partitioned topic has its subscriptions on its partitions. An act on it concerns the partitions that have a subscription
+-- of this name.
 INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, error, who, origin,
                       reason, undo_of_id, created_at, requested_at)
 SELECT %(kind)s, 'plan_requested', w.topic_id, w.subscription_id, %(topic)s, %(subscription)s, %(parameters)s, '', %(who)s,
@@ -61,7 +62,8 @@ RETURNING id
 SELECT pg_notify('vela_act', %s::text)
 
 -- name: get
--- `moved_by` is a later act that moved one of this act's cursors. `is_cursor_gone`: the subscription of one was deleted.
+-- `moved_by` is a later act that moved one of this act's cursors. `is_cursor_gone`: the
+-- subscription of one of these cursors was deleted.
 SELECT a.id, a.kind, a.state, a.topic_name, a.subscription_name, a.parameters, a.plan, a.result, a.error, a.who, a.origin,
        a.reason, a.cursor_version, a.undo_of_id, a.undo_until, a.created_at, a.requested_at, a.finished_at, a.error_code,
        a.progress, (SELECT max(u.id) FROM vela_act u WHERE u.undo_of_id = a.id AND u.state = 'applied') AS undone_by,
@@ -176,8 +178,8 @@ WHERE id = %(act_id)s AND state = 'apply_requested'
 SELECT p.id, p.topic_name FROM vela_act p WHERE p.part_of_id = %s AND p.state = 'applied' ORDER BY p.id
 
 -- name: record_client_act
--- A client's own seek or unsubscribe is written to the log too. Its state is not "requested", so that no other process
--- executes it.
+-- A client's own seek or unsubscribe is written to the audit log too. The act's state is not "requested", so that no other
+-- process executes it.
 INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, error, who, origin,
                       reason, cursor_version, created_at, requested_at)
 VALUES (%(kind)s, 'client', %(topic_id)s, %(subscription_id)s, %(topic_name)s, %(subscription_name)s, %(parameters)s,
@@ -215,7 +217,8 @@ SELECT id, kind, state, subscription_id, cursor_before, result, undo_until > now
 FROM vela_act WHERE id = %s
 
 -- name: open_undos
--- The latest move of each cursor of a topic, if it can still be undone: acks of entries that it passed are recorded.
+-- The latest move of each cursor of a topic, if it can still be undone. The owner records acks of the entries that such a
+-- move passed.
 SELECT subscription_id, id, (extract(epoch FROM undo_until) * 1000)::bigint, result, acked_since
 FROM (
     SELECT DISTINCT ON (a.subscription_id) a.*

@@ -28,7 +28,7 @@ UPDATE vela_subscription s SET properties = %(properties)s FROM vela_topic t
 WHERE t.id = s.topic_id AND t.name = %(topic)s AND s.name = %(subscription)s
 
 -- name: offload
--- When a file of the topic last took the place of rows, and when the job offload last failed for the topic, or for the
+-- Two times: when a file of the topic last replaced rows, and when the job offload last failed for the topic, or for the
 -- partitioned topic of this partition.
 SELECT (extract(epoch FROM max(f.attached_at)) * 1000)::bigint, (
     SELECT (extract(epoch FROM max(r.ended_at)) * 1000)::bigint

@@ -1,8 +1,8 @@
 -- Celery's messages, if Celery uses Vela's database (config/celery_transport.py). A row is a message that nobody has taken.
 
 -- name: create
--- Not logged: a crash of PostgreSQL empties it, and the next tick makes up for each task. So no message waits for a sync
--- of the disk.
+-- UNLOGGED, so that no message waits for a sync of the disk. A crash of PostgreSQL empties the table, and the next tick
+-- makes up for each task.
 CREATE UNLOGGED TABLE IF NOT EXISTS celery_message (
     queue text NOT NULL,
     id bigint GENERATED ALWAYS AS IDENTITY,

@@ -2,7 +2,7 @@
 -- its entry is due: after that, log and cursors suffice. Only the topic's owner deletes rows.
 
 -- name: waiting
--- Which entries of a topic wait, by ledger and run of 32,768 entries: two big-endian bytes for each entry. A million
+-- The entries of a topic that wait, by ledger and run of 32,768 entries: two big-endian bytes for each entry. A million
 -- consecutive entries are about 31 runs.
 SELECT ledger_id, entry_id >> 15, string_agg(int2send((entry_id & 32767)::smallint), ''::bytea)
 FROM vela_delayed_entry WHERE topic_id = %s GROUP BY 1, 2

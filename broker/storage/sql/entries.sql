@@ -2,10 +2,11 @@
 
 -- name: append
 -- One statement for the ready entries of many topics: this part, `append_rest` and `append_more` if there is something for
--- them, and `appended`. All of it is stored or nothing. A topic missing from the answer is fenced: another owner
--- advanced its epoch, and none of its entries was stored. FOR SHARE in topic order: statements that advance several
--- epochs use the same order, or the two would deadlock (tried). The lock also makes an advance of the epoch wait until
--- this statement has ended. Without that, nobody could find out what a statement of unknown outcome stored.
+-- them, and `appended`. For the topics in the answer, everything is stored or nothing. A topic missing from the answer is
+-- fenced: its epoch was advanced, and none of its entries was stored. FOR SHARE in topic order: statements that advance
+-- several epochs use the same order, because with different orders the two deadlock (tested). The lock also makes an advance
+-- of the epoch wait until this statement has ended. Without that, nobody could find out what a statement of unknown outcome
+-- stored.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner
     WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))
@@ -50,9 +51,10 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: lock_owners
--- The large form of `append` begins with this statement, which locks and answers as `append` does. The server executes
--- one message of this and `copy_entries`, and of `copy_rest` if there is any, as one transaction, and waits for the rows
--- after it has answered. So only the rows of topics that are not fenced are sent.
+-- The large form of `append` begins with this statement, which locks and answers as `append` does. The broker sends it in
+-- one message with `copy_entries`, and with `copy_rest` if there are pieces, and the server executes the message as one
+-- transaction. The server answers this statement before it waits for the rows of COPY, so the broker sends only the rows of
+-- topics that are not fenced.
 SELECT topic_id FROM vela_topic_owner
 WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest('{%b}'::bigint[], '{%b}'::bigint[]))
 ORDER BY topic_id FOR SHARE

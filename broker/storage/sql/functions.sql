@@ -62,7 +62,7 @@ CREATE OR REPLACE FUNCTION vela_segment_bytes_v1(segment bigint) RETURNS bigint 
 $$;
 
 -- Opens a segment. It creates only the tables, so that appends can begin; the views follow in a separate transaction. A
--- long-lived segment takes copies of the ledgers that keep other segments from being dropped.
+-- long-lived segment stores copies of the ledgers that keep other segments from being dropped.
 CREATE OR REPLACE FUNCTION vela_open_segment_v1(now_ms bigint, is_long_lived boolean DEFAULT false)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -103,7 +103,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Inserts and deletes a topic's row in vela_listed_topic. A partition has no row: that of its partitioned topic has the sums.
+-- Inserts and deletes a topic's row in vela_listed_topic. A partition has no row: the row
+-- of its partitioned topic has the sums.
 CREATE OR REPLACE FUNCTION vela_list_topic_v1() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
@@ -168,7 +169,8 @@ BEGIN
 END $$;
 
 -- name: tables
--- What models cannot say: UNLOGGED for tables that may be emptied by a crash, room for HOT updates, triggers, the read schema.
+-- Everything that Django models cannot express: UNLOGGED for tables that a crash may empty, room for HOT updates, triggers,
+-- the read schema.
 ALTER TABLE vela_pending_ack SET UNLOGGED;
 ALTER TABLE vela_producer_session SET UNLOGGED;
 ALTER TABLE vela_consumer_session SET UNLOGGED;

@@ -9,7 +9,7 @@ SELECT resolution_s, 0 FROM unnest(ARRAY[10, 60, 600, 3600]) AS resolution_s ON 
 SELECT until_ms FROM vela_stats_progress WHERE resolution_s = %(resolution_s)s
 
 -- name: bound_bucket
--- The report waits for the bucket, so a roll-up must not delay it. A broker that stands still must not delay roll-ups.
+-- The report waits for the bucket, so a roll-up must not delay it. A broker that hangs must not delay roll-ups.
 SELECT set_config('lock_timeout', '200ms', true), set_config('idle_in_transaction_session_timeout', '10s', true)
 
 -- name: begin_bucket
@@ -45,7 +45,7 @@ ON CONFLICT (at_ms, topic_id, subscription_id) DO UPDATE SET messages_in = p.mes
     )
 
 -- name: bound_session
--- If a worker stood still in a transaction, it would keep the locks that the broker's next bucket needs. If it waited for a
+-- If a worker hung in a transaction, it would keep the locks that the broker's next bucket needs. If it waited for a
 -- lock, it could not run other tasks.
 SELECT set_config('idle_in_transaction_session_timeout', '10s', false), set_config('lock_timeout', '2s', false)
 
@@ -70,8 +70,8 @@ ON CONFLICT DO NOTHING
 
 -- name: sum_up
 -- Points of partitioned topics and of all topics together, for the minute that `roll_up` has just filled. Their
--- backlog and size are the current ones, which lists show, so only a minute that has just ended gets them. They
--- include partitions without a point. `backlog_before` is unknown: the points of the minute need not cover every
+-- backlog and size are the current ones, which lists show, so only a minute that has just ended gets them. These two
+-- sums include partitions without a point. `backlog_before` is unknown: the points of the minute need not cover every
 -- topic whose backlog grew.
 WITH grown AS (
     SELECT t.parent_id AS topic_id, sum(p.messages_in) AS messages_in, sum(p.bytes_in) AS bytes_in,

@@ -1,5 +1,5 @@
--- Frees the space of the log: seals and trims ledgers, drops segments, and copies ledgers that are still in use out of
--- them. README.md lists the races.
+-- Queries that free the space of the log: they seal and trim ledgers, drop segments, and copy ledgers that are still in use
+-- out of them. README.md lists the races.
 
 -- name: seal_ledger
 -- Seals the open ledger of a topic without appends, so that its segment can be dropped later. No row = fenced.
@@ -41,7 +41,7 @@ FROM (
 ) a WHERE a.undo_until > now()
 
 -- name: segment_uses
--- Closed segments and how much of them is still in use. Beside its data, a row takes about 128 bytes: header, columns,
+-- Closed segments and how much of them is still in use. Besides its data, a row takes about 128 bytes: header, columns,
 -- index.
 SELECT s.id, s.long_lived, coalesce(s.closed_ms, 0), vela_segment_bytes_v1(s.id),
        count(l.id), count(l.id) FILTER (WHERE l.state = 'open'), coalesce(sum(l.size_bytes + 128 * l.entries), 0)::bigint
@@ -104,8 +104,8 @@ WITH o AS MATERIALIZED (
 SELECT (SELECT count(*) FROM moved) FROM o
 
 -- name: topics_to_visit
--- Topics with entries in closed segments or in files that no cursor needs, or with an open ledger in such a segment, and
--- topics with a backlog and a time to live.
+-- Topics with entries that no cursor needs, in closed segments or in files; topics with an open ledger in a closed segment;
+-- and topics with a backlog and a time to live.
 SELECT t.id, t.name FROM vela_topic t
 WHERE t.id IN (
     SELECT l.topic_id FROM vela_segment s JOIN vela_ledger l ON l.segment_id = s.id

@@ -1,4 +1,4 @@
--- Obstacles to deliveries, and which consumer of each subscription left last. Written behind, changed rows only.
+-- Obstacles to deliveries, and the consumer of each subscription that left last. Written behind, changed rows only.
 
 -- name: upsert_obstacles
 INSERT INTO vela_subscription_obstacles (subscription_id, blocked, rate_limited, gap, read_fault, active_consumer,
@@ -21,7 +21,8 @@ ON CONFLICT (subscription_id) DO UPDATE SET name = EXCLUDED.name, address = EXCL
     connected_ms = EXCLUDED.connected_ms, left_ms = EXCLUDED.left_ms
 
 -- name: broker_ended
--- At a broker's start, before its sessions are deleted: the consumers of an earlier broker that did not stop properly.
+-- Runs at a broker's start, before the sessions are deleted: turns the consumers of an earlier broker that did not stop
+-- properly into departures, and deletes all obstacles.
 WITH b AS (DELETE FROM vela_subscription_obstacles)
 INSERT INTO vela_consumer_departure (subscription_id, name, address, client_version, cause, detail, connected_ms, left_ms)
 SELECT DISTINCT ON (s.id) s.id, c.name, c.address, c.client_version, 'lost', 'its connection ended with the broker',

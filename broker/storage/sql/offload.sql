@@ -8,8 +8,9 @@ FROM vela_ledger_file f JOIN vela_topic t ON t.id = f.topic_id
 WHERE f.state = 'written' ORDER BY f.created_at, f.name LIMIT %(limit)s
 
 -- name: attach
--- The ledger is read from its file from now on. File and ledger change together or not at all. No row = fenced. 0 = the
--- ledger was trimmed meanwhile or has another file, or the file is to be deleted. Safe to repeat.
+-- The ledger is read from its file from now on. One statement changes file and ledger. No row = fenced. 0 = the ledger was
+-- trimmed meanwhile or has another file, or the file is to be deleted. In the first two cases, the file counts as attached
+-- although no ledger names it, so `abandon_detached` marks it for deletion. Safe to repeat.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), f AS (

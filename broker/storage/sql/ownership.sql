@@ -4,7 +4,8 @@
 SELECT pg_try_advisory_lock(hashtextextended('vela broker ' || current_database(), 0))
 
 -- name: unlock
--- A closed connection's backend ends a little later, and until then the next broker would find the lock taken.
+-- Releases the lock at once: a closed connection's backend ends a little later, and until then the next broker would find
+-- the lock taken.
 SELECT pg_advisory_unlock(hashtextextended('vela broker ' || current_database(), 0))
 
 -- name: end_own_holder
@@ -25,7 +26,8 @@ ON CONFLICT (id) DO UPDATE SET host = EXCLUDED.host, pid = EXCLUDED.pid, started
 SELECT host, pid, started_at FROM vela_broker WHERE id = 1
 
 -- name: seen
--- Returns the seconds since the previous heartbeat. A crash may lose a heartbeat, so its commit does not wait for the disk.
+-- Returns the seconds since the previous heartbeat. Losing a heartbeat in a crash does no harm, so
+-- the commit does not wait for the disk.
 UPDATE vela_broker b SET seen_at = now() FROM vela_broker before WHERE b.id = 1 AND before.id = b.id
 RETURNING extract(epoch FROM b.seen_at - before.seen_at)::float8, set_config('synchronous_commit', 'off', true)
 

@@ -1,5 +1,5 @@
--- Runs of the pipeline's jobs. Acts, schedules and policies insert them, a worker runs them, and a task that beat sends ends
--- those of dead workers.
+-- Runs of the pipeline's jobs. Acts, schedules and policies insert runs, a worker executes them, and one of Celery's tasks
+-- ends the runs of dead workers.
 --
 -- The index vela_pipeline_run_alone lets one run of a job and subject wait or run at a time.
 

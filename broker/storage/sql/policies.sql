@@ -1,5 +1,5 @@
--- Policy documents. A change names the document that it was planned on. If another change came first, it changes
--- nothing.
+-- Policy documents. A change names the document that it was planned on. If another change came first, the statement
+-- changes nothing.
 
 -- name: of_namespace
 SELECT n.id, n.policies, '{}'::jsonb FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id

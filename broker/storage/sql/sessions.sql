@@ -85,7 +85,7 @@ ON CONFLICT (subscription_id) DO UPDATE SET acked_messages = EXCLUDED.acked_mess
     drain_s = EXCLUDED.drain_s
 
 -- name: judge_unloaded
--- Sets the state of subscriptions that no topic in memory has reported since `before_ms`: nobody consumes them.
+-- Sets the state of subscriptions that the owner has not reported since `before_ms`: nobody consumes them.
 WITH unused AS MATERIALIZED (
     SELECT s.id, s.topic_id, n.messages_in - u.acked_messages AS backlog
     FROM vela_subscription_summary u

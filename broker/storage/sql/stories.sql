@@ -1,4 +1,4 @@
--- Delivery stories: what happened to runs of entries on a subscription. The broker appends rows once a second.
+-- Delivery stories: the events of runs of entries on a subscription. The broker appends rows once a second.
 
 -- name: new_ids
 SELECT nextval('vela_delivery_story_id') FROM generate_series(1, %s)
@@ -11,7 +11,7 @@ SELECT * FROM unnest(%b::bigint[], %b::bigint[], %b::smallint[], %b::bigint[], %
 ON CONFLICT (id) DO NOTHING
 
 -- name: expire
--- The index of expires_ms gives the oldest ones.
+-- The index on expires_ms finds the oldest rows.
 DELETE FROM vela_delivery_story WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM vela_delivery_story WHERE expires_ms <= %(now_ms)s ORDER BY expires_ms LIMIT %(limit)s
 ))

@@ -1,12 +1,13 @@
--- Queries of Celery's tasks. They change no delivery: they find what is due and notify the owner, which acts on it.
+-- Queries of Celery's tasks. They change no delivery: they find due work and notify the owner, which does the work. Others
+-- delete old rows.
 
 -- name: tick
 -- Notify the owner of every subscription with an overdue delivery and every topic with a delayed message that is
--- due. An empty notification goes out when nothing is found: parked pulls and Failover's switch have no rows. One
--- tick runs at a time: if a second worker finds the lock taken, it notifies nobody. A deadline of an older epoch
--- belongs to a delivery that has ended. A crash may lose a heartbeat, so the commit does not wait for the disk. The
--- row of a delayed message that is due stays until the owner has released the message. PostgreSQL limits a
--- notification to less than 8,000 bytes, hence 350 ids at most.
+-- due. If nothing is found, an empty notification wakes the owner all the same, because parked pulls, and Failover's delayed
+-- change of the active consumer, have no rows. One tick runs at a time: a second worker finds the lock taken and notifies
+-- nobody. A deadline of an older epoch belongs to a delivery that has ended. Losing a heartbeat in a crash does no harm, so
+-- the commit does not wait for the disk. The row of a delayed message that is due stays until the owner has released the
+-- message. PostgreSQL limits a notification to less than 8,000 bytes, hence 350 ids at most.
 WITH RECURSIVE mine AS (
     SELECT pg_try_advisory_xact_lock(hashtextextended('vela tick ' || current_database(), 0)) AS taken
 ), alive AS (
@@ -35,7 +36,7 @@ WITH RECURSIVE mine AS (
 SELECT pg_notify('vela_tick', payload), places FROM notifications, mine WHERE mine.taken
 
 -- name: policies
--- The owner checks quotas and expiry from memory. This query only tells it when.
+-- The owner checks quotas and expiry from memory. This query only notifies it.
 SELECT pg_notify('vela_policies', '')
 
 -- name: lifetime
@@ -100,8 +101,8 @@ SELECT count(*) FROM gone
 
 -- name: trim_client_acts
 -- Clients write acts that no operator asked for: their own seeks and unsubscribes, and the offsets of pulls. Only the
--- newest ones are kept. Older ones are deleted even if they could still be undone, or a client that seeks in a loop would
--- fill the disk. Both scans use the index vela_act_clients.
+-- newest ones are kept. Older ones are deleted even if they could still be undone, because otherwise a client that seeks in
+-- a loop would fill the disk. Both scans use the index vela_act_clients.
 WITH edge AS MATERIALIZED (
     SELECT id FROM vela_act WHERE origin LIKE 'client %%' ORDER BY id DESC OFFSET %(keep)s LIMIT 1
 ), doomed AS MATERIALIZED (

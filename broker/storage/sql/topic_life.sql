@@ -1,5 +1,5 @@
--- The end of a topic, or of its log. A table that refers to topics or subscriptions has its line in `delete`;
--- only vela_listed_topic has a trigger.
+-- The end of a topic, or of its log. `delete` has a part for each table with a foreign key to topics or subscriptions, and
+-- for other tables whose rows end with the topic. Only vela_listed_topic has a trigger instead.
 
 -- name: terminate
 -- The caller makes sure that no append is in flight, so that the last entry stays the last. Safe to repeat.

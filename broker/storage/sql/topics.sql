@@ -45,7 +45,7 @@ ON CONFLICT (topic_id) DO UPDATE SET owner_epoch = vela_topic_owner.owner_epoch 
 RETURNING topic_id, owner_epoch
 
 -- name: advance_epochs
--- Compare-and-set in topic order. Topics missing from the answer have another owner now. A repeated advance recognises
+-- Compare-and-set in topic order. Topics missing from the answer have another owner now, or were deleted. A repeated advance recognises
 -- the first one, if its answer was lost: the epoch is one past the known value, with this process's own token. The
 -- statement sets the value instead of adding to it, so that the lost statement changes nothing if it arrives after its
 -- repetition.

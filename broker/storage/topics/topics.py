@@ -140,7 +140,7 @@ async def create_topic(
 
 
 async def insert_partitions(connection: Connection, name: TopicName, indexes: Sequence[int]) -> None:
-    """Insert these partitions of a topic, which must exist. Existing partitions stay unchanged.
+    """Insert partitions of an existing topic, by index. Existing partitions stay unchanged.
 
     Raises InvalidTopicName if their names are too long.
     """
@@ -201,9 +201,10 @@ async def take_topics(connection: Connection, topic_ids: Collection[int], *, tok
 
 
 async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, token: int) -> dict[int, int]:
-    """Advance each topic's epoch from the known value. Return topic → new epoch; a missing topic has a new owner.
+    """Advance each topic's epoch from the known value. Return topic → new epoch.
 
-    Safe to repeat with the same token when the answer was lost. Waits until older statements of the topics have ended.
+    A missing topic has a new owner or was deleted. Safe to repeat with the same token when the answer was lost. Waits
+    until older statements of the topics have ended.
     """
     cursor = await connection.execute(
         query("topics", "advance_epochs"),
@@ -213,7 +214,7 @@ async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, t
 
 
 async def owned(connection: Connection, epochs: Mapping[int, int]) -> set[int]:
-    """Return the topics that still have these epochs. Inside a transaction, nobody advances them until it ends."""
+    """Return the topics that still have these epochs. In a transaction, nobody can advance these before its end."""
     cursor = await connection.execute(
         query("topics", "owned"), {"topic_ids": list(epochs.keys()), "epochs": list(epochs.values())}
     )
@@ -298,7 +299,7 @@ async def newest_segment(connection: Connection) -> tuple[int, int] | None:
 
 
 async def open_segment(connection: Connection, now_ms: int) -> int:
-    """Create a segment and its table; return its id. `refresh_entry_views` adds it to the views later."""
+    """Create a segment and its two tables; return its id. `refresh_entry_views` adds it to the views later."""
     cursor = await connection.execute(query("topics", "open_segment"), (now_ms,))
     row = await cursor.fetchone()
     if row is None:
@@ -337,7 +338,7 @@ async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, r
 
 
 async def segment_size_bytes(connection: Connection, segment_id: int) -> int:
-    """Return the size of a segment's table with its TOAST table and indexes, in bytes."""
+    """Return the size of a segment's two tables with their TOAST tables and indexes, in bytes."""
     cursor = await connection.execute(query("topics", "segment_size"), (segment_id,))
     row = await cursor.fetchone()
     return 0 if row is None or row[0] is None else int(row[0])
