@@ -50,7 +50,7 @@ class ReplayTarget(Protocol):
         """Send these entries now on every subscription that passed them over."""
 
     def has_room_for_replays(self) -> bool:
-        """Return whether some Shared subscription has sent everything released before, or none of them can send."""
+        """Return whether a Shared subscription has sent all entries released before, or none can send."""
 
 
 class DelayedMessages:
@@ -69,7 +69,10 @@ class DelayedMessages:
         deadlines: Deadlines,
         keep: Callable[[asyncio.Task[Any]], None],
     ) -> None:
-        """`tick_ms`: how early an entry may be sent unless the policy is strict. `keep` keeps a task until it ends."""
+        """Take the parts that one topic needs. `keep` keeps a task until the task ends.
+
+        Unless the policy is strict, an entry may be sent up to `tick_ms` before its due time.
+        """
         self._log = log
         self._policies = policies
         self._target = target
@@ -152,8 +155,8 @@ class DelayedMessages:
     def run_due(self, now_ms: int) -> int:
         """Release due entries and return how many. Safe to repeat.
 
-        Releases at most RELEASE_ENTRIES, and none while every Shared subscription still sends what earlier calls
-        released, though for 250 ms at most. The rest follows in later turns of the event loop.
+        Releases at most RELEASE_ENTRIES. While every Shared subscription still sends entries that earlier calls
+        released, it releases none, but for 250 ms at most. The rest follows in later turns of the event loop.
         """
         if not self._log.is_open:
             return 0
@@ -200,7 +203,7 @@ class DelayedMessages:
         return self._target.has_room_for_replays() or now_ms - self._released_ms >= _LONGEST_WAIT_MS
 
     def _look_again(self) -> None:
-        """Run again soon without the timer, because Celery's tick alone must be enough."""
+        """Run again soon, without the timer of `Deadlines`: Celery's tick alone must be enough when that is off."""
         if not self._is_looking_again:
             self._is_looking_again = True
             asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._look)

@@ -53,9 +53,10 @@ class TopicReader:
         self.failed_file_reads = 0  # since the topic was loaded
 
     async def read_ahead(self, position: Position) -> list[StoredEntry]:
-        """Read `position` and the entries after it in its ledger, and cache them. Empty if it is not stored yet.
+        """Read `position` and the entries after it in its ledger, and cache them.
 
-        Raises GapInLog if `position` should be stored but is missing. Safe to cancel.
+        Returns none if `position` is not stored yet or was trimmed. Raises GapInLog if it should be stored but is
+        missing. Safe to cancel.
         """
         whole = await self.read_once(position, most=READ_ENTRIES, more_bytes=READ_BYTES)
         self._log.remember(whole)

@@ -53,7 +53,7 @@ class ReadyLogs:
         return None
 
     def take_full(self, segment_id: int, now_ms: int, *, most: int) -> list[TopicLog]:
-        """Remove and return at most `most` logs that need a new ledger first: all do once the segment has closed."""
+        """Remove and return at most `most` logs that need a new ledger first. Once the segment has closed, all do."""
         while self._new:
             log = self._new.popleft()
             is_full = _has_sends(log) and log.needs_ledger(now_ms, segment_id)

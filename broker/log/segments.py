@@ -41,7 +41,7 @@ class Segments:
         self._opened_ms = 0
         self._changing = (
             asyncio.Lock()
-        )  # else views made while a segment is created would lack it and still count as up to date
+        )  # without it, views made while a segment is created would lack the segment and count as up to date
         self.open_id = 0
 
     async def start(self) -> None:
@@ -91,14 +91,14 @@ class Segments:
         return segment_id
 
     async def views_show_all(self) -> bool:
-        """Create the views again if they lack a segment. False while a reader's transaction locks them."""
+        """Create the views again if they lack a segment. Return False while a reader's transaction locks them."""
         async with self._changing:
             if self._views_stale:
                 await self._refresh_views()
             return not self._views_stale
 
     async def drop(self, segment_id: int) -> bool:
-        """Drop a closed segment without ledgers. False if it must be tried again later."""
+        """Drop a closed segment without ledgers. Return False if it must be tried again later."""
         async with self._changing, self._pool.use() as connection:
             return await lifetime_store.drop_segment(
                 connection, segment_id, lock_timeout_ms=VIEW_LOCK_TIMEOUT_MS, read_role=self._read_role

@@ -63,16 +63,16 @@ class AppendBatch:
 
 
 class LogListener(Protocol):
-    """The interface through which a log tells its topic about sends and ownership."""
+    """The interface through which a log notifies its topic about sends and ownership."""
 
     def stored(self, batch: AppendBatch) -> None:
-        """Called when the batch is durable: give receipts in the order of the sends, and deliver."""
+        """Give receipts in the order of the sends, and deliver: the batch is durable."""
 
     def refused(self, sends: Sequence[Send], error: BrokerError) -> None:
-        """Called when these sends are not stored and will not be tried again."""
+        """Refuse these sends: they are not stored, and the log does not try again."""
 
     def given_up(self, error: BrokerError | None) -> None:
-        """Called when the log is closed permanently: close every client. `error` is None at a clean stop."""
+        """Close every client: the log is closed permanently. `error` is None at a clean stop."""
 
 
 class TopicLog:
@@ -113,7 +113,7 @@ class TopicLog:
         self.is_paused = False  # queued sends wait: see log/append_pause.py
         self.trimmed_through = 0  # ledger up to which rows are still to be removed from PostgreSQL; 0 = none
         self._cache = cache
-        self.policy = policy  # when the open ledger is full
+        self.policy = policy  # decides when the open ledger is full
         self._last_append_ms = max((info.last_append_ms for info in ledgers.infos()), default=0)
 
     def __repr__(self) -> str:
@@ -122,8 +122,8 @@ class TopicLog:
     def fence(self, reason: str) -> None:
         """Store and send nothing more, and close every client, so that it connects again. Safe to repeat.
 
-        Called if another broker owns the topic, or if a fault left unknown what is stored. The next request for the
-        topic loads it again.
+        Called if another broker owns the topic, or if a fault left the outcome of a write unknown. The next request
+        for the topic loads it again.
         """
         if self.is_open:
             logger.warning("%s is closed: %s", self.name, reason, extra={"topic": str(self.name)})

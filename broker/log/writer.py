@@ -4,7 +4,7 @@ While a commit is in flight, new sends are gathered; there is no timer when idle
 topic, so receipts cannot overtake each other. Two lanes let the server's fsync of one statement overlap the next.
 
 No failure leaves a topic with a batch in flight. After an unknown outcome the writer advances the epochs and reads the
-log. Sends that are not stored and cannot be are refused, and their producers are closed, so that they send again.
+log. It refuses sends that are not stored and cannot be stored. Their producers are closed, so that they send again.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ MAX_ROLLS = 1000  # topics whose next ledgers one statement opens
 MAX_ENTRIES = 1000  # a statement of 1,000 rows of 1 KB takes about 15 ms; more only adds latency
 # Half of the unanswered bytes that one connection may have, so that one half is gathered while the other commits.
 MAX_BYTES = 2 * 1024 * 1024
-# What one topic may add to a statement while others publish too: they all wait until the event loop has bound its rows
-# and written its receipts, which takes about 15 µs an entry.
+# The most that one topic may add to a statement while others publish too: the others wait until the event loop has
+# bound this topic's rows and written its receipts, which takes about 15 µs for each entry.
 SHARED_ENTRIES = 100
 SHARED_BYTES = 256 * 1024
 SHARED_S = 0.1  # topics share the writer for this long after two of them submitted in turn

@@ -13,7 +13,7 @@ __all__ = ["CompactionCounters"]
 
 @dataclass(slots=True, kw_only=True)
 class CompactionCounters:
-    """Counts runs. The last three fields describe the latest run that succeeded."""
+    """Counts of runs. The last three fields describe the latest run that succeeded."""
 
     succeeded: int = 0
     failed: int = 0

@@ -44,7 +44,7 @@ def compaction_entry(entry: StoredEntry, *, max_message_bytes: int) -> Compactio
     """
     position = Position(entry.ledger_id, entry.entry_id)
     if entry.flags & FLAG_MARKER:
-        return CompactionEntry(position, (None,))  # no client gets it
+        return CompactionEntry(position, (None,))  # no client gets a marker
     if entry.flags & FLAG_CORRUPT:
         return CompactionEntry(position, ())
     metadata, payload_offset = parse_metadata(entry.data)
@@ -81,9 +81,9 @@ def without_messages(data: bytes, kept: Collection[int], *, max_message_bytes: i
 
 
 def last_kept_index(entry: StoredEntry, *, max_message_bytes: int) -> int:
-    """Return the index of the last message of a batch that has content; -1 if the entry is not a batch.
+    """Return the index of the last message with content in a batch; -1 if the entry is not a batch.
 
-    If the batch cannot be read, this is the index of its last message.
+    If the batch cannot be read, or none of its messages has content, this is the index of its last message.
     """
     if not entry.is_batch:
         return -1

@@ -35,7 +35,7 @@ class ReadPage(NamedTuple):
 
 
 class CompactedView:
-    """The compaction of one topic, as it is stored. `stored` None = it was never compacted.
+    """The compaction of one topic, as PostgreSQL has it. `stored` None = the topic was never compacted.
 
     Only the compactor changes it. Readers get the entries of a run only after the statement that published them.
     """

@@ -1,1 +1,1 @@
-"""Where the entries of a ledger are: in a segment of PostgreSQL, or in a file of its own."""
+"""The places of a ledger's entries: a segment in PostgreSQL, or a separate file for each ledger."""

@@ -63,7 +63,7 @@ class FileReads:
         await asyncio.get_running_loop().run_in_executor(self._threads, self._files.delete, name)
 
     def stop(self) -> None:
-        """Accept no more calls. A call under way still ends normally."""
+        """Accept no more calls, and cancel those that wait for a thread. A call under way still ends normally."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
