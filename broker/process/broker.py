@@ -1,6 +1,6 @@
 """One broker process: it builds the parts, starts and stops them, and passes the doors' requests on to them.
 
-Over 400 lines, so that the wiring of the parts and the order of their start and stop can be read in one place.
+The file has over 400 lines, so that the wiring of the parts and the order of their start and stop are in one place.
 """
 
 from __future__ import annotations
@@ -369,7 +369,7 @@ class Broker:
         )
 
     async def start(self) -> None:
-        """Take the broker lock and start every part. Raises BrokerAlreadyRuns, psycopg.OperationalError."""
+        """Take the broker lock and start every part. Raises BrokerAlreadyRuns or psycopg.OperationalError."""
         await self.ownership.acquire()
         self._heartbeat.start()
         await self.access.load()
@@ -444,7 +444,7 @@ class Broker:
         return self.settings.advertised_url, self.settings.advertised_tls_url
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Return the names of its topics, as `ClientRequests.topics_of_namespace` describes."""
+        """Return the names of a namespace's topics, as `ClientRequests.topics_of_namespace` describes."""
         return await self._requests.topics_of_namespace(namespace)
 
     async def watch_topics(

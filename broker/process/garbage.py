@@ -3,8 +3,8 @@
 Reference counts free nearly everything at once; the collector finds cycles, such as those of a lost connection. To find
 them it visits every object. The entry cache alone has a hundred thousand, so for 50 ms the broker serves nobody. Left
 alone, Python does that every few seconds while a producer sends at full speed. So the broker lets Python collect only
-young objects, and collects all of them seldom: the longer a collection took, the longer the pause before the next one,
-but a shorter pause if memory grows.
+young objects, and seldom collects all of them. The longer a collection took, the longer the broker waits before the
+next one. It waits less if memory grows.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ YOUNG_OBJECTS: Final = 700  # Python's own value: after this many new objects, i
 YOUNG_COLLECTIONS: Final = 4
 _NEVER: Final = 1 << 30
 LOOK_EVERY_S: Final = 1.0
-PAUSE_SHARE: Final = 500  # all pauses together take at most one part in this many
+PAUSE_SHARE: Final = 500  # all collections together take at most one part of the time in this many
 AT_LEAST_S: Final = 10.0
-# If the peak of memory has risen by this much, it may be garbage, so it is collected earlier.
+# If the peak of memory has risen by this much, the growth may be garbage, so the next collection comes earlier.
 GROWTH_BYTES: Final = 16 * 1024 * 1024
-GROWING_SHARE: Final = 20  # then all pauses together take at most one part in this many
+GROWING_SHARE: Final = 20  # then all collections together take at most one part of the time in this many
 
 
 class FullCollections:
@@ -45,7 +45,7 @@ class FullCollections:
         peak_bytes: Callable[[], int] | None = None,
         collect: Callable[[], object] = gc.collect,
     ) -> None:
-        """`peak_bytes` returns the most memory that the process has ever used."""
+        """Begin to measure. `peak_bytes` returns the most memory that the process has ever used."""
         self._call_later = call_later or asyncio.get_running_loop().call_later
         self._now_s = now_s
         self._peak_bytes = peak_bytes or peak_memory_bytes
@@ -83,6 +83,6 @@ class FullCollections:
 
 
 def peak_memory_bytes() -> int:
-    """Return the largest resident size of this process so far."""
+    """Return the largest resident size of this process so far, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

@@ -1,7 +1,7 @@
 """The broker lock: one process owns the topics of a database, notices when it loses the lock, and takes it back.
 
-The lock's connection is always awaited in `notifies()`: an idle connection does not notice its death. The same
-connection therefore carries the wake-ups from other processes.
+The broker always waits in `notifies()` on the lock's connection, because otherwise it would not notice that the
+connection was lost. Therefore the same connection carries the wake-ups from other processes.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class Ownership:
         self.on_resumed: Callable[[], None] = lambda: None
 
     async def acquire(self) -> None:
-        """Take the lock, waiting `lock_wait_s` for an earlier broker to leave.
+        """Take the lock. Wait at most `lock_wait_s` seconds for an earlier broker to stop.
 
-        Raises BrokerAlreadyRuns naming the holder, psycopg.OperationalError when the database cannot be reached.
+        Raises BrokerAlreadyRuns, which names the holder, or psycopg.OperationalError if the database cannot be reached.
         """
         self._connection = await self._connect()
         deadline_s = asyncio.get_running_loop().time() + self._settings.lock_wait_s
@@ -121,7 +121,7 @@ class Ownership:
         await self._resume()
 
     async def _resume(self) -> None:
-        """Reconnect, take the lock again, advance each epoch from its known value; give up topics that another took."""
+        """Reconnect, take the lock again, and advance each epoch. Give up topics that another broker took."""
         attempts = 0
         while not self.is_held:
             attempts += 1

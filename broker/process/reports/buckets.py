@@ -34,7 +34,7 @@ class _Seen:
 
 
 class _SeenTopic:
-    """The same for a topic."""
+    """The numbers of a topic at the end of its last bucket."""
 
     __slots__ = ("backlog", "bytes_in", "messages_in", "stored_bytes")
 
@@ -73,7 +73,7 @@ class Buckets:
         self._noted |= subscriptions
 
     def discard(self) -> None:
-        """Forget what changed. The next change of one of these counts everything since its last bucket."""
+        """Forget the changed topics and subscriptions. A later change counts everything since the last bucket."""
         self._topics.clear()
         self._subscriptions.clear()
         self._noted.clear()

@@ -51,7 +51,7 @@ def pending_rows(subscription: Subscription, consumer: Consumer) -> list[Pending
 
 
 def _pending_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]:
-    """Shared types: yield the consumer's pending entries, split where delivery, count or deadline changes."""
+    """Yield the pending entries of a consumer of a shared type, split where delivery, count or deadline changes."""
     pending, dispatcher, deadlines = (
         consumer.dispatch.pending,
         subscription.dispatcher,
@@ -81,7 +81,7 @@ def _pending_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_R
 
 
 def _delivered_range(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]:
-    """Exclusive and Failover: only the delivered range is known, so yield it with its nearest deadline."""
+    """Yield the delivered range with its nearest deadline: Exclusive and Failover know nothing more precise."""
     if not consumer.dispatch.unacked_messages:
         return
     ledgers = subscription.log.ledgers

@@ -1,6 +1,7 @@
 """Write in-memory state to the tables that the console shows: sessions, pending acks, summaries, delivery stories.
 
-Only changes are written, at most once a second. The broker never reads these tables to recover.
+Only changes are written, at most once a second. When the broker loads a topic, it reads only the times of last use from
+these tables.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Reporter:
         self._refused: set[Topic] = set()  # the database refused their numbers last time
         self.rates = Rates()  # read by plans of acts too
         self.standings = Standings()  # read by /metrics too
-        self._started_ms = 0  # 0 = the subscriptions that an earlier broker left are judged
+        self._started_ms = 0  # 0 = the subscriptions that an earlier broker left have all been judged
         self.history = History(pool, clock)
         self.stories = Stories(pool, story_buffer)
         self._task: asyncio.Task[None] | None = None
@@ -127,7 +128,7 @@ class Reporter:
 
     async def _turn(self) -> None:
         await asyncio.sleep(INTERVAL_S)
-        await self.stories.write()  # before the report, which tells open pages to read both
+        await self.stories.write()  # before the report, which notifies open pages to read both
         await self._report()
         await self.history.write()
         await self._judge_unloaded()
@@ -160,7 +161,7 @@ class Reporter:
             raise
 
     async def _judge_unloaded(self) -> None:
-        """Judge, once, the subscriptions of an earlier broker to which no client has come back. Nothing else does.
+        """Judge once each subscription of an earlier broker to which no client has come back. Nothing else judges them.
 
         Each call judges some of them.
         """

@@ -29,11 +29,11 @@ _UNATTENDED_MS: Final = 5_000  # between looks at a subscription without consume
 
 
 class Standings:
-    """The states of the subscriptions in memory. Time and numbers come with each look."""
+    """The states of the subscriptions in memory. Reads no clock: the caller passes the time of each look."""
 
     def __init__(self) -> None:
         self._known: dict[Subscription, Standing | None] = {}  # None = idle, and nothing to remember
-        # Time alone can change the state of these: look again at that time.
+        # Subscriptions whose state can change by time alone, and when to look at each of them again.
         self._look_at_ms: dict[Subscription, int] = {}
         self._looks = 0
         self._looked_ms = 0
@@ -85,7 +85,7 @@ class Standings:
         )
 
     def _is_attended(self, subscription: Subscription, now_ms: int) -> bool:
-        """Return whether to judge it at each change of its topic. If not, make sure that it is judged soon."""
+        """Return whether to judge a subscription whose topic changed. If not, make sure that it is judged soon."""
         if subscription.consumers or subscription not in self._known:
             return True
         soon_ms = now_ms + _UNATTENDED_MS

@@ -32,7 +32,7 @@ class Stories:
         self._ids: Sequence[int] = ()  # of the first of them; they make it safe to repeat the statement
 
     async def write(self) -> None:
-        """Store all waiting rows. Raises psycopg.Error while the database is unavailable; the next call repeats it."""
+        """Store all waiting rows. Raises psycopg.Error while the database is unavailable; the next call tries again."""
         if not self._rows:
             self._rows = self._buffer.take()
         while self._rows:
@@ -45,7 +45,7 @@ class Stories:
             except Exception as error:
                 if is_away(error):
                     raise
-                # Do not retry: what fails once is likely to fail for ever, and the report comes after this.
+                # Do not retry: the statement is likely to fail again, and the report waits for it.
                 logger.error(
                     "%s rows of delivery stories could not be stored and are lost: %s",
                     len(some),
