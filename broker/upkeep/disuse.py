@@ -33,7 +33,7 @@ _IDLE_AT_ONCE = 50  # topics that one round loads to look at them
 
 
 class Disuse:
-    """Expires subscriptions and deletes topics by their policies; `defaults` applies where none is set."""
+    """Expires subscriptions and deletes topics by their policies; `defaults` applies to policies that are not set."""
 
     def __init__(
         self,
@@ -51,7 +51,10 @@ class Disuse:
         self._defaults = defaults
 
     async def expire_subscriptions(self, topic: Topic) -> int:
-        """Remove expired durable subscriptions, each as an act in the act log; return how many."""
+        """Remove expired durable subscriptions, each as an act in the act log; return how many were expired.
+
+        A subscription stays if a client comes before its removal.
+        """
         if not topic.policies.subscription_expiry_ms:
             return 0
         now_ms = self._clock.now_ms()

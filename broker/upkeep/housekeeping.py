@@ -1,4 +1,4 @@
-"""What the broker does once a second: free memory, store deduplication, and run the duties of other packages."""
+"""The broker's work of each second: free memory, store deduplication, and run the duties of other packages."""
 
 from __future__ import annotations
 
@@ -89,7 +89,9 @@ class Housekeeping:
             subscriptions = list(topic.subscriptions.values())
             needed = [each.cursor.mark_delete for each in subscriptions]
             if (cached := topic.log.oldest_cached()) is not None:
-                needed.append(cached)  # delivered from memory: its acks must not wait for a read
+                needed.append(
+                    cached
+                )  # entries are delivered from memory, and their acks must not wait for a read
             topic.log.index.evict(min(needed, default=LATEST), INDEX_CHUNKS)
             for each in subscriptions:
                 if each.undo_until_ms and each.undo_until_ms <= now_ms:

@@ -1,7 +1,8 @@
 """Trimming, expiry and unloading of topics, at the owner's own pace and when Celery's beat asks for it.
 
 One task looks at a part of the topics each second, so that it looks at each topic once in `lifetime_check_ms`. Another
-task drops segments and copies the ledgers still in use out of them. Both may run at any time, and twice.
+task drops segments and copies the ledgers still in use out of them. It does no harm if either runs at any
+time, or twice.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
 _VISITS = 20  # topics that are not in memory, loaded in one second
-_VISIT_AGAIN_MS = 3_600_000  # between two visits to a topic that is not in memory and had nothing to free
+_VISIT_AGAIN_MS = 3_600_000  # at least, between two visits to a topic that is not in memory
 
 
 class Lifetime:

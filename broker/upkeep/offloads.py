@@ -1,8 +1,8 @@
 """Take over ledgers that a job has written into files, and delete files that nobody needs any more.
 
 Only the topic's owner attaches a file to its ledger, and only after it has read the whole file itself: the checksum
-must be the one that the job computed from the rows, and the totals those of the ledger in memory. A turn may stop at
-any point; the next one continues.
+must be the one that the job computed from the rows, and the totals those of the ledger in memory. The broker may
+stop at any point of a turn; the next turn continues.
 """
 
 from __future__ import annotations

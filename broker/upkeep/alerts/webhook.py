@@ -40,7 +40,7 @@ def post(url: str, body: Mapping[str, Any], *, allows_local: bool, timeout_s: fl
         plain = socket.create_connection((address, port), timeout=timeout_s)
     except OSError as error:
         raise WebhookFailed(f"{host}:{port} does not answer: {error}") from None
-    # If the server sends a byte now and then, the socket's time limit is never reached.
+    # A timer ends the request too: a server that sends a byte now and then never reaches the socket's time limit.
     sockets = [plain]
     watchdog = threading.Timer(timeout_s, _cut, [sockets])
     watchdog.daemon = True

@@ -80,17 +80,20 @@ class JobProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code; negative if a signal ended the process."""
+        """The exit code; negative if a signal ended the process, None before its end was noticed."""
         return self._process.returncode
 
     @property
     def log(self) -> str:
-        """The end of the process's output."""
+        """The end of the process's log, at most 65,536 characters."""
         with self._lock:
             return "".join(self._log)[-_LOG_CHARACTERS:]
 
     def end(self) -> None:
-        """Ask the job to stop, so that it removes unfinished files, then kill the rest of its group. Safe to repeat."""
+        """Ask the job to stop, so that it removes unfinished files, and kill the rest of its group after 5 s at most.
+
+        Blocks until the process has ended. Safe to repeat.
+        """
         with suppress(ProcessLookupError):
             self._process.terminate()
             with suppress(subprocess.TimeoutExpired):

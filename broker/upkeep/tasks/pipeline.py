@@ -1,4 +1,4 @@
-"""Jobs of the pipeline: beat says when to look for them, and a worker of the queue `pipeline` runs them."""
+"""Jobs of the pipeline: beat sends a task that looks for them, and a worker of the queue `pipeline` runs them."""
 
 from __future__ import annotations
 
