@@ -78,7 +78,7 @@ class StatsPoint3600s(_StatsPoint):
 
 
 class StatsProgress(models.Model):
-    """How far the points of one resolution are written. The points before `until_ms` do not change any more."""
+    """The progress of the points of one resolution. Points before `until_ms` do not change any more."""
 
     resolution_s = models.IntegerField(primary_key=True)  # the length of a bucket: 10, 60, 600 or 3600
     until_ms = models.BigIntegerField()
@@ -91,7 +91,7 @@ class StatsProgress(models.Model):
 
 
 class DeliveryStory(models.Model):
-    """What happened to a run of entries on one subscription, from `at_ms` to `until_ms`.
+    """Events of one kind for a run of entries on one subscription, from `at_ms` to `until_ms`.
 
     A policy decides which events are kept. A run has at most 1,024 entries, so a row about an entry begins at most
     1,023 entries before it. Only rows that count the events left out have longer runs; they have a separate index.

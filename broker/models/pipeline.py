@@ -31,7 +31,10 @@ class PipelineSchedule(models.Model):
 
 
 class PipelineRun(models.Model):
-    """One run of a job, from its request to its end. A worker writes everything after the request."""
+    """One run of a job. After the request, its worker writes the progress and the end.
+
+    A cancellation ends a run that waits, and one of Celery's tasks ends a run whose worker is silent.
+    """
 
     class State(models.TextChoices):
         WAITING = "waiting"  # for a worker
@@ -59,7 +62,7 @@ class PipelineRun(models.Model):
     act_id = models.BigIntegerField(null=True, unique=True)
     schedule_id = models.BigIntegerField(null=True)
     resumes_id = models.BigIntegerField(null=True)  # the run that this one continues
-    cancelled_by = models.TextField(default="")  # who asked to cancel it
+    cancelled_by = models.TextField(default="")  # the user who asked to cancel it
     created_at = models.DateTimeField(db_default=Now())
     started_at = models.DateTimeField(null=True)
     heartbeat_at = models.DateTimeField(null=True)

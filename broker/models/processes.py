@@ -27,7 +27,7 @@ class BrokerProcess(models.Model):
 
 
 class Heartbeat(models.Model):
-    """When a part that time drives last ran: when `beat` sent a tick, and when `worker` ran one."""
+    """When a periodic part last ran: `beat` sent a tick, `worker` ran one, or `pipeline` looked for runs."""
 
     name = models.CharField(max_length=32, primary_key=True)
     at = models.DateTimeField()

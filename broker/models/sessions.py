@@ -10,7 +10,7 @@ from django.db.models.functions import Left
 
 __all__ = ["ConsumerSession", "ParkedPulls", "ProducerSession"]
 
-_SORTED_BY = 200  # characters of a name: an index cannot take a text of more than a few kilobytes
+_SORTED_BY = 200  # characters of a name: an index cannot store a text of more than a few kilobytes
 
 
 class ProducerSession(models.Model):
@@ -35,7 +35,7 @@ class ProducerSession(models.Model):
     # Of Pulsar's binary protocol; 21 through other doors.
     protocol_version = models.IntegerField(db_default=21)
     access_mode = models.CharField(max_length=32, db_default="")
-    deduplicated = models.BooleanField(db_default=False)  # the broker drops messages that it sends twice
+    deduplicated = models.BooleanField(db_default=False)  # the broker drops repeated messages
     last_error = models.TextField(db_default="")  # why a message was last refused; "" = none was
 
     class Meta:
@@ -44,7 +44,7 @@ class ProducerSession(models.Model):
             models.Index(Left("name", _SORTED_BY), "key", name="vela_producer_session_name"),
             models.Index(fields=["connected_ms", "key"], name="vela_producer_session_since"),
             models.Index(fields=["message_rate_in", "key"], name="vela_producer_session_rate"),
-            # The producers of dead letters, as clients name them.
+            # The producers of dead letters: clients end their names with -DLQ.
             models.Index(
                 fields=["topic_id"],
                 name="vela_producer_dead_letters",

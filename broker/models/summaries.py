@@ -53,7 +53,7 @@ class TopicSummary(models.Model):
 
 
 class ListedTopic(models.Model):
-    """What lists of topics sort and filter by: one small row for each topic, none for its partitions.
+    """The numbers by which lists of topics sort and filter: one small row for each topic, none for its partitions.
 
     The values are those of TopicSummary, summed over the partitions. Triggers write the row with the topic and with its
     summaries (broker/storage/sql/functions.sql), and delete it with the topic, so that it needs no foreign key. Values
@@ -104,7 +104,7 @@ class SubscriptionSummary(models.Model):
     # When its last consumer left. Has no meaning while consumers are attached.
     last_used_ms = models.BigIntegerField(db_default=0)
     updated_ms = models.BigIntegerField()
-    problems = models.JSONField(db_default={})  # what went wrong, in words → how often
+    problems = models.JSONField(db_default={})  # problem, in words → its count
     # Judged by the owner over the last half minute; the smallest number is the worst state.
     state = models.SmallIntegerField(choices=_STATES, db_default=SubscriptionState.WATCHING.value)
     state_since_ms = models.BigIntegerField(db_default=0)
@@ -129,9 +129,9 @@ class SubscriptionObstacles(models.Model):
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     blocked = models.BooleanField()  # too many unacked messages over all its consumers
     rate_limited = models.BooleanField()  # a dispatch rate made it wait
-    gap = models.TextField()  # what is missing from the log; "" = nothing
+    gap = models.TextField()  # an entry that is missing from the log, in words; "" = none
     read_fault = models.TextField()  # why the latest read of the log failed; "" = it did not
-    active_consumer = models.BigIntegerField()  # key of the one that gets everything; 0 = none does
+    active_consumer = models.BigIntegerField()  # Failover: key of the one that gets everything; 0 = none
     first_redeliveries = models.IntegerField()  # redelivery count of the first entry that is not acked
     key_slot = models.IntegerField()  # the hash slot with the most waiting entries; -1 = none wait
     key_consumer = models.BigIntegerField()  # key of the consumer that they wait for
@@ -161,7 +161,7 @@ class ConsumerDeparture(models.Model):
     address = models.TextField()
     client_version = models.TextField()
     cause = models.CharField(max_length=16)  # broker.core.subscription.departure
-    detail = models.TextField()  # what the broker told the client, if it closed the consumer
+    detail = models.TextField()  # the broker's message to the client, if the broker closed the consumer
     connected_ms = models.BigIntegerField()
     left_ms = models.BigIntegerField()
 

@@ -1,4 +1,4 @@
-"""Topics and their names: who owns one, and which schemas its messages have."""
+"""Topics, with their tenants and namespaces, owners and schemas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Tenant(models.Model):
     """The first part of a topic's name."""
 
     name = models.CharField(max_length=255, unique=True)
-    # Created apart from a namespace: it stays when it has none.
+    # Created on request, and not with a namespace: the tenant stays when it has no namespace.
     is_kept = models.BooleanField(db_default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -39,7 +39,7 @@ class Namespace(models.Model):
 
 
 class Topic(models.Model):
-    """A topic, a partition of one, or a partitioned parent, which only says how many partitions there are.
+    """A topic, a partition of one, or a partitioned parent, which only has the number of partitions.
 
     An append updates no row here: a row that changes all the time gets slow while a transaction keeps an old snapshot
     open.
