@@ -1,4 +1,4 @@
-"""The settings that say who may use the broker's ports. They are part of BrokerSettings."""
+"""The settings that decide who may use the broker's ports. They are part of BrokerSettings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _files(text: str) -> tuple[Path, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessSettings(DoorSettings):
-    """How clients prove their identity, and which roles may do everything."""
+    """Settings of authentication, and of roles that may do everything."""
 
     authentication: Annotated[
         tuple[str, ...],
@@ -158,7 +158,7 @@ class AccessSettings(DoorSettings):
         return "openid" in self.authentication
 
     def check_access(self) -> None:
-        """Raise SettingInvalid for settings of access that do not go together."""
+        """Raise SettingInvalid for settings of access that contradict each other or need another one."""
         keys = (
             self.token_secret_key,
             self.token_secret_key_file,
@@ -193,7 +193,7 @@ class AccessSettings(DoorSettings):
     def check_exposure(self, bind: str) -> bool:
         """Return whether `bind` is open to other machines on purpose, without authentication.
 
-        Raises SettingInvalid if it is open and VELA_AUTHENTICATION says nothing.
+        Raises SettingInvalid if it is open and VELA_AUTHENTICATION is not set.
         """
         if self.asks_for_credentials or _is_loopback(bind):
             return False

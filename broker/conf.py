@@ -517,7 +517,7 @@ class BrokerSettings(AccessSettings):
     ] = 30
 
     def __post_init__(self) -> None:
-        """Fill in the settings that follow from others. Raises SettingInvalid if some do not go together."""
+        """Fill in the settings that follow from others. Raises SettingInvalid if some contradict each other."""
         self.check_together()
         self.check_access()
         host = _local_host(self.bind)

@@ -2,7 +2,7 @@
 
     http_port: Annotated[int, Between(0, 65535), Variable("VELA_HTTP_PORT", "TCP port", "WebSocket and probes")] = 8080
 
-Pydantic checks the values, so one start reports everything that is wrong.
+Pydantic checks the values, so one start reports every bad value.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Variable:
 
     name: str
     unit: str  # as in docs/reference/settings.md; "" if the value has none
-    help: str  # what it sets, in a few words
+    help: str  # the purpose of the setting, in a few words
     is_secret: bool = False  # error messages do not show the value
 
 

@@ -68,7 +68,7 @@ class LimitedConnection(HTTPChannel):
         self._is_refused = False
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
-        """Count the connection, or refuse it. One with TLS has been counted before its handshake."""
+        """Count the connection, or refuse it. A connection with TLS was counted before its handshake."""
         self.share = self.factory.limits.loop_time.share()
         super().connectionMade()
         if self.isSecure():
@@ -261,7 +261,7 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
         _reactor().callLater(2, self.timeout_checker)
 
     def listen(self, host: str, port: int) -> None:
-        """Start to listen without TLS. Raises OSError if the address is in use or not one of this machine."""
+        """Start to listen without TLS. Raises OSError if the address is in use or does not belong to this machine."""
         self._port = _PlainPort(port, self.http_factory, interface=host, reactor=_reactor())
         try:
             self._port.startListening()

@@ -33,7 +33,7 @@ class GroupRole:
 
 
 def is_role_pattern(text: str) -> bool:
-    """Return whether roles can be given for this: `*`, `tenant/*` or `tenant/namespace`."""
+    """Return whether roles can be granted on this pattern: `*`, `tenant/*` or `tenant/namespace`."""
     return _PATTERN.fullmatch(text) is not None
 
 
@@ -75,7 +75,7 @@ def _group_roles(text: str) -> tuple[GroupRole, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginSettings:
-    """How people log in to the console."""
+    """Settings of logging in to the console."""
 
     require_second_factor: Annotated[
         Literal["nobody", "admins", "everybody"],

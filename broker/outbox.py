@@ -1,7 +1,7 @@
 """`broker.publish`: messages that are part of a Django transaction.
 
-The message is a row of `vela_outbox`. After the transaction has committed, the broker moves it into the topic. A
-rollback removes it. Publishing takes no lock, so a long transaction does not delay other messages.
+The message is a row of `vela_outbox`. After the transaction has committed, the broker moves the message into the topic.
+A rollback removes the row. Publishing takes no lock, so a long transaction does not delay other messages.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class DispatchInterceptor(Protocol):
     """Sees what is sent and changes nothing (S1.19 in docs/reference/behaviour.md)."""
 
     def sending(self, entry: SentEntry) -> None:
-        """Called before the entry is written to the consumer. An exception is logged once and has no other effect."""
+        """Observe an entry before it is written to the consumer. An exception is logged once, without other effects."""
 
 
 def load_plugins(setting: str, paths: Sequence[str], method: str) -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ class BackgroundTasks:
         return len(self._tasks)
 
     def keep(self, task: asyncio.Task[Any]) -> None:
-        """Keep a task that no caller awaits until it is done. Logs a BrokerError at INFO, other errors at ERROR."""
+        """Keep a task, which no caller awaits, until its end. Logs a BrokerError at INFO, other errors at ERROR."""
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
@@ -38,7 +38,7 @@ class BackgroundTasks:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not task.done():  # its caller is gone, so only the log can tell the outcome
+            if not task.done():  # its caller is gone, so only the log can show the outcome
                 task.add_done_callback(self._done)
             raise
 
