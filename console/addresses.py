@@ -69,7 +69,7 @@ class TopicConverter:
         return _storable(f"{domain}://" + "/".join(_unescape(part) for part in parts))
 
     def to_url(self, value: str) -> str:
-        """Turn a full name into a path. Everything after the third slash is the local name."""
+        """Turn a full name into a path. Everything after the namespace is the local name, slashes included."""
         domain, _, rest = value.partition("://")
         return "/".join([domain, *(_escape(part) for part in rest.split("/", 2))])
 
@@ -86,7 +86,7 @@ def topic_url(topic: str) -> str:
 
 
 def namespace_url(namespace: str) -> str:
-    """Return the address of a namespace's page. A pattern of several namespaces has that of their list."""
+    """Return the address of a namespace's page, or of the list of namespaces for a pattern such as tenant/*."""
     tenant, _, name = namespace.partition("/")
     is_one = name not in ("", "*")
     return reverse("console:namespace", args=[tenant, name]) if is_one else reverse("console:namespaces")
@@ -107,7 +107,7 @@ def subscription_url(topic: str, subscription: str) -> str:
 
 
 def past_url(topic: str, subscription: str = "") -> str:
-    """Return the address of a topic or subscription at a moment, which `?at=` names."""
+    """Return the address of the page that shows a topic or subscription in the past. `?at=` names the moment."""
     if not subscription:
         return reverse("console:topic_past", args=[topic])
     return reverse("console:subscription_past", args=[topic, subscription])
@@ -154,7 +154,7 @@ def cursor_act_url(topic: str, subscription: str, kind: str) -> str:
 
 
 def help_url(page: str) -> str:
-    """Return the address of a page of the documentation by its name."""
+    """Return the address of the documentation's page with this name, or of its index if the name is empty."""
     return reverse("console:help", args=[page]) if page else reverse("console:help_index")
 
 

@@ -50,7 +50,7 @@ class Source:
     template: str
     live: tuple[str, ...]  # the block is read again after events with these keys: "topic:5", "sub:9"
     context: Callable[[], Mapping[str, Any]]  # called only when the block is requested
-    # The block is also read again after this time, because it shows for how long nothing has happened. 0 = it is not.
+    # The block is also read again after this time, because it shows for how long nothing has happened. 0 = never.
     every_s: int = 0
 
 
@@ -67,7 +67,7 @@ class Block:
 
     @property
     def trigger(self) -> str:
-        """The hx-trigger value: htmx reads the block again after any event with one of its keys, and by `every_s`."""
+        """The hx-trigger value: htmx reads the block again after an event with one of its keys, and every `every_s`."""
         events = [f"sse:{key} delay:{TOGETHER_MS}ms" for key in self.live]
         polls = [f"every {self.every_s}s"] if self.every_s else []
         return ", ".join([*events, *polls, "refresh"])
@@ -121,7 +121,7 @@ def _stream(blocks: Iterable[Block]) -> str:
     query = [f"key={key}" for key in sorted({key for block in blocks for key in block.live})]
     if language != _SOURCE_LANGUAGE:
         query.append(f"language={language}")
-    return f"{STREAM}?{'&'.join(query)}" if query else STREAM  # keys have letters, digits and a colon
+    return f"{STREAM}?{'&'.join(query)}" if query else STREAM  # keys need no escaping
 
 
 def _part(request: HttpRequest, block: Block) -> HttpResponse:
@@ -133,7 +133,7 @@ def _part(request: HttpRequest, block: Block) -> HttpResponse:
 
 
 def _parts(request: HttpRequest, blocks: Sequence[Block]) -> HttpResponse:
-    """Answer with the blocks that the browser does not have, each in an element that says where it belongs."""
+    """Answer with the blocks that the browser does not have, each in an element that names its place."""
     known = _etags_in(request)
     changed = [block for block in blocks if block.etag not in known]
     if changed:

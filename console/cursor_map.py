@@ -51,7 +51,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorMap:
-    """The strip from shortly before mark-delete to the end of the log."""
+    """The strip from shortly before mark-delete, or from the beginning if all is acked, to the end of the log."""
 
     columns: tuple[Column, ...]
     ticks: tuple[Tick, ...]
@@ -71,9 +71,10 @@ def cursor_map(
     acked: Iterable[Run],
     in_flight: Iterable[Run],
 ) -> CursorMap | None:
-    """Draw the indexes from `begin` (the first one kept) up to but not including `end`. None if there are none.
+    """Draw the indexes from shortly before `mark_delete` up to but not including `end`, or all if all are acked.
 
-    Everything up to `mark_delete` is acked, and `acked` has the runs beyond it. Runs must be sorted.
+    None if the log is empty: `begin` is its first stored index. Everything up to `mark_delete` is acked, and `acked`
+    has the runs beyond it. Runs must be sorted.
     """
     if end <= begin:
         return None

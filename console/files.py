@@ -65,7 +65,7 @@ def _cell(value: Any) -> str:
 
 
 class FilePlace:
-    """A place among the exports of this process, free again when it is closed or nothing refers to it."""
+    """A place among the exports of this process. It is free again once it is closed, or once nothing refers to it."""
 
     def __init__(self) -> None:
         self.close = finalize(self, _PLACES.release)

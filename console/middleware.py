@@ -40,7 +40,10 @@ POLICY = "; ".join(
 
 
 class ContentSecurityPolicy:
-    """Sets the policy on every response, synchronous or not, unless the view has set its own."""
+    """Sets Content-Security-Policy and Referrer-Policy on every response, unless the view has set its own.
+
+    It works in synchronous and asynchronous servers.
+    """
 
     sync_capable = True
     async_capable = True
@@ -59,9 +62,10 @@ class ContentSecurityPolicy:
 
 
 class ReadableRequests:
-    """Answers 400 to a Host that is not this console's, and to a NUL in the query string or in a cookie.
+    """Answers 400 to a request that the console cannot read.
 
-    PostgreSQL cannot store a NUL in text, so every query with such a value would fail.
+    Its Host is not this console's, a cookie or the query string contains a NUL, or the query string has too many
+    values. PostgreSQL cannot store a NUL in text, so every query with such a value would fail.
     """
 
     sync_capable = True
@@ -89,7 +93,7 @@ class ReadableRequests:
 
 
 class StaticFiles:
-    """WhiteNoise, asynchronous where the server is.
+    """WhiteNoise for synchronous and asynchronous servers.
 
     WhiteNoise itself is only synchronous: every request would occupy a thread that waits for the event loop, and a
     request in progress at SIGTERM would keep the process alive, because Python waits for its threads.
@@ -113,7 +117,7 @@ class StaticFiles:
 
 
 class LoginRequired(LoginRequiredMiddleware):
-    """As Django's, but views without a login do not ask the database for the user, because it may be unavailable."""
+    """Django's middleware, except that it loads no user for views without a login: the database may be unavailable."""
 
     def process_view(
         self, request: HttpRequest, view_func: Callable[..., Any], view_args: Any, view_kwargs: Any
@@ -144,7 +148,7 @@ def trouble_in(request: HttpRequest) -> str:
 
 
 def _trouble_in_head(request: HttpRequest) -> str:
-    """Check the host and the cookies. A cookie is the key of the session, and PostgreSQL would refuse a NUL in it."""
+    """Check the host and the cookies. One cookie is the session's key, and PostgreSQL would refuse a NUL in it."""
     try:
         request.get_host()
     except SuspiciousOperation:

@@ -1,4 +1,4 @@
-"""The console's own tables: who may do what, and what each user prefers."""
+"""The console's own tables: roles, identities and second factors of users, and their preferences and saved views."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Grant", "Identity", "Preferences", "Role", "SavedView", "SecondFacto
 
 
 class Role(models.IntegerChoices):
-    """What a user may do in some namespaces. Each role may do all that the ones before it may."""
+    """The rights of a user in some namespaces. Each role includes the rights of the roles before it."""
 
     VIEWER = 1, gettext_lazy("viewer")  # names, numbers, acts
     READER = 2, gettext_lazy("reader")  # keys, properties and payloads of messages
@@ -60,7 +60,7 @@ class Preferences(models.Model):
 
 
 class SavedView(models.Model):
-    """The filters of a list under a name. A view gives no rights: the list shows each user what that user may see."""
+    """The filters of a list under a name. It gives no rights: the list leaves out rows that the user may not see."""
 
     # The first constraint below is its index.
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, db_index=False)

@@ -27,7 +27,7 @@ class Notices:
 
     html: SafeString  # empty if all is well
     effects: tuple[str, ...] = ()  # classes of the page's body
-    # When the stale numbers were last current; the earliest time if several notices apply
+    # The time at which the stale numbers were last current: the earliest one if several notices apply.
     since_ms: int | None = None
 
     def to_json(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-import console.addresses  # noqa: F401 - registers how names are written in addresses
+import console.addresses  # noqa: F401 - registers the converters for names
 from console.help.view import help_page
 from console.views.act import act, apply, undo
 from console.views.act_form import act_form

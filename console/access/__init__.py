@@ -1,4 +1,4 @@
-"""Who may do what: roles granted for namespaces, the rights they add up to, and the checks in front of views."""
+"""Access rights: roles for namespaces, the rights that a user has from them, and the checks in front of views."""
 
 from __future__ import annotations
 

@@ -37,9 +37,9 @@ def set_role(name: str, pattern: str, role: Role | None, *, who: str, origin: st
 
 
 def set_login_roles(user: User, roles: Mapping[str, Role], *, who: str, origin: str) -> None:
-    """Give a user these roles, by pattern, in place of those that the last login gave. Each change is logged.
+    """Give a user these roles, by pattern, in place of those that the last login gave. The act log has each change.
 
-    Deletes the schedules that the user may no longer make.
+    Deletes the schedules that the user may no longer make. Call it in a transaction.
     """
     of_login = Grant.objects.filter(user=user, from_login=True)
     had = {each.pattern: Role(each.role) for each in of_login}

@@ -68,8 +68,8 @@ def viewer(
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
     """Admit users who may see the topic or namespace in the address. If it names none, admit users with any role.
 
-    The view receives the request, then the user's rights at that topic or namespace. Raises Http404 for one that the
-    user may not see, as for one that does not exist.
+    The view receives the request, then the user's rights at that topic or namespace. Raises Http404 for a topic or
+    namespace that the user may not see, as if it did not exist, and PermissionDenied (403) for a user without a role.
     """
 
     def authorised(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
@@ -108,14 +108,20 @@ def logged_in(
 def operator_only(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Admit only operators of the namespace in the address, or of any if it names none. Raises PermissionDenied."""
+    """Admit operators and admins of the namespace in the address, or of any namespace if it names none.
+
+    Raises PermissionDenied (403) for other users.
+    """
     return _at_least(Role.OPERATOR, view)
 
 
 def admin_only(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Admit only admins of the namespace in the address, or of any if it names none. Raises PermissionDenied (403)."""
+    """Admit only admins of the namespace in the address, or of any namespace if it names none.
+
+    Raises PermissionDenied (403) for other users.
+    """
     return _at_least(Role.ADMIN, view)
 
 

@@ -1,4 +1,4 @@
-"""What one user may do. Pages, `/api/v1` and live streams all use this object."""
+"""The rights of one user. Pages, `/api/v1` and live streams all use this object."""
 
 from __future__ import annotations
 
@@ -52,11 +52,17 @@ class Rights:
         return (self.role_in(name) or 0) >= Role.READER
 
     def may_act_on(self, name: str, kind: str = "") -> bool:
-        """Return whether the user may plan, apply and undo acts there: acts of any kind, or of this one."""
+        """Return whether the user may plan, apply and undo acts of this kind there.
+
+        Without a kind, return whether the user may do so for the kinds that need only the role operator.
+        """
         return not self.is_read_only and (self.role_in(name) or 0) >= role_for(kind)
 
     def may_see_act(self, name: str) -> bool:
-        """Return whether the act log may show an act on this topic or namespace; acts on neither are about users."""
+        """Return whether the act log may show an act on this topic or namespace.
+
+        An act on neither is about users. Only users with a role for `*` see it.
+        """
         return self.may_see(name) if "/" in name else self.role_in(EVERYTHING) is not None
 
     def is_admin(self, name: str = EVERYTHING) -> bool:

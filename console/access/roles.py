@@ -1,4 +1,4 @@
-"""Which namespaces a pattern covers, which namespace a name belongs to, and which role an act takes."""
+"""The namespaces that a pattern covers, the namespace that a name belongs to, and the role that an act needs."""
 
 from __future__ import annotations
 

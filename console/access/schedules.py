@@ -16,7 +16,7 @@ _KIND = "schedule_job"
 
 
 def delete_lost_schedules(user: User, *, who: str, origin: str) -> None:
-    """Delete the schedules that this user made and could not make now: they would run for ever with a lost role.
+    """Delete the schedules that this user made but could not make now. They would run for ever with a lost role.
 
     Call it after the change, in the same transaction. Each deletion is in the act log.
     """

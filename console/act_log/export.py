@@ -45,7 +45,7 @@ COLUMNS: Final = (
 def export_acts(asked: ActsAsked, scope: Scope, *, form: Form) -> Iterator[bytes]:
     """Return the pieces of a file with the acts, newest first, at most 256 MiB. The last line says why it ends.
 
-    A piece is empty after each page of acts, so that the caller can stop in between. One query per page.
+    An empty piece follows each page of acts, so that the caller can stop in between. One query per page.
     """
     if form == "csv":
         yield line(dict(zip(COLUMNS, COLUMNS, strict=True)), form)

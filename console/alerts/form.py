@@ -82,7 +82,7 @@ class RuleForm(forms.Form):
         return _pattern(self.cleaned_data["subscriptions"])
 
     def clean_webhook_url(self) -> str:
-        """Check that it is an HTTP or HTTPS URL without blanks, user name and password."""
+        """Check that it is an HTTP or HTTPS URL in ASCII, without blanks, a user name or a password."""
         url = str(self.cleaned_data["webhook_url"])
         try:
             parts = urlsplit(url)

@@ -66,9 +66,9 @@ def delete_rule(rule: AlertRule, *, who: str, origin: str) -> None:
 
 
 def silence_rule(rule: AlertRule, length_ms: int, *, who: str, origin: str) -> datetime | None:
-    """Store no notifications of a rule's alerts for `length_ms`; 0 ends this. Alerts still fire and clear.
+    """Store no notifications of a rule's alerts for `length_ms`; 0 ends the silence. Alerts still fire and clear.
 
-    Return when the silence ends. Notifications that are already stored are still sent.
+    Return the end of the silence, or None. Notifications that are already stored are still sent.
     """
     until = timezone.now() + timedelta(milliseconds=length_ms) if length_ms else None
     with transaction.atomic():
@@ -79,7 +79,10 @@ def silence_rule(rule: AlertRule, length_ms: int, *, who: str, origin: str) -> d
 
 
 def test_rule(rule: AlertRule, *, who: str, origin: str) -> None:
-    """Store a test notification for each address. Raises RuleRefused if there is none, or after too many tests."""
+    """Store a test notification for the webhook and for the e-mail address of a rule, as far as it has them.
+
+    Raises RuleRefused if it has neither, and for the fifth test within a minute.
+    """
     channels = [name for name, address in (("webhook", rule.webhook_url), ("email", rule.email)) if address]
     if not channels:
         raise RuleRefused(_("the rule notifies nobody: give it a webhook or an e-mail address first"))

@@ -12,7 +12,7 @@ __all__ = ["Cure", "Evidence", "Finding", "Rule", "Severity", "Unit", "fact"]
 
 
 class Severity(StrEnum):
-    """What a finding means for the backlog."""
+    """The effect on the backlog of the problem that a finding describes."""
 
     STOPPED = "stopped"  # nothing drains
     SLOW = "slow"  # the backlog drains too slowly, or a part of it is blocked
@@ -21,7 +21,7 @@ class Severity(StrEnum):
 
 
 class Unit(StrEnum):
-    """How to read the value of a piece of evidence."""
+    """The unit of the value of a piece of evidence, or its format."""
 
     MESSAGES = "messages"
     ENTRIES = "entries"
@@ -48,7 +48,7 @@ class Evidence:
 class Cure:
     """One way to solve the problem. It leads to the form of an act, to another page or to a block of this one.
 
-    With text alone, there is nothing to open.
+    A cure with only a text leads nowhere.
     """
 
     text: str
@@ -72,7 +72,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A pure function of a snapshot. `window_s` is how long the symptom must last before it counts; 0 = at once."""
+    """A pure function of a snapshot. `window_s`: the time that the symptom must last before it counts; 0 = at once."""
 
     id: str
     window_s: float

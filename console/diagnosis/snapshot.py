@@ -46,7 +46,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """The act that paused the subscription. All empty if the act is no longer in the log."""
+    """The act that paused the subscription. All fields are empty or 0 if the act is no longer in the log."""
 
     who: str
     at_ms: int
@@ -62,7 +62,7 @@ class Departure:
     client_version: str
     at_ms: int
     cause: str  # closed, lost, broker or incompatible
-    detail: str  # the broker's message to the client, if the broker closed the consumer
+    detail: str  # the reason, if the broker closed the consumer or its connection, or ended; "" = none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +95,8 @@ class Subscription:
     message_rate_out: float | None  # per second, over the last seconds
     message_rate_acked: float | None
     is_blocked: bool | None  # its consumers together have too many unacked messages
-    is_rate_limited: bool | None  # a dispatch rate was used up when the broker last looked
-    gap: str | None  # what is missing from the log; "" = nothing
+    is_rate_limited: bool | None  # a dispatch rate was used up at the broker's last report
+    gap: str | None  # the entries that are missing from the log, in words; "" = none
     read_fault: str | None  # why the latest read of the log failed; "" = it did not
     active_consumer: int | None  # key of the one that gets everything; 0 = the type has none
     key_block: KeyBlock | None
@@ -120,12 +120,12 @@ class Consumer:
     last_delivery_ms: int
     last_ack_ms: int
     oldest_delivered_ms: int  # of the entries in flight; 0 = none
-    oldest_position: str  # ledger:entry of that; "" = nothing
+    oldest_position: str  # ledger:entry of the oldest one; "" = none
     most_redeliveries: int  # of any entry that it has in flight
 
     @property
     def last_sign_ms(self) -> int:
-        """When the client last asked for messages, got one or acked one, or else when it connected."""
+        """The last time at which the client connected, asked for messages, got one or acked one."""
         return max(self.connected_ms, self.last_flow_ms, self.last_delivery_ms, self.last_ack_ms)
 
     @property
@@ -139,7 +139,7 @@ class FirstUnacked:
     """The oldest entry that is not completely acked: mark-delete cannot pass it."""
 
     position: str  # ledger:entry
-    messages: int  # 1, or those of a batch
+    messages: int  # 1, or the number of messages in a batch
     appended_ms: int
     redelivery_count: int
     consumer_key: int  # the consumer that has it in flight; 0 = none has
@@ -222,7 +222,7 @@ class OldestSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processes:
-    """When each process was last seen."""
+    """The last sign of life of each process."""
 
     broker_host: str  # "" = no broker ever ran on this database
     broker_seen_ms: int
@@ -256,7 +256,7 @@ class Disk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything that a rule may look at."""
+    """Everything that a rule may read."""
 
     now_ms: int
     topic: Topic
@@ -269,7 +269,7 @@ class Snapshot:
     slowest: SlowestCursor | None
     oldest_segment: OldestSegment | None
     processes: Processes
-    database: Database | None  # None = the pages' role may not see it
+    database: Database | None  # None = the console's database role may not see it
     disk: Disk | None  # None = the database is not the embedded one, or its folder cannot be read
 
     def seconds_since(self, then_ms: int) -> float:

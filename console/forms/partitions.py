@@ -1,4 +1,4 @@
-"""Which partitions of a topic an act concerns: boxes to tick, or a text if there are many partitions."""
+"""The choice of a topic's partitions for an act: boxes to tick, or a text if there are more than 64."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_BOXES: Final = 64
 
 
 class PartitionsForm(forms.Form):
-    """The choice of partitions. All are chosen at first, or those that a link to the form named."""
+    """The choice of partitions. At first, those that the link to the form named are chosen, or all."""
 
     def __init__(self, request: HttpRequest, partitions: Sequence[int]) -> None:
         super().__init__(request.POST if request.method == "POST" else None)

@@ -11,12 +11,12 @@ __all__ = ["BARS_HEIGHT", "BARS_WIDTH", "Bars", "bars"]
 BARS_WIDTH: Final = 960
 BARS_HEIGHT: Final = 96
 _GAP: Final = 0.2  # share of a bar's place
-_LEAST: Final = 1.0  # so that a bar of one message beside millions can be seen
+_LEAST: Final = 1.0  # drawing units, so that one message is visible beside millions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars:
-    """The path of an SVG, and what it shows in numbers."""
+    """The path of an SVG, and the numbers that it shows."""
 
     path: str
     most: int | None  # None = nothing is known
@@ -25,7 +25,7 @@ class Bars:
 
 
 def bars(values: Mapping[int, int], *, first: int, places: int, step: int) -> Bars:
-    """Draw a bar for each of `places` keys from `first`, `step` apart. A key without a value has none."""
+    """Draw a bar for each of `places` keys from `first`, `step` apart. A key without a value has no bar."""
     keys = [first + step * number for number in range(places)]
     known = {key: values[key] for key in keys if key in values}
     most = max(known.values(), default=None)

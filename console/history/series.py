@@ -1,4 +1,4 @@
-"""Compute the steps of a chart from stored points. If a time has no point, nothing changed then."""
+"""Compute the steps of a chart from stored points. Where there is no point, nothing changed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What happened in one step. Rates are per second; None = unknown."""
+    """The numbers of one step. Rates are per second; None = unknown."""
 
     at_ms: int  # when the step begins
     message_rate_in: float | None
@@ -83,8 +83,8 @@ def steps(
     """Return every step of the frame, oldest first.
 
     Incoming rates come from the points of `topic`, because a subscription's own points (`own`) have none. A step
-    without a point keeps the backlog and size of the step before, and its rates are 0. Unknown are steps from
-    `known_until_ms` on, and steps without a point that end by `known_from_ms`, when the topic or subscription was
+    without a point keeps the backlog and size of the step before, and its rates are 0. But steps from `known_until_ms`
+    on are unknown, and so are steps without a point that end by `known_from_ms`, when the topic or subscription was
     created.
     """
     by_step = _by_step(frame, own)

@@ -1,4 +1,4 @@
-"""The lengths of time that charts show, and which points each of them reads."""
+"""The lengths of time that charts show, and the points that each of them reads."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["RESOLUTIONS_S", "WINDOWS", "Frame", "Window", "frame_around", "frame
 
 RESOLUTIONS_S: Final = (10, 60, 600, 3600)  # the lengths of the buckets that are stored
 _WRITTEN_MS: Final = 2_000  # from the end of a bucket until the broker has written it
-_MOST_BUCKETS: Final = 1_500  # read of one resolution, even if nothing was rolled up for long
-_STEPS_AROUND: Final = 60  # a moment is in their middle
+_MOST_BUCKETS: Final = 1_500  # to read in one resolution, even if nothing was rolled up for a long time
+_STEPS_AROUND: Final = 60  # the moment of `frame_around` is in the middle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +44,14 @@ _HOUR_OF_SUMS: Final = Window(name="1h", words=gettext_lazy("1 hour"), step_s=60
 
 
 def window_of(name: str, *, is_sum: bool = False) -> Window:
-    """Return the window of that name, or the hour if there is none. `is_sum`: of several topics together."""
+    """Return the window of that name, or the hour if there is none. `is_sum`: the chart sums up several topics."""
     window = WINDOWS.get(name, WINDOWS["1h"])
     return _HOUR_OF_SUMS if is_sum and window.step_s < _HOUR_OF_SUMS.step_s else window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """A window at one moment. Steps begin at multiples of their length; the last one may not be over."""
+    """A window at one moment. Steps begin at multiples of their length. The last one may not have ended."""
 
     window: Window
     from_ms: int
@@ -64,7 +64,7 @@ class Frame:
 
     @property
     def until_ms(self) -> int:
-        """The end of the last step, which may be ahead."""
+        """The end of the last step, which may be in the future."""
         return self.from_ms + self.window.steps * self.step_ms
 
 

@@ -55,7 +55,7 @@ class FoundLetters:
 
     @property
     def is_all(self) -> bool:
-        """Return whether the rows include every letter."""
+        """Whether the rows include every letter."""
         return self.looked.stopped_by == "end" and len(self.rows) == self.looked.matched
 
 

@@ -18,7 +18,7 @@ __all__ = ["MOST_GROUPS", "Group", "Groups", "Letter", "letter_of"]
 MOST_GROUPS: Final = 50
 _MOST_TEXT: Final = 300  # characters of a reason that a page shows
 _UNFIT: Final = re.compile("[\0\r\n]")
-# The first of these that a letter has is its reason. Names compare without case, - and _.
+# The first of these properties that a letter has is its reason. Case, - and _ in names make no difference.
 _REASONS: Final = (
     "exception",
     "exceptionmessage",
@@ -88,12 +88,12 @@ class Group:
 
     @property
     def shown_reason(self) -> str:
-        """Return the reason, cut to the length that a page shows."""
+        """The reason, cut to the length that a page shows."""
         return self.reason if len(self.reason) <= _MOST_TEXT else f"{self.reason[:_MOST_TEXT]}…"
 
     @property
     def redrive_filter(self) -> dict[str, str]:
-        """Return the fields of the redrive form that choose letters with this reason. Empty if none can.
+        """The fields of the redrive form that choose letters with this reason. Empty if no fields can choose them.
 
         The fields have one line, so a browser would remove line breaks, and the filter would choose no letter.
         """

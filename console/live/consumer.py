@@ -25,9 +25,9 @@ from console.queries.rights import NOTHING, Scope, keys_in
 
 __all__ = ["Live"]
 
-HEARTBEAT_S: Final = 2.0  # a page that hears nothing for 5 s says that it cannot reach the console
+HEARTBEAT_S: Final = 2.0  # a page that receives nothing for 5 s shows that it cannot reach the console
 RECHECK_S: Final = 60.0  # how often a stream checks that its session is still valid
-# The pause between two events of a page whose numbers always change; the first event comes at once.
+# The pause between two events of a page whose numbers always change. The first event is sent at once.
 COALESCE_S: Final = 2.0
 KEYS_PER_STREAM: Final = 200
 STREAMS_PER_USER: Final = 24
@@ -43,19 +43,19 @@ logger = logging.getLogger(__name__)
 
 
 class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
-    """Sends the keys of things that changed, and no data.
+    """Sends the keys of the things that changed, and none of their data.
 
     The browser reads each block with the rights that its user has at that time.
 
-    It also reports the problems behind the pages every 2 s. A stream uses no database connection while it waits. It
-    answers 401 without a login, 403 without a role, 405 to other methods than GET, 400 if keys are given and none of
-    them is valid, and 429 to a user's 25th stream.
+    The stream also reports the problems behind the pages, at once when they change and with each heartbeat. It uses no
+    database connection while it waits. It answers 401 without a login, 403 without a role, 405 to other methods than
+    GET, 400 if keys are given and none of them is valid, and 429 to a user's 25th stream.
     """
 
     def __init__(self, *, feed: Feed) -> None:
         super().__init__()
         self._feed = feed
-        self._user_id: int | None = None  # once the stream has joined the feed
+        self._user_id: int | None = None  # None until the stream has joined the feed
         self._keys: frozenset[str] = frozenset()
         self._scope = NOTHING
         self._language = "en"  # of the page
@@ -77,7 +77,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
             await self._leave()
 
     async def dispatch(self, message: dict[str, Any]) -> None:
-        """Call the message's method. Channels' own dispatch goes to a thread first, to close database connections."""
+        """Call the message's method. Channels' own dispatch first closes database connections, in another thread."""
         await getattr(self, get_handler_name(message))(message)
 
     async def http_request(self, message: dict[str, Any]) -> None:
@@ -202,7 +202,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
             return None
 
     async def _may_still_look(self) -> bool:
-        """Return whether the stored session is still that of an active user who may see what the stream follows."""
+        """Return whether the stored session is still that of an active user who may see all that the stream follows."""
         session = self.scope["session"]
         again = session.__class__(session.session_key)  # reads the session from the store again
         user = await get_user({"session": again})

@@ -47,13 +47,13 @@ class BacklogAnalysis:
     delayed: int = 0  # messages that are not due yet
     encrypted: int = 0  # entries, not decoded
     corrupt: int = 0  # entries
-    too_large: int = 0  # entries of more than 256 KiB, or of 2 MiB when decompressed, not decoded
+    too_large: int = 0  # entries above 256 KiB, or above 2 MiB when decompressed; they are not decoded
     without_key: int = 0  # messages
     keys: tuple[KeyCount, ...] = ()  # the most frequent ones
     oldest_append_ms: int = 0  # 0 = none
     newest_append_ms: int = 0
     is_whole: bool = True  # False: the analysis stopped before the end of the backlog
-    stopped_by: str = ""  # "entries" or "time"
+    stopped_by: str = ""  # "entries" or "time"; "" = it reached the end
 
 
 @dataclass(slots=True, kw_only=True)

@@ -30,7 +30,7 @@ MOST_ROWS: Final = 500
 
 _MOST_ID: Final = (1 << 63) - 1
 _MOST_INDEX: Final = (1 << 31) - 1
-# ledger:entry, ledger:entry:index, or what clients print: ledger:entry:partition:index
+# ledger:entry, ledger:entry:index, or as clients print it: ledger:entry:partition:index
 _SPOT: Final = re.compile(r"([0-9]{1,19}):([0-9]{1,19})(?::(-1|[0-9]{1,10}))?(?::([0-9]{1,10}))?")
 _MARK: Final = re.compile(r"(.{1,64})@([0-9]{1,18})")
 
@@ -56,7 +56,7 @@ class Spot(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """The last message that was looked at, and when its entry was stored. The next page continues after it."""
+    """The last message that a page looked at, and the time its entry was stored. The next page continues after it."""
 
     append_ms: int
     spot: Spot
@@ -67,7 +67,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Which messages to show, and in which order."""
+    """A request: the messages to show, and their order."""
 
     start: Start = "newest"
     time_ms: int | None = None  # for start "time"

@@ -1,4 +1,4 @@
-"""One page of the message browser: its rows, how much was looked at, and where the next page begins."""
+"""One page of the message browser: its rows, how much the search looked at, and where the next page begins."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class FoundPage:
 
     rows: Sequence[FoundRow]
     looked: Looked
-    is_narrowed: bool  # key hashes left most entries out
+    is_narrowed: bool  # a key is given, so the search left out entries with other key hashes
     stored: int  # entries in the logs that were read
     has_states: bool  # a subscription is given
 
 
 def browse(head: TopicHead, asked: Asked, bounds: Bounds = PAGE_BOUNDS) -> FoundPage:
-    """Find messages. The number of queries depends on how far the search goes. Raises what `lanes_of` raises."""
+    """Find messages. The number of queries depends on how far the search goes. Raises AskedInvalid like `lanes_of`."""
     lanes = lanes_of(head, asked)
     scan = Scan(lanes, asked, bounds)
     # Rows keep a preview and not the payload: the payloads of 500 messages could fill the memory.
@@ -61,7 +61,7 @@ def shown(hit: Hit) -> PeekedMessage:
 
 
 def with_states(found: Sequence[tuple[Lane, Spot, PeekedMessage]]) -> list[FoundRow]:
-    """Return the rows with each message's state on the given subscription. Three queries."""
+    """Return the rows with each message's state on the given subscription. Three queries; none without one."""
     cursors = {lane.cursor.id: lane.cursor for lane, _, _ in found if lane.cursor is not None}
     known = states_at(list(cursors.values()), {(spot.ledger_id, spot.entry_id) for _, spot, _ in found})
     now_ms = time.time_ns() // 1_000_000

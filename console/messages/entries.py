@@ -52,7 +52,7 @@ class OpenedEntry:
     stored: StoredEntry
     header: EntryHeader | None = None  # None: not even the metadata can be parsed
     messages: tuple[Message, ...] = ()  # in batch order, without members that compaction removed
-    outer: Message | None = None  # of an unreadable single message: its key and properties
+    outer: Message | None = None  # the key and properties of a single message that cannot be read
     trouble: Trouble | None = None
     why: str = ""  # the trouble in words
 

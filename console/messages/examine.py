@@ -26,7 +26,7 @@ def examine(topic_id: int, *, position: int, from_end: bool) -> PeekedMessage | 
 def _in_ledger(log: Log, ledger: LedgerRow, wanted: int) -> PeekedMessage | None:
     """Find the message by binary search: cumulative counts grow with the entry id.
 
-    An entry that cannot be decoded is returned as one message, whichever of its messages is wanted.
+    If the entry cannot be decoded, return it as one message, whichever of its messages is wanted.
     """
     low, high = 0, ledger.entries - 1
     found: EntryAt | None = None

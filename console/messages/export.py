@@ -46,7 +46,7 @@ def export(
     """Return the pieces of a file with the matching messages, at most 10,000 messages or 256 MiB.
 
     The last line says why the file ends. About once a second a piece is empty, so that the caller can stop in between.
-    Without `with_contents`, the file has no keys, properties and payloads. Raises AskedInvalid before the first piece.
+    Without `with_contents`, the file has no keys, properties or payloads. Raises AskedInvalid before the first piece.
     """
     asked = replace(asked, limit=MOST_EXPORTED)
     scan = Scan(lanes_of(head, asked), asked, bounds)
@@ -81,7 +81,7 @@ def _pieces(scan: Scan, *, form: Form, columns: tuple[str, ...]) -> Iterator[byt
 
 
 def _document(hit: Hit) -> dict[str, Any]:
-    """Return all members of one message. A payload that is not UTF-8 is in `payload_base64`, and `payload` is null.
+    """Return all fields of one message. A payload that is not UTF-8 is in `payload_base64`, and `payload` is null.
 
     Both are null if the message cannot be read.
     """

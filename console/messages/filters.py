@@ -1,4 +1,4 @@
-"""Which messages to show: tests of key, property, JSON value and text. Pure."""
+"""The filters of the message browser: tests of key, property, JSON value and text. They do no I/O."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def lanes_of(head: TopicHead, asked: Asked) -> tuple[Lane, ...]:
         start = _mark_of_start(lanes, asked)
         lanes = _beyond(lanes, start, is_backward=asked.is_backward, is_inclusive=True)
     elif asked.start == "time" and asked.time_ms is not None:
-        # Backwards, entries stored in this very millisecond belong to the answer too.
+        # Backwards, the answer includes the entries stored in this very millisecond.
         firsts = _first_after(lanes, asked.time_ms + asked.is_backward)
         lanes = [
             _cut_at(lane, at, is_backward=asked.is_backward) for lane, at in zip(lanes, firsts, strict=True)
@@ -120,7 +120,10 @@ def _cursors(topics: Sequence[_Topic], subscription: str) -> dict[int, CursorAt]
 
 
 def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
-    """Return the position to start at, with the time of its entry, at which the other partitions start."""
+    """Return the position to start at, with the time of its entry, at which the other partitions start.
+
+    The time is 0 if there is only one lane, which needs no time.
+    """
     assert asked.spot is not None
     spot = asked.spot
     own = next((lane for lane in lanes if lane.log.has_ledger(spot.ledger_id)), None)
@@ -145,8 +148,8 @@ def _mark_of_start(lanes: Sequence[Lane], asked: Asked) -> Mark:
 def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusive: bool) -> list[Lane]:
     """Cut the lanes so that they begin at a mark, or after it.
 
-    The cut is exact in the lane of the mark. In the others the entries of the mark's millisecond remain, and the reader
-    compares them. An entry that was looked at in part remains too.
+    The cut is exact in the lane of the mark. In the others, the entries of the mark's millisecond remain, and `Scan`
+    leaves out those that the previous page looked at. An entry that was looked at in part remains too.
     """
     spot = mark.spot
     others = [lane for lane in lanes if not lane.log.has_ledger(spot.ledger_id)]
@@ -165,7 +168,7 @@ def _beyond(lanes: Sequence[Lane], mark: Mark, *, is_backward: bool, is_inclusiv
         index = lane.log.index_of(spot.ledger_id, spot.entry_id)
         keeps_entry = is_inclusive or spot.batch_index >= 0
         is_stored = lane.log.place_at(index) == (spot.ledger_id, spot.entry_id)
-        at = index + (is_stored and is_backward == keeps_entry)  # else it is past the end of its ledger
+        at = index + (is_stored and is_backward == keeps_entry)  # else it is past its ledger's end
         found.append(_cut_at(lane, at, is_backward=is_backward))
     return found
 
@@ -206,7 +209,7 @@ def _first_after(lanes: Sequence[Lane], time_ms: int) -> list[int]:
 
 
 def _unacked(lane: Lane, *, only_holes: bool) -> Lane:
-    """Return the lane with its unacked entries; for holes, only those that have an acked entry after them."""
+    """Return the lane with its unacked entries, or for holes only those that have an acked entry after them."""
     assert lane.cursor is not None
     mark_delete = lane.log.index_of(lane.cursor.mark_delete_ledger, lane.cursor.mark_delete_entry)
     acked = acked_beyond(lane.cursor.id, lane.log, mark_delete)

@@ -102,7 +102,7 @@ class Body:
     schema: SchemaAt | None
     size_bytes: int
     shown_bytes: int
-    can_show_all: bool  # the page can show more of it than this
+    can_show_all: bool  # the page can show more of the payload than `shown_bytes`
 
 
 def find_message(head: TopicHead, spot: Spot) -> FoundMessage:
@@ -194,7 +194,7 @@ def states_of(found: FoundMessage) -> SubscriptionStates:
 
 
 def key_neighbours(found: FoundMessage, head: TopicHead) -> tuple[KeyNeighbour, KeyNeighbour] | None:
-    """Look nearby for the messages with the same key before and after this one. None if this one has no key."""
+    """Search nearby for the messages with the same key before and after this one. None if this one has no key."""
     message = found.metadata
     if message is None or not message.key:
         return None

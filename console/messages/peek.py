@@ -150,7 +150,7 @@ def preview_of(payload: bytes) -> tuple[str, bool]:
     try:
         text = head.decode()
     except UnicodeDecodeError as error:
-        # Cutting the payload may have cut its last character, which does not make it binary.
+        # The cut may have split the last character, which does not make the payload binary.
         if len(payload) == len(head) or error.start < len(head) - 3:
             return head[:64].hex(" "), False
         text = head[: error.start].decode()

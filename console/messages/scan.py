@@ -59,7 +59,7 @@ class Hit:
 
 @dataclass(slots=True, kw_only=True)
 class Looked:
-    """How much has been looked at so far, and why the search stopped."""
+    """How much the search has looked at so far, and why it stopped."""
 
     entries: int = 0  # including those left out by key hash
     opened: int = 0
@@ -68,7 +68,7 @@ class Looked:
     matched: int = 0
     unjudged: Counter[Trouble] = field(default_factory=Counter)  # entries that no filter could judge
     gone: int = 0  # entries that were trimmed during the search
-    oldest_ms: int = 0  # when the oldest and the newest were stored; 0 = none
+    oldest_ms: int = 0  # when the oldest and the newest opened entry were stored; 0 = none
     newest_ms: int = 0
     stopped_by: StoppedBy = "end"
     mark: Mark | None = None  # the last message looked at
@@ -149,7 +149,7 @@ class Scan:
     def _next(self, at: int) -> StoredEntry | None:
         """Return the next entry of a lane, and leave it in the buffer. Read a piece if the buffer is empty.
 
-        May raise _TimeUp.
+        Raises _TimeUp if the time is over and the pieces so far had no entry.
         """
         buffer, looked = self._buffers[at], self.looked
         while not buffer:

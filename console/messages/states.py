@@ -116,7 +116,7 @@ class States:
 def cursors_of(topic_ids: Collection[int], name: str | None = None) -> list[CursorAt]:
     """Return the cursors of some topics, sorted by name, or only those of subscriptions named `name`. One query.
 
-    Returns at most MOST_CURSORS and one more, which means that there may be others.
+    Returns at most MOST_CURSORS + 1 cursors. If it returns that many, there may be others.
     """
     return fetch(
         CursorAt,

@@ -1,4 +1,4 @@
-"""Why a login at the login server failed."""
+"""The errors of a login at the login server."""
 
 from __future__ import annotations
 

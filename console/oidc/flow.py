@@ -26,7 +26,7 @@ __all__ = ["Arrival", "come_back", "way_there"]
 LASTS_S: Final = 600
 
 _KEY: Final = "oidc_logins"
-_MOST: Final = 5  # logins that one browser has begun, in several tabs
+_MOST: Final = 5  # logins that one browser may have begun at a time, in several tabs
 
 log = logging.getLogger(__name__)
 
@@ -74,8 +74,8 @@ def way_there(asked: HttpRequest, settings: LoginSettings, *, back: str, next_pa
 def come_back(asked: HttpRequest, settings: LoginSettings, *, back: str) -> Arrival:
     """End a login: return the user's claims.
 
-    Raises LoginRefused if this browser did not begin the login or the server refuses it, ServerAway if the server does
-    not answer or the client's secret cannot be read.
+    Raises LoginRefused if this browser did not begin the login in the last 10 minutes or the server refuses it, and
+    ServerAway if the server does not answer or the client's secret cannot be read.
     """
     begun = asked.session.get(_KEY, {})
     kept = begun.pop(asked.GET.get("state", ""), None)
@@ -136,7 +136,7 @@ def _secret(settings: LoginSettings) -> str:
 
 
 def _userinfo(server: LoginServer, access_token: object, subject: str) -> dict[str, Any]:
-    """Return the claims at the userinfo endpoint, or none if there is no such endpoint or they are of another user."""
+    """Return the claims at the userinfo endpoint. Return none if it does not exist, fails or describes another user."""
     if not server.userinfo_endpoint or not isinstance(access_token, str):
         return {}
     answer = request("GET", server.userinfo_endpoint, headers={"Authorization": f"Bearer {access_token}"})

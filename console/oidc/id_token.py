@@ -1,4 +1,4 @@
-"""The id token: who the user is, signed by the login server for this console and for this one login."""
+"""The id token: the user's identity, signed by the login server for this console and for this one login."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ _LONGEST_NAME: Final = 150
 def user_of(claims: dict[str, Any], settings: LoginSettings, *, origin: str) -> User:
     """Return the user with the roles that this login gives. Creates the user at the first login.
 
-    Raises LoginRefused for a deactivated user, an unverified e-mail address, and a name that another user has or that
-    cannot be a user's name.
+    Raises LoginRefused for a deactivated user, an unverified e-mail address, a subject with a NUL, and a name that
+    another user has or that cannot be a user's name.
     """
     if claims.get("email") and claims.get("email_verified") in (False, "false"):
         raise LoginRefused(

@@ -38,7 +38,10 @@ class LoginServer:
 
 
 def login_server(issuer: str) -> LoginServer:
-    """Return the server's addresses. Raises ServerAway if its discovery document cannot be read, or is not its own."""
+    """Return the server's addresses, read at most an hour ago.
+
+    Raises ServerAway if its discovery document cannot be read, names another issuer or lacks an address.
+    """
     kept = _servers.get(issuer)
     if kept is not None and time.monotonic() - kept[0] < _KEPT_S:
         return kept[1]
@@ -66,7 +69,7 @@ def login_server(issuer: str) -> LoginServer:
 def keys_of(server: LoginServer, *, anew: bool = False) -> KeySet:
     """Return the keys that sign the server's tokens, read at most an hour ago, or with `anew` at most 30 s ago.
 
-    Raises ServerAway if the server sends no keys.
+    Raises ServerAway if the server does not answer, or sends no keys.
     """
     kept = _keys.get(server.issuer)
     if kept is not None and time.monotonic() - kept[0] < (_KEYS_ANEW_S if anew else _KEPT_S):
@@ -86,7 +89,7 @@ def forget() -> None:
 
 
 def request(method: str, url: str, **how: Any) -> httpx.Response:
-    """Send a request to the server. Raises ServerAway if no answer comes, or one with a status of 500 or above."""
+    """Send a request to the server. Raises ServerAway if it does not answer, or with a status of 500 or above."""
     try:
         answer = httpx.request(method, url, timeout=TIMEOUT_S, **how)
     except (httpx.HTTPError, httpx.InvalidURL) as error:

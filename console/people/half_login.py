@@ -1,4 +1,4 @@
-"""Between password and code: the session remembers which user gave the right password, and is not logged in yet."""
+"""Between password and code: the session remembers a user who gave the right password and is not logged in yet."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def half_logged_in(request: HttpRequest) -> User | None:
 
 
 def complete(request: HttpRequest, user: User) -> str:
-    """Log the user in. Return the page to open, or "" for the overview."""
+    """Log the user in. Return the page to open, or "" for the overview. Call it only after `half_logged_in`."""
     kept = request.session.pop(_KEY)
     login(request, user, backend=kept["backend"])
     return str(kept["next"])

@@ -1,4 +1,4 @@
-"""The authentication backend: which users may log in with a password, and how the user of a session is loaded."""
+"""The authentication backend: it checks who may log in with a password, and loads the user of a session."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BACKEND: Final = "console.people.logins.Users"
 
 
 class Users(ModelBackend):
-    """Django's own backend, which loads a user and the preferences in one query instead of two."""
+    """Django's backend with Vela's rules for logins. It loads a user and the preferences in one query, not in two."""
 
     def authenticate(
         self,
@@ -46,7 +46,7 @@ class Users(ModelBackend):
     def get_user(self, user_id: int) -> User | None:
         """Return the user of a session. None if there is no such user, or if the user is deactivated.
 
-        None too if the user must have a second factor and has none: the next login sets one up.
+        Also return None if the user must have a second factor and has none: the next login sets one up.
         """
         users = User.objects.select_related("preferences").filter(pk=user_id)
         lacking = lack_a_required_factor()

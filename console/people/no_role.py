@@ -22,7 +22,7 @@ _MOST_GROUPS: Final = 20
 
 
 def explain(request: HttpRequest, name: str, groups: Sequence[str], settings: LoginSettings) -> None:
-    """Store in the session what `why_no_role` tells a user of the login server: name, server and groups."""
+    """Store in the session the facts that `why_no_role` shows a user of the login server: name, server and groups."""
     request.session[_KEY] = {
         "name": name,
         "server": settings.oidc_name,
@@ -31,7 +31,7 @@ def explain(request: HttpRequest, name: str, groups: Sequence[str], settings: Lo
 
 
 def why_no_role(request: HttpRequest) -> str:
-    """Return what to tell a user without a role."""
+    """Return the text for a user without a role."""
     known = request.session.get(_KEY)
     if known is None:
         return _(NO_ROLE)

@@ -23,10 +23,10 @@ _API = "/api/"
 
 
 class OwnPreferences:
-    """Middleware: pages use the user's time zone and language. It comes after the authentication.
+    """Middleware that makes pages use the user's time zone and language. It runs after the authentication.
 
-    Before it, Django's LocaleMiddleware chooses the language by the cookie or the browser: for the pages without login,
-    and for users who have chosen none.
+    Earlier, Django's LocaleMiddleware has chosen the language by the cookie or the browser. That choice remains for the
+    pages without login, and for users who have chosen none.
     """
 
     sync_capable = True
@@ -59,7 +59,7 @@ class OwnPreferences:
 
 
 def use_preferences_of(user: AbstractBaseUser | AnonymousUser) -> None:
-    """Write this request's pages in the zone and the language that a logged-in user has chosen. One query."""
+    """Use the zone and the language that a logged-in user has chosen for this request. At most one query."""
     _use(_preferences_of(user))
 
 

@@ -160,7 +160,7 @@ def _uses_recovery_code(factor: SecondFactor, given: str) -> bool:
 
 
 def _step_of(secret: str, given: str, *, after: int) -> int | None:
-    """Return the time step whose code this is, if it is near now and later than `after`."""
+    """Return the time step that this code belongs to, if the step is near now and later than `after`."""
     code = re.sub(r"\s", "", given)
     if not _CODE.fullmatch(code):
         return None

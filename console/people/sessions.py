@@ -1,4 +1,4 @@
-"""Delete expired sessions, which nothing else in Vela does."""
+"""Delete expired sessions. Nothing else in Vela deletes them."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ __all__ = ["delete_expired"]
 
 @receiver(user_logged_in)
 def delete_expired(**_: Any) -> None:
-    """Delete expired sessions whenever somebody logs in, so that few are left. One statement."""
+    """Delete expired sessions at each login, so that few are left. One statement."""
     import_module(settings.SESSION_ENGINE).SessionStore.clear_expired()

@@ -18,7 +18,7 @@ def may_try(request: HttpRequest, user: AbstractBaseUser) -> bool:
 
     if AxesProxyHandler.is_allowed(request, {"username": user.get_username()}):
         return True
-    request.axes_locked_out = True  # type: ignore[attr-defined]  # what AxesMiddleware looks for
+    request.axes_locked_out = True  # type: ignore[attr-defined]  # AxesMiddleware reads this
     return False
 
 

@@ -10,7 +10,7 @@ __all__ = ["zone_names"]
 
 _OLD_NAMES: Final = frozenset(
     ("Etc", "SystemV", "US", "posix", "right")
-)  # the list has them under other names
+)  # old names of zones that the list has too
 
 
 @cache

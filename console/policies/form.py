@@ -21,7 +21,7 @@ _LONGEST = 100  # characters of a value
 
 
 class PolicyForm(forms.Form):
-    """The policies set on one level. `parameters()` returns the differences from the stored document."""
+    """The policies of one level. `parameters()` returns the differences from the stored document."""
 
     version = forms.CharField(required=False)  # of the document that the fields were filled in from
 
@@ -52,7 +52,7 @@ class PolicyForm(forms.Form):
             raise ValidationError(_("Nothing changes: every value is as it was."))
 
     def parameters(self) -> dict[str, Any]:
-        """Return what the act sets and unsets. Only for a form without errors."""
+        """Return the policies that the act sets and unsets. Call it for a form without errors only."""
         given = self._given()
         changed = {
             name: text for name, text in given.items() if text and not self._policies[name].is_own(text)

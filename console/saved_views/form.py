@@ -40,7 +40,7 @@ class NameForm(forms.Form):
 
 
 class SaveForm(NameForm):
-    """The view to save, and who sees it."""
+    """The view to save, whether to share it, and whether it is the default."""
 
     path = forms.CharField(label=gettext_lazy("List"), max_length=MOST_PATH)
     query = forms.CharField(

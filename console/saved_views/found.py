@@ -96,7 +96,7 @@ def all_views(request: HttpRequest, rights: Rights) -> list[ViewRow]:
 
 
 def view_to_change(request: HttpRequest, rights: Rights, view_id: int) -> tuple[SavedView, ViewRow] | None:
-    """Return a view that the user sees. None if there is none. One query."""
+    """Return the view with this id, if the user may see it. None otherwise. One query."""
     found = SavedView.objects.filter(pk=view_id).select_related("user").first()
     if found is None:
         return None

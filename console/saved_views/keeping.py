@@ -1,4 +1,4 @@
-"""Saving, renaming, sharing and deleting views."""
+"""Save, rename, share and delete views."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ __all__ = [
 ]
 
 VIEWS_MOST: Final = 200  # of one user
-_LOCK: Final = (
-    0x5657  # first key of an advisory lock for one change of a user at a time; the second is the user's id
-)
+_LOCK: Final = 0x5657  # first key of the lock on one user's views; the second key is the user's id
 
 
 class ViewRefused(Exception):
@@ -98,10 +96,10 @@ def delete_view(view: SavedView) -> None:
 
 
 def sharing_of(rights: Rights, saved_list: SavedList) -> str:
-    """Return the patterns, separated by spaces, whose operators see what a user shares. "" if the user may not share.
+    """Return the patterns, separated by spaces, in which a user shares a view of this list. "" if the user may not.
 
-    Filters may contain names and parts of messages. So a user sees the view only as an operator of all the patterns of
-    which its owner is an operator. For a view of one topic's messages, only the topic's namespace counts.
+    Filters may contain names and parts of messages. So others see the view only if they are operators in all the
+    patterns in which its owner is an operator. For a list about one topic, only the topic's namespace counts.
     """
     if saved_list.namespace:
         return saved_list.namespace if (rights.role_in(saved_list.namespace) or 0) >= Role.OPERATOR else ""

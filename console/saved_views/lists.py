@@ -1,6 +1,6 @@
 """The lists whose filters can be saved, and how a list and its filters are written.
 
-A view stores an address and gives no right: each time somebody opens it, the page decides what that user may see.
+A view stores an address and gives no rights: each time a user opens it, the page checks the rights of that user.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class SavedList:
 
     path: str
     word: str  # in the language of the user
-    place: str  # the topic that it is about; "" = none
+    place: str  # the topic that the list is about; "" = none
     pages: tuple[str, ...]  # names in the query string that say where a page begins
 
     @property
     def namespace(self) -> str:
-        """The namespace that it is about, "" if it is about all of them."""
+        """The namespace that the list is about, "" if it is about all of them."""
         return namespace_of(self.place) if self.place else ""
 
 

@@ -1,1 +1,1 @@
-"""The delivery story of one message: what happened to it on each subscription, as far as the broker recorded it."""
+"""The delivery story of one message: its events on each subscription, as far as the broker recorded them."""

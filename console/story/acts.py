@@ -33,7 +33,7 @@ class ActOnMessage:
 
 
 class Effect(StrEnum):
-    """What an act did to one message."""
+    """The effect of an act on one message."""
 
     TAKEN_OUT = "taken_out"  # it was skipped, or sent to dead letters
     PASSED = "passed"  # the cursor moved past it

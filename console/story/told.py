@@ -25,7 +25,7 @@ class StoryLine:
     """One thing that happened to the message: a recorded event, or an act."""
 
     event: str  # a StoryEvent in lower case, or an Effect
-    at_ms: int  # it happened between these two
+    at_ms: int  # it happened between `at_ms` and `until_ms`
     until_ms: int
     consumer: str = ""
     address: str = ""  # of the consumer
@@ -61,9 +61,9 @@ _NOTHING = SubscriptionStory(lines=(), left_out=None, is_cut=False)
 
 
 def kept_of(head: TopicHead) -> Kept:
-    """Return which events the policies in force record. One query."""
+    """Return the policies in force for recording events. One query."""
     documents = topic_policies(head.name)
-    if documents is None:  # deleted a moment ago
+    if documents is None:  # the topic was deleted a moment ago
         policies = effective_policies(broker_settings(), {}, {}, where=head.name)
     else:
         policies = effective_policies(broker_settings(), documents.namespace, documents.own, where=head.name)

@@ -1,4 +1,4 @@
-"""The delivery story of a message in words: what happened, and which events are recorded at all."""
+"""The delivery story of a message in words: its events, and which events the broker records at all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from console.words.numerals import span
 
 __all__ = ["line_after", "line_before", "line_words", "recorded"]
 
-# What comes before the consumer's name, and what comes after it.
+# The words before the consumer's name, and the words after it.
 _EVENTS: Final = {
     "delivered": (gettext_noop("delivered to"), ""),
     "acked": (gettext_noop("acked by"), ""),
@@ -68,14 +68,14 @@ _RECORDED: Final = {
 
 
 def line_before(line: StoryLine) -> str:
-    """Say what happened, up to the name of the consumer."""
+    """Return an event's words before the consumer's name."""
     if line.event == "taken_out":
         return _(_TAKEN_OUT.get(line.act_kind, _SKIPPED))
     return _(_EVENTS[line.event][0])
 
 
 def line_after(line: StoryLine) -> str:
-    """Say the rest, "" if the name is the end of the sentence."""
+    """Return an event's words after the consumer's name, or "" if the name ends the sentence."""
     if line.act_id is not None:
         return _("{act} by {who}").format(act=_(KINDS.get(line.act_kind, line.act_kind)), who=line.who)
     if line.event == "delivered" and line.redelivery_count:
@@ -84,12 +84,12 @@ def line_after(line: StoryLine) -> str:
 
 
 def line_words(line: StoryLine) -> str:
-    """Say all of it in one line of plain text."""
+    """Return all of an event's words as one line of plain text."""
     words = f"{line_before(line)} {line.consumer}".rstrip()
     details = [each for each in (line.address, line_after(line), line.topic) if each]
     return f"{words} ({', '.join(details)})" if details else words
 
 
 def recorded(kept: Kept) -> str:
-    """Say which events the story can contain."""
+    """Return the sentences about which events the story can contain."""
     return _(_RECORDED[kept.mode]).format(kept=span(kept.keep_ms / 1000))

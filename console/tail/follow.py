@@ -1,7 +1,7 @@
-"""One look at a topic that is followed: the newest messages that match, of those that came since the last look.
+"""One look at a topic that a page follows: the newest matching messages among those that came since the last look.
 
-A look goes from the end of the log backwards and stops at its bounds. The entries between there and the last look are
-skipped and counted, so that a fast topic costs no more than a slow one.
+A look reads from the end of the log backwards and stops at its bounds. It skips and counts the entries between that
+point and the last look, so that a fast topic costs no more than a slow one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["FIRST_ROWS", "LOOK_BOUNDS", "MOST_FOLLOWED", "Followed", "follow"]
 MOST_FOLLOWED: Final = 200  # rows
 FIRST_ROWS: Final = 20  # that the first look returns
 LOOK_BOUNDS: Final = Bounds(entries=1000, bytes=8 * 1024 * 1024, seconds=0.3)
-_EVERY_MATCH: Final = 1_000_000  # more than the entries of one look can contain
+_EVERY_MATCH: Final = 1_000_000  # more messages than the entries of one look can contain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +34,9 @@ class Followed:
     """The result of one look."""
 
     rows: Sequence[FoundRow]  # the newest first, at most 200
-    matched: int  # messages that came since the last look
+    matched: int  # matching messages among the new ones that were looked at; 0 at the first look
     skipped: int  # entries that came since the last look and were not looked at
-    since: Since  # for the next look; with the sums of all looks
+    since: Since  # for the next look, with the sums of all looks so far
     topic_ids: tuple[int, ...]  # the topic or its partitions, whose events announce new messages
     has_states: bool  # a subscription was named
 
@@ -80,7 +80,7 @@ def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = 
 
 
 def _end_of(lane: Lane) -> Place:
-    """Return the last entry, or (0, 0), which comes before every entry that can be stored."""
+    """Return the place of the last entry. For an empty log, return (0, 0), which comes before every possible entry."""
     return lane.log.place_at(lane.log.end - 1) or (0, 0)
 
 

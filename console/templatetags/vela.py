@@ -129,7 +129,7 @@ def sentence(context: Context, text: str) -> str:
 
 
 def _names_in(context: Context) -> list[str]:
-    """Return the names with which texts of the broker may begin: those of the page's act or subscription."""
+    """Return the names that may begin a text of the broker: those of the page's act or subscription."""
     subjects = [context.get(name) for name in ("act", "to_apply", "row", "head")]
     parameters = [getattr(subject, "parameters", None) or {} for subject in subjects]
     return [
@@ -213,7 +213,7 @@ def severity(severity: Severity) -> dict[str, str | bool]:
 
 @register.filter
 def of_key(found: Mapping[int, Any] | str, key: int) -> Any:
-    """Return the value under a number, or None. A template lookup that finds nothing gives "", which has no values."""
+    """Return the value for a key, or None. A template lookup that finds nothing gives "", which has no values."""
     return None if isinstance(found, str) else found.get(key)
 
 
@@ -284,7 +284,7 @@ def part(context: Context, block: Block) -> dict[str, Any]:
 def ago(context: Context, then: int | datetime | None) -> SafeString | str:
     """Write how long ago a time was, with the exact time as its title. 0 and None are unknown.
 
-    A number that no clock shows is written as it is.
+    A number outside the years that `is_time` accepts is written with the words "(not a time)".
     """
     then_ms = _milliseconds(then)
     if not then_ms:
@@ -305,7 +305,7 @@ def ago(context: Context, then: int | datetime | None) -> SafeString | str:
 def moment(context: Context, then: int | datetime | None) -> SafeString | str:
     """Write a time, and in brackets how long ago it was. 0 and None are unknown.
 
-    A number that no clock shows is written as it is.
+    A number outside the years that `is_time` accepts is written with the words "(not a time)".
     """
     then_ms = _milliseconds(then)
     if not then_ms:
@@ -340,7 +340,7 @@ def period(context: Context, at_ms: int, until_ms: int) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def now_iso(context: Context) -> str:
-    """Return when the numbers on the page were read."""
+    """Return the time at which the numbers on the page were read, in UTC."""
     return numerals.in_utc(context["now_ms"])
 
 

@@ -83,7 +83,7 @@ class CreateTopicForm(_TopicForm):
         return read_lines(self.cleaned_data["policies"])
 
     def clean(self) -> dict[str, Any]:
-        """Check that the name can be a topic's."""
+        """Check that a topic can have this name."""
         given = super().clean() or {}
         name, namespace = given.get("name"), given.get("namespace")
         if name and namespace:
@@ -156,7 +156,7 @@ class CompactForm(_TopicForm):
 
 
 class DeleteCompactionForm(_TopicForm):
-    """Delete what compaction keeps of a topic."""
+    """Delete the compacted copy of a topic."""
 
     kind = "delete_compaction"
     heading = gettext_lazy("Delete compaction")
@@ -194,5 +194,5 @@ class DeleteTopicForm(_TopicForm):
     )
 
     def parameters(self) -> dict[str, Any]:
-        """Return what the act may delete and disconnect besides the topic."""
+        """Return whether the act may also delete the subscriptions and disconnect the clients."""
         return {name: self.cleaned_data[name] for name in ("force", "subscriptions")}

@@ -46,7 +46,7 @@ topic_forms: Final[dict[str, type[ActForm]]] = {
 }
 """The form of each act, by the act's name in addresses."""
 
-# The lists of bookmarks and of compactions offer these.
+# The menu leaves out these acts: the lists of bookmarks and of compactions offer them.
 _FROM_ELSEWHERE: Final = ("delete-bookmark", "delete-compaction")
 
 
@@ -63,7 +63,7 @@ class Offer:
 
     @property
     def is_possible(self) -> bool:
-        """Return whether the act is possible on this topic."""
+        """Whether the act is possible on this topic."""
         return not self.why_not
 
 
@@ -88,7 +88,7 @@ def _offer(head: TopicHead, name: str, rights: Rights) -> Offer:
 
 
 def _obstacle(head: TopicHead, name: str) -> tuple[str, str, str]:
-    """Return why an act is not possible, and text and address of a link that helps.
+    """Return why an act is not possible, with the text and the address of a link that helps.
 
     Three empty texts if the act is possible.
     """

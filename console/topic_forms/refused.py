@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["form_address", "refusal_in_form"]
 
-# The broker names a switch as programs do, by its parameter.
+# The broker names a switch by its parameter, because programs set it that way.
 _SWITCH: Final = re.compile(r"\bset (\w+) to true\b")
 _HOW_FAR: Final = ("shift", "back_time")  # places of a reset that the form to rewind asks for
 

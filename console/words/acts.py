@@ -1,4 +1,4 @@
-"""Acts in words: what was requested, which state an act is in, and whether an operator must type a name."""
+"""Acts in words: their requests and states, and whether an operator must type a name to apply them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ STATES = {
 }
 
 
-_LAST_LATIN: Final = "\u2e7f"  # Chinese has full stops of its own
+_LAST_LATIN: Final = "\u2e7f"  # beyond it are Chinese characters, which end a sentence with 。
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")
 # A number of things in the broker's words, for example in "12408 messages". Ids and names stay as they are.
 _COUNTED: Final = re.compile(
@@ -139,7 +139,7 @@ def state_word(state: str) -> tuple[str, str]:
 
 
 def asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str:
-    """Return what was requested as a phrase: "rewind by 15 min", "clear the backlog on partitions 0,2"."""
+    """Return the request as a phrase: "rewind by 15 min", "clear the backlog on partitions 0,2"."""
     phrase = _asked(kind, parameters, undo_of)
     chosen = parameters.get("partitions")
     if not isinstance(chosen, str):
@@ -309,7 +309,7 @@ def loses_messages(plan: Mapping[str, Any]) -> bool:
 
 
 def acked_meanwhile(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """Return what the act did to messages acked between preview and act, or "" if it did nothing to them."""
+    """Return the act's effect on messages acked between preview and act, or "" if it had none."""
     more = int(result.get("replayed_messages") or 0) - int(plan.get("replayed_messages") or 0)
     spared = int(plan.get("skipped_messages") or 0) - int(result.get("skipped_messages") or 0)
     spared += int(result.get("published_meanwhile_messages") or 0) if "standing" in plan else 0

@@ -66,7 +66,7 @@ def looked_at(
     unjudged: Mapping[str, int],
     gone: int,
 ) -> str:
-    """Return how much was looked at, in which way, and how much of it matches."""
+    """Return sentences: how much the search looked at and how, how much matches, and how much it could not read."""
     look = (
         _("By key hash: looked at {number} of {entries}")
         if is_narrowed
@@ -117,7 +117,7 @@ def nothing_found(reason: str, *, start: str, gone: int, is_filtered: bool, is_c
 
 
 def followed(*, matched: int, skipped: int, is_filtered: bool, is_first: bool) -> str:
-    """Say how many messages have come since the page was opened, and how many entries it did not look at."""
+    """Return how many messages have come since the page was opened, and how many entries it skipped."""
     if is_first:
         return (
             _("What matches among the newest entries is below.")

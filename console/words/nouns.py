@@ -1,4 +1,4 @@
-"""Numbers of things: 3 consumers, 1 consumer, – consumers."""
+"""Counted things, such as 3 consumers, 1 consumer, – consumers."""
 
 from __future__ import annotations
 

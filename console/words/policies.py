@@ -28,7 +28,7 @@ _GROUPS: Final = {
 
 
 def grouped(policies: Iterable[PolicyInForce]) -> Iterator[tuple[str, list[PolicyInForce]]]:
-    """Return headings with their policies."""
+    """Yield each heading, in the language of the reader, with its policies."""
     group = ""
 
     def heading(each: PolicyInForce) -> str:

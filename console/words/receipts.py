@@ -43,7 +43,7 @@ _CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "disconnect": ("consumers_closed",),
     "unload": ("consumers_closed",),
 }
-"""The counts that an act of each kind changes. Other kinds say in words what they did."""
+"""The counts that an act of each kind changes. Pages describe the other kinds in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,7 @@ class PartitionTable:
 
     @property
     def has_news(self) -> bool:
-        """Whether the table says more than the sentences of the plan or the result."""
+        """Whether the table shows more than the sentences of the plan or the result."""
         return bool(self.changes) or any(row.why_not for row in self.rows)
 
 

@@ -10,9 +10,9 @@ __all__ = ["Said", "said", "said_many", "spoken"]
 
 
 class Said(str):
-    """A text in English that remembers its message and values, so that `spoken` can say it in another language.
+    """A text in English that remembers its message and values, so that `spoken` can translate it.
 
-    The diagnosis writes these texts, because `/api/v1`, commands and tests use its English.
+    The diagnosis writes these texts, because `/api/v1`, commands and tests need them in English.
     """
 
     __slots__ = ("many", "message", "number", "values")

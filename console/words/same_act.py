@@ -33,7 +33,7 @@ class SameAct:
 
 
 def same_act(act: ActView, console_url: str) -> SameAct | None:
-    """Return how a command and a program plan this act. None for an act that nobody can plan."""
+    """Return the command and the HTTP request that plan this act. None for a kind that nobody can plan."""
     if act.kind in _WITHOUT_A_PLAN:
         return None
     if act.kind == "undo":

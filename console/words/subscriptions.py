@@ -1,6 +1,6 @@
 """A subscription's stored state in words: its name, a tone for colour and icon, and a sentence.
 
-The broker judges the state. Nothing here decides what it is.
+The broker judges the state. This module only describes it.
 """
 
 from __future__ import annotations

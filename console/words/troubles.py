@@ -25,7 +25,7 @@ _TICKS_MISSED: Final = 5
 
 
 class Trouble(StrEnum):
-    """A problem. The page itself finds the first two."""
+    """A problem. The page's own script can detect the first two."""
 
     CONSOLE = "console"
     DATABASE = "database"
@@ -38,7 +38,7 @@ class Trouble(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """When each part last gave a sign of life, and the time now, all by the database's clock. None = never."""
+    """The time of each part's last sign of life, and the time now, all by the database's clock. None = never."""
 
     now_ms: int
     host: str | None  # of the broker, as are the next three
@@ -51,7 +51,7 @@ class Signs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TroubleWords:
-    """A trouble's sentence around its time, what it means for an operator, and its effects on the page.
+    """A trouble's sentence around its time, its meaning for an operator, and its effects on the page.
 
     `unsure`: states are unknown and reported numbers are old. `unread`: every number on the page is old.
     """

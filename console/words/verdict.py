@@ -1,4 +1,4 @@
-"""The overview's first line: how many subscriptions need somebody."""
+"""The overview's first line: how many subscriptions need attention."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Verdict", "verdict"]
 
-# The states that somebody should look at, the worst first.
+# The states that need an operator's attention, the worst first.
 _SENTENCES: Final[tuple[tuple[SubscriptionState, StrOrPromise], ...]] = (
     (
         SubscriptionState.STUCK,
@@ -51,7 +51,10 @@ class Verdict:
 
 
 def verdict(counts: Mapping[int, tuple[int, str]]) -> Verdict:
-    """Say what is wrong, or that nothing is. `counts`: by state, the number of subscriptions and how it is written."""
+    """Return sentences about the subscriptions that need attention, or one that all is well.
+
+    `counts` has for each state the number of subscriptions, and that number as text.
+    """
     bad = [(state, words) for state, words in _SENTENCES if counts.get(state, (0, ""))[0]]
     if not bad:
         return Verdict(text=_("Every subscription gets its messages."), tone="good")

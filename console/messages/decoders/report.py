@@ -33,9 +33,7 @@ class Attempt:
 class Decoded:
     """A payload as the first successful decoder returned it."""
 
-    decoder: (
-        str  # "gzip, JSON": the compression inside the payload comes first; "" if it is shown as bytes only
-    )
+    decoder: str  # "gzip, JSON": the compression inside the payload comes first; "" = every decoder failed
     attempts: tuple[Attempt, ...]
     data: bytes  # after decompression
     value: Any = None  # of JSON, Avro, MessagePack or a primitive schema

@@ -1,7 +1,7 @@
 -- Bookmarks: named places that keep the messages after them.
 
 -- name: page
--- Of one topic and its partitions, or of all topics. The open ledger has no size until it is sealed.
+-- The bookmarks of one topic and its partitions, or of all topics. The open ledger has no size until it is sealed.
 SELECT b.name, t.name AS topic_name, b.ledger_id || ':' || b.entry_id AS id, b.until,
        b.until IS NOT NULL AND b.until <= now() AS is_over, b.who, b.created_at, k.bytes AS kept_bytes
 FROM vela_bookmark b

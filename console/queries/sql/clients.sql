@@ -1,4 +1,4 @@
--- Connected consumers and producers over all topics. clients.py fills in `{flags}` with all conditions `is_…`, `{wrong}` with
+-- Connected consumers and producers of all topics. clients.py fills in `{flags}` with all conditions `is_…`, `{wrong}` with
 -- the requested one, and `{sorted_by}`, `{type}`, `{beyond}` and `{direction}` from a fixed list of orders. Each order has
 -- an index on its column and the key, so that a page reads only its own rows and those that its filters leave out.
 
@@ -31,8 +31,8 @@ CASE WHEN c.unacked_messages < %(hoard_messages)s OR c.subscription_type NOT IN 
                 AND greatest(o.connected_ms, o.last_delivery_ms) < %(idle_before_ms)s) END
 
 -- name: may_be_hoarding
--- True for every consumer that hoards, and for others of its subscription. It finds these subscriptions in one pass. To
--- evaluate `is_hoarding` for each of 100,000 consumers takes ten times as long.
+-- True for every consumer that hoards, and for others of its subscription. It finds these subscriptions in one pass.
+-- Evaluating `is_hoarding` for each of 100,000 consumers takes ten times as long.
 c.subscription_id IN (
     SELECT subscription_id FROM vela_consumer_session GROUP BY subscription_id
     HAVING count(*) > 1 AND max(unacked_messages) >= %(hoard_messages)s

@@ -2,7 +2,7 @@
 
 -- name: around
 -- One row for each subscription: its topic, policies, the consumer that left last, the pause, and the processes. Every join
--- finds at most one row. The slowest cursor is looked for among the subscriptions of this topic only.
+-- finds at most one row. The slowest cursor is the slowest among the subscriptions of this topic.
 SELECT s.id, n.policies AS namespace_policies, coalesce(p.policies, t.policies) AS topic_policies,
        y.last_append_ms, y.producers,
        h.blocked, h.rate_limited, h.gap, h.read_fault, h.active_consumer, h.first_redeliveries, h.key_slot, h.key_consumer,
@@ -61,7 +61,7 @@ CROSS JOIN LATERAL (
 ORDER BY p.topic_id, z.deliver_at_ms
 
 -- name: database
--- PostgreSQL hides what other roles do from a role without pg_read_all_stats: then `is_visible` is false. A broker that
+-- PostgreSQL hides the activity of other roles from a role without pg_read_all_stats: then `is_visible` is false. A broker that
 -- waits for its predecessor's advisory lock does not count as blocked. A wait counts from the request for the lock, because
 -- the statement may be much older. Viewers see the waiting statement, so its literals (password hashes, session data) are
 -- replaced before the text is cut. A literal that PostgreSQL itself has cut off has no closing quote.

@@ -31,7 +31,8 @@ WITH {known}, usual AS (
 SELECT id, name, 0::float8 AS value FROM (SELECT * FROM usual UNION SELECT * FROM others) t ORDER BY name LIMIT %(limit)s
 
 -- name: by_waiting
--- Without a durable subscription (state is NULL) all stored letters count: nobody will read them.
+-- Without a durable subscription (state is NULL) nobody will read the letters. As long as any are stored, all that were ever
+-- published count.
 WITH {known}, {letters}, valued AS (
     SELECT t.id, t.name, CASE WHEN s.topic_id IS NULL THEN -1
                               WHEN s.state IS NULL AND s.stored_bytes > 0 THEN s.messages_in
@@ -106,7 +107,7 @@ LEFT JOIN LATERAL (
 GROUP BY w.topic_id
 
 -- name: origins
--- Which of these pairs of topic and subscription exist. A partitioned topic has the subscriptions of its first partition.
+-- The given pairs of topic and subscription that exist. A partitioned topic has the subscriptions of its first partition.
 SELECT w.letters, w.topic, w.subscription
 FROM unnest(%(letters)s::text[], %(topics)s::text[], %(subscriptions)s::text[]) AS w(letters, topic, subscription)
 WHERE EXISTS (

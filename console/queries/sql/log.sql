@@ -7,7 +7,7 @@ SELECT topic_id, id AS ledger_id, state, segment_id, file_name, opened_ms, entri
 FROM vela_ledger WHERE topic_id = ANY(%(topics)s::bigint[]) ORDER BY topic_id, id
 
 -- name: tables
--- Those of the given segments whose table exists.
+-- The given segments whose table exists.
 SELECT s.id AS segment_id FROM unnest(%(segments)s::bigint[]) AS s(id) WHERE to_regclass('vela_entry_' || s.id) IS NOT NULL
 ORDER BY s.id
 
@@ -44,8 +44,8 @@ JOIN {entries} e ON e.ledger_id = p.ledger_id AND e.entry_id = p.entry_id
 JOIN vela_ledger l ON l.id = e.ledger_id AND l.segment_id = {segment}
 
 -- name: peek
--- Entries at the given positions with the first `most_bytes` of their data, so that a large payload costs no more. Pieces
--- after the second of an entry have 8,064 bytes.
+-- Entries at the given positions with the first `most_bytes` of their data, so that a large payload costs no more. An
+-- entry's pieces in its table `rest` have 8,064 bytes each, except the first two, which may be shorter.
 SELECT e.ledger_id, e.entry_id, e.messages, e.append_ms, e.deliver_at_ms,
        octet_length(e.data) + e.rest_bytes AS size_bytes,
        substring(CASE e.rest_bytes WHEN 0 THEN e.data ELSE e.data || coalesce((SELECT string_agg(p.data, '') FROM (

@@ -14,7 +14,7 @@ FROM vela_bookmark WHERE topic_id = %(topic_id)s ORDER BY name LIMIT %(limit)s
 
 -- name: cursors
 -- One row for each cursor: a subscription of the topic, or of one of its partitions. The parameters `topics`, `messages`
--- and `bytes` say where their logs end. They were read earlier, so a cursor may be ahead of them.
+-- and `bytes` are the ends of their logs. They were read earlier, so a cursor may be ahead of them.
 SELECT s.id, s.name, t.name AS topic, t.partition, s.type, s.paused, c.mark_delete_ledger || ':' || c.mark_delete_entry AS
        mark_delete, c.acked_messages, c.version, greatest(e.messages - c.acked_messages, 0) AS backlog_messages,
        greatest(e.bytes - c.acked_bytes, 0) AS backlog_bytes,

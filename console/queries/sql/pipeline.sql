@@ -28,7 +28,7 @@ WHERE (%(namespaces)s::text[] IS NULL OR split_part(topic_name, '/', 3) || '/' |
 ORDER BY next_at, id LIMIT %(limit)s
 
 -- name: worker
--- When a worker last looked for a run, or reported on one.
+-- The last time at which a worker looked for a run, or reported on one.
 SELECT greatest((SELECT at FROM vela_heartbeat WHERE name = 'pipeline'),
                 (SELECT max(heartbeat_at) FROM vela_pipeline_run WHERE state = 'running')) AS at
 

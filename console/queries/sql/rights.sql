@@ -1,4 +1,5 @@
--- Who may see what. Relies on vela_grant(user_id, pattern), vela_tenant(name) and vela_namespace(tenant_id, name).
+-- Roles, and the objects that a user may see. Relies on vela_grant(user_id, pattern), vela_tenant(name) and
+-- vela_namespace(tenant_id, name).
 
 -- name: grants
 SELECT g.role, g.pattern, ARRAY(
@@ -17,7 +18,7 @@ SELECT %(admin)s::int AS role, p.tenant || '/*' AS pattern, ARRAY(
 FROM vela_permission p WHERE p.role = %(role)s AND p.permission = 'admin' ORDER BY p.tenant
 
 -- name: keys
--- Which topics, subscriptions and acts are in the namespaces that the user may see.
+-- The given topics, subscriptions and acts that are in the namespaces that the user may see.
 SELECT 'topic:' || t.id AS key FROM vela_topic t
 WHERE t.id = ANY(%(topics)s::bigint[]) AND t.namespace_id = ANY(%(namespace_ids)s::bigint[])
 UNION ALL

@@ -30,7 +30,7 @@ WHERE t.name = %(topic)s AND t.partitions > 0 AND s.name = %(subscription)s
 GROUP BY t.name, s.name
 
 -- name: chunks
--- Acks beyond mark-delete. The limit for each cursor bounds the cost of a page, which says when there are more.
+-- Acks beyond mark-delete. The limit for each cursor bounds the cost of a page. The page shows whether there are more.
 SELECT z.cursor_id, z.ledger_id, z.chunk, z.bits, z.ack_sets
 FROM unnest(%(cursors)s::bigint[]) AS p(cursor_id)
 CROSS JOIN LATERAL (

@@ -31,7 +31,8 @@ FROM vela_topic t LEFT JOIN vela_topic_summary s ON s.topic_id = t.id
 WHERE t.parent_id = %(topic_id)s ORDER BY t.partition
 
 -- name: subscriptions
--- Of the topic, or of each of its partitions. `topics`, `messages` and `bytes` are the ends of their logs, read before.
+-- The subscriptions of the topic, or of each of its partitions. `topics`, `messages` and `bytes` are the ends of their logs,
+-- read earlier.
 SELECT s.id, s.name, s.type, t.id AS topic_id, t.name AS topic_name, t.partition, c.mark_delete_ledger, c.mark_delete_entry,
        c.acked_messages, greatest(e.messages - c.acked_messages, 0) AS backlog_messages,
        coalesce(p.consumers, CASE WHEN u.subscription_id IS NOT NULL THEN 0 END) AS consumers,
@@ -56,7 +57,8 @@ WHERE topic_id = %(topic_id)s AND name > %(after)s AND (%(pattern)s = '' OR name
 ORDER BY name LIMIT %(limit)s
 
 -- name: compactions
--- Of the topic, or of each of its partitions. `topics`, `messages` and `bytes` are the ends of their logs, read before.
+-- The compaction of the topic, or of each of its partitions. `topics`, `messages` and `bytes` are the ends of their logs,
+-- read earlier.
 SELECT t.name AS topic, t.partition, coalesce(c.state, 'NOT_RUN') AS state, coalesce(c.last_error, '') AS last_error,
        CASE WHEN c.generation > 0 THEN c.horizon_ledger || ':' || c.horizon_entry END AS horizon,
        c.kept_messages, c.kept_bytes, c.removed_messages, c.duration_ms, c.started_at, c.succeeded_at, c.failed_at,

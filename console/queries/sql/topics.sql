@@ -13,7 +13,7 @@
   AND (%(namespace_id)s::bigint IS NULL OR l.namespace_id = %(namespace_id)s)
   AND (%(pattern)s = '' OR l.name ILIKE %(pattern)s)
   AND (NOT %(only_backlog)s OR l.backlog_messages > 0) AND (%(state)s = 0 OR l.state = %(state)s)
-  -- Two sets, in which each row is looked up: to join both tables first costs more if most topics have the subscription.
+  -- Each row is looked up in two sets: joining both tables first costs more if most topics have the subscription.
   AND (%(subscription)s = ''
        OR l.topic_id IN (SELECT s.topic_id FROM vela_subscription s WHERE s.name = %(subscription)s)
        OR l.topic_id IN (SELECT p.parent_id FROM vela_topic p JOIN vela_subscription s ON s.topic_id = p.id
@@ -27,7 +27,7 @@ WHERE l.name > %(after_name)s
 ORDER BY l.name LIMIT %(limit)s
 
 -- name: by_worst
--- A partitioned topic has the place of its worst partition. Topics whose subscriptions the broker has not judged come last.
+-- A partitioned topic is where its worst partition would be. Topics without a judged subscription come last.
 SELECT l.topic_id AS id, l.state * 4398046511104::float8 + l.state_since_ms AS value, l.name
 FROM vela_listed_topic l
 WHERE (l.state, l.state_since_ms, l.name) > (%(after_state)s::smallint, %(after_since_ms)s::bigint, %(after_name)s)
@@ -87,7 +87,7 @@ SELECT n.id FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id
 WHERE t.name = %(tenant)s AND n.name = %(namespace)s
 
 -- name: namespaces
--- The first 200 by name, and the chosen one.
+-- The first 200 namespaces by name, and the chosen one.
 (SELECT t.name || '/' || n.name AS name FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id
  WHERE %(namespace_ids)s::bigint[] IS NULL OR n.id = ANY(%(namespace_ids)s)
  ORDER BY 1 LIMIT 200)

@@ -1,6 +1,6 @@
 """One consumer has prefetched nearly everything, and others that ask for messages have next to nothing.
 
-A consumer with a full queue asks for none: it is busy or hangs, and would take no message from the hoarder.
+A consumer with a full queue asks for no messages. It is busy or hangs, and would not receive the hoarder's messages.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["RULE"]
 WINDOW_S: Final = 5.0  # in which the others got nothing
 LEAST_MESSAGES: Final = 10
 LEAST_SHARE: Final = 0.8  # of the messages in flight
-LEAST_TIMES: Final = 20  # as many as another consumer has
+LEAST_TIMES: Final = 20  # times as many messages as another consumer has
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -59,11 +59,11 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def _cure(snapshot: Snapshot, hoarder: Consumer, room: int) -> Cure:
-    """Return the act after which the others work. They ask for `room` messages now.
+    """Return the act after which the other consumers work. They ask for `room` messages in total now.
 
-    A client whose consumer is closed drops its queue, subscribes again at once and gets what the others have no room
-    for. After a redelivery its client still has the messages, and may process them too. But while its queue is full it
-    asks for none, so the others get all of them, one queue after another.
+    After a disconnect, the hoarder's client drops its queue, subscribes again at once and gets the messages for which
+    the others have no room. After a redelivery, the client still has the messages, and may process them too. But while
+    its queue is full it asks for none, so the others get all the messages, as many at a time as they ask for.
     """
     if snapshot.subscription.type == "Shared" and hoarder.permits <= 0 and room < hoarder.unacked_messages:
         return Cure(

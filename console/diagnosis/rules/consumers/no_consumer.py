@@ -1,4 +1,4 @@
-"""Nobody consumes: messages wait and no consumer is connected."""
+"""No consumer is connected, and messages wait."""
 
 from __future__ import annotations
 

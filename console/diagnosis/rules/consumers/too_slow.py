@@ -1,4 +1,4 @@
-"""Consumers ack more slowly than producers publish: the backlog grows although everybody works."""
+"""Consumers ack more slowly than producers publish: the backlog grows although all consumers work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from console.words.said import said, said_many
 __all__ = ["RULE"]
 
 WINDOW_S: Final = 20.0  # in which all consumers were connected, and the state was watched
-_MOST_MORE: Final = 20  # consumers to add; if it takes more than that, more consumers are not the answer
+_MOST_MORE: Final = 20  # consumers to add; if more than that are needed, adding consumers is not the answer
 _SHARED: Final = ("Shared", "Key_Shared")  # with other types, only one consumer gets messages
 _BACKLOG_S: Final = 5.0  # of publishing: a smaller backlog is only messages on their way
 
@@ -29,7 +29,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         return None
     idle = [each for each in snapshot.consumers if _takes_nothing(snapshot, each)]
     if len(idle) == len(snapshot.consumers) or subscription.type not in _SHARED:
-        idle = []  # the rates say that somebody acks, and a standby takes nothing
+        idle = []  # a consumer acks, as the rates show; with other types, a standby takes nothing
     each_acks = rate_acked / (len(snapshot.consumers) - len(idle))
     return Finding(
         rule=RULE.id,
@@ -55,12 +55,12 @@ def _takes_nothing(snapshot: Snapshot, consumer: Consumer) -> bool:
 
 
 def _is_known(snapshot: Snapshot) -> bool:
-    """Return whether all consumers were connected for the whole window, so that their rates say how fast they are."""
+    """Return whether all consumers were connected for the whole window, so that their rates show how fast they are."""
     return all(snapshot.seconds_since(each.connected_ms) >= WINDOW_S for each in snapshot.consumers)
 
 
 def _missing(snapshot: Snapshot, too_many_per_s: float, each_acks_per_s: float) -> int:
-    """Return how many consumers like these would be enough. 0 = unknown, or more than anybody would add."""
+    """Return how many consumers like these would be enough. 0 = unknown, or more than an operator would add."""
     if each_acks_per_s < STILL_PER_S or not _is_known(snapshot):
         return 0
     more = max(1, ceil(too_many_per_s / each_acks_per_s))
@@ -77,7 +77,7 @@ def _cure_of_idle(consumer: Consumer) -> Cure:
 
 
 def _grows(snapshot: Snapshot, rate_in: float, rate_acked: float) -> bool:
-    """Return whether the rates say that the backlog grows. False once the broker has judged the state."""
+    """Return whether the rates show that the backlog grows. False once the broker has judged the state."""
     return (
         snapshot.subscription.state in ("watching", "unknown")
         and snapshot.seconds_since(snapshot.subscription.state_since_ms) >= WINDOW_S
@@ -89,7 +89,7 @@ def _grows(snapshot: Snapshot, rate_in: float, rate_acked: float) -> bool:
 
 
 def _cure(type_: str, more: int) -> Cure:
-    """Return the cure. `more` is the number of consumers to add; 0 = do not say."""
+    """Return the cure. `more` is the number of consumers to add; 0 = unknown."""
     if type_ in _SHARED:
         if not more:
             return Cure(text=said("Make each consumer faster, or add consumers."))

@@ -1,4 +1,4 @@
-"""A consumer without a queue was sent a batch: it asks for one message at a time and cannot take several."""
+"""A consumer without a queue was sent a batch: it asks for one message at a time and cannot handle several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     first = snapshot.cursor.first
     if first is None or first.messages < 2:
         return None
-    # It granted one permit, and the batch cost as many as it has messages.
+    # Such a consumer granted one permit, and the batch used one for each of its messages.
     stuck = [
         each
         for each in snapshot.consumers

@@ -1,4 +1,4 @@
-"""Fine: consumers ack, and the broker does not say that they fall behind."""
+"""Fine: consumers ack, and the broker has not judged that they fall behind."""
 
 from __future__ import annotations
 

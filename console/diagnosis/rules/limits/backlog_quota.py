@@ -45,7 +45,10 @@ def find(snapshot: Snapshot) -> Finding | None:
 
 
 def _breach(snapshot: Snapshot) -> tuple[str, tuple[Evidence, ...]] | None:
-    """Return the subscription that has reached the quota, and the evidence. The age is known for this one only."""
+    """Return the subscription that has reached the quota, and the evidence.
+
+    The age of the oldest message is known only for the subscription of the snapshot.
+    """
     limits, subscription, first = snapshot.limits, snapshot.subscription, snapshot.cursor.first
     name, backlog_bytes = subscription.name, subscription.backlog_bytes
     if snapshot.slowest is not None and snapshot.slowest.backlog_bytes > backlog_bytes:

@@ -11,7 +11,7 @@ from console.words.said import said, said_many
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0  # since the first of them was stored and, if it is in flight, since it was delivered
+WINDOW_S: Final = 20.0  # since the first message in the hole was stored and, if it is in flight, delivered
 _LEAST_ACKED: Final = 50  # entries after the hole
 _MOST_SHARE: Final = 0.1  # the entries in the hole, as a share of those acked after it
 

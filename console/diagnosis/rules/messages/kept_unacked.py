@@ -1,4 +1,4 @@
-"""A consumer keeps a message unacked for long, and the broker has no ack timeout to take it back."""
+"""A consumer keeps a message unacked for a long time, and the broker has no ack timeout to take it back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     consumer = next((each for each in snapshot.consumers if each.key == first.consumer_key), None)
     if consumer is None:
         return None
-    # While the consumer acks others, the message may only be far back in a long queue.
+    # While the consumer acks other messages, this one may simply be far back in a long queue.
     if snapshot.seconds_since(consumer.last_ack_ms) < WINDOW_S:
         return None
     if snapshot.has_working_state and not snapshot.cursor.acked_behind_entries:

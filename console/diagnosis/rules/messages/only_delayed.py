@@ -1,4 +1,4 @@
-"""Everything that is left is delayed: it is delivered when it is due."""
+"""Only delayed messages are left: the broker delivers them when they are due."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     if delayed is None or cursor.in_flight_entries:
         return None
     if not snapshot.consumers or subscription.pause is not None:
-        return None  # they would not be delivered even when they are due
+        return None  # delayed messages would not be delivered even when they are due
     if subscription.type not in ("Shared", "Key_Shared"):
         return None  # the other types deliver delayed messages at once
     if delayed.is_whole:

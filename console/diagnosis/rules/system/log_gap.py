@@ -1,4 +1,4 @@
-"""Entries are missing from the log: delivery stops before them, because nothing is ever skipped silently."""
+"""Entries are missing from the log: delivery stops before them, because the broker never skips entries silently."""
 
 from __future__ import annotations
 

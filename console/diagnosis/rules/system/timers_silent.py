@@ -11,7 +11,7 @@ from console.words.troubles import WITHOUT_CELERY
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 15.0  # the tick comes every second unless VELA_TICK_MS says otherwise
+WINDOW_S: Final = 15.0  # by default the tick comes every second (VELA_TICK_MS)
 
 
 def find(snapshot: Snapshot) -> Finding | None:
