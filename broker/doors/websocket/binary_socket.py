@@ -75,7 +75,7 @@ class _WebSocketLink:
         return self._transport.unsent_bytes
 
     def is_writable(self) -> bool:
-        """Return False while the peer is behind with reading what was written."""
+        """Return False while too many written bytes wait for the peer."""
         return self._transport.is_writable()
 
     def pause_reading(self) -> None:

@@ -111,7 +111,7 @@ class DeliverySource:
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
         """Decode the entries and pass them to the socket.
 
-        Corrupt entries are discarded and their permits given back.
+        Discard damaged entries and give their permits back.
         """
         for entry, redelivery_count, remaining in deliveries:
             charged = entry.messages if remaining is None else remaining.bit_count()
@@ -141,7 +141,7 @@ class DeliverySource:
     ) -> None:
         """Handle an entry that was not decoded: discard a damaged one, and leave one that other clients can read.
 
-        The crypto failure action decides about an encrypted one.
+        For an encrypted entry, the crypto failure action decides.
         """
         position = Position(entry.ledger_id, entry.entry_id)
         if isinstance(error, EntryEncrypted):
@@ -164,7 +164,7 @@ class DeliverySource:
         """Ack an entry with the reason, so that it never comes again. The subscription counts and logs it."""
         consumer = self.consumer
         if consumer is not None:
-            # Later, because the broker is in the middle of its loop over this delivery.
+            # Ack later, because the broker is in the middle of its loop over this delivery.
             self._loop.call_soon(
                 lambda: consumer.ack(
                     [AckRequest(position)],

@@ -87,7 +87,7 @@ class _Fields(msgspec.Struct, gc=False):
     type: str | None = None
     messageId: str | None = None  # noqa: N815
     permitMessages: _Int32 | None = None  # noqa: N815
-    # Of any type: outside the extensions Pulsar ignores these fields.
+    # These may have any type, because Pulsar ignores them outside the extensions.
     ackType: Any = None  # noqa: N815
     delayMillis: Any = None  # noqa: N815
     properties: Any = None

@@ -46,14 +46,14 @@ _INT64 = 63
 
 
 class HashingScheme(StrEnum):
-    """How a key chooses a partition."""
+    """The hash that maps a key to a partition."""
 
     JAVA_STRING_HASH = "JavaStringHash"
     MURMUR3_32 = "Murmur3_32Hash"
 
 
 class RoutingMode(StrEnum):
-    """How a message without a key chooses a partition. Custom is accepted and acts as Single."""
+    """How the broker chooses a partition for a message without a key. Custom is accepted and acts as Single."""
 
     SINGLE = "SinglePartition"
     ROUND_ROBIN = "RoundRobinPartition"

@@ -42,7 +42,7 @@ class DeliveryWindow:
         return max(0, self._balance)
 
     def pushed(self, messages: int = 1) -> None:
-        """Take places for `messages` that were written to the socket."""
+        """Use up room for `messages` that were written to the socket."""
         self._balance -= messages
 
     def settled(self, frames: int = 1) -> int:
