@@ -32,7 +32,7 @@ class IssuerState:
     """The state of an issuer, for the metrics."""
 
     issuer: str
-    is_up: bool  # False: the last attempt to read its keys failed
+    is_up: bool  # False: its keys were never read, or the last attempt to read them failed
     keys_age_s: float | None  # None = they were never read
 
 

@@ -56,7 +56,7 @@ class Passwords:
         return any(each.id == password_id for each in self._file.value.values())
 
     def known(self, data: bytes) -> Principal | None:
-        """Return the client with these credentials (user:password); None if only `check` can tell.
+        """Return the client with these credentials (user:password); None if `check` must check them.
 
         Raises AuthenticationFailed if they are known to be wrong.
         """

@@ -31,7 +31,7 @@ class TlsListener:
         *,
         handshake_timeout_s: float,
     ) -> None:
-        """`make_protocol` is called after each handshake. `limits` count a connection from its first byte on."""
+        """`make_protocol` is called after each handshake. `limits` count a connection once it is accepted."""
         self._make_protocol = make_protocol
         self._certificates = certificates
         self._limits = limits

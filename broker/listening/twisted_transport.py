@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TwistedTransport"]
 
-_HIGH_WATER_BYTES: Final = 64 * 1024  # as Twisted's own transports
+_HIGH_WATER_BYTES: Final = 64 * 1024  # as in Twisted's own transports
 
 
 @implementer(ITransport, IConsumer, IPushProducer)

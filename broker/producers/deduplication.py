@@ -1,7 +1,7 @@
 """Deduplication of one topic: recognize repeated sends, and remember the progress of each producer.
 
-The keeper stores the state once a second, so it lags behind the sends. A broker that takes the topic reads the newer
-entries from the log, so that a crash at any moment loses nothing.
+The keeper stores the state once a second, so it lags behind the sends. A broker that takes over the topic reads the
+newer entries from the log, so that a crash at any moment loses nothing.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class TopicDeduplication:
     # -- sends ---------------------------------------------------------------------------------------------------
 
     def admit(self, producer: Producer, request: SendRequest) -> bool:
-        """Return whether to store a send. A repeat is answered: at once if the first send is stored, else with it."""
+        """Return whether to store a send. Answer a repeat at once if the first send is stored, else with that send."""
         if not self.is_enabled or not producer.is_deduplicated:
             return True
         mark = self._mark(producer, request)
@@ -138,7 +138,7 @@ class TopicDeduplication:
             await self._settled.wait()
         return self._filter.last_stored(name)
 
-    # -- what is kept --------------------------------------------------------------------------------------------
+    # -- stored state --------------------------------------------------------------------------------------------
 
     def restore(self, rows: Sequence[ProducerRow]) -> None:
         """Restore the state that an earlier owner stored."""

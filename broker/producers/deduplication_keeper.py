@@ -69,7 +69,7 @@ class DeduplicationKeeper:
         self._expiry_ms = expiry_ms
 
     async def load(self, topic: DeduplicatedTopic) -> TopicDeduplication:
-        """Return the state of a topic just taken, from the stored rows and the newer log entries. Raises GapInLog."""
+        """Build the state of a topic just taken over, from the stored rows and the newer entries. Raises GapInLog."""
         through, rows = await repeat_until_done(
             self._pool, lambda c: store.load(c, topic.topic_id), what="loading deduplication"
         )

@@ -361,9 +361,9 @@ class ServerEngine:
         self._out_bytes += sum(map(len, frames))
 
     def send_send_error(self, producer_id: int, sequence_id: int, code: ServerError, message: str) -> None:
-        """Send SEND_ERROR. The C++ client closes the connection on every code but CHECKSUM_ERROR.
+        """Send SEND_ERROR. Prefer `send_close_producer`.
 
-        Prefer `send_close_producer`.
+        The C++ client closes the connection on every code but CHECKSUM_ERROR.
         """
         self._write(answers.send_error(producer_id, sequence_id, code, message))
 
