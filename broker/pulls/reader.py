@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PullReader", "bounds", "empty_answer"]
 
-MAX_ANSWER_BYTES: Final = 256 * 1024  # with payloads of this size, an answer is full; RocketMQ: pullBatchSizeInBytes
+# With payloads of this size, an answer is full. It corresponds to RocketMQ's pullBatchSizeInBytes.
+MAX_ANSWER_BYTES: Final = 256 * 1024
 _KNOWN_PLACES: Final = 4096
 _DECODED_ENTRIES: Final = 16
 

@@ -38,7 +38,8 @@ MOST_SPANS_PER_S: Final = 1000  # a span takes about 50 µs, so these are 5 % of
 STOP_TIMEOUT_S: Final = 2.0
 _PARENT: Final = "traceparent"
 _STATE: Final = "tracestate"
-_LONGEST_PARENT: Final = 128  # characters; version 00 has 55. OpenTelemetry logs a line for each far longer one
+# In characters. Version 00 has 55, and OpenTelemetry logs a line for each value that is far longer.
+_LONGEST_PARENT: Final = 128
 _METADATA_SIZE: Final = slice(6, 10)
 _METADATA: Final = 10
 _NS_PER_S: Final = 1_000_000_000

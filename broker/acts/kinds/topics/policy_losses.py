@@ -1,4 +1,4 @@
-"""Estimate what a policy change soon frees, expires or evicts.
+"""Estimate the messages that a policy change soon frees, expires or evicts.
 
 The figures come from cursors and ledgers, not from scanning the messages.
 """
@@ -143,7 +143,7 @@ async def _exceeds(subscription: Subscription, policies: Policies, now_ms: int) 
 
 
 async def _evicted_to(subscription: Subscription, policies: Policies, now_ms: int) -> Position | None:
-    """Return where an eviction by size or by age ends, as topics/backlog_quota.py does it."""
+    """Return the position at which an eviction by size or by age ends, as topics/backlog_quota.py does it."""
     cursor, log = subscription.cursor, subscription.log
     if 0 <= policies.backlog_quota_bytes < cursor.backlog_bytes:
         leave_bytes = kept_of(policies.backlog_quota_bytes)
