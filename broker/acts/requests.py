@@ -94,7 +94,7 @@ class ActView:
 
     @property
     def undo_obstacle(self) -> UndoObstacle:
-        """Return what keeps an applied act from being undone; empty if nothing does, or it was not applied."""
+        """Return the obstacle to undoing an applied act; empty if there is none, or the act was not applied."""
         kind = KINDS.get(self.kind)
         if self.state != "applied" or self.undoable or kind is None:
             return ""

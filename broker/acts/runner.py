@@ -115,7 +115,7 @@ class ActRunner:
                 await self._answer(act)
 
     async def _answer(self, act: store.WaitingAct) -> None:
-        """Finish an act whatever happens: if it kept its state, it would come first again and the others would wait."""
+        """Finish an act whatever happens: if it kept its state, it would always be first and the others would wait."""
         try:
             refusal = await self._carry_out_or_refuse(act)
         except Exception as error:

@@ -42,7 +42,7 @@ class ClientRates:
         reached: Callable[[str, str, str], None],
         now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     ) -> None:
-        """`reached` gets the setting of a limit, what happens, and the client. `now_ms` is any steady clock."""
+        """`reached` gets the setting of a limit, the consequence, and the client. `now_ms` is any steady clock."""
         self._reached = reached
         self._now_ms = now_ms
         asked = "VELA_HTTP_REQUEST_RATE", "HTTP requests"

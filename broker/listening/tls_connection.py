@@ -216,11 +216,11 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         return self._is_closing or self._transport.is_closing()
 
     def close(self) -> None:
-        """Send what was written and the end of TLS, then close. Safe to repeat."""
+        """Send the written bytes and the end of TLS, then close. Safe to repeat."""
         if self._is_closing:
             return
         self._is_closing = True
-        with contextlib.suppress(ssl.SSLError):  # the peer's own end has not come yet, and is not needed
+        with contextlib.suppress(ssl.SSLError):  # the peer's own end has not arrived yet, and is not needed
             self._tls.unwrap()
         self._send_encrypted()
         self._transport.close()

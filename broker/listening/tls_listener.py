@@ -72,5 +72,5 @@ class TlsListener:
 
 
 def _close(transport: asyncio.Transport, _: TooManyConnections) -> None:
-    # To say why would take a handshake, which costs more than all that the limit saves.
+    # The reason could be sent only after a handshake, which costs more than the limit saves.
     transport.abort()

@@ -86,7 +86,7 @@ class TwistedTransport(asyncio.Protocol):
         self._transport.writelines(data)
 
     def loseConnection(self) -> None:  # noqa: N802 - Twisted's name
-        """Send what was written, then close. Safe to repeat."""
+        """Send the written bytes, then close. Safe to repeat."""
         self.disconnecting = True
         self._transport.close()
 

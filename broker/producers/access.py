@@ -50,7 +50,7 @@ class ProducerAccess:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether a producer waits for exclusive access, is being given it, or has it."""
+        """Whether a producer waits for exclusive access, is about to get it, or has it."""
         return bool(self._waiting) or self._exclusive is not None
 
     async def admit(self, producer: Producer) -> None:

@@ -18,7 +18,7 @@ class AwaitedSends:
         self._waiting: dict[int, asyncio.Future[Receipt]] = {}
 
     def expect(self, sequence_id: int) -> asyncio.Future[Receipt]:
-        """Return the receipt to come. It fails with SendOutcomeUnknown or any other BrokerError."""
+        """Return a future for the receipt. It fails with SendOutcomeUnknown or any other BrokerError."""
         answer = self._waiting[sequence_id] = asyncio.get_running_loop().create_future()
         return answer
 

@@ -48,13 +48,13 @@ class TopicDeduplication:
 
     def __init__(self, through: Position) -> None:
         self.is_enabled = True
-        self.through = through  # entries up to here have been looked at
+        self.through = through  # the state includes the entries up to here
         self.duplicates = 0  # sends that were not stored again
         self._filter = DuplicateFilter()
         self._seen_ms: dict[str, int] = {}
         self._changed: set[str] = set()
         self._gone: set[str] = set()
-        self._is_dirty = True  # `through` must be stored even if no producer ever comes
+        self._is_dirty = True  # `through` must be stored even if no producer ever connects
         self._waiting: deque[tuple[Producer, Repeat, Mark]] = deque()
         self._marks: dict[int, tuple[SendRequest, Mark]] = {}  # of sends in flight whose entry was parsed
         self._settled = asyncio.Event()
@@ -171,7 +171,7 @@ class TopicDeduplication:
         )
 
     def put_back(self, flush: DeduplicationFlush) -> None:
-        """Take changes back, because storing them failed."""
+        """Put changes back, because storing them failed."""
         self._is_dirty = True
         self._changed |= {row.producer_name for row in flush.rows}
         self._gone |= {name for name in flush.gone if self._filter.progress(name) is None}

@@ -166,7 +166,7 @@ class DeduplicationKeeper:
 
 
 async def _forget(topic: DeduplicatedTopic) -> None:
-    """Delete the stored state, so that it does not come back when deduplication is switched on again."""
+    """Delete the stored state, so that it is not loaded when deduplication is switched on again."""
     await topic.write(
         lambda connection, epoch: store.forget_topic(connection, topic_id=topic.topic_id, owner_epoch=epoch),
         what="forgetting deduplication",

@@ -82,7 +82,7 @@ class Tracing:
         metadata, _ = parse_metadata(data)
         found = {each.key: each.value for each in metadata.properties if each.key in (_PARENT, _STATE)}
         parent = found.get(_PARENT)
-        # Values that are not UTF-8 come as bytes.
+        # Values that are not UTF-8 are bytes.
         if not isinstance(parent, str) or len(parent) > _LONGEST_PARENT:
             return None
         carrier = {name: value for name, value in found.items() if isinstance(value, str)}

@@ -238,6 +238,6 @@ class ActKind(ABC, Generic[P]):
     ) -> Mapping[str, Any] | None:
         """Apply the act on several partitions, each with its own part of the plan. For kinds with `takes_partitions`.
 
-        Returns and raises the same as `apply`. Raises PartlyDone if an error came after some partitions were changed.
+        Return and raise the same as `apply`. Raises PartlyDone if an error came after some partitions were changed.
         """
         raise ActInvalid(self.why_one_partition(given))

@@ -349,7 +349,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
                 answer.set_result(alive)
 
     def close(self, code: int, reason: str) -> None:
-        """Send what was written, then the close frame. Safe to repeat."""
+        """Send the written frames, then the close frame. Safe to repeat."""
         if self.state == self.STATE_OPEN:
             # Autobahn's sendClose accepts only 1000 and codes from 3000 on.
             self.sendCloseFrame(code=int(code), reasonUtf8=close_reason(reason).encode(), isReply=False)

@@ -87,7 +87,7 @@ class _WebSocketLink:
         self._may_read.set()
 
     def close(self) -> None:
-        """Send what was written, then close with 1008."""
+        """Send the written bytes, then close with 1008."""
         self._may_read.set()
         self._transport.close(CloseCode.POLICY_VIOLATION, "the last frame says why")
 

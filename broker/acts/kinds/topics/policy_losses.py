@@ -73,7 +73,7 @@ class PolicyLosses:
 async def losses(
     trimmer: Trimmer, topics: Sequence[Topic], after: Mapping[str, Policies], now_ms: int
 ) -> PolicyLosses:
-    """Return what the topics would lose if the policies in `after` were in force. Its keys are full topic names."""
+    """Return the losses of the topics if the policies in `after` were in force. Its keys are full topic names."""
     found = PolicyLosses()
     for number, topic in enumerate(topics, start=1):
         if number % _SLICE == 0:

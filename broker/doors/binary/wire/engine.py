@@ -98,7 +98,7 @@ class ServerEngine:
         return bool(self._frames) or self._slices is not None
 
     def receive(self, data: bytes | bytearray | memoryview, *, most: int = _EVERY_COMMAND) -> list[Event]:
-        """Take bytes from the peer and return the events of the commands that they complete, in order.
+        """Decode bytes from the peer and return the events of the commands that they complete, in order.
 
         Decode at most `most` short commands; a longer one counts as several. If `has_more` is then True, call
         again, with new bytes or with none.

@@ -161,7 +161,7 @@ class DeliverySource:
         self.credit(charged)
 
     def _discard(self, position: Position, reason: ValidationError) -> None:
-        """Ack an entry with the reason, so that it never comes again. The subscription counts and logs it."""
+        """Ack an entry with the reason, so that it is never delivered again. The subscription counts and logs it."""
         consumer = self.consumer
         if consumer is not None:
             # Ack later, because the broker is in the middle of its loop over this delivery.
@@ -202,7 +202,7 @@ class DeliverySource:
         self.on_consumer_closed(reason)
 
     def on_active_change(self, is_active: bool) -> None:
-        """Do nothing: Pulsar's WebSocket API has no frame that tells which Failover consumer is active."""
+        """Do nothing: Pulsar's WebSocket API has no frame that says which Failover consumer is active."""
 
     async def is_alive(self) -> bool:
         """Return whether the peer answers a ping."""
@@ -223,7 +223,7 @@ class DeliverySource:
             self.consumer.ack([request], cumulative=True)
 
     def credit(self, messages: int) -> None:
-        """Grant permits to the broker, together with those of this turn of the event loop. Ignores 0 and less."""
+        """Grant permits to the broker, together with those of this turn of the event loop. Ignore 0 and less."""
         if messages > 0:
             self._permits_due += messages
             self._schedule()

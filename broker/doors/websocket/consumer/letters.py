@@ -146,7 +146,7 @@ class Letters:
         if source.consumer is not None:
             source.consumer.filter_due(lambda due: self._still_due(source, due))
 
-    # -- what becomes a letter -----------------------------------------------------------------------------------
+    # -- choosing the letters ------------------------------------------------------------------------------------
 
     def bypasses(self, redeliveries: int) -> bool:
         """Return whether a delivery with this count goes to the dead letter topic without being pushed."""

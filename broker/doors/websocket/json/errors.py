@@ -21,7 +21,7 @@ __all__ = [
     "close_reason",
 ]
 
-MAX_CLOSE_REASON_BYTES = 123  # a control frame takes 125 bytes, two of them are the code (RFC 6455, 5.5)
+MAX_CLOSE_REASON_BYTES = 123  # a control frame has at most 125 bytes, two of them the code (RFC 6455, 5.5)
 
 
 class WebSocketError(IntEnum):

@@ -56,7 +56,7 @@ class DeliveryWindow:
         """Carry out a `permit` command. Return the credit: `messages`, or 0 in push mode, which ignores it.
 
         Raises InvalidCommand in pull mode if `messages` is not positive, and then changes nothing. Pulsar
-        subtracts such a number, and the client cannot see why nothing comes.
+        subtracts such a number, and the client cannot see why no message arrives.
         """
         if not self._pull:
             return 0
