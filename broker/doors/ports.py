@@ -166,7 +166,7 @@ class ConsumerPort(Protocol):
         """Deliver these again at `due_ms` (ms since 1970), unless they are acked before."""
 
     def filter_due(self, due_filter: DueFilter) -> None:
-        """Each time entries are overdue, ask `due_filter` which of them to redeliver."""
+        """Ask `due_filter` which entries to redeliver, each time some are overdue."""
 
     def redelivery_count(self, position: Position) -> int:
         """Return the redelivery count of an entry."""

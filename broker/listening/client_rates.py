@@ -19,7 +19,7 @@ _MOST_WAIT_MS: Final = 1000  # the broker notices within this time that a client
 
 
 class _By(IntEnum):
-    """The sender whose units a limit counts."""
+    """The kind of sender for which a limit counts."""
 
     CONNECTION = 0
     ADDRESS = 1

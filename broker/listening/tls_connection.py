@@ -77,7 +77,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
             self._protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the protocol above, or report a failed handshake if it was not done."""
+        """Tell the protocol above. If the handshake was not done, report that it failed."""
         self._timer.cancel()
         if self._protocol is not None:
             self._protocol.connection_lost(exc)

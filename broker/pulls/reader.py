@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PullReader", "bounds", "empty_answer"]
 
-# With payloads of this size, an answer is full. It corresponds to RocketMQ's pullBatchSizeInBytes.
+# With payloads of this size, an answer is full, as with RocketMQ's pullBatchSizeInBytes.
 MAX_ANSWER_BYTES: Final = 256 * 1024
 _KNOWN_PLACES: Final = 4096
 _DECODED_ENTRIES: Final = 16
