@@ -52,13 +52,13 @@ class Access:
         self.successes: Counter[str] = Counter()  # of authentications, by method
         self.failures: Counter[str] = Counter()
 
-    # -- who ---------------------------------------------------------------------------------------------------
+    # -- authentication ----------------------------------------------------------------------------------------
 
     def authenticate_now(self, credentials: Credentials, now_ms: int) -> Principal | None:
-        """Return the authenticated client; None if only `authenticate` can tell.
+        """Return the authenticated client; None if only `authenticate` can check the credentials.
 
-        Raises AuthenticationFailed if the credentials are wrong; NotAuthorized for a proxy that names no client, and
-        for a client that names another one but is no proxy.
+        Raises AuthenticationFailed if the credentials are wrong; NotAuthorized for a proxy that names no client or
+        another proxy, and for a client that names another role but is not a proxy.
         """
         if not self.is_on:
             return ANONYMOUS
@@ -128,7 +128,7 @@ class Access:
             raise AuthenticationFailed("the credentials have expired: get new ones")
         self.check_revoked(principal)
 
-    # -- what --------------------------------------------------------------------------------------------------
+    # -- permissions -------------------------------------------------------------------------------------------
 
     def allows(self, principal: Principal, action: Action, subject: Subject) -> bool:
         """Return whether the client may do this."""

@@ -50,7 +50,7 @@ class Authentication:
         return self._passwords is not None
 
     def now(self, credentials: Credentials, now_ms: int) -> Principal | None:
-        """Return the authenticated client; None if only `check` can tell.
+        """Return the authenticated client; None if only `check` can check the credentials.
 
         Raises AuthenticationFailed if the credentials are wrong, missing or of a method that is not allowed.
         """

@@ -50,7 +50,7 @@ def fetch_keys(issuer: str, settings: AccessSettings) -> dict[str, TokenKey]:
 
 
 def _document(client: httpx.Client, url: str, timeout_s: float) -> dict[str, Any]:
-    """Fetch a JSON object. Raises IssuerAway if there is none, or it is too large or takes over twice the timeout."""
+    """Fetch a JSON object. Raises IssuerAway if there is none, if it is too large, or after twice the timeout."""
     until_s = time.monotonic() + 2 * timeout_s
     content = bytearray()
     try:

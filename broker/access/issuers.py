@@ -32,7 +32,7 @@ class IssuerState:
     """The state of an issuer, for the metrics."""
 
     issuer: str
-    is_up: bool  # False: the last attempt to read its keys failed
+    is_up: bool  # False: its keys were never read, or the last attempt to read them failed
     keys_age_s: float | None  # None = they were never read
 
 
@@ -87,7 +87,7 @@ class Issuers:
         return self._verified(token, origin, now_ms)
 
     def verify_blocking(self, token: str, origin: TokenOrigin, now_ms: int) -> Principal:
-        """Do what `verify` does, outside an event loop. Reads the keys only if they are due or lack the token's key.
+        """Do what `verify` does, outside an event loop. Read the keys only if they are due or lack the token's key.
 
         Raises AuthenticationFailed if the token is not valid.
         """

@@ -23,7 +23,7 @@ __all__ = ["BASIC_METHOD", "Passwords"]
 BASIC_METHOD: Final = "basic"
 MAX_WAITING: Final = 64  # checks of all clients; the thread needs seconds for this many
 MAX_WAITING_OF_HOST: Final = 16  # checks of one host, so that one guesser does not fill the queue
-REMEMBERED: Final = 1024  # wrong passwords; when one more comes, all are forgotten
+REMEMBERED: Final = 1024  # wrong passwords; with one more, all are forgotten
 
 
 class Passwords:
@@ -56,7 +56,7 @@ class Passwords:
         return any(each.id == password_id for each in self._file.value.values())
 
     def known(self, data: bytes) -> Principal | None:
-        """Return the client with these credentials (user:password); None if only `check` can tell.
+        """Return the client with these credentials (user:password); None if `check` must check them.
 
         Raises AuthenticationFailed if they are known to be wrong.
         """

@@ -1,6 +1,7 @@
 """Create, revoke and check tokens, and set permissions, for the console and the command line.
 
-These changes need no plan and no running broker. Each is in the act log. A running broker applies it within a second.
+These changes need no plan and no running broker. The act log records each of them. A running broker applies them within
+a second.
 """
 
 from __future__ import annotations
@@ -126,7 +127,8 @@ def revoke_token(token_id: str, *, who: str, origin: str) -> bool:
 def role_of_token(settings: AccessSettings, token: str) -> str:
     """Return the role that a token proves. Raises TokenRefused if the token is not valid.
 
-    Runs one query, and reads the issuer's keys if they are due or lack the token's.
+    Runs one query, and reads the issuer's keys if they are due or lack the token's key. Raises SettingInvalid if a key
+    of the settings cannot be used.
     """
     now_ms = SystemClock().now_ms()
     issuers = _issuers(settings)

@@ -45,8 +45,8 @@ class OwnRequests:
     ) -> int:
         """Plan an act, apply it, and return its id. Long work continues after that.
 
-        `topic` is a full name, tenant/namespace, or tenant/*. The caller gets no preview, so messages that come between
-        plan and apply do not stop the act. If another act changes the same thing meanwhile, this one is planned again,
+        `topic` is a full name, tenant/namespace, or tenant/*. The caller gets no preview, so messages published between
+        plan and apply do not stop the act. If another act changes the same thing in between, this one is planned again,
         at most twice. Raises NothingToActOn if there is no such topic, subscription or namespace, ReasonMissing if the
         namespace is protected and `reason` is empty, and the BrokerError with which the act was refused.
         """

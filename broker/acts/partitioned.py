@@ -1,4 +1,4 @@
-"""Acts on partitioned topics: which partitions an act concerns, and its plan."""
+"""Acts on partitioned topics: the partitions that an act concerns, and its plan."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ P = TypeVar("P")
 async def parts_of(kind: ActKind[P], context: ActContext, given: P) -> list[Part] | None:
     """Return the partitions that an act concerns; None if it is not done partition by partition.
 
-    An apply concerns those in its plan that were not left out. Raises ActInvalid if the parameters name partitions that
-    do not exist, or several for an act that works on one.
+    An apply concerns the partitions of its plan that were not left out. Raises ActInvalid if the parameters name
+    partitions that do not exist, or several for an act that works on one.
     """
     act = context.act
     is_of_namespace = kind.scope in (Scope.NAMESPACE, Scope.NEW_NAMESPACE, Scope.TENANT)

@@ -89,12 +89,12 @@ class ActView:
 
     @property
     def new_plan(self) -> int | None:
-        """Return the act with the new preview, by id, if an apply was refused because it would do more than planned."""
+        """Return the id of the act with the new preview, if this apply was refused for doing more than planned."""
         return (self.result or {}).get("new_plan")
 
     @property
     def undo_obstacle(self) -> UndoObstacle:
-        """Return what keeps an applied act from being undone; empty if nothing does, or it was not applied."""
+        """Return the obstacle to undoing an applied act; empty if there is none, or the act was not applied."""
         kind = KINDS.get(self.kind)
         if self.state != "applied" or self.undoable or kind is None:
             return ""
@@ -181,10 +181,10 @@ def apply(
 ) -> ActView:
     """Apply a plan if nobody has moved the cursor since, and return the act.
 
-    `allowed_drift_messages` is how many more messages than planned may be delivered again, or lost by a delete. None
-    means as many as the plan allows, 0 means none. If there would be more, the act is refused and its `new_plan` is the
-    act with the new preview. Raises ActRefused if the act is not planned, the number is out of range, or the namespace
-    is protected and neither the plan nor this call has a reason.
+    `allowed_drift_messages` is the number of messages beyond the plan that may be delivered again, or lost by a delete.
+    None means as many as the plan allows, 0 means none. If there would be more, the act is refused, and its `new_plan`
+    is the id of the act with the new preview. Raises ActRefused if the act is not planned, the number is out of range,
+    or the namespace is protected and neither the plan nor this call has a reason.
     """
     if allowed_drift_messages is not None and not 0 <= allowed_drift_messages <= MOST_DRIFT_MESSAGES:
         raise ActRefused(
@@ -227,9 +227,9 @@ def check_topic_name(name: str) -> None:
 def other_topics(
     kind: str, parameters: Mapping[str, object], planned: Mapping[str, Any] | None = None
 ) -> tuple[str, ...]:
-    """Return the full names of the topics besides its own that an act publishes to.
+    """Return the full names of the topics that an act publishes to, without the act's own topic.
 
-    Parameters that `plan` would refuse name none.
+    If `plan` would refuse the parameters, they add no name.
     """
     asked = KINDS.get(kind)
     if asked is None:

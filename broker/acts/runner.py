@@ -1,4 +1,4 @@
-"""The owner's side of acts: it answers plans from memory and applies them.
+"""The broker's side of acts: answer plans from memory, and apply them.
 
 The requester inserts a row and notifies; if the notification is lost, a slow poll finds the row. Acts run one by one
 in the order of their ids, and each takes milliseconds. Long work runs beside them and continues after a restart.
@@ -62,12 +62,12 @@ class ActRunner:
         self._has_resumed = False
 
     def start(self) -> None:
-        """Start. Acts that waited while no broker ran are answered first."""
+        """Start to answer acts, first those that waited while no broker ran."""
         self._work.set()
         self._task = asyncio.create_task(for_ever(self._turn, what="answering acts"), name="acts")
 
     async def stop(self) -> None:
-        """Stop after the current act, or in the middle of one that takes longer than `_STOP_S`."""
+        """Stop after the current act, or in the middle of one that takes more than another second."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_S):
                 await self._answering.acquire()  # never released: no other act may begin
@@ -115,7 +115,7 @@ class ActRunner:
                 await self._answer(act)
 
     async def _answer(self, act: store.WaitingAct) -> None:
-        """Finish an act whatever happens: if it kept its state, it would come first again and the others would wait."""
+        """Finish an act whatever happens: if it kept its state, it would always be first and the others would wait."""
         try:
             refusal = await self._carry_out_or_refuse(act)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Checks the permission that each client request needs, then passes the request on to the broker."""
+"""Check the permission that each client request needs, then pass the request on to the broker."""
 
 from __future__ import annotations
 

@@ -29,12 +29,12 @@ _BASIC_FIELD: Final = (b"WWW-Authenticate", b'Basic realm="Vela", charset="UTF-8
 
 
 async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = "") -> Principal:
-    """Return the client that sent a request, by its headers or the client certificate of its connection.
+    """Return the client that sent a request, identified by its headers or by its connection's client certificate.
 
     `token` comes from the query of the address. It counts only if the request has no header Authorization.
 
-    Raises AuthenticationFailed for wrong credentials, NotAuthorized if a proxy names no client or a client that is no
-    proxy names another role, and TooManyRequests if the role sends too many requests.
+    Raises AuthenticationFailed for wrong credentials, NotAuthorized if a proxy names no client or another proxy, or if
+    a client that is not a proxy names another role, and TooManyRequests if the role sends too many requests.
     """
     if not broker.access.is_on:
         return ANONYMOUS
@@ -67,7 +67,7 @@ async def principal_of(broker: CredentialsPort, scope: Scope, *, token: str = ""
 def principal_now(
     broker: CredentialsPort, authorization: bytes | None, *, certificate: ClientCertificate | None, host: str
 ) -> Principal | None:
-    """Return the client that sent a request with this header Authorization; None if only `principal_of` can tell.
+    """Return the client that sent a request with this header Authorization; None if only `principal_of` can find out.
 
     `certificate` is the client's, which the TLS handshake has checked; None = the client presented none. Raises the
     errors of `principal_of`.

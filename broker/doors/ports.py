@@ -166,7 +166,7 @@ class ConsumerPort(Protocol):
         """Deliver these again at `due_ms` (ms since 1970), unless they are acked before."""
 
     def filter_due(self, due_filter: DueFilter) -> None:
-        """Ask `due_filter` which overdue entries to redeliver, each time some are due."""
+        """Ask `due_filter` which entries to redeliver, each time some are overdue."""
 
     def redelivery_count(self, position: Position) -> int:
         """Return the redelivery count of an entry."""
@@ -184,9 +184,10 @@ class ConsumerPort(Protocol):
         """Record in the delivery story that the door wrote a letter of an entry to this topic."""
 
     async def seek_position(self, position: Position, remaining: int | None) -> None:
-        """Move the cursor so that `position` comes next, with these of its members (None = all). Raises BrokerError.
+        """Move the cursor so that the entry at `position` comes next. Raises BrokerError.
 
-        The broker first closes the subscription's consumers, which their clients open again.
+        `remaining` has a bit for each member of the entry to deliver, None = all. The broker first closes the
+        subscription's consumers, which their clients open again.
         """
 
     async def seek_time(self, publish_time_ms: int) -> None:
@@ -221,7 +222,7 @@ class TopicListPort(Protocol):
 
 
 class StatusPort(Protocol):
-    """Whether the broker is ready, its settings, and its limits on connections."""
+    """The broker's readiness, its settings, and its limits on connections."""
 
     @property
     def connections(self) -> ConnectionLimits:
@@ -253,7 +254,7 @@ class PartitionsPort(Protocol):
 
 
 class LookupPort(StatusPort, PartitionsPort, Protocol):
-    """Which topics there are, and the URLs of the broker that serves them."""
+    """The existing topics, and the URLs of the broker that serves them."""
 
     def service_urls(self, topic: TopicName) -> tuple[str, str]:
         """Return the URLs of the broker that serves a topic: without TLS and with it."""
@@ -302,7 +303,7 @@ class SchemasPort(Protocol):
         """Return a version of a topic's schema, None = the latest. Raises SchemaNotFound, IncompatibleSchema."""
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """Return the version of this schema, which is stored if it is new. Raises IncompatibleSchema, TopicNotFound."""
+        """Return this schema's version. Store the schema if it is new. Raises IncompatibleSchema, TopicNotFound."""
 
 
 class PullsPort(StatusPort, PartitionsPort, Protocol):
@@ -331,7 +332,7 @@ class ClientPort(LookupPort, PublishPort, SubscribePort, SchemasPort, PullsPort,
 
 
 class AccessPort(Protocol):
-    """Who clients are, and what they may do."""
+    """Authentication and permissions of clients."""
 
     @property
     def is_on(self) -> bool:
@@ -346,13 +347,14 @@ class AccessPort(Protocol):
         """Whether a client may prove its identity with a password."""
 
     def authenticate_now(self, credentials: Credentials, now_ms: int) -> Principal | None:
-        """Return the client that these credentials prove; None if only `authenticate` can tell.
+        """Return the client that these credentials identify; None if only `authenticate` can check them.
 
-        Raises AuthenticationFailed, and NotAuthorized if a proxy names no client or another client names one.
+        Raises AuthenticationFailed. Raises NotAuthorized if a proxy names no client or another proxy, or if a client
+        that is not a proxy names another role.
         """
 
     async def authenticate(self, credentials: Credentials, now_ms: int) -> Principal:
-        """Do the same, and check a password or fetch an issuer's keys if necessary. Never returns None."""
+        """Do what `authenticate_now` does, and check a password or fetch an issuer's keys if necessary."""
 
     def check_current(self, principal: Principal, now_ms: int) -> None:
         """Check credentials again. Raises AuthenticationFailed if they have expired or were revoked meanwhile."""
@@ -370,7 +372,10 @@ class AccessPort(Protocol):
         """Read the stored permissions and revocations into memory. Raises psycopg.Error."""
 
     def watch(self, recheck: Callable[[], None]) -> Callable[[], None]:
-        """Call `recheck` after each change of permissions or revocations. Return a function that ends the watch."""
+        """Call `recheck` after each change of permissions, revocations or passwords.
+
+        Return a function that ends the watch.
+        """
 
 
 class CredentialsPort(Protocol):
@@ -378,7 +383,7 @@ class CredentialsPort(Protocol):
 
     @property
     def access(self) -> AccessPort:
-        """Who clients are, and what they may do."""
+        """Authentication and permissions of clients."""
 
     @property
     def connections(self) -> ConnectionLimits:

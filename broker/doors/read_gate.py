@@ -1,7 +1,8 @@
 """Back-pressure on one peer: the broker stops reading from it while it owes the peer too much.
 
-The gate may close only for something that the broker, the passing of time or the peer's reading clears: a commit, an
-answer, a full output buffer. It must never wait for a frame that the peer still has to send: that would be a deadlock.
+The gate may close only for a reason that goes away without another frame from the peer, such as a commit that is not
+done, a missing answer or a full output buffer. If it waited for a frame that the peer still has to send, that would be
+a deadlock.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class ReadGate:
             self._open_if_possible()
 
     def throttled(self, is_throttled: bool) -> None:
-        """Close while a producer has spent its topic's publish rate, or the peer's credentials are checked.
+        """Close while a rate or the publish budget is used up, or the peer's credentials are checked.
 
         Each call with True needs one with False later: several reasons may apply at once.
         """

@@ -21,8 +21,8 @@ _CYCLE_S = 146_097 * 86_400  # the Gregorian calendar repeats after 400 years
 def format_time(time_ms: int) -> str:
     """Write milliseconds since 1970 as `2024-05-01T10:00:00.12Z`, without trailing zeros or an empty fraction.
 
-    Never fails. A producer may stamp any 64-bit number, so years outside the range of `datetime` are written with a
-    sign, as Java writes them.
+    Never fails. A producer may stamp any 64-bit number, so `time_ms` may be outside the range of `datetime`. Years
+    before 0 and after 9999 are written with a sign, as Java writes them.
     """
     second, millisecond = divmod(time_ms, 1000)
     if not millisecond:

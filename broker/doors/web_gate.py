@@ -1,9 +1,10 @@
-"""Which `Host` and `Origin` a request to the broker's HTTP port may have.
+"""The check of `Host` and `Origin` in requests to the broker's HTTP port.
 
 Without authentication, any page that a person on this machine or network opens could use the broker through the
-browser. Headers that a page cannot set stop that. `Origin` and `Sec-Fetch-Site` say where the page comes from. `Host`
-says by which name the browser reached the broker: a page that makes its own name resolve to the broker's address (DNS
-rebinding) still sends its own name. Clients that are not browsers send only a `Host`.
+browser. The gate prevents that by checking headers that the browser sends and the page cannot change. `Origin` and
+`Sec-Fetch-Site` say where the page comes from. `Host` says by which name the browser reached the broker: a page whose
+own name resolves to the broker's address (DNS rebinding) still sends that name. Clients that are not browsers send only
+a `Host`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _SHOWN: Final = 100  # characters of a caller's text, in a refusal
 
 
 class WebGate:
-    """Decides by VELA_ALLOWED_HOSTS, VELA_ALLOWED_ORIGINS and the broker's own addresses."""
+    """Accepts the broker's own addresses, and the hosts and origins in VELA_ALLOWED_HOSTS and VELA_ALLOWED_ORIGINS."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._hosts = _LOOPBACK | settings.own_hosts | settings.allowed_hosts
@@ -74,7 +75,7 @@ class WebGate:
             if parsed is None or (parsed != own and parsed not in self._origins):
                 raise _foreign(f"pages of {_shown(origin)} may not ask the broker")
         if not origins:
-            # For an image or a link browsers send no Origin, but they say whether the page is of another site.
+            # For an image or a link, browsers send no Origin; Sec-Fetch-Site says whether the page is of another site.
             sites = [value for name, value in headers if name == b"sec-fetch-site"]
             if any(site not in _OWN_SITES for site in sites):
                 raise _foreign("pages of another origin may not ask the broker")
@@ -102,7 +103,7 @@ def _own_origin(scope: Scope, host: bytes) -> Origin | None:
 
 
 def _same_address(host: str, local_address: str) -> bool:
-    """Return whether a host is an IP address, and the one that the connection came in on."""
+    """Return whether a host is the IP address on which the connection arrived."""
     try:
         return _address(host.strip("[]")) == _address(local_address)
     except ValueError:

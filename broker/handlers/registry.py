@@ -38,12 +38,12 @@ class Handler:
     atomic: bool  # each call in a transaction of its own
     retry_delay_ms: int  # after an exception
     ack_timeout_ms: int  # a message not handled within this time is delivered again; 0 = no limit
-    max_redeliveries: int  # after these a message goes to the dead-letter topic; 0 = never
+    max_redeliveries: int  # after this many, a message goes to the dead-letter topic; 0 = never
     dead_letter_topic: str | None  # None = {topic}-{subscription}-DLQ
 
     @property
     def is_async(self) -> bool:
-        """Whether the worker awaits it on its event loop, instead of calling it in a thread."""
+        """Whether the worker awaits the function on its event loop, instead of calling it in a thread."""
         return inspect.iscoroutinefunction(self.function)
 
 

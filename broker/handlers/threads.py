@@ -21,7 +21,7 @@ class _Job(NamedTuple):
 class CallThreads:
     """Runs at most `count` calls at once.
 
-    The threads are daemons. At exit Python waits for the threads of its own pools, so in one of those a function that
+    The threads are daemons. Python's own pools are not used: at exit Python waits for their threads, so a function that
     never returns would keep the process alive.
     """
 
@@ -32,7 +32,7 @@ class CallThreads:
             threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True).start()
 
     async def run(self, call: Callable[[], object]) -> None:
-        """Run `call` in a free thread, in the order of requests; raises what the call raises.
+        """Run `call` in a free thread, in the order of requests. Raises the exception of the call.
 
         Cancelling stops the waiting, not the call. A BaseException such as SystemExit is raised as a RuntimeError,
         because it would end the event loop and with it all other calls.

@@ -71,9 +71,10 @@ def _text(path: Path | None) -> str | None:
 async def run_handlers(
     handlers: Sequence[Handler], client: Client, *, stopping: asyncio.Event, stop_timeout_s: float
 ) -> None:
-    """Serve until `stopping` is set. Calls under way then have `stop_timeout_s` seconds to end and are acked.
+    """Serve until `stopping` is set. Calls under way then have `stop_timeout_s` seconds to end.
 
-    A call that has not ended in time is abandoned in its daemon thread, and its message is delivered again.
+    The messages of calls that return in time are acked. A call that has not ended in time is abandoned in its daemon
+    thread, and its message is delivered again.
     """
     threads = CallThreads(sum(each.concurrency for each in handlers if not each.is_async), "handler")
     runners = [_Runner(each, client, threads) for each in handlers]
@@ -179,7 +180,7 @@ class _Runner:
             )
 
     async def _returns(self, received: ReceivedMessage) -> bool:
-        """Call the function. Returns False, and logs the error, if the function raises."""
+        """Call the function. Return True; if the function raises, log the error and return False."""
         handler = self.handler
         try:
             message = Message.from_received(handler.topic.full, received)

@@ -1,4 +1,4 @@
-"""Limits on what a client requests and sends in a second: by connection, by address and by role."""
+"""Limits on the requests, messages and bytes of a client in a second: by connection, by address and by role."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_WAIT_MS: Final = 1000  # the broker notices within this time that a client
 
 
 class _By(IntEnum):
-    """Whose units a limit counts."""
+    """The kind of sender for which a limit counts."""
 
     CONNECTION = 0
     ADDRESS = 1
@@ -34,7 +34,7 @@ class _Limit(NamedTuple):
 
 
 class ClientRates:
-    """Serves all ports of a process. Limits that are 0 cost nothing."""
+    """Counts the requests, messages and bytes of clients on all ports of a process. A limit of 0 costs nothing."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class ClientRates:
         reached: Callable[[str, str, str], None],
         now_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     ) -> None:
-        """`reached` gets the setting of a limit, what happens, and the client. `now_ms` is any steady clock."""
+        """`reached` gets the setting of a limit, the consequence, and the client. `now_ms` is any steady clock."""
         self._reached = reached
         self._now_ms = now_ms
         asked = "VELA_HTTP_REQUEST_RATE", "HTTP requests"
@@ -78,7 +78,7 @@ class ClientRates:
             self._check(self._role_requests, ("", "", role), f"role {role}")
 
     def wait_s(self, peer: str, role: str, *, messages: int, size_bytes: int) -> float:
-        """Count what a WebSocket sent. Return the seconds for which to read nothing more from it, at most one.
+        """Count messages and bytes of a WebSocket. Return the seconds for which to read no more from it, at most 1.
 
         After that time call it again with 0 messages and 0 bytes, until it returns 0.
         """

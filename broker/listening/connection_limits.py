@@ -26,7 +26,7 @@ class ConnectionLimits:
     """Counts open connections, in all and by address. One object serves all ports of a process."""
 
     def __init__(self, settings: DoorSettings, loop_time: LoopTime | None = None) -> None:
-        """`loop_time` is what the connections share; by default it has the machine's clock."""
+        """`loop_time` is the event loop's time, which the connections share. By default it uses the machine's clock."""
         self.loop_time = loop_time or LoopTime()
         self._most = settings.max_connections
         self._most_per_address = settings.max_connections_per_address
@@ -61,7 +61,7 @@ class ConnectionLimits:
             del self._by_address[address]
 
     def reached(self, setting: str, what: str, peer: str) -> None:
-        """Count that `peer` reached the limit that `setting` has, and log it unless that was done lately."""
+        """Count that `peer` reached the limit of `setting`. Log it, at most once in 10 s for each setting."""
         self.times_reached[setting] += 1
         now_s = time.monotonic()
         if now_s - self._logged_s.get(setting, -_LOG_PERIOD_S) >= _LOG_PERIOD_S:

@@ -1,7 +1,7 @@
 """The event loop's time, shared among the connections of a process.
 
 One connection must not set the latency of all others. A connection that has used its part of a turn keeps the bytes
-that it has read, reads no more, and goes on in a later turn. `FairTurns` says when a turn ends.
+that it has read, reads no more, and goes on in a later turn. `FairTurns` decides when a turn ends.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["LoopTime", "TimeShare"]
 
 _Result = TypeVar("_Result")
 
-# For one connection. A pass of the loop costs a few hundredths of it.
+# One connection's part of a turn. A pass of the loop costs a few hundredths of it.
 PART_NS: Final = 125_000
-# For all connections together. A message takes about five passes of the loop, so others delay it by about 1.3 ms.
+# A turn of all connections. A message takes about five passes of the loop, so others delay it by about 1.3 ms.
 TURN_NS: Final = 250_000
 
 
@@ -131,7 +131,7 @@ class TimeShare(Share):
             self._began_ns = None
 
     def charge(self, time_ns: int) -> None:
-        """Charge work that the stopwatch did not see."""
+        """Charge work that the stopwatch did not measure."""
         self._time.fair.worked(self, time_ns)
         if self._time.fair.is_turn_due:
             self._time.turn_soon()

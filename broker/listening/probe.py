@@ -1,4 +1,4 @@
-"""Ask a process on this machine whether it serves."""
+"""Ask a process on this machine whether it is ready."""
 
 from __future__ import annotations
 

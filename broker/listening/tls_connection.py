@@ -1,7 +1,7 @@
 """TLS between a TCP connection and a protocol, over `ssl.MemoryBIO`.
 
-asyncio has the same in its own `start_tls`, and Twisted in pyOpenSSL. This replaces both:
-docs/decisions/0033-tls-in-the-broker.md says why, with figures.
+asyncio does the same in its own `start_tls`, and Twisted with pyOpenSSL. This module replaces both:
+docs/decisions/0033-tls-in-the-broker.md has the reasons and the figures.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
     """A protocol for the socket's transport below, and a transport for the protocol above.
 
     Nothing is buffered here: written bytes go encrypted into the transport below, whose flow control the protocol above
-    sees. The protocol above gets `connection_made` after the handshake, and nothing at all if that fails.
+    sees. The protocol above gets `connection_made` after the handshake, and no call if the handshake fails.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
             self._protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the protocol above, if the handshake was done."""
+        """Tell the protocol above. If the handshake was not done, report that it failed."""
         self._timer.cancel()
         if self._protocol is not None:
             self._protocol.connection_lost(exc)
@@ -216,11 +216,11 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         return self._is_closing or self._transport.is_closing()
 
     def close(self) -> None:
-        """Send what was written and the end of TLS, then close. Safe to repeat."""
+        """Send the written bytes and the end of TLS, then close. Safe to repeat."""
         if self._is_closing:
             return
         self._is_closing = True
-        with contextlib.suppress(ssl.SSLError):  # the peer's own end has not come yet, and is not needed
+        with contextlib.suppress(ssl.SSLError):  # the peer's own end has not arrived yet, and is not needed
             self._tls.unwrap()
         self._send_encrypted()
         self._transport.close()

@@ -31,7 +31,7 @@ class TlsListener:
         *,
         handshake_timeout_s: float,
     ) -> None:
-        """`make_protocol` is called after each handshake. `limits` count a connection from its first byte on."""
+        """`make_protocol` is called after each handshake. `limits` count a connection once it is accepted."""
         self._make_protocol = make_protocol
         self._certificates = certificates
         self._limits = limits
@@ -72,5 +72,5 @@ class TlsListener:
 
 
 def _close(transport: asyncio.Transport, _: TooManyConnections) -> None:
-    # To say why would take a handshake, which costs more than all that the limit saves.
+    # The reason could be sent only after a handshake, which costs more than the limit saves.
     transport.abort()

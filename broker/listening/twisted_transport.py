@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TwistedTransport"]
 
-_HIGH_WATER_BYTES: Final = 64 * 1024  # as Twisted's own transports
+_HIGH_WATER_BYTES: Final = 64 * 1024  # as in Twisted's own transports
 
 
 @implementer(ITransport, IConsumer, IPushProducer)
@@ -86,7 +86,7 @@ class TwistedTransport(asyncio.Protocol):
         self._transport.writelines(data)
 
     def loseConnection(self) -> None:  # noqa: N802 - Twisted's name
-        """Send what was written, then close. Safe to repeat."""
+        """Send the written bytes, then close. Safe to repeat."""
         self.disconnecting = True
         self._transport.close()
 

@@ -1,4 +1,4 @@
-"""The producers of one topic: which ones are admitted, which wait, which are fenced."""
+"""The producers of one topic: admit them, let them wait, or fence them."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class ProducerAccess:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether a producer waits for exclusive access, is being given it, or has it."""
+        """Whether a producer waits for exclusive access, is about to get it, or has it."""
         return bool(self._waiting) or self._exclusive is not None
 
     async def admit(self, producer: Producer) -> None:
         """Attach a producer, alone or beside others, or let it wait (`is_ready` stays False).
 
-        Raises ProducerBusy (a living connection uses the name, an exclusive producer has the topic, or there are too
-        many) and ProducerFenced. If the call is cancelled, `remove` the producer.
+        Raises ProducerBusy (a live connection uses the name, an exclusive producer has the topic, or there are too
+        many) and ProducerFenced. If the call is cancelled, call `remove` for the producer.
         """
         if producer.access_mode in _PROBED:
             await self._make_room(producer)

@@ -1,4 +1,4 @@
-"""The sends of a producer inside the broker whose sender waits for the receipt."""
+"""The sends of one of the broker's own producers. Each sender waits for its receipt."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["AwaitedSends"]
 
 
 class AwaitedSends:
-    """Futures by sequence id. It has the part of a `ProducerSink` that answers sends."""
+    """Futures by sequence id. Implements the part of `ProducerSink` that answers sends."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, asyncio.Future[Receipt]] = {}
 
     def expect(self, sequence_id: int) -> asyncio.Future[Receipt]:
-        """Return the receipt to come. It fails with SendOutcomeUnknown or any other BrokerError."""
+        """Return a future for the receipt. It fails with SendOutcomeUnknown or any other BrokerError."""
         answer = self._waiting[sequence_id] = asyncio.get_running_loop().create_future()
         return answer
 

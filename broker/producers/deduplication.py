@@ -1,7 +1,7 @@
 """Deduplication of one topic: recognize repeated sends, and remember the progress of each producer.
 
-The keeper stores the state once a second, so it lags behind the sends. A broker that takes the topic reads the newer
-entries from the log, so that a crash at any moment loses nothing.
+The keeper stores the state once a second, so it lags behind the sends. A broker that takes over the topic reads the
+newer entries from the log, so that a crash at any moment loses nothing.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class TopicDeduplication:
 
     def __init__(self, through: Position) -> None:
         self.is_enabled = True
-        self.through = through  # entries up to here have been looked at
+        self.through = through  # the state includes the entries up to here
         self.duplicates = 0  # sends that were not stored again
         self._filter = DuplicateFilter()
         self._seen_ms: dict[str, int] = {}
         self._changed: set[str] = set()
         self._gone: set[str] = set()
-        self._is_dirty = True  # `through` must be stored even if no producer ever comes
+        self._is_dirty = True  # `through` must be stored even if no producer ever connects
         self._waiting: deque[tuple[Producer, Repeat, Mark]] = deque()
         self._marks: dict[int, tuple[SendRequest, Mark]] = {}  # of sends in flight whose entry was parsed
         self._settled = asyncio.Event()
@@ -63,7 +63,7 @@ class TopicDeduplication:
     # -- sends ---------------------------------------------------------------------------------------------------
 
     def admit(self, producer: Producer, request: SendRequest) -> bool:
-        """Return whether to store a send. A repeat is answered: at once if the first send is stored, else with it."""
+        """Return whether to store a send. Answer a repeat at once if the first send is stored, else with that send."""
         if not self.is_enabled or not producer.is_deduplicated:
             return True
         mark = self._mark(producer, request)
@@ -138,7 +138,7 @@ class TopicDeduplication:
             await self._settled.wait()
         return self._filter.last_stored(name)
 
-    # -- what is kept --------------------------------------------------------------------------------------------
+    # -- stored state --------------------------------------------------------------------------------------------
 
     def restore(self, rows: Sequence[ProducerRow]) -> None:
         """Restore the state that an earlier owner stored."""
@@ -171,7 +171,7 @@ class TopicDeduplication:
         )
 
     def put_back(self, flush: DeduplicationFlush) -> None:
-        """Take changes back, because storing them failed."""
+        """Put changes back, because storing them failed."""
         self._is_dirty = True
         self._changed |= {row.producer_name for row in flush.rows}
         self._gone |= {name for name in flush.gone if self._filter.progress(name) is None}

@@ -69,7 +69,7 @@ class DeduplicationKeeper:
         self._expiry_ms = expiry_ms
 
     async def load(self, topic: DeduplicatedTopic) -> TopicDeduplication:
-        """Return the state of a topic just taken, from the stored rows and the newer log entries. Raises GapInLog."""
+        """Build the state of a topic just taken over, from the stored rows and the newer entries. Raises GapInLog."""
         through, rows = await repeat_until_done(
             self._pool, lambda c: store.load(c, topic.topic_id), what="loading deduplication"
         )
@@ -166,7 +166,7 @@ class DeduplicationKeeper:
 
 
 async def _forget(topic: DeduplicatedTopic) -> None:
-    """Delete the stored state, so that it does not come back when deduplication is switched on again."""
+    """Delete the stored state, so that it is not loaded when deduplication is switched on again."""
     await topic.write(
         lambda connection, epoch: store.forget_topic(connection, topic_id=topic.topic_id, owner_epoch=epoch),
         what="forgetting deduplication",

@@ -243,7 +243,10 @@ class Producer:
         self.detach()
 
     def detach(self) -> None:
-        """Detach: the connection is gone, or the client closed the producer. Queued sends are stored. Repeatable."""
+        """Detach: the connection is gone, or the client closed the producer. Queued sends are still stored.
+
+        Safe to repeat.
+        """
         if self.is_open:
             self._end()
             self._topic.remove_producer(self)

@@ -1,7 +1,7 @@
 """A topic's publish rate: the broker stops reading from a producer that exceeds it until there is room again.
 
-The broker stores what it has read: nothing is lost or refused. As in Pulsar, the producer's whole connection stops,
-with the other producers on it. Connections that send to other topics continue.
+The broker stores everything that it has read: nothing is lost or refused. As in Pulsar, the producer's whole connection
+stops, with the other producers on it. Connections that send to other topics continue.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PublishLimit:
     def of(
         cls, policies: Policies, clock: Clock, call_later: CallLater, *, replaces: PublishLimit | None
     ) -> PublishLimit | None:
-        """Return the limit that these policies set, or None. It releases an earlier one and continues its count."""
+        """Return the limit that these policies set, or None. Release the replaced limit, and continue its count."""
         messages, size_bytes = policies.publish_rate_messages, policies.publish_rate_bytes
         if replaces is not None:
             replaces.release()

@@ -32,7 +32,7 @@ class ProducerRequest:
     topic_epoch: int | None = None  # the epoch an exclusive producer had before it connected again
     schema: SchemaDefinition | None = None
     on_ready: Callable[[], None] | None = None  # called when a producer that had to wait may send
-    on_throttled: Callable[[bool], None] | None = None  # True: the publish rate is used up; False: go on
+    on_throttled: Callable[[bool], None] | None = None  # True: stop reading; False: read again
 
 
 class ProducerSink(Protocol):

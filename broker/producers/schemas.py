@@ -106,7 +106,7 @@ class Schemas:
                     return version
 
     async def _append(self, topic: str, schema: SchemaDefinition) -> int | None:
-        """Store the next version. Return None if that is not the next one: read the versions again."""
+        """Store the next version. Return None if this number is taken already: read the versions again."""
         versions = await self._versions(topic)
         if len(versions) >= MAX_VERSIONS:
             raise IncompatibleSchema(f"{topic} has {len(versions)} schema versions, the limit")

@@ -36,7 +36,7 @@ __all__ = ["GroupOffsets"]
 
 
 class GroupOffsets:
-    """The group offsets of every queue in this process's memory. `changed` gets a subscription to report again."""
+    """The group offsets of every queue in this process's memory. `changed` puts a subscription into the next report."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class GroupOffsets:
         An offset behind the group's own does not move it. `peer` is the client's address without its port. Raises
         SubscriptionBusy while consumers are attached to the subscription of that name, NotAllowed for an invalid name
         or an offset beyond the end, which may belong to another queue, and PersistenceFailed or TopicFenced if the
-        offset cannot be stored. Safe to repeat: a repeated commit waits until the offset is stored too.
+        offset cannot be stored. Safe to repeat: a repeated commit also waits until the offset is stored.
         """
         check_name(name)
         low, end = bounds(topic)

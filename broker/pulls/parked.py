@@ -116,7 +116,7 @@ class ParkedPulls:
         return parked
 
     def arrived(self, topic: Topic, entries: Sequence[StoredEntry]) -> None:
-        """Answer the parked pulls that these durable entries match."""
+        """Answer the parked pulls whose offset and filter these durable entries match."""
         end = topic.log.ledgers.total_messages
         found = self._table.notify(
             _key(topic.name),
@@ -145,7 +145,7 @@ class ParkedPulls:
         return len(ready)
 
     def next_due_ms(self) -> int | None:
-        """Return when to check again; None while nothing is parked."""
+        """Return the time of the next check, in ms since 1970; None while nothing is parked."""
         return self._table.next_check_ms()
 
     async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:

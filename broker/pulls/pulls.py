@@ -23,7 +23,7 @@ __all__ = ["Pulls"]
 
 
 class Pulls:
-    """Finds a request's queue and passes the request on. `is_ready` returns False while memory must not be served."""
+    """Finds a request's queue and passes the request on. While `is_ready` returns False, it uses no topic in memory."""
 
     def __init__(
         self, topics: Topics, parked: ParkedPulls, offsets: GroupOffsets, *, is_ready: Callable[[], bool]

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PullReader", "bounds", "empty_answer"]
 
-MAX_ANSWER_BYTES: Final = 256 * 1024  # no message is added after that; as RocketMQ's pullBatchSizeInBytes
+# With payloads of this size, an answer is full, as with RocketMQ's pullBatchSizeInBytes.
+MAX_ANSWER_BYTES: Final = 256 * 1024
 _KNOWN_PLACES: Final = 4096
 _DECODED_ENTRIES: Final = 16
 
@@ -47,7 +48,7 @@ def _partition(topic: Topic) -> int:
 
 
 def _cached(topic: Topic, position: Position, most: int) -> list[StoredEntry]:
-    """Return the entries from a position on, up to the first that is not in memory."""
+    """Return the entries in memory from a position on, at most `most`, up to the first that is not in memory."""
     entries: list[StoredEntry] = []
     while len(entries) < most:
         entry = topic.log.cached_entry(position)

@@ -38,7 +38,8 @@ MOST_SPANS_PER_S: Final = 1000  # a span takes about 50 µs, so these are 5 % of
 STOP_TIMEOUT_S: Final = 2.0
 _PARENT: Final = "traceparent"
 _STATE: Final = "tracestate"
-_LONGEST_PARENT: Final = 128  # version 00 has 55; OpenTelemetry logs a line for each that is far longer
+# In characters. Version 00 has 55, and OpenTelemetry logs a line for each value that is far longer.
+_LONGEST_PARENT: Final = 128
 _METADATA_SIZE: Final = slice(6, 10)
 _METADATA: Final = 10
 _NS_PER_S: Final = 1_000_000_000
@@ -81,7 +82,7 @@ class Tracing:
         metadata, _ = parse_metadata(data)
         found = {each.key: each.value for each in metadata.properties if each.key in (_PARENT, _STATE)}
         parent = found.get(_PARENT)
-        # Values that are not UTF-8 come as bytes.
+        # Values that are not UTF-8 are bytes.
         if not isinstance(parent, str) or len(parent) > _LONGEST_PARENT:
             return None
         carrier = {name: value for name, value in found.items() if isinstance(value, str)}

@@ -1,4 +1,4 @@
-"""The first page: subscriptions with problems and why they have them, all rates together, and the latest acts."""
+"""The first page: subscriptions with problems and their causes, the sums of all rates, and the latest acts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
     The number of queries does not depend on the number of subscriptions.
     """
     rows = worst_subscriptions(rights.scope)
-    # The tiles show the last hour, whatever the charts show. Usually both are one reading.
+    # The tiles always show the last hour. If the charts show it too, both use the same data.
     read = cache(lambda name: history_of_everything(name))
     window = request.GET.get("range", "")
     history = history_sources(

@@ -1,4 +1,4 @@
-"""A topic or a subscription as it was at a moment: `?at=`. Shows only what is stored, and offers no act."""
+"""A topic or a subscription as it was at a moment: `?at=`. The page shows only stored data, and offers no act."""
 
 from __future__ import annotations
 

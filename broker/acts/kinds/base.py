@@ -1,6 +1,6 @@
 """The base class of all kinds of act: a name, parameters, a plan, and an apply that does what the plan said.
 
-A kind has no state; the context gives it what it needs. The broker runs one act at a time, and each takes
+A kind has no state; the context has the services that it needs. The broker runs one act at a time, and each takes
 milliseconds; long work (`is_long`) runs beside them. To add a kind, write a class in one of the packages below and add
 its line to registry.py.
 """
@@ -69,7 +69,7 @@ class ActConflict(ActInvalid):
 class PartlyDone(BrokerError):
     """An act on several partitions was stopped by an error after it had changed some of them.
 
-    `result` says what was done on which partition. To do the rest, repeat the request.
+    `result` has the outcome on each partition. To do the rest, repeat the request.
     """
 
     code = "PartlyDone"
@@ -80,7 +80,10 @@ class PartlyDone(BrokerError):
 
 
 class Scope(StrEnum):
-    """What an act changes. The request names it, and unless said otherwise it must exist when the act is planned."""
+    """The thing that an act changes.
+
+    The request names it. It must exist when the act is planned, unless a comment below says otherwise.
+    """
 
     SUBSCRIPTION = "subscription"
     TOPIC = "topic"  # may be partitioned: the kind itself handles the partitions
@@ -160,7 +163,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What an act would do, as the requester sees it."""
+    """The effect that an act would have, as the requester sees it."""
 
     shown: Mapping[str, Any] = field(default_factory=dict)  # JSON; kept, and given to apply as `act.plan`
     cursor_version: int | None = None  # apply is refused if the cursor was moved after this version
@@ -207,11 +210,11 @@ class ActKind(ABC, Generic[P]):
         return None
 
     def other_topics(self, given: P) -> tuple[str, ...]:
-        """Return the topics besides its own that the act publishes to, as far as its parameters name them."""
+        """Return the other topics that the act publishes to, as far as its parameters name them."""
         return ()
 
     def other_topics_of_plan(self, planned: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the topics besides its own that the act publishes to, as its plan shows them."""
+        """Return the other topics that the act publishes to, as its plan shows them."""
         return ()
 
     @abstractmethod
@@ -235,6 +238,6 @@ class ActKind(ABC, Generic[P]):
     ) -> Mapping[str, Any] | None:
         """Apply the act on several partitions, each with its own part of the plan. For kinds with `takes_partitions`.
 
-        Returns and raises the same as `apply`. Raises PartlyDone if an error came after some partitions were changed.
+        Return and raise the same as `apply`. Raises PartlyDone if an error came after some partitions were changed.
         """
         raise ActInvalid(self.why_one_partition(given))

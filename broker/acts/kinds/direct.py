@@ -26,7 +26,7 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What an act would do, or has done, measured at one moment."""
+    """The effect that an act would have, or has had, measured at one moment."""
 
     words: tuple[str, ...]  # sentences, shown in the plan and in the result
     replayed_messages: int = 0  # acked, and delivered again
@@ -34,7 +34,7 @@ class Effect:
     consumers_closed: int = 0
     consumers_kept: int = 0
     notes: tuple[str, ...] = ()
-    pinned: Mapping[str, object] | None = None  # what apply takes from the plan instead of computing it again
+    pinned: Mapping[str, object] | None = None  # data that apply reads from the plan and does not compute
     # The standing of the cursors that the act deletes. The act loses the messages that they have not acked.
     standing: Standing | None = None
     published_per_s: float = 0.0  # messages for these cursors
@@ -118,11 +118,9 @@ class DirectKind(ActKind[P]):
         raise PartlyDone(f"{error}; plan the act again for the partitions that are left", result=result)
 
     async def _measured_again(self, each: _Measured, given: P) -> tuple[_Measured, BrokerError | None]:
-        """Measure a part again if it loses messages.
+        """Measure a part again if it loses messages. Return the part, and the error if it is refused now.
 
         Messages may have been published while the earlier parts were applied.
-
-        Returns the part, and the error if it is refused now.
         """
         if each.effect.standing is None:
             return each, None

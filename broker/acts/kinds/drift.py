@@ -26,7 +26,7 @@ _WITHIN_S: Final = 30  # a plan is expected to be applied in this time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """Why a plan's count grows: acks that a reset forgets, or published messages that a delete loses."""
+    """The growth of a plan's count: by acks that a reset forgets, or by published messages that a delete loses."""
 
     cause: Literal["acked", "published"]
     messages_per_s: float
@@ -39,8 +39,9 @@ class Drift:
     def allowed_messages(self, replayed: int) -> int:
         """Return how many more messages than planned an apply accepts by default.
 
-        For acks: the expected number. If the planned replay is too small to be confirmed by typing a name, the replay
-        including the drift stays that small. For messages that a delete would lose: 0, since no preview has shown them.
+        For acks: the expected number. If the planned replay needs no confirmation by typing a name, at most so much
+        that the replay with the drift needs none either. For messages that a delete would lose: 0, because no preview
+        has shown them.
         """
         if self.cause == "published":
             return 0

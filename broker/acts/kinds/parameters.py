@@ -55,7 +55,7 @@ class AlreadySo(ActInvalid):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What one parameter means and which values it accepts."""
+    """The meaning of one parameter, and the values that it accepts."""
 
     doc: str
     least: int | None = None  # of a number

@@ -1,4 +1,4 @@
-"""One partition's part of an act on several partitions: its errors, and what the act stores about it."""
+"""One partition's part of an act on several partitions: its errors, and its stored plan or result."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class BinaryConnection:
             self._link.pause_reading()
 
     def _handle_unread(self) -> None:
-        """Handle what has arrived, as far as the gate and this turn of the event loop allow."""
+        """Handle the bytes that have arrived, as far as the gate and this turn of the event loop allow."""
         if self.peer.is_joining or not self.gate.is_open:
             return
         self._is_out_of_turn = not self._share.begins(self._continue)
@@ -180,7 +180,7 @@ class BinaryConnection:
     def _greeting_in(self, piece: bytes) -> bytes:
         """Return the first frame, or b"" until it is complete. Raises RemoteProtocolError if the client uses TLS.
 
-        Of a frame larger than MAX_GREETING_BYTES, return what has arrived, up to that many bytes.
+        If the frame is larger than MAX_GREETING_BYTES, return the part that has arrived, up to that many bytes.
 
         Commands in the same piece as CONNECT are legal only after the broker has answered CONNECT. The broker decodes
         them after its answer, so a client that does not wait for CONNECTED is served too.
@@ -203,7 +203,7 @@ class BinaryConnection:
         return bytes(greeting[:end])
 
     def _decode_more(self) -> bool:
-        """Decode some of what has arrived. Return False if nothing is left, or if the rest cannot be decoded."""
+        """Decode some of the arrived bytes. Return False if none are left, or if the rest cannot be decoded."""
         if self._failure is not None:
             return False
         try:
@@ -255,7 +255,7 @@ class BinaryConnection:
             self._link.resume_reading()
 
     def writable_again(self) -> None:
-        """Resume deliveries: the peer has taken most of the written bytes."""
+        """Resume deliveries: the peer has received most of the written bytes."""
         self.gate.output_stuck(stuck=False)
         self._consumers.writable_again()
         self._topic_watchers.writable_again()
@@ -269,8 +269,8 @@ class BinaryConnection:
     def lost(self) -> None:
         """Release everything: the connection is gone. Other consumers get the pending messages. Safe to repeat.
 
-        Buffers are freed here, because the connection's objects refer to each other, and so they stay until the garbage
-        collector finds them.
+        This frees the buffers at once. The connection's objects refer to each other, so the objects themselves stay in
+        memory until the garbage collector finds them.
         """
         if self.peer.is_lost:
             return

@@ -98,7 +98,7 @@ class Peer:
         return not self.is_closing and await self._keep_alive.probe()
 
     def fail(self, code: ServerError, message: str) -> None:
-        """Tell a peer that broke the protocol why, then close its connection."""
+        """Send an ERROR with this code and message, then close the connection."""
         if not self.is_closing:
             self.engine.refuse_connection(code, message)
             self.close(message)

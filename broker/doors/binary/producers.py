@@ -386,6 +386,7 @@ class ProducerSlot:
 def _answered_as(sequence_id: int, highest: int | None) -> int:
     """Return the sequence id of a send's SEND_ERROR: the highest one that the client gave, as Pulsar's broker does.
 
-    Java's client compares it with the last message of its batch. C++ and Go compare the first, and send no highest.
+    Java's client compares it with the last message of its batch. C++ and Go compare it with the first message, and send
+    no highest id.
     """
     return sequence_id if highest is None else max(sequence_id, highest)

@@ -21,8 +21,8 @@ _SECOND_S: Final = 1.0
 class RequestRate:
     """Stops reading for the rest of a second in which a connection has used up its rate.
 
-    A refusal would break clients that open thousands of topics at their start. A pause costs only the client that
-    asks too much.
+    A refusal would break clients that open thousands of topics when they start. A pause costs only the client that
+    sends too many requests.
     """
 
     def __init__(self, broker: BrokerPort, peer: Peer, call_later: Timer) -> None:

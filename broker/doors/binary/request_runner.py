@@ -30,9 +30,7 @@ class RequestRunner:
     """Runs the requests of one peer. Use it on the event loop that created it."""
 
     def __init__(self, peer: Peer, refused_requests: Counter[str], share: TimeShare) -> None:
-        """`refused_requests` counts the refusals of the whole broker, by kind of request. `share` is charged
-        for the time that requests take.
-        """
+        """`refused_requests` counts the whole broker's refusals by kind. `share` is charged for the requests' time."""
         self._peer = peer
         self._share = share
         self._refused_requests = refused_requests

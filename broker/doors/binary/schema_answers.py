@@ -44,7 +44,7 @@ class SchemaAnswers:
         self._engine.send_schema(event.request_id, answer, version)
 
     def on_get_or_create_schema(self, event: events.GetOrCreateSchema) -> None:
-        """Answer with the version of this schema, which is stored if it is new; b"" for the type NONE."""
+        """Store this schema if it is new, and answer with its version; b"" for the type NONE."""
         self._requests.run(
             event,
             self._get_or_create_schema(event),

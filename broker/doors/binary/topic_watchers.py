@@ -64,7 +64,7 @@ class TopicWatchers:
         self._peer.engine.send_error(event.request_id, server_error(error), str(error))
 
     def on_close(self, event: events.CloseTopicWatcher) -> None:
-        """End a watcher. An unknown id is answered in the same way."""
+        """End a watcher. Answer SUCCESS for an unknown id too."""
         watcher = self._watchers.pop(event.watcher_id, None)
         if watcher is not None:
             watcher.close()

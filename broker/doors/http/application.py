@@ -1,6 +1,6 @@
 """The ASGI application of the broker's process: WebSocket endpoints, long-poll pull, the admin API and three pages.
 
-It does without Django's handler, so no ORM, no Django middleware and no thread hop lies on a message's path.
+It does not use Django's handler, so a message passes through no ORM, no Django middleware and no other thread.
 """
 
 from __future__ import annotations

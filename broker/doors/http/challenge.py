@@ -1,4 +1,4 @@
-"""The header WWW-Authenticate, which tells a client with status 401 how it may prove its identity."""
+"""The header WWW-Authenticate of answers with status 401: the ways in which a client may prove its identity."""
 
 from __future__ import annotations
 

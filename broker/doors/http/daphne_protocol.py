@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
-HIGH_WATER_BYTES: Final = 1024 * 1024  # unsent bytes above which the socket is not writable
+HIGH_WATER_BYTES: Final = 1024 * 1024  # with this many unsent bytes, the socket is not writable
 FRAMES_AT_ONCE: Final = 8  # of those that arrive whole, a few µs each
 # Steps of Autobahn's parser, a few µs each. A frame takes two: for its head and for its payload.
 STEPS_AT_ONCE: Final = 16
@@ -104,7 +104,10 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return COMMAND_MESSAGE_BYTES
 
     def handle_reply(self, message: Mapping[str, Any]) -> None:
-        """Carry out an ASGI event. Daphne cannot refuse with a status, accept with headers or close with a reason."""
+        """Carry out an ASGI event.
+
+        Daphne itself cannot refuse with a status, accept with headers or close with a reason.
+        """
         match message["type"]:
             case "websocket.http.response.start":
                 self._refusal = message
@@ -156,7 +159,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._dataReceived(data)
 
     def consumeData(self) -> None:  # noqa: N802 - Autobahn's name
-        """Parse what has arrived, as Autobahn does, as far as the queue and this turn of the event loop allow."""
+        """Parse the arrived bytes as Autobahn does, as far as the queue and this turn of the event loop allow."""
         if self.state not in (self.STATE_OPEN, self.STATE_CLOSING):
             super().consumeData()
             return
@@ -346,7 +349,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
                 answer.set_result(alive)
 
     def close(self, code: int, reason: str) -> None:
-        """Send what was written, then the close frame. Safe to repeat."""
+        """Send the written frames, then the close frame. Safe to repeat."""
         if self.state == self.STATE_OPEN:
             # Autobahn's sendClose accepts only 1000 and codes from 3000 on.
             self.sendCloseFrame(code=int(code), reasonUtf8=close_reason(reason).encode(), isReply=False)

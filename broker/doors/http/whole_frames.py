@@ -18,7 +18,7 @@ _BINARY: Final = 0x82
 _MASKED: Final = 0x80
 _TWO_BYTES_OF_LENGTH: Final = 126
 _MASK_BYTES: Final = 4
-# Autobahn's C takes 2 µs for a mask of any length. Two integers are combined faster up to this length.
+# Autobahn's C code takes 2 µs for a payload of any length. Up to this length, XOR of two integers is faster.
 _INTEGER_BYTES: Final = 1200
 _LENGTH: Final = struct.Struct("!H")
 
@@ -26,8 +26,8 @@ _LENGTH: Final = struct.Struct("!H")
 def whole_frame(data: bytes, at: int, most_bytes: int) -> tuple[int, bool, bytes] | None:
     """Return where the frame at `at` ends, whether it is binary, and its payload.
 
-    None: Autobahn must read it, because it is another kind of frame, not all of it has arrived, or its payload has more
-    than `most_bytes`.
+    Return None if Autobahn must read it: it is another kind of frame, not all of it has arrived, or its payload has
+    more than `most_bytes`.
     """
     if len(data) - at < 2 + _MASK_BYTES:
         return None

@@ -80,7 +80,7 @@ class PullAnswers:
     ) -> PullInProgress | None:
         """Do what `begin` does, for the client that the header Authorization or the certificate identifies.
 
-        Raises MustWait if only a thread can tell who the client is. Nothing has been answered then.
+        Raises MustWait if only a thread can check who the client is. Nothing has been answered then.
         """
         try:
             host = address.rpartition(":")[0]

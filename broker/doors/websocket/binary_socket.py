@@ -75,7 +75,7 @@ class _WebSocketLink:
         return self._transport.unsent_bytes
 
     def is_writable(self) -> bool:
-        """Return False while the peer is behind with reading what was written."""
+        """Return False while too many written bytes wait for the peer."""
         return self._transport.is_writable()
 
     def pause_reading(self) -> None:
@@ -87,7 +87,7 @@ class _WebSocketLink:
         self._may_read.set()
 
     def close(self) -> None:
-        """Send what was written, then close with 1008."""
+        """Send the written bytes, then close with 1008."""
         self._may_read.set()
         self._transport.close(CloseCode.POLICY_VIOLATION, "the last frame says why")
 

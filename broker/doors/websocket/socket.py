@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 OPEN_TIMEOUT_S: Final = 15.0
 PROBE_TIMEOUT_MS: Final = 5_000
 CHARGED_AT_ONCE: Final = 8  # frames; reading the clock for each would cost as much as refusing one
-NO_CLOSE_FRAME: Final = 1006  # RFC 6455: the connection ended without one
+NO_CLOSE_FRAME: Final = 1006  # RFC 6455: the connection ended without a close frame
 
 
 class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
@@ -133,7 +133,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             self.transport.share.close()
 
     def _refused(self, error: BrokerError) -> None:
-        """Close the socket: the client's credentials have expired, or a permission was revoked."""
+        """Close the socket: the credentials have expired or were revoked, or a permission was revoked."""
         number = (
             WebSocketError.AUTHENTICATION_ERROR
             if isinstance(error, AuthenticationFailed)

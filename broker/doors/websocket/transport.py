@@ -46,7 +46,7 @@ class FrameTransport(Protocol):
         """Ping the peer. Return True as soon as it sends anything, False if it does not in time. Safe to cancel."""
 
     def close(self, code: int, reason: str) -> None:
-        """Send what was written, then the close frame. Safe to repeat."""
+        """Send the written frames, then the close frame. Safe to repeat."""
 
 
 def transport_of(scope: Scope) -> FrameTransport:

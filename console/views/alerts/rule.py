@@ -52,7 +52,7 @@ def change_rule(request: HttpRequest, rights: Rights, rule_id: int) -> HttpRespo
 def act_on_rule(request: HttpRequest, rights: Rights, rule_id: int, verb: str) -> HttpResponse:
     """Delete, silence or test a rule, or end its silence. 409 if refused, 404 for another verb.
 
-    Then shows the rule, or the list if the rule was deleted.
+    Then show the rule, or the list if the rule was deleted.
     """
     rule = _found(rights, rule_id)
     who, origin = rights.name, origin_of(request)

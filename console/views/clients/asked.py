@@ -19,7 +19,7 @@ _KEY_DIGITS = 18  # every number of 18 digits fits into the 64 bits of a key
 
 
 def asked_of(query: QueryDict, *, orders: Collection[str], flags: Collection[str]) -> ClientsAsked:
-    """Read the filters, the order and the place. Ignores an unknown order or flag."""
+    """Read the filters, the order and the place. Ignore an unknown order or flag."""
     order, flag = query.get("sort", ""), query.get("flag", "")
     return ClientsAsked(
         topic=_text(query.get("topic", "")),
@@ -35,7 +35,7 @@ def asked_of(query: QueryDict, *, orders: Collection[str], flags: Collection[str
 
 
 def key_of(text: str) -> int:
-    """Return the key of a connected client that an address gives, or 0 if it gives none."""
+    """Return the key of a connected client, read from an address; 0 if the text is not a key."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _KEY_DIGITS else 0
 
 

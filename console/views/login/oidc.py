@@ -49,7 +49,7 @@ def begin_oidc(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_GET
 def end_oidc(request: HttpRequest) -> HttpResponse:
-    """Log in a user who comes back from the login server. 403 if the login is refused, 503 if no server answers."""
+    """Log in a user who comes back from the login server. 403 if the login is refused, 503 if the server is away."""
     settings = _settings()
     try:
         arrival = come_back(request, settings, back=_back(request))

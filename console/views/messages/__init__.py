@@ -1,1 +1,1 @@
-"""Finding messages: the browser of a topic, its export, and following what comes."""
+"""The pages that find messages: the browser of a topic, its export, and the page that follows new messages."""

@@ -27,7 +27,7 @@ def head_of(topic: str) -> TopicHead:
 
 
 def asked_by(form: FilterForm, rights: Rights) -> Asked | None:
-    """Return the search, or None if the form has errors. Adds an error if the user may not search like this."""
+    """Return the search, or None if the form has errors. Add an error if the user may not search like this."""
     if not form.is_valid():
         return None
     if form.asked.filters.is_set and not rights.may_see_payloads:

@@ -1,4 +1,4 @@
-"""Following a topic: new messages that match, as they come."""
+"""Follow a topic: show new messages that match as they arrive."""
 
 from __future__ import annotations
 

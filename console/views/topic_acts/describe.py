@@ -18,7 +18,7 @@ __all__ = ["topic_act"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def topic_act(request: HttpRequest, rights: Rights, topic: str, act: str) -> HttpResponse:
-    """Show the form, filled in from the query string, or plan the act. Answers 422 and 409 as `answer_form` does.
+    """Show the form, filled in from the query string, or plan the act. Answer 422 and 409 as `answer_form` does.
 
     If the act is not possible on the topic, the page shows why instead.
     """

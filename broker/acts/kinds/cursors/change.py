@@ -1,4 +1,4 @@
-"""How an act changes one cursor, and how many messages that affects."""
+"""The change that an act makes to one cursor, and the number of messages that it affects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where a cursor moves. The place is absolute, so that the plan means the same when it is applied."""
+    """The place to which a cursor moves. It is absolute, so that the plan means the same when it is applied."""
 
     how: Literal["reset", "move", "one"]
     # reset: the entry to deliver next; move: the new mark-delete position; one: the entry to ack
@@ -71,7 +71,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """How an act changes a cursor, and what its plan stores about the change."""
+    """The change that an act makes to a cursor, and the data that its plan stores about the change."""
 
     run: Callable[[Cursor], None]  # if this raises IndexMissing, nothing has changed
     pinned: Mapping[str, object] | None = (

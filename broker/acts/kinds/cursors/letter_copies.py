@@ -1,4 +1,4 @@
-"""Copies of messages for a dead-letter topic: what a letter contains, and how the broker writes it."""
+"""Copies of messages for a dead-letter topic: the contents of the letters, and their publication."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _LOST: Final = "retention removes the letter unread"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterTopic:
-    """A dead-letter topic, and what an operator should know about it."""
+    """A dead-letter topic, and notes about it for an operator."""
 
     name: TopicName
     is_unread: bool = False  # it has no durable subscription, or does not exist

@@ -28,7 +28,7 @@ _SHAPE: Final = re.compile(r"(0|[1-9][0-9]*):(0|[1-9][0-9]*)(:(-1|0|[1-9][0-9]*)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessagePlace:
-    """Where a message is, or was."""
+    """The place where a message is, or was."""
 
     position: Position
     index: int | None  # in its batch; None = the whole entry

@@ -1,7 +1,7 @@
 """Undo: restore the snapshot taken before an act, and keep everything acked since.
 
-How long an act can be undone is decided when it is applied (`CursorKind.apply`, VELA_UNDO_WINDOW_S) and checked here by
-PostgreSQL's clock (storage/sql/acts.sql, undo_source).
+The time in which an act can be undone is set when the act is applied (`CursorKind.apply`, VELA_UNDO_WINDOW_S), and
+checked here by PostgreSQL's clock (storage/sql/acts.sql, undo_source).
 """
 
 from __future__ import annotations

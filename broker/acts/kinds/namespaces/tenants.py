@@ -16,7 +16,7 @@ __all__ = ["DeleteTenant", "SetTenant", "TenantRoles"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantRoles:
-    """Who administers a tenant."""
+    """The roles that administer a tenant."""
 
     admin_roles: Annotated[str, Rule("roles that administer the tenant, separated by commas")] = ""
 
@@ -36,7 +36,7 @@ class SetTenant(DirectKind[TenantRoles]):
     name = "set_tenant"
     summary = "Create a tenant, or change the roles that administer it."
     scope = Scope.TENANT
-    # Only the admin API creates and deletes tenants independently of their namespaces
+    # Only the admin API creates and deletes tenants independently of their namespaces.
     can_be_requested = False
     no_undo = "to undo it, set the earlier roles or delete the tenant"
     parameters = TenantRoles

@@ -36,7 +36,7 @@ _DONE: Final = "published again and acknowledged in the dead-letter topic"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedriveWhat:
-    """Which messages to redrive, to which topic and how fast."""
+    """The messages to redrive, their target topic, and the rate."""
 
     to_topic: Annotated[
         str | None,
@@ -250,8 +250,8 @@ class _Work:
 def _planned_namespaces(context: ActContext, given: RedriveWhat) -> frozenset[str]:
     """Return the namespaces that the redrive may publish to.
 
-    A producer decides what a letter says about its origin, and the operator's rights were checked only for the
-    namespaces in the plan. So a letter that the plan did not read cannot add a namespace.
+    A letter's producer decides which original topic the letter names, and the operator's rights were checked only for
+    the namespaces in the plan. So a letter that the plan did not read cannot add a namespace.
     """
     named = [context.act.topic_name, *(context.act.plan or {}).get("targets", ())]
     if given.to_topic is not None:

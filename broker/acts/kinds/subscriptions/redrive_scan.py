@@ -36,7 +36,7 @@ _WHY_LEFT: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which messages to redrive; None = any."""
+    """The conditions that a message must meet to be redriven. None = no condition."""
 
     position: Position | None  # of the only entry to look at
     index: int | None  # of the only message in that entry

@@ -94,7 +94,7 @@ class CreateSubscription(DirectKind[NewSubscription]):
 
 
 async def _target(context: ActContext, given: NewSubscription) -> Target:
-    """Return where the subscription begins: as planned or, if there is no plan yet, as requested."""
+    """Return the place where the subscription begins: as planned or, if there is no plan yet, as requested."""
     if context.act.is_apply and context.act.plan is not None:
         return Target.from_json(context.act.plan["pinned"])
     return await find_place(context, await context.topic(), given, None)

@@ -19,7 +19,7 @@ __all__ = ["Partitions", "UpdatePartitions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partitions:
-    """How many partitions the topic gets."""
+    """The number of partitions that the topic will have."""
 
     partitions: Annotated[
         int, Rule("number of partitions in all, not fewer than now", least=1, most=partitions.MOST_PARTITIONS)

@@ -1,4 +1,4 @@
-"""Estimate what a policy change soon frees, expires or evicts.
+"""Estimate the messages that a policy change soon frees, expires or evicts.
 
 The figures come from cursors and ledgers, not from scanning the messages.
 """
@@ -73,7 +73,7 @@ class PolicyLosses:
 async def losses(
     trimmer: Trimmer, topics: Sequence[Topic], after: Mapping[str, Policies], now_ms: int
 ) -> PolicyLosses:
-    """Return what the topics would lose if the policies in `after` were in force. Its keys are full topic names."""
+    """Return the losses of the topics if the policies in `after` were in force. Its keys are full topic names."""
     found = PolicyLosses()
     for number, topic in enumerate(topics, start=1):
         if number % _SLICE == 0:
@@ -143,7 +143,7 @@ async def _exceeds(subscription: Subscription, policies: Policies, now_ms: int) 
 
 
 async def _evicted_to(subscription: Subscription, policies: Policies, now_ms: int) -> Position | None:
-    """Return where an eviction by size or by age ends, as topics/backlog_quota.py does it."""
+    """Return the position at which an eviction by size or by age ends, as topics/backlog_quota.py does it."""
     cursor, log = subscription.cursor, subscription.log
     if 0 <= policies.backlog_quota_bytes < cursor.backlog_bytes:
         leave_bytes = kept_of(policies.backlog_quota_bytes)

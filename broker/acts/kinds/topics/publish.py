@@ -39,7 +39,7 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Target:
-    """Where the message goes, and the schema that it gets."""
+    """The topic or partition that gets the message, and the schema of the message."""
 
     topic: Topic
     partition: int | None  # None: the act's topic is not partitioned

@@ -64,7 +64,7 @@ class TopicPolicies(_Change):
 
 
 class _SetPolicies(ActKind[Any]):
-    """The plan records the policies before and after. Applying it is refused if the policies have changed since."""
+    """A change of policies. The plan records them before and after; apply is refused if they have changed since."""
 
     no_undo = "to undo it, set the earlier policies"
 

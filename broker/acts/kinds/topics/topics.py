@@ -29,7 +29,10 @@ _OPEN_AT_ONCE: Final = 8
 
 
 async def _durable(context: ActContext, figures: DeleteFigures) -> list[tuple[Topic, Subscription]]:
-    """Load the topics with durable subscriptions, and return these: the stored cursors may be out of date."""
+    """Load the topics with durable subscriptions. Return each such subscription, after its topic.
+
+    The stored cursors may be out of date, so they do not suffice.
+    """
     at_once = asyncio.Semaphore(_OPEN_AT_ONCE)
 
     async def opened(full_name: str) -> Topic:

@@ -50,7 +50,7 @@ _PLAIN_SEND: Final = re.compile(
 )
 _SEND_SIZE_AT: Final = 3
 _PRODUCER_ID_AT: Final = 5
-_new: Final = tuple.__new__  # 0.2 us less than through the named tuple's constructor
+_new: Final = tuple.__new__  # 0.2 µs less than through the named tuple's constructor
 
 HAVE_SLICES: Final = frozenset({_ACK, pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES})
 """The commands that `decode_slices` accepts."""
@@ -59,7 +59,7 @@ HAVE_SLICES: Final = frozenset({_ACK, pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_ME
 def decode_plain_send(frame: Frame) -> events.Send | None:
     """Return the event of a SEND that has only the usual fields, without protobuf. Return None for any other command.
 
-    It takes half the time of `decode_event`, which decides about all others.
+    It takes half the time of `decode_event`, which decodes all other commands.
     """
     command, entry = frame
     found = _PLAIN_SEND.fullmatch(command)
@@ -104,9 +104,9 @@ def _send(command: pb.BaseCommand, frame: Frame) -> events.Send:
 
 
 def decode_slices(command: pb.BaseCommand, frame: Frame) -> Iterator[events.Event]:
-    """Decode a command of `HAVE_SLICES`. If it has many ids, they are several events, decoded one by one.
+    """Decode a command of `HAVE_SLICES`. A command with many ids becomes several events, decoded one by one.
 
-    Only the last of them has the request id. Raises like `decode_event`, before the first one.
+    Only the last event has the request id. Raises the errors of `decode_event`, before the first event.
     """
     many: Sequence[pb.MessageIdData]
     if command.type == _ACK:

@@ -90,7 +90,7 @@ class ServerEngine:
 
     @property
     def has_more(self) -> bool:
-        """Whether `receive` returned as many events as it was asked for, and has bytes left to decode."""
+        """Whether `receive` stopped at its limit `most`, and has bytes left to decode."""
         return self._is_decoding or self._decoder.has_uncut
 
     @property
@@ -98,7 +98,7 @@ class ServerEngine:
         return bool(self._frames) or self._slices is not None
 
     def receive(self, data: bytes | bytearray | memoryview, *, most: int = _EVERY_COMMAND) -> list[Event]:
-        """Take bytes from the peer and return the events of the commands that they complete, in order.
+        """Decode bytes from the peer and return the events of the commands that they complete, in order.
 
         Decode at most `most` short commands; a longer one counts as several. If `has_more` is then True, call
         again, with new bytes or with none.
@@ -361,7 +361,10 @@ class ServerEngine:
         self._out_bytes += sum(map(len, frames))
 
     def send_send_error(self, producer_id: int, sequence_id: int, code: ServerError, message: str) -> None:
-        """Send SEND_ERROR. Prefer `send_close_producer`: on all but CHECKSUM_ERROR, C++ closes the connection."""
+        """Send SEND_ERROR. Prefer `send_close_producer`.
+
+        The C++ client closes the connection on every code but CHECKSUM_ERROR.
+        """
         self._write(answers.send_error(producer_id, sequence_id, code, message))
 
     def send_close_producer(self, producer_id: int) -> None:

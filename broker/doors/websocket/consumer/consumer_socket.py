@@ -65,7 +65,7 @@ class ConsumerSocket(PushSocket):
 
     @property
     def prefetched(self) -> int:
-        """The permits to begin with: none in pull mode with one source, where the peer grants them, else a window."""
+        """The permits at the start: 0 in pull mode with one source, where the peer grants them; else the window."""
         return 0 if self.options.pull_mode and self.has_one_source else self.options.window
 
     def read_address(self) -> Sequence[str]:
@@ -211,5 +211,5 @@ class ConsumerSocket(PushSocket):
 
 
 def _warning_headers(warnings: Sequence[str]) -> list[tuple[bytes, bytes]]:
-    """Return the header of the handshake's answer that has the warnings about options."""
+    """Return the header with the warnings for the handshake's answer; no header if there are no warnings."""
     return [(b"X-Vela-Warning", "; ".join(warnings).encode())] if warnings else []

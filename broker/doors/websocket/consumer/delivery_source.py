@@ -111,7 +111,7 @@ class DeliverySource:
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
         """Decode the entries and pass them to the socket.
 
-        Corrupt entries are discarded and their permits given back.
+        Discard damaged entries and give their permits back.
         """
         for entry, redelivery_count, remaining in deliveries:
             charged = entry.messages if remaining is None else remaining.bit_count()
@@ -141,7 +141,7 @@ class DeliverySource:
     ) -> None:
         """Handle an entry that was not decoded: discard a damaged one, and leave one that other clients can read.
 
-        The crypto failure action decides about an encrypted one.
+        For an encrypted entry, the crypto failure action decides.
         """
         position = Position(entry.ledger_id, entry.entry_id)
         if isinstance(error, EntryEncrypted):
@@ -161,10 +161,10 @@ class DeliverySource:
         self.credit(charged)
 
     def _discard(self, position: Position, reason: ValidationError) -> None:
-        """Ack an entry with the reason, so that it never comes again. The subscription counts and logs it."""
+        """Ack an entry with the reason, so that it is never delivered again. The subscription counts and logs it."""
         consumer = self.consumer
         if consumer is not None:
-            # Later, because the broker is in the middle of its loop over this delivery.
+            # Ack later, because the broker is in the middle of its loop over this delivery.
             self._loop.call_soon(
                 lambda: consumer.ack(
                     [AckRequest(position)],
@@ -202,7 +202,7 @@ class DeliverySource:
         self.on_consumer_closed(reason)
 
     def on_active_change(self, is_active: bool) -> None:
-        """Do nothing: Pulsar's WebSocket API has no frame that tells which Failover consumer is active."""
+        """Do nothing: Pulsar's WebSocket API has no frame that says which Failover consumer is active."""
 
     async def is_alive(self) -> bool:
         """Return whether the peer answers a ping."""
@@ -223,7 +223,7 @@ class DeliverySource:
             self.consumer.ack([request], cumulative=True)
 
     def credit(self, messages: int) -> None:
-        """Grant permits to the broker, together with those of this turn of the event loop. Ignores 0 and less."""
+        """Grant permits to the broker, together with those of this turn of the event loop. Ignore 0 and less."""
         if messages > 0:
             self._permits_due += messages
             self._schedule()

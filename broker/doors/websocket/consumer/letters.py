@@ -51,12 +51,12 @@ logger = logging.getLogger(__name__)
 AT_ONCE: Final = 100  # letters of one kind that one socket writes at the same time
 _WHOLE_ENTRY: Final = -2  # as a batch index: every member that is not acked
 _AFTER_FAILURE: Final = RedeliveryBackoff(min_ms=1000, max_ms=60_000, multiplier=2)
-_FINISH_S: Final = 5.0  # for letters that are being written when the socket is lost
+_FINISH_S: Final = 5.0  # for the letters of one kind that are being written when the socket is lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Letter:
-    """Which message to copy, and how to ack the original."""
+    """The message to copy, and the function that acks the original."""
 
     source: DeliverySource
     consumer: ConsumerPort
@@ -146,7 +146,7 @@ class Letters:
         if source.consumer is not None:
             source.consumer.filter_due(lambda due: self._still_due(source, due))
 
-    # -- what becomes a letter -----------------------------------------------------------------------------------
+    # -- choosing the letters ------------------------------------------------------------------------------------
 
     def bypasses(self, redeliveries: int) -> bool:
         """Return whether a delivery with this count goes to the dead letter topic without being pushed."""
@@ -366,9 +366,10 @@ class Letters:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def lost(self) -> None:
-        """Finish letters that are being written, for at most 5 s, and drop those that wait. Safe to repeat.
+        """Finish letters that are being written, and drop those that wait. Safe to repeat.
 
-        Other consumers get the messages of the letters that were dropped.
+        Dead letters have 5 s to finish; after that, retry letters have another 5 s. Other consumers get the messages
+        of the letters that were dropped.
         """
         self._dead_letters.drop_waiting()
         self._retry_letters.drop_waiting()

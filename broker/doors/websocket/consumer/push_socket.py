@@ -43,9 +43,9 @@ class PushSocket(BrokerSocket):
     """Pushes messages of one source or several.
 
     A socket with one source writes each delivery at once, because the broker's permits are its window. With several
-    sources (partitions, v3) it is unknown which of them has messages. So each gets a share of the window as permits, at
-    least one, and its deliveries wait here until the window has room. Above 1 MiB of waiting messages, the broker stops
-    delivering.
+    sources (partitions, v3) it does not know which of them have messages. So each source gets a share of the window as
+    permits, at least one, and its deliveries wait here until the window has room. Above 1 MiB of waiting messages, the
+    broker stops delivering.
     """
 
     window: DeliveryWindow  # `connect` sets it
@@ -186,7 +186,7 @@ class PushSocket(BrokerSocket):
             self.drain_soon()
 
     def source_of(self, message_id: MessageId) -> DeliverySource:
-        """Return the source that delivered an id; if none did, that of the partition in the id, or else the first.
+        """Return the source that delivered this id. If none did, return that of the id's partition, or else the first.
 
         Raises InvalidCommand while no topic matches the socket's pattern.
         """

@@ -87,7 +87,7 @@ class _Fields(msgspec.Struct, gc=False):
     type: str | None = None
     messageId: str | None = None  # noqa: N815
     permitMessages: _Int32 | None = None  # noqa: N815
-    # Of any type: outside the extensions Pulsar ignores these fields.
+    # These may have any type, because Pulsar ignores them outside the extensions.
     ackType: Any = None  # noqa: N815
     delayMillis: Any = None  # noqa: N815
     properties: Any = None
@@ -133,7 +133,7 @@ def decode_commands(frame: Frame, known: Mapping[str, MessageId] = _NONE_KNOWN) 
     """Return the commands of a text frame in order: one, unless the frame is an array.
 
     `known` maps the base64 text of ids that were sent to this socket to the ids, which saves parsing them (4 µs each).
-    An id that is not in it is parsed, so a client may ack on one socket what it received on another.
+    Any other id is parsed, so a client may ack on one socket a message that it received on another.
 
     Raises InvalidJson (not JSON, wrong types, empty or oversized array) and InvalidCommand (an id that is
     missing, not base64 or not a MessageIdData; `permit` without a number; unknown `ackType`; `reconsumeLater`

@@ -40,7 +40,7 @@ class MessageEncryption:
     uncompressed_bytes: int = 0
 
     def noted(self, keys: Sequence[EncryptionKey], metadata: MessageMetadata, payload: bytes) -> bytes:
-        """Write everything into the metadata, and return the payload as it is."""
+        """Write the keys and all fields into the metadata, and return the payload unchanged."""
         for key in keys:
             stored = metadata.encryption_keys.add(key=key.name, value=key.value)
             for name, value in key.metadata.items():

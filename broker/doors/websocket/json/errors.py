@@ -21,14 +21,14 @@ __all__ = [
     "close_reason",
 ]
 
-MAX_CLOSE_REASON_BYTES = 123  # a control frame takes 125 bytes, two of them are the code (RFC 6455, 5.5)
+MAX_CLOSE_REASON_BYTES = 123  # a control frame has at most 125 bytes, two of them the code (RFC 6455, 5.5)
 
 
 class WebSocketError(IntEnum):
     """Pulsar's error numbers.
 
-    At the handshake Vela answers with HTTP statuses instead. 5 and 6 are sent when it closes a socket whose credentials
-    have expired or whose permission was revoked; 1, 2 and 4 are never sent.
+    At the handshake Vela answers with HTTP statuses instead. It sends 5 when it closes a socket because the credentials
+    have expired or were revoked, and 6 because a permission was revoked. It never sends 1, 2 and 4.
     """
 
     FAILED_TO_CREATE_PRODUCER = 1
@@ -62,11 +62,11 @@ class CloseCode(IntEnum):
     """The close codes that a peer sees. Pulsar closes with 3 or 4, which a peer cannot see (it reads 1005)."""
 
     NORMAL = 1000  # the client closed first
-    GOING_AWAY = 1001  # idle time-out, or the broker stops
+    GOING_AWAY = 1001  # the broker stops
     UNSUPPORTED_DATA = 1003  # a binary frame on a JSON endpoint
     INVALID_DATA = 1007  # not UTF-8, not JSON, or JSON of the wrong types (error 3)
-    # A command that cannot be carried out, such as a bad id or permits <= 0 (error 3); credentials that have expired
-    # (error 5); a revoked permission (error 6); on /ws/binary, the end of the protocol.
+    # A command that cannot be carried out, such as a bad id or permits <= 0 (error 3); credentials that have expired or
+    # were revoked (error 5); a revoked permission (error 6); on /ws/binary, the end of the protocol.
     POLICY_VIOLATION = 1008
     MESSAGE_TOO_BIG = 1009  # a frame above the limit
     INTERNAL_ERROR = 1011  # a fault of the broker
@@ -74,9 +74,9 @@ class CloseCode(IntEnum):
 
 
 class SessionError(RemoteProtocolError):
-    """Closes the socket with `close_code` and `reason`. Of an array, commands before the wrong one may be applied.
+    """Closes the socket with `close_code` and `reason`. You may show `str()` to the peer.
 
-    You may show `str()` to the peer.
+    If the frame is an array, commands before the wrong one may have been applied.
     """
 
     close_code: ClassVar[CloseCode] = CloseCode.POLICY_VIOLATION

@@ -46,14 +46,14 @@ _INT64 = 63
 
 
 class HashingScheme(StrEnum):
-    """How a key chooses a partition."""
+    """The hash that maps a key to a partition."""
 
     JAVA_STRING_HASH = "JavaStringHash"
     MURMUR3_32 = "Murmur3_32Hash"
 
 
 class RoutingMode(StrEnum):
-    """How a message without a key chooses a partition. Custom is accepted and acts as Single."""
+    """How the broker chooses a partition for a message without a key. Custom is accepted and acts as Single."""
 
     SINGLE = "SinglePartition"
     ROUND_ROBIN = "RoundRobinPartition"
@@ -106,14 +106,14 @@ class ProducerOptions:
     """Options of a producer. `batching_max_…` and `max_pending_messages` have an effect only with batching."""
 
     producer_name: str | None = None  # None = the broker makes one
-    initial_sequence_id: int | None = None  # the last id already used; None = the first message is 0
+    initial_sequence_id: int | None = None  # the last id already used; None = the last one stored, if known
     hashing_scheme: HashingScheme = HashingScheme.JAVA_STRING_HASH
     send_timeout_ms: int = 30_000  # 0 = never
     routing_mode: RoutingMode = RoutingMode.SINGLE
     batching_enabled: bool = False
     batching_max_messages: int = 1000  # messages in one batch
     batching_max_publish_delay_ms: int = 1
-    max_pending_messages: int = 0  # sends without a receipt, 0 = unbounded
+    max_pending_messages: int = 0  # messages without a receipt, 0 = unbounded
     compression: CompressionType = CompressionType.NONE
     encryption_keys: tuple[EncryptionKey, ...] = ()  # the client encrypts with them; () = it does not
 

@@ -42,7 +42,7 @@ class DeliveryWindow:
         return max(0, self._balance)
 
     def pushed(self, messages: int = 1) -> None:
-        """Take places for `messages` that were written to the socket."""
+        """Use up room for `messages` that were written to the socket."""
         self._balance -= messages
 
     def settled(self, frames: int = 1) -> int:
@@ -56,7 +56,7 @@ class DeliveryWindow:
         """Carry out a `permit` command. Return the credit: `messages`, or 0 in push mode, which ignores it.
 
         Raises InvalidCommand in pull mode if `messages` is not positive, and then changes nothing. Pulsar
-        subtracts such a number, and the client cannot see why nothing comes.
+        subtracts such a number, and the client cannot see why no message arrives.
         """
         if not self._pull:
             return 0
