@@ -1,4 +1,4 @@
-"""Alert rules: what a rule measures, and when an alert fires and clears. No I/O, no clock."""
+"""Alert rules: the measures of rules, and when an alert fires and clears. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Measure(StrEnum):
 
     @property
     def subject(self) -> str:
-        """What the rule watches: subscriptions, topics or the broker."""
+        """The kind of object that the rule watches: subscriptions, topics or the broker."""
         if self is Measure.BROKER:
             return "broker"
         return "topic" if self in (Measure.DEAD_LETTERS, Measure.STORED) else "subscription"
@@ -90,15 +90,15 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """One subject of one rule: it waits for the rule's time, it fires, or it has cleared."""
+    """An alert of one rule for one subject. It waits until the rule's time is over, it fires, or it has cleared."""
 
     subject: Subject
-    value: int  # the last one that was over the limit
+    value: int  # the latest value that was over the limit
     over_since_ms: int
     fired_ms: int | None = None
     below_since_ms: int | None = None
     cleared_ms: int | None = None
-    is_told: bool = False  # a notification said that it fires
+    is_told: bool = False  # a notification reported that it fires
     id: int | None = None  # None = not stored yet
 
 
@@ -110,11 +110,11 @@ def next_alerts(
     now_ms: int,
     last_round_ms: int | None,
 ) -> list[tuple[Alert | None, Alert | None]]:
-    """Return each alert of a rule before and after this round.
+    """Return a pair for each alert of a rule: the alert before and after this round.
 
-    `after` is None for an alert that has ended and never fired.
+    The first is None for a new alert, the second for an alert that has ended and never fired.
 
-    A rule with SUBJECTS_MOST matches may have more that were left out. Then its alerts without a match do not change.
+    If a rule has SUBJECTS_MOST matches, more may have been left out. Then its alerts without a match do not change.
     """
     is_full = len(matches) >= SUBJECTS_MOST
     was_away = last_round_ms is None or now_ms - last_round_ms > _LONGEST_GAP_MS
@@ -138,8 +138,8 @@ def next_alert(
 ) -> Alert | None:
     """Return the alert after this round. It fires after `for_ms` over the limit, and clears after `for_ms` below it.
 
-    None: there is no alert any more. If the last round was too long ago (`was_away`), the time starts again, unless the
-    tables show when it began.
+    Returns None if there is no alert any more. If the last round was too long ago (`was_away`), the time starts again,
+    unless the tables show when it began.
     """
     if match is None:
         if alert is None or alert.fired_ms is None:

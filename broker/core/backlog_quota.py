@@ -17,7 +17,7 @@ _KEPT_OF_TEN = 9  # an eviction leaves 90 % of the limit
 
 
 class QuotaKind(StrEnum):
-    """What a quota limits; the values are Pulsar's names."""
+    """The quantity that a quota limits; the values are Pulsar's names."""
 
     SIZE = "destination_storage"
     AGE = "message_age"

@@ -138,7 +138,7 @@ class DelayedEntries:
         return self.waiting.discard_before(position)
 
     def _shrink(self) -> None:
-        """Keep the nearer half of the due times. The table has the rest."""
+        """Drop the later due times once there are too many. The table has them."""
         if len(self._near) <= 2 * self._window or self._is_refilling:
             return
         self._near.sort()

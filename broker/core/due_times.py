@@ -13,7 +13,7 @@ _SPARE_ITEMS: Final = 64  # out-of-date items that a small heap may contain
 
 
 class DueTimes(Generic[K]):
-    """Keys with one due time each, the earliest one they were given.
+    """Keys with one due time each, the earliest that `bring_forward` has set.
 
     `bring_forward` and `pop_due` cost O(log n) per key, `discard` O(1). Outdated items stay in the heap until they
     reach its top or outnumber the others. They have no reference to their key.

@@ -49,7 +49,7 @@ class SubscriptionBusy(BrokerError):
 
 
 class ConsumerBusy(BrokerError):
-    """The subscription has its highest number of consumers."""
+    """The subscription or its topic has reached its limit of consumers, or an Exclusive consumer is connected."""
 
     code = "ConsumerBusy"
     retriable = True
@@ -127,7 +127,7 @@ class PersistenceFailed(BrokerError):
 
 
 class SendOutcomeUnknown(BrokerError):
-    """The topic was closed before it answered. The entry may be stored. Sent again, it may be stored twice."""
+    """The topic was closed before it answered. The entry may be stored; if the client sends it again, perhaps twice."""
 
     code = "ServiceNotReady"
     retriable = True
@@ -157,23 +157,23 @@ class TooManyRequests(BrokerError):
 
 
 class TooManyConnections(TooManyRequests):
-    """The process, or the client's address, has its highest number of connections."""
+    """The process, or the client's address, has reached its limit of connections."""
 
 
 class TooManyLookups(TooManyRequests):
-    """The connection has its highest number of lookups without an answer."""
+    """The connection has reached its limit of lookups without an answer."""
 
 
 class TooManyProducers(NotAllowed):
-    """The connection has its highest number of producers."""
+    """The connection has reached its limit of producers."""
 
 
 class TooManyConsumers(NotAllowed):
-    """The connection has its highest number of consumers."""
+    """The connection has reached its limit of consumers."""
 
 
 class TooManyTopicWatchers(NotAllowed):
-    """The connection watches its highest number of topic lists."""
+    """The connection has reached its limit of watched topic lists."""
 
 
 class AnswerTooLarge(NotAllowed):

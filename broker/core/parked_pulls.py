@@ -15,7 +15,7 @@ from vela.wire.timing_wheel import TimingWheel
 
 __all__ = ["FULL_CHECK_MS", "Matches", "ParkedRequest", "ParkedRequests", "QueueKey"]
 
-FULL_CHECK_MS: Final = 5000  # between two checks of every queue, which find what notifications missed
+FULL_CHECK_MS: Final = 5000  # between two checks of every queue for messages that notifications missed
 _TICK_MS: Final = 16
 
 Properties: TypeAlias = Mapping[str, str]
@@ -41,7 +41,7 @@ class ParkedRequest:
 
     @property
     def due_ms(self) -> int:
-        """When to answer the request even if nothing arrived, in Unix milliseconds."""
+        """The time at which to answer the request even if nothing arrived, in Unix milliseconds."""
         return self.parked_ms + self.park_ms
 
 

@@ -1,4 +1,4 @@
-"""Where an entry is in a topic's log."""
+"""The position of an entry in a topic's log."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def origin_of(token: str) -> TokenOrigin | None:
 
 
 def key_of(origin: TokenOrigin, keys: Mapping[str, TokenKey]) -> TokenKey | None:
-    """Return the issuer's key with which a token was signed. A token without a key id fits an issuer with one key."""
+    """Return the issuer's key that a token names, or None. A token without a key id gets the issuer's only key."""
     if not origin.key_id and len(keys) == 1:
         return next(iter(keys.values()))
     return keys.get(origin.key_id)
@@ -57,8 +57,8 @@ def verify_issued(
 ) -> Principal:
     """Return the client that a token identifies. If the role claim is a list, the first text in it is the role.
 
-    Raises AuthenticationFailed if the key has not signed it, if it is not valid now or never expires, if it names no
-    role, or if it is for none of the audiences.
+    Raises AuthenticationFailed if `key` did not sign the token, or if the token is not valid now, never expires, names
+    no role or is for none of the audiences.
     """
     try:
         claims = jwt.decode(token, key.key, algorithms=key.algorithms).claims

@@ -39,7 +39,7 @@ class StoredPassword:
 
 
 def read_passwords(text: str) -> Mapping[str, StoredPassword]:
-    """Return the users of a file, by name. Raises PasswordFileInvalid, which names the line."""
+    """Return the users of a file, by name. Raises PasswordFileInvalid; its message names the line, if one is wrong."""
     users: dict[str, StoredPassword] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -65,7 +65,7 @@ def read_passwords(text: str) -> Mapping[str, StoredPassword]:
 
 
 def fits(password: bytes, stored: StoredPassword) -> bool:
-    """Return whether this is the password."""
+    """Return whether `password` is the one that was hashed."""
     if stored.hash.startswith("$apr1$"):
         return len(password) <= MAX_PASSWORD_BYTES and hmac.compare_digest(
             _apr1(password, stored.hash), stored.hash

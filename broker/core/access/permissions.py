@@ -1,7 +1,7 @@
-"""Who may do what: Pulsar's permissions, as a pure rule.
+"""Pulsar's permissions, as pure functions: which role may perform which action.
 
-A superuser may do everything. A tenant's admin may do everything in that tenant. Any other role may produce or consume
-where a namespace or a topic grants it.
+A superuser may do everything. A tenant's admin may produce, consume and administer everywhere in that tenant, but not
+manage it. Any other role may produce or consume where a namespace or a topic grants it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["CLUSTER", "Action", "Grants", "Permission", "Subject", "allows", "ch
 
 
 class Permission(StrEnum):
-    """What a namespace or a topic can grant to a role; the names are Pulsar's."""
+    """A right that a namespace or a topic can grant to a role; the names are Pulsar's."""
 
     PRODUCE = "produce"
     CONSUME = "consume"
@@ -40,7 +40,7 @@ class Action(StrEnum):
     CONSUME = "consume from"
     LOOK_UP = "look up"  # for roles that may produce or consume there
     ADMINISTER = "administer"  # for admins of the tenant
-    MEASURE = "read the metrics of"  # for the roles of metrics
+    MEASURE = "read the metrics of"  # for superusers and the roles in `metrics_roles`
     RULE = "manage"  # for superusers
 
 
@@ -50,7 +50,7 @@ class Subject:
 
     tenant: str = ""
     namespace: str = ""  # tenant/namespace
-    topic: str = ""  # full name; a partition has its partitioned topic's
+    topic: str = ""  # full name; for a partition, the name of its partitioned topic
     subscription: str = ""
 
     @classmethod
@@ -90,7 +90,7 @@ _Permissions = Mapping[str, AbstractSet[Permission]]  # by role
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grants:
-    """Everything that was granted. Every question is a lookup in a dictionary."""
+    """Everything that was granted. `allows` only looks it up in dictionaries and sets."""
 
     superusers: frozenset[str] = frozenset()
     metrics_roles: frozenset[str] = frozenset()
@@ -111,7 +111,7 @@ _NONE: Final[AbstractSet[Permission]] = frozenset()
 
 
 def allows(grants: Grants, principal: Principal, action: Action, subject: Subject) -> bool:
-    """Return whether the principal may do this to the subject.
+    """Return whether the principal may perform the action on the subject.
 
     A proxy in front of a client needs the permission too.
     """

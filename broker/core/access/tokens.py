@@ -62,7 +62,10 @@ def secret_key(raw: bytes) -> TokenKey:
 
 
 def asymmetric_key(raw: bytes) -> TokenKey:
-    """Return a public or private RSA or EC key in PEM, DER or base64 of DER. Raises TokenKeyInvalid."""
+    """Return a public or private RSA or EC key in PEM, DER or base64 of DER.
+
+    Raises TokenKeyInvalid for anything else.
+    """
     data = raw.strip() if raw.lstrip().startswith(b"-----BEGIN") else _from_base64(raw) or raw
     try:
         rsa = RSAKey.import_key(data)
@@ -77,7 +80,7 @@ def asymmetric_key(raw: bytes) -> TokenKey:
 
 
 def jwk_keys(document: Mapping[str, Any]) -> dict[str, TokenKey]:
-    """Return the public keys for signatures in a JSON Web Key Set, by key id. Other keys are left out.
+    """Return the public signature keys in a JSON Web Key Set, by key id. Skips all other keys.
 
     Raises TokenKeyInvalid if there is none.
     """

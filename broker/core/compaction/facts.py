@@ -19,7 +19,7 @@ class CompactionMessage(NamedTuple):
 
 
 class CompactionEntry(NamedTuple):
-    """One entry. Without `messages` nothing in it can be read, and it is kept as it is."""
+    """One entry. If `messages` is empty, the entry could not be read, and it stays as it is."""
 
     position: Position
     messages: tuple[

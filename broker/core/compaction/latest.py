@@ -5,7 +5,7 @@ which messages of an entry stay. The entries may be the result of an earlier com
 it; the result is the same as if all entries had been compacted at once.
 
 The chunks of a large message stay or go together. If the last chunk is missing, the others stay, because the last one
-may be after the horizon.
+may be in the part of the log that is not compacted yet.
 """
 
 from __future__ import annotations

@@ -128,7 +128,10 @@ class AckChunks:
                 self.forget_set(key, entry_id)
 
     def union(self, other: AckChunks, after: Position, *, without: AckChunks | None = None) -> None:
-        """Ack the entries beyond `after` that `other` has wholly acked and `without` has not. Ignores ack sets."""
+        """Ack the entries beyond `after` that `other` has wholly acked and `without` has not.
+
+        The ack sets of `other` and `without` are ignored.
+        """
         for key, bits in other.bits.items():
             ledger_id, chunk = chunk_of(key)
             low, _ = _clip(ledger_id, chunk << CHUNK_SHIFT, after, LATEST)
@@ -162,7 +165,7 @@ class AckChunks:
         return number >> low << low
 
     def run_end(self, ledger_id: int, entry_id: int) -> int:
-        """Return the last entry of the acked run that starts at `entry_id`, or `entry_id` - 1 if that is unacked."""
+        """Return the last entry of the acked run that starts at `entry_id`; `entry_id` - 1 if that is unacked."""
         while True:
             bits = self.bits.get(ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT)
             if bits is None or not bits[(entry_id & CHUNK_MASK) >> 3] >> (entry_id & 7) & 1:

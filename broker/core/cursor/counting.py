@@ -65,7 +65,7 @@ def count_acked(
 
 
 def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
-    """Count what is acked in `one` and not in `other`. Does not use the totals of `one`. Raises IndexMissing.
+    """Count everything that `one` has acked and `other` has not. Does not use the totals of `one`. Raises IndexMissing.
 
     The cost depends on the difference: a chunk that is equal in both costs one comparison.
     """
@@ -105,7 +105,7 @@ def acked_only_in_simple(ledgers: LedgerMap, index: MessageIndex, one: AckedSet,
 
 
 class _Tally:
-    """Adds up counts of chunks and of batch members, and remembers the ranges whose counts are missing."""
+    """Sums of the counts of chunks and of batch members, and the ranges whose counts are missing."""
 
     def __init__(self, ledgers: LedgerMap, index: MessageIndex) -> None:
         self._ledgers = ledgers
@@ -176,7 +176,7 @@ def acked_after(
     target: Position,
     totals: Totals,
 ) -> Totals:
-    """Count what is acked beyond `target`, a position after `mark_delete`. Raises IndexMissing.
+    """Count everything that is acked beyond `target`, a position after `mark_delete`. Raises IndexMissing.
 
     If the counts at `mark_delete` are known, then so is the sum of both sides, so the function walks only the side with
     fewer chunks.

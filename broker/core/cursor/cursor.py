@@ -148,10 +148,10 @@ class Cursor:
             yield partial
 
     def ack(self, position: Position, remaining: int | None = None, batch_size: int = 0) -> AckResult:
-        """Ack one entry or, of a batch, the members whose bit is 0 in `remaining`.
+        """Ack one entry or, with `remaining`, only the members of a batch whose bit is 0.
 
-        The stored ack set is ANDed with `remaining`. `batch_size` is the number of messages that the client says the
-        entry has, or 0. Raises InvalidAck if the entry was never stored or has another number of
+        The stored ack set is ANDed with `remaining`. `batch_size` is the number of messages in the entry according to
+        the client; 0 = the client sent none. Raises InvalidAck if the entry was never stored or has another number of
         messages, and IndexMissing if its counts are not in memory.
         """
         if position <= self._mark_delete:
@@ -249,8 +249,8 @@ class Cursor:
     def reset_to(self, position: Position, remaining: int | None = None) -> None:
         """Make `position` the next entry to read, forwards or back, and forget every ack beyond it.
 
-        If `position` is not stored, takes the next stored entry; EARLIEST and LATEST are allowed. `remaining`, for a
-        seek into a batch, is used only if `position` itself is stored. Raises IndexMissing.
+        If `position` is not stored, the next stored entry replaces it. EARLIEST and LATEST are allowed. `remaining`,
+        for a seek into a batch, is used only if `position` itself is stored. Raises IndexMissing.
         """
         target = self._ledgers.next_valid(position)
         mark_delete = self._ledgers.previous_of(target)
@@ -273,7 +273,10 @@ class Cursor:
             self.ack(target, left)
 
     def skip_one(self, position: Position, remaining: int | None = None) -> AckResult:
-        """Ack one stored entry for an act, or its members whose bit is 0 in `remaining`. Raises the errors of `ack`."""
+        """Ack one stored entry for an act, or its members whose bit is 0 in `remaining`.
+
+        Raises the same errors as `ack`.
+        """
         result = self.ack(position, remaining)
         self._version += 1
         self._dirty = True
@@ -332,7 +335,7 @@ class Cursor:
         return count_state(self._ledgers, self._index, self._acked, self._mark_delete)
 
     def acked_only_here(self, other: Cursor) -> Totals:
-        """Count what is acked in this cursor and not in `other`, a cursor of the same topic. Raises IndexMissing."""
+        """Count everything that this cursor has acked and `other`, of the same topic, has not. Raises IndexMissing."""
         mine = AckedSet(self._mark_delete, self._acked, self.totals)
         theirs = AckedSet(other._mark_delete, other._acked, other.totals)
         count = acked_only_in if other._acked else acked_only_in_simple
@@ -349,19 +352,22 @@ class Cursor:
         )
 
     def restore(self, state: CursorState) -> None:
-        """Replace the cursor's state by `state`. Every chunk is dirty afterwards."""
+        """Replace the cursor's state with `state`. Every chunk is dirty afterwards."""
         old = self._acked
         self._load(state)
         self._replace_dirty(old)
 
     def partly_acked_next(self) -> tuple[Position, int] | None:
-        """Right after a move, return the batch in which it ended and its unacked members; None between entries."""
+        """Right after a move, return the batch in which it ended, with its unacked members; None if in none."""
         inside = self.read_from()
         left = self._acked.remaining(*inside)
         return (inside, left) if left is not None else None
 
     def overlay_since(self, before: CursorState) -> AckOverlay:
-        """Right after an act, return what its undo needs besides `before` to tell later acks from the act's own."""
+        """Return the data that the undo of an act needs besides `before`. Call this right after the act.
+
+        The data separates the act's own acks from later ones.
+        """
         return AckOverlay(
             mark_delete=self._mark_delete, passed=passed_by_act(before, self._mark_delete, self._acked)
         )

@@ -93,7 +93,7 @@ class PositionSet:
         return self._blocks.get(block_key(ledger_id, entry_id), 0)
 
     def discard_before(self, position: Position) -> int:
-        """Remove everything below `position` and return how many positions that was. Linear in the blocks."""
+        """Remove everything below `position` and return the number of removed positions. Linear in the blocks."""
         before = self._count
         limit = block_key(*position)
         for key in [key for key in self._blocks if key < limit]:

@@ -25,7 +25,7 @@ class Totals(NamedTuple):
 
 
 class SkipTarget(NamedTuple):
-    """Where a cursor would move: its `mark_delete`, and the unacked members of the entry after it."""
+    """The place to which a cursor would move: `mark_delete`, and the unacked members of the entry after it."""
 
     mark_delete: Position
     remaining: int | None  # ack set of the entry after mark_delete, None when the target is between entries
@@ -59,7 +59,7 @@ class CursorState:
 class AckOverlay:
     """Acks that arrive for messages after an act passed them, recorded while the act can be undone."""
 
-    # Mark-delete right after the act; cumulative acks beyond it do not cover what the act passed.
+    # Mark-delete right after the act. Cumulative acks beyond it do not cover the messages that the act passed.
     mark_delete: Position = LATEST
     through: Position = EARLIEST  # highest cumulative ack at or below the act's mark-delete
     chunks: tuple[AckChunk, ...] = ()

@@ -12,10 +12,10 @@ from vela.wire.ack_set import full
 
 
 class OverlayRecorder:
-    """Records acks of entries that an act has acked, while the act can be undone. The cursor ignores these acks.
+    """A recorder of acks of entries that an act has acked, while the act can be undone. The cursor ignores these acks.
 
-    A cumulative ack beyond the act's mark-delete does not cover what the act passed: the client never received those
-    messages.
+    A cumulative ack beyond the act's mark-delete does not cover the messages that the act passed: the client never
+    received them.
     """
 
     def __init__(self, overlay: AckOverlay) -> None:
@@ -82,10 +82,10 @@ class OverlayRecorder:
 
 
 def passed_by_act(before: CursorState, mark_delete: Position, acked: AckChunks) -> tuple[AckChunk, ...]:
-    """Return what an act acked beyond mark-delete when it changed the cursor from `before` to (mark_delete, acked).
+    """Return the acks that an act added beyond mark-delete.
 
-    These are the entries that the act completed, and the new ack sets of batches that it acked in part. An undo counts
-    as an act too.
+    The act changed the cursor from `before` to (mark_delete, acked). The acks are the entries that the act
+    completed, and the new ack sets of batches that it acked in part. An undo counts as an act too.
     """
     then = AckChunks(before.chunks)
     floor = max(before.mark_delete, mark_delete)
@@ -106,7 +106,7 @@ def merge_undo(
     mark_delete: Position,
     acked: AckChunks,
 ) -> AckedSet:
-    """Merge snapshot, overlay and later acks into what the cursor has acked after the undo, one chunk at a time.
+    """Return the acks of a cursor after an undo: snapshot, overlay and later acks, merged one chunk at a time.
 
     (`mark_delete`, `acked`) is the cursor's current state. Later acks are the acks in this state beyond
     `act_mark_delete` that the act did not make. Raises IndexMissing. Does not change its arguments.

@@ -27,7 +27,7 @@ class Deliverable(Protocol):
     def position(self) -> Position: ...
     @property
     def messages_remaining(self) -> int:
-        """Unacked messages, which is what the delivery costs in permits."""
+        """The number of unacked messages. The delivery costs as many permits."""
 
     @property
     def chunk_uuid(self) -> str | None:
@@ -61,7 +61,7 @@ class ReadKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReadPlan:
-    """Which entries to read next. Compared by identity: two plans are never equal."""
+    """The entries to read next. Compared by identity: two plans are never equal."""
 
     kind: ReadKind
     max_entries: int
@@ -76,12 +76,13 @@ class DispatchConsumer:
     name: str
     priority: int = 0  # 0 is served first
     max_unacked: int = 0  # messages, 0 = unlimited; Shared and Key_Shared only
-    key_shared: KeySharedPolicy = AUTO_SPLIT  # Key_Shared; on Exclusive its sticky ranges count
+    key_shared: KeySharedPolicy = AUTO_SPLIT  # for Key_Shared; Exclusive uses its sticky ranges too
     writable: bool = True
     permits: Permits = field(default_factory=Permits)
     pending: PendingAcks = field(default_factory=PendingAcks)
     unacked_messages: int = 0
-    blocked: bool = False  # too many unacked: no sends, grants set aside, until max_unacked / 2 are left
+    # Too many messages are unacked: nothing is sent, and grants are set aside, until max_unacked / 2 are left.
+    blocked: bool = False
 
     @property
     def available(self) -> bool:
@@ -144,7 +145,7 @@ class Dispatcher(Protocol):
 
     @property
     def due_ms(self) -> int | None:
-        """When to call `run_due`, in Unix milliseconds; None = no call is needed."""
+        """The time at which to call `run_due`, in Unix milliseconds; None = no call is needed."""
 
     @property
     def unacked_messages(self) -> int:
@@ -174,7 +175,10 @@ class Dispatcher(Protocol):
         """
 
     def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
-        """Remove a consumer and return the positions that were pending at it, ascending. Safe to repeat."""
+        """Remove a consumer and return the positions that were pending at it, ascending. Safe to repeat.
+
+        Exclusive and Failover do not record pending entries, so they return none.
+        """
 
     def run_due(self, now_ms: int) -> bool:
         """Carry out the Failover switch that is due, if any. Safe to repeat.
@@ -234,14 +238,14 @@ class Dispatcher(Protocol):
         """Record an ack that the cursor accepted, with `messages` newly acked. `completed`: the whole entry is acked.
 
         The consumer at which the entry is pending is credited, whichever consumer acked. `consumer` is the one that
-        acked; the search begins with it. Returns when the entry was delivered, in Unix milliseconds; 0 = not known.
+        acked; the search begins with it. Returns the time of delivery, in Unix milliseconds; 0 = not known.
         """
 
     def acked_through(self, position: Position, messages: int) -> Sequence[tuple[int, int]]:
         """Record a cumulative ack that the cursor accepted up to `position`, with `messages` newly acked.
 
-        Returns when these messages were delivered, as pairs of Unix milliseconds and messages, without those whose time
-        is not known. Shared and Key_Shared have no cumulative acks.
+        Returns the times of delivery, as pairs of Unix milliseconds and messages, without messages whose time is not
+        known. Shared and Key_Shared have no cumulative acks.
         """
 
     def discard(self, position: Position) -> None:
@@ -272,7 +276,7 @@ class Dispatcher(Protocol):
 
 
 class ReadSizer:
-    """Estimates how many entries to read for a number of messages, by a moving average: 0.9 old and 0.1 new."""
+    """An estimate of how many entries hold a number of messages, by a moving average: 0.9 old and 0.1 new."""
 
     __slots__ = ("average_messages", "max_read_entries")
 

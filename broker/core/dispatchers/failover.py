@@ -15,11 +15,11 @@ __all__ = ["FailoverDispatcher"]
 
 
 class FailoverDispatcher(SingleActiveDispatcher):
-    """Chooses a consumer at every join and leave. The choice takes effect `delay_ms` later, in `run_due`.
+    """The Failover dispatcher. It chooses a consumer at every join and leave; the choice takes effect in `run_due`.
 
-    No consumer receives anything during that wait. So the old consumer gets nothing after the broker has notified the
-    new one, and entries that the old one acks during the wait need not be sent twice. A choice that changes during the
-    wait does not prolong it.
+    `run_due` is due `delay_ms` later, and no consumer receives anything during that wait. So the old consumer gets
+    nothing after the broker has notified the new one, and entries that the old one acks during the wait need not be
+    sent twice. A choice that changes during the wait does not prolong it.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class FailoverDispatcher(SingleActiveDispatcher):
 
     @property
     def due_ms(self) -> int | None:
-        """When the chosen consumer becomes active; None = it is active."""
+        """The time at which the chosen consumer becomes active, in Unix milliseconds; None = it is active already."""
         return self._due_ms
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:

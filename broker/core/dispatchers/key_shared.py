@@ -169,7 +169,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
 
     def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
         if consumer in self._consumers:
-            self._give_up_plan()  # its entries must not overtake those that the leaving consumer gives back
+            self._give_up_plan()  # the plan's entries must not overtake those that the consumer gives back
         return super().detach(consumer, now_ms)
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:

@@ -31,7 +31,9 @@ LOOK_AHEAD_PER_SUBSCRIPTION: Final = 20_000
 
 
 class MultipleActiveDispatcher(ABC):
-    """An entry is pending at no more than one consumer. The replay set and the pending acks never overlap.
+    """The base of Shared and Key_Shared.
+
+    An entry is pending at no more than one consumer. The replay set and the pending acks never overlap.
 
     Entries that wait in the replay set for a consumer that cannot take them do not stop the other consumers: the
     dispatcher reads new entries until `look_ahead` entries per consumer are waiting.
@@ -63,7 +65,7 @@ class MultipleActiveDispatcher(ABC):
         self._sizer = ReadSizer(max_read_entries)
         self._now_ms = 0  # time of the current assignment
 
-    # -- what differs by type -------------------------------------------------------------------------------------
+    # -- differences between the types ----------------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -93,9 +95,9 @@ class MultipleActiveDispatcher(ABC):
         """Assign entries through `_give`; put the rest into `left` and the replay set. Return the messages assigned."""
 
     def _released(self, position: Position) -> None:  # noqa: B027 - only Key_Shared counts pending entries by slot
-        """Called when an entry stops being pending."""
+        """Do nothing. A subclass may note that an entry is no longer pending."""
 
-    # -- what a dispatcher does ----------------------------------------------------------------------------------
+    # -- the interface `Dispatcher` ------------------------------------------------------------------------------
 
     @property
     def active(self) -> DispatchConsumer | None:
@@ -209,7 +211,10 @@ class MultipleActiveDispatcher(ABC):
         return list(taken.values()), left
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
-        """Move those of `positions` that are pending at the consumer to the replay set, and count the redelivery."""
+        """Move the entries to the replay set, and count their redelivery.
+
+        Entries that are not pending at the consumer are ignored.
+        """
         before = consumer.pending.messages
         taken = consumer.pending.pop_all() if positions is None else consumer.pending.pop(positions)
         self._credit(consumer, before - consumer.pending.messages)

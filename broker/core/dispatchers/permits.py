@@ -16,7 +16,7 @@ class Permits:
     def __init__(self) -> None:
         self.balance = 0  # messages
         self.granted = 0  # messages since the consumer attached, without those set aside
-        self.aside = 0  # messages granted while the consumer is blocked, applied when that ends
+        self.aside = 0  # messages granted while the consumer is blocked; it gets them when it is unblocked
         self.spent = 0  # messages charged since the consumer attached
 
     def grant(self, messages: int) -> None:

@@ -34,7 +34,10 @@ class _Level:
 
 
 class SharedDispatcher(MultipleActiveDispatcher):
-    """Serves in turn the consumers of the best priority that can take entries. A message's chunks stay together."""
+    """The Shared dispatcher. It serves the available consumers of the best priority in turn.
+
+    All chunks of a message go to one consumer.
+    """
 
     kind: ClassVar = SubscriptionType.SHARED
 
@@ -124,8 +127,8 @@ class SharedDispatcher(MultipleActiveDispatcher):
     ) -> tuple[int, int]:
         """Assign up to 20 entries, within permits and the unacked limit.
 
-        Return the next index and the number of messages. Pulsar estimates the number from an average batch. Here each
-        entry is charged before the next one is taken, so that permits overshoot by one batch at most.
+        Returns the next index and the number of messages. Pulsar estimates that number from an average batch. Vela
+        charges each entry before it takes the next one, so that permits overshoot by one batch at most.
         """
         room = consumer.permits.balance
         if consumer.max_unacked:

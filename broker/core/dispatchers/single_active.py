@@ -21,7 +21,7 @@ from broker.core.subscription.types import SubscriptionType, check_attach
 
 
 class SingleActiveDispatcher:
-    """Sends to one consumer. Keeps no pending set and no redelivery counts.
+    """A dispatcher that sends to one consumer, without a pending set and without redelivery counts.
 
     A redelivery sends every unacked entry after mark-delete again, in order.
     """

@@ -149,7 +149,7 @@ class LedgerMap:
         """Forget the oldest `count` ledgers, which were trimmed, and return them as they were.
 
         A sealed last ledger stays as an empty one, so that the topic's counts continue from it. Raises ValueError if
-        one of them is open or there are fewer.
+        one of them is open, or if there are fewer than `count`.
         """
         if not 0 <= count <= len(self._ledgers) or any(not each.sealed for each in self._ledgers[:count]):
             raise ValueError(f"cannot drop {count} of {len(self._ledgers)} ledgers; an open one must stay")

@@ -1,4 +1,4 @@
-"""Which ledgers of a topic can be trimmed: whole ones, oldest first, up to the first one that must stay."""
+"""Decide which ledgers of a topic can be trimmed: whole ones, oldest first, up to the first one that must stay."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Retention", "TrimLimits", "trimmable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long a topic keeps entries that every subscription has acked, and how many bytes; -1 = no limit, 0 = none."""
+    """The limits on entries that a topic keeps after every subscription acked them; -1 = no limit, 0 = keep none."""
 
     time_ms: int  # age of a ledger's youngest entry
     size_bytes: int  # of all ledgers of the topic together
@@ -20,7 +20,7 @@ class Retention:
     def lets_go(self, ledger: LedgerInfo, *, kept_bytes: int, now_ms: int) -> bool:
         """Return whether retention allows trimming the oldest ledger.
 
-        `kept_bytes`: the size of all ledgers together.
+        `kept_bytes` is the size of all stored ledgers together.
         """
         if not ledger.entries:
             return True
@@ -29,7 +29,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimLimits:
-    """How far a topic may be trimmed, as numbers of entries since the topic began, trimmed ones included."""
+    """The limits of trimming a topic, as numbers of entries since the topic began, trimmed ones included."""
 
     acked_entries: int | None  # at or below every durable mark-delete; None = no durable subscription
     pinned_entries: int | None = None  # before the first one that an undo or a bookmark needs; None = no pin

@@ -1,4 +1,4 @@
-"""When to close a segment, and which segment's last ledgers are worth copying out."""
+"""Decide when to close a segment, and which segment's last ledgers are worth copying out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SegmentUse:
 
 
 def closing_factor(segments: int) -> int:
-    """Return by how much to raise the usual limits of size and age when there are `segments`; 0 = close none now."""
+    """Return the factor for the usual limits of size and age when there are `segments`; 0 = close none now."""
     if segments >= MAX_SEGMENTS:
         return 0
     if segments < _CROWDED:

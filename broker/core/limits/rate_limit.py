@@ -11,10 +11,10 @@ _LOOKED_AT: Final = 3  # old buckets to check when a new one is made
 
 
 class TokenBucket:
-    """A caller may take units while there are any. Units taken beyond those are a debt, which refills pay off first.
+    """A bucket from which callers take units while there are any.
 
-    So a single message larger than the limit passes, and the average rate is still kept. A `now_ms` before the last one
-    adds nothing.
+    Units taken beyond those are a debt, which refills pay off first. So a single message larger than the limit passes,
+    and the average rate is still kept. A `now_ms` before the last one adds nothing.
     """
 
     __slots__ = ("_at_ms", "_thousandths", "rate")

@@ -1,4 +1,4 @@
-"""One policy: which values it accepts, how people write them, and where it may be set."""
+"""One policy: the values it accepts, how people write them, and where it may be set."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class PolicyInvalid(BrokerError):
 
 
 class PolicyLevel(StrEnum):
-    """What a policy document belongs to."""
+    """The kind of object that a policy document belongs to."""
 
     NAMESPACE = "namespace"
     TOPIC = "topic"
 
 
 class PolicyUnit(StrEnum):
-    """What the number of a policy counts."""
+    """The unit of a policy's number."""
 
     LENGTH = "milliseconds"
     SIZE = "bytes"
@@ -45,7 +45,7 @@ class PolicyUnit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyField:
-    """Which values one policy accepts, and where it may be set."""
+    """The values that one policy accepts, and the levels at which it may be set."""
 
     name: str
     kind: type[bool | int | StrEnum]
@@ -107,7 +107,7 @@ class PolicyField:
         return str(value)
 
     def _number(self, text: str) -> int | str:
-        """Return the number that a text means, or the text itself if it means none."""
+        """Return the number that a text stands for, or the text itself if it stands for none."""
         text = text.replace(_NARROW_SPACE, "")
         named = {word: value for value, word in self.named.items()}
         if (value := named.get(text.lower())) is not None:

@@ -35,7 +35,7 @@ _MIB: Final = 1024 * 1024
 
 
 class BacklogQuotaPolicy(StrEnum):
-    """What happens when the slowest subscription's backlog exceeds the quota."""
+    """The broker's reaction to a backlog that exceeds the quota."""
 
     PRODUCER_REQUEST_HOLD = "producer_request_hold"  # producers wait until the backlog is within the quota
     PRODUCER_EXCEPTION = "producer_exception"  # producers get an error
@@ -44,14 +44,14 @@ class BacklogQuotaPolicy(StrEnum):
 
 
 class InactiveTopicMode(StrEnum):
-    """When a topic without producers and consumers counts as inactive."""
+    """The condition under which a topic without producers and consumers counts as inactive."""
 
     NO_SUBSCRIPTIONS = "delete_when_no_subscriptions"
     SUBSCRIPTIONS_CAUGHT_UP = "delete_when_subscriptions_caught_up"
 
 
 class DeliveryStoryMode(StrEnum):
-    """Which deliveries and acks the broker records for the page of a message."""
+    """The deliveries and acks that the broker records for the page of a message."""
 
     OFF = "off"
     REDELIVERED = "redelivered"  # those of a message from its first redelivery on
@@ -59,7 +59,7 @@ class DeliveryStoryMode(StrEnum):
 
 
 class SchemaCompatibility(StrEnum):
-    """Which schemas may follow the stored ones; the names are Pulsar's."""
+    """The rules for schemas that follow the stored ones; the names are Pulsar's."""
 
     UNDEFINED = "UNDEFINED"  # the same as FULL
     AUTO_UPDATE_DISABLED = "AUTO_UPDATE_DISABLED"  # no schema may follow the first one
@@ -88,7 +88,7 @@ def _described(
     named: Mapping[int, str] = MappingProxyType({}),
     levels: frozenset[PolicyLevel] = _EVERYWHERE,
 ) -> dict[str, object]:
-    """Return a dataclass field's metadata: what PolicyField needs besides name and kind."""
+    """Return a dataclass field's metadata: the arguments of PolicyField except name and kind."""
     return {_POLICY: {"says": says, "unit": unit, "least": least, "named": named, "levels": levels}}
 
 
@@ -215,7 +215,7 @@ class Policies:
     schema_validation_enforced: bool = _policy(
         False, "true: a producer without a schema is refused on a topic that has one"
     )
-    # -- who may connect, and what a connection creates
+    # -- limits on clients, and objects that a connection creates
     max_producers: int = _policy(0, "most producers of a topic", named=_NO_LIMIT)
     max_consumers: int = _policy(0, "most consumers of a topic, over its subscriptions", named=_NO_LIMIT)
     max_consumers_per_subscription: int = _policy(0, "most consumers of one subscription", named=_NO_LIMIT)

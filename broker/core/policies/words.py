@@ -1,4 +1,4 @@
-"""The meaning of the policies in force for messages, in sentences."""
+"""Sentences that explain to people how the policies in force affect messages."""
 
 from __future__ import annotations
 

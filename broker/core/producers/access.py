@@ -1,4 +1,4 @@
-"""Which producers may share a topic: access modes and the topic epoch."""
+"""Decide which producers may share a topic, by access modes and the topic epoch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class AccessMode(Enum):
 
 
 class Admission(Enum):
-    """What happens to a producer that asks to be admitted."""
+    """The way in which a producer is admitted to a topic."""
 
     JOIN = "join"  # beside the others
     ALONE = "alone"  # as the only one
@@ -44,7 +44,7 @@ def admission(
     topic_epoch: int | None,
     known_epoch: int | None,
 ) -> Admission:
-    """Decide what happens to a producer of this mode.
+    """Decide how a producer of this mode is admitted.
 
     `producers` is the number attached now, `exclusive` is the name of the producer that has the topic to itself, and
     `waiting` is the number that wait for exclusive access. `topic_epoch` rises with each exclusive owner (None = there
@@ -52,7 +52,8 @@ def admission(
     from the broker only, so an epoch lower or higher than the topic's belongs to a producer that lost the topic.
 
     Raises ProducerBusy if a Shared producer finds an exclusive one attached or waiting. Raises ProducerFenced if an
-    Exclusive producer finds any other, or if a producer comes back with another epoch than the topic's.
+    Exclusive producer finds any other, or if a producer that would get the topic to itself comes back with an epoch
+    that is not the topic's.
     """
     taken = exclusive is not None or producers > 0
     if mode is AccessMode.SHARED:

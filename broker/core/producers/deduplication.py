@@ -1,6 +1,6 @@
 """Deduplication: recognise messages that are stored or being stored, by the highest sequence id of each producer name.
 
-Pulsar looks at the last chunk of a large message only. Vela also recognises other chunks that are sent again after a
+Pulsar checks only the last chunk of a large message. Vela also recognises other chunks that are sent again after a
 reconnection, so that the stored chunks belong to one message. A first chunk always starts a message again.
 """
 
@@ -14,7 +14,7 @@ __all__ = ["DuplicateFilter", "Mark", "Progress", "Verdict"]
 
 
 class Verdict(Enum):
-    """Whether a send is new."""
+    """The answer of `admit`: whether a send is new."""
 
     NEW = "new"  # to be stored
     IN_FLIGHT = "in flight"  # the same message is being stored
@@ -22,7 +22,7 @@ class Verdict(Enum):
 
 
 class Mark(NamedTuple):
-    """Which messages of its producer are in an entry."""
+    """The messages of a producer that are in one entry, by sequence id."""
 
     lowest: int  # sequence id of the first message
     highest: int  # of the last one; the same for a single message
@@ -35,7 +35,7 @@ class Progress:
 
     highest: int = -1  # sequence id of the last whole message
     chunk_sequence: int = -1  # of the large message being sent, -1 = none
-    chunk_id: int = -1  # of its last chunk
+    chunk_id: int = -1  # of the latest chunk of that message
 
     def covers(self, mark: Mark) -> bool:
         """Return whether the whole entry is at or below this progress.

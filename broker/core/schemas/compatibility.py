@@ -1,4 +1,4 @@
-"""Which schemas may follow each other on a topic. The names and meanings of the strategies are Pulsar's."""
+"""Decide which schemas may follow each other on a topic. The names and meanings of the strategies are Pulsar's."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ __all__ = ["DepartureCause"]
 
 
 class DepartureCause(StrEnum):
-    """Who ended the consumer, and how. The console reads the values from the table `vela_consumer_departure`."""
+    """The cause of a consumer's departure. The console reads the values from the table `vela_consumer_departure`."""
 
     CLOSED = "closed"  # its client closed it
-    LOST = "lost"  # its connection ended
+    LOST = "lost"  # its connection ended, alone or with the broker
     BROKER = "broker"  # the broker closed it, for a reason that it told the client
     INCOMPATIBLE = "incompatible"  # the broker ended the connection: the client cannot read a message

@@ -1,4 +1,4 @@
-"""When unused things expire: subscriptions without consumers, and topics without clients."""
+"""Decide when unused subscriptions and topics expire: those without consumers, and those without clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Use", "is_expired", "is_inactive"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """How a subscription is used."""
+    """The consumers, the last use and the backlog of a subscription."""
 
     consumers: int  # attached now
     last_used_ms: int  # when its last consumer left or, if that is unknown, when the topic was loaded

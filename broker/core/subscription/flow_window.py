@@ -19,7 +19,8 @@ GAPS: Final = 3
 LONGEST_WAIT_MS: Final = 600_000
 """The flow counts as stopped after a silence of this length, however long the gaps were."""
 
-# Bursts of messages or acks that come more often than this do not move the lowest and the highest number.
+# Bursts of messages or acks that come more often than this do not move the lowest and the highest number of waiting
+# messages.
 _RECENT_MS: Final = 15_000
 _BUCKET_MS: Final = 3_000
 _GAPS_REMEMBERED: Final = 15  # the least number; at most twice as many are remembered

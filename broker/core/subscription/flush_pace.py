@@ -29,6 +29,6 @@ def flush_pause_s(last_flush_s: float) -> float:
 def refused_pause_s(refusals: int) -> float:
     """Return the seconds to wait after the n-th refusal in a row.
 
-    They double each time, up to `REFUSED_PAUSE_MOST_S`.
+    The pause doubles each time, up to `REFUSED_PAUSE_MOST_S`.
     """
     return float(min(REFUSED_PAUSE_MOST_S, _REFUSED_PAUSE_FIRST_S * 2 ** min(refusals - 1, 20)))

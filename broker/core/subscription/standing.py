@@ -1,6 +1,6 @@
-"""The state of a subscription, judged from what happened over time. No clock: time is part of each sample.
+"""The state of a subscription, judged from its recent history. No clock: time is part of each sample.
 
-docs/reference/subscription-states.md says what each state means and names the windows and thresholds below.
+docs/reference/subscription-states.md explains each state and lists the windows and thresholds below.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Verdict(NamedTuple):
 
 
 class Standing:
-    """Judges one subscription. An instance takes about a kilobyte, so drop it while the subscription is idle.
+    """The judge of one subscription. An instance takes about a kilobyte, so drop it while the subscription is idle.
 
     Give it a sample each second while messages arrive, wait or are acked, and otherwise at `look_again_ms`. If a sample
     comes more than `WINDOW_MS` late, a new window begins.
@@ -117,7 +117,7 @@ class Standing:
 
     @property
     def look_again_ms(self) -> int:
-        """When the next sample is needed if nothing changes before. Until then, time alone cannot change the state."""
+        """The time of the next sample if nothing changes before. Until then, time alone cannot change the state."""
         soon_ms = self._seen_ms + _LOOK_MS
         if self._waits:
             return soon_ms
@@ -178,7 +178,7 @@ class Standing:
         return self.state
 
     def _begin(self, sample: Sample) -> None:
-        """Begin a new window, because earlier samples no longer tell anything about the flow."""
+        """Begin a new window, because earlier samples no longer describe the flow."""
         self._window.clear()
         self._window.add(sample)
         self._ready, self._acked = sample.ready_messages, sample.acked_messages
@@ -190,7 +190,7 @@ class Standing:
         self._highest_at = self._drains_from = self._window.begin
 
     def _skip(self, sample: Sample) -> None:
-        """Correct everything seen so far for messages that an act skipped: nobody acked them, and they no longer wait.
+        """Correct all earlier samples for messages that an act skipped: no client acked them, and they no longer wait.
 
         While a backlog quota is exceeded, the broker skips messages every few seconds. So this must not begin a new
         window.
@@ -208,14 +208,14 @@ class Standing:
         is_acked = sample.acked_messages != self._acked
         if not is_acked and sample.waiting_messages:
             return SubscriptionState.STUCK
-        if is_acked:  # an act that emptied the backlog says nothing about consumers
+        if is_acked:  # not if an act emptied the backlog, which says nothing about consumers
             # If the consumer is slow, such gaps recur, so remember this one. After a failure it is soon forgotten.
             self._ack_gap.add(sample.now_ms - self._progress_ms)
             self._ack_gap.age()
         self._begin(sample)
         return SubscriptionState.WATCHING
 
-    # -- what happened since the last sample ---------------------------------------------------------------------
+    # -- changes since the last sample ---------------------------------------------------------------------------
 
     def _rest(self, sample: Sample) -> None:
         """If nothing waited at the last sample, add a sample for the time since then, when none was due."""
@@ -249,7 +249,7 @@ class Standing:
     def _is_quiet(self, now_ms: int) -> bool:
         return now_ms - self._arrived_ms >= self._arrival_gap.patience_ms(_IDLE_AFTER_MS)
 
-    # -- what the window shows -----------------------------------------------------------------------------------
+    # -- the verdict from the window -----------------------------------------------------------------------------
 
     def _judged_by_window(self, sample: Sample) -> SubscriptionState:
         window, now_ms = self._window, sample.now_ms
@@ -321,7 +321,7 @@ class Standing:
         self._lowest_ms, self._highest_at = at.at_ms, at
 
     def _remember_extremes(self, low: int, high: int, sample: Sample) -> None:
-        """Remember the lowest and the highest number since the last notable change, for at most an hour."""
+        """Remember the extremes of waiting messages since the last notable change, for at most an hour."""
         if low <= self._lowest or sample.now_ms - self._lowest_ms > _FORGET_ANCHOR_MS:
             self._lowest, self._lowest_ms = low, sample.now_ms
         if high >= self._highest or sample.now_ms - self._highest_at.at_ms > _FORGET_ANCHOR_MS:

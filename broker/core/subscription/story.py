@@ -61,7 +61,7 @@ class PendingRun(NamedTuple):
 
 
 class _Broker:
-    """Stands for a consumer where the broker itself acts."""
+    """The stand-in for a consumer where the broker itself acts."""
 
     key, name, address = 0, "", ""
 
@@ -362,7 +362,7 @@ class DeliveryStory:
 
 
 def _of_consumers(sent: Iterable[_Sent], cursor: Cursor) -> Iterator[tuple[_Sent, int, int, int]]:
-    """Yield the unacked parts (ledger_id, first, last) of the runs that were sent, each after its run."""
+    """Yield the unacked parts (ledger_id, first, last) of the runs that were sent, each preceded by its run."""
     runs = list(sent)
     at = 0
     for ledger_id, first, last in without_acked(cursor, ((r.ledger_id, r.first, r.last) for r in runs)):

@@ -1,4 +1,4 @@
-"""The rows of delivery stories: what happened to a run of neighbouring entries on one subscription, and when.
+"""The rows of delivery stories. Each has one event of a run of neighbouring entries on one subscription, and its time.
 
 The recorder of each subscription (story.py) appends to one shared buffer, and a writer takes all rows once a second.
 """
@@ -18,7 +18,7 @@ MOST_ROWS: Final = 5_000  # that wait to be written, of all subscriptions; about
 
 
 class StoryEvent(IntEnum):
-    """What happened. The table stores the values."""
+    """The kinds of events. The table stores the values."""
 
     UNRECORDED = 0  # events for which there was no room; `events` is their number
     DELIVERED = 1
@@ -35,7 +35,7 @@ class StoryEvent(IntEnum):
     DEAD_LETTERED = 10  # the broker wrote the letter; `detail` is its topic
     RETRY_LETTERED = 11
     EXPIRED = 12  # the time to live is over
-    CORRUPT = 13  # this and the next two: the broker acked it and delivered it to nobody
+    CORRUPT = 13  # this and the next two: the broker acked the entry and sent it to no consumer
     MARKER = 14
     FILTERED = 15
 
@@ -50,7 +50,7 @@ class StoryRow:
     first_entry: int
     last_entry: int
     at_ms: int  # time of the event for the first entry
-    until_ms: int  # and for the last one
+    until_ms: int  # time of the event for the last entry
     events: int
     redelivery_count: int
     consumer_name: str  # "" = the broker itself
@@ -60,7 +60,7 @@ class StoryRow:
 
 
 class StoryBuffer:
-    """The rows that wait to be written. Bounded: a recorder that finds no room counts what it leaves out."""
+    """The rows that wait to be written. Bounded: a recorder that finds no room counts the events that it leaves out."""
 
     def __init__(self, *, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = most_rows

@@ -61,7 +61,7 @@ def check_attach(
 ) -> None:
     """Check that one more consumer of type `wanted` may attach.
 
-    `current` is the type of the `consumers` that are connected; with none connected the type may change. The caller
+    `current` is the type of the `consumers` that are connected. If none is connected, the type may change. The caller
     must first detach an Exclusive consumer whose connection is dead. `max_consumers` 0 = no limit. Raises NotAllowed
     for compacted reads on the wrong type, SubscriptionBusy if another type is connected, and ConsumerBusy if there is
     no room.
