@@ -1,4 +1,4 @@
-"""Apply late acks: those of entries whose message counts must be read first, and all acks that come behind them."""
+"""Apply late acks: acks of entries whose message counts must be read first, and all acks that come after them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["AcksWithoutCounts"]
 
 
 class AcksWithoutCounts:
-    """Applies the late acks of one subscription.
+    """The task that applies the late acks of one subscription.
 
-    Calls `failed` for a command that failed because of a fault in the broker.
+    It calls `failed` for a command that failed because of a fault in the broker.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class AcksWithoutCounts:
         return self._applying
 
     async def settled(self) -> None:
-        """Wait until every ack received so far is applied."""
+        """Wait until every ack received so far is applied or refused. Safe to cancel."""
         if self._applying is not None:
             await asyncio.wait((self._applying,))
 

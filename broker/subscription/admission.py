@@ -23,7 +23,7 @@ _FIRST_WITH_BATCHES: Final = 4
 def require_consumer_room(
     policies: Policies, topic: TopicName, subscription: str, *, consumers: int, consumers_of_topic: int
 ) -> None:
-    """Check that one more consumer or reader may attach. Raises ConsumerBusy, which names the policy."""
+    """Check that one more consumer or reader may attach. Raises ConsumerBusy, whose message names the policy."""
     most = policies.max_consumers_per_subscription
     if most and consumers >= most:
         raise ConsumerBusy(
@@ -38,7 +38,10 @@ def require_consumer_room(
 def require_new_subscription(
     policies: Policies, topic: TopicName, subscription: str, *, durable: int, by_attaching: bool
 ) -> None:
-    """Check that one more durable subscription may be made. Raises SubscriptionNotFound, NotAllowed."""
+    """Check that one more durable subscription may be made.
+
+    Raises SubscriptionNotFound if attaching may not make one, and NotAllowed if the topic has reached its limit.
+    """
     if by_attaching and not policies.auto_create_subscriptions:
         raise SubscriptionNotFound(
             f"{topic} has no subscription {subscription}, and connecting makes none"

@@ -82,9 +82,9 @@ class ConsumerRates(Protocol):
 
 
 class Consumer(Member):
-    """Turns a client's commands into calls on its subscription, and hands deliveries to its sink.
+    """One attached consumer: passes a client's commands to its subscription, and deliveries to its sink.
 
-    It handles faults of the sink: it logs them, and closes the consumer if a fault lost a delivery.
+    It logs faults of the sink, and closes itself if a fault lost a delivery.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Consumer(Member):
         self.is_open = True
         self.epoch = request.epoch  # the epoch in its frames; None = its client has none
         self.due_filter: DueFilter | None = None
-        self.departure = DepartureCause.LOST  # why it left; read once `is_open` is False, as is the detail
+        self.departure = DepartureCause.LOST  # why it left; has no meaning while `is_open`, like the detail
         self.departure_detail = ""
         self._subscription = subscription
         self._splits_batches = splits_batches(identity)
@@ -119,7 +119,7 @@ class Consumer(Member):
         return self.request.type
 
     def statistics(self, rates: ConsumerRates) -> ConsumerStatistics:
-        """Return the consumer's figures. Bytes per second are computed from its average message."""
+        """Return the consumer's figures. Bytes per second are computed from the average size of its messages."""
         out_per_s, acked_per_s, redelivered_per_s = rates.consumer_per_s(self)
         average_bytes = self.bytes_out / self.messages_out if self.messages_out else 0.0
         return ConsumerStatistics(
@@ -174,7 +174,7 @@ class Consumer(Member):
             )
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
-        """Take these entries back for redelivery, or with None everything pending at this consumer.
+        """Take these entries back for redelivery, or everything pending at this consumer if `positions` is None.
 
         A higher `epoch` replaces the consumer's, and every later frame carries the new one, even if the request is
         ignored.
@@ -197,12 +197,12 @@ class Consumer(Member):
         self.due_filter = due_filter
 
     def still_due(self, due: Sequence[Due]) -> list[Position]:
-        """Return which of its overdue deliveries to redeliver."""
+        """Return the positions of its overdue deliveries that must be redelivered."""
         if self.due_filter is not None:
             try:
                 return self.due_filter(due)
             except Exception:
-                # The deliveries have lost their deadline: unless redelivered now, they would wait for ever.
+                # The deliveries have lost their deadlines. If they are not redelivered now, they wait for ever.
                 logger.exception(
                     "consumer %s: deciding about overdue messages failed; all are redelivered",
                     self.name,
@@ -219,7 +219,7 @@ class Consumer(Member):
         return self._subscription.has_pending(self, position)
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
-        """Read an entry once more, from memory or the log, with the bitset of its unacked members, None = all.
+        """Read an entry once more, from memory or the log, with the bitset of its unacked members (None = all).
 
         Raises BrokerError if it is no longer stored, or already acked.
         """
@@ -233,14 +233,14 @@ class Consumer(Member):
         return self._subscription.acker(self)
 
     def letter_written(self, position: Position, topic: str, *, is_retry: bool) -> None:
-        """Record in the delivery story that the broker wrote a letter of an entry to this topic."""
+        """Record in the delivery story that the broker wrote an entry to this retry-letter or dead-letter topic."""
         event = StoryEvent.RETRY_LETTERED if is_retry else StoryEvent.DEAD_LETTERED
         self._subscription.letter_written(self, position, event, topic)
 
     async def seek_position(self, position: Position, remaining: int | None) -> None:
-        """Move the cursor so that `position` comes next; the subscription's consumers are closed first.
+        """Close the consumers that are served, and move the cursor so that `position` comes next.
 
-        Raises BrokerError when the cursor could not be moved. Not safe to cancel.
+        Raises BrokerError if the cursor could not be moved. Cancelling does not stop the move.
         """
         await self._subscription.seek_position(self, position, remaining)
 
@@ -253,7 +253,10 @@ class Consumer(Member):
         return await self._subscription.last_message(self)
 
     async def unsubscribe(self, *, force: bool) -> None:
-        """Delete the subscription and its cursor. Raises MetadataInvalid while others are attached, unless forced."""
+        """Delete the subscription and its cursor. Cancelling does not stop the deletion.
+
+        Raises MetadataInvalid while other consumers are attached, unless `force` is set.
+        """
         await self._subscription.unsubscribe(self, force=force)
 
     def writable_again(self) -> None:
@@ -263,20 +266,26 @@ class Consumer(Member):
             self._subscription.pump()
 
     def detach(self, cause: DepartureCause = DepartureCause.LOST) -> None:
-        """Detach: the connection is gone or the client closed the consumer. Others get its messages. Safe to repeat."""
+        """Detach the consumer: its connection is gone or its client closed it. Safe to repeat.
+
+        Other consumers get its messages.
+        """
         if self.is_open:
             self.is_open = False
             self.departure = cause
             self._subscription.remove_consumer(self)
 
     def closed_by_broker(self, reason: str) -> None:
-        """Tell the client that the broker closed this consumer; the client subscribes again."""
+        """Close this consumer and notify its client, which subscribes again. Safe to repeat.
+
+        The caller removes the consumer from the subscription.
+        """
         if self.is_open:
             self.is_open = False
             self.departure, self.departure_detail = DepartureCause.BROKER, reason
             try:
                 self.sink.on_consumer_closed(reason)
-            except Exception:  # the others must be told too
+            except Exception:  # the other clients must still be notified
                 logger.exception(
                     "consumer %s: its client was not notified that it is closed",
                     self.name,
@@ -288,7 +297,7 @@ class Consumer(Member):
         if self.is_open:
             try:
                 self.sink.on_active_change(is_active)
-            except Exception:  # the others must be told too
+            except Exception:  # the other clients must still be notified
                 logger.exception(
                     "consumer %s: its client was not notified which consumer is active",
                     self.name,
@@ -299,7 +308,7 @@ class Consumer(Member):
         """Tell the client that the topic is terminated and everything in it is acked."""
         try:
             self.sink.on_end_of_topic()
-        except Exception:  # the others must be told too
+        except Exception:  # the other clients must still be notified
             logger.exception(
                 "consumer %s: its client was not notified that the topic has ended",
                 self.name,
@@ -307,7 +316,7 @@ class Consumer(Member):
             )
 
     def deliver(self, deliveries: list[Delivery], now_ms: int) -> None:
-        """Hand the dispatcher's choice to the sink, as one transport write.
+        """Hand these deliveries to the sink, for one transport write.
 
         A client too old to split batches gets the other entries, then its connection is closed.
         """

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 async def expire_target(subscription: Subscription, before_ms: int) -> Position | None:
     """Return the newest entry appended before `before_ms`, if it is beyond mark-delete; None = nothing expires.
 
-    The ledger map tells which whole ledgers are older. Inside the last one, PostgreSQL searches for the time.
+    The ledger map shows which whole ledgers are older. Inside the last one, PostgreSQL searches for the time.
     """
     cursor, reader = subscription.cursor, subscription.reader
     ledgers = subscription.log.ledgers
@@ -57,7 +57,7 @@ async def expire(subscription: Subscription, older_than_ms: int) -> int:
         try:
             await subscription.moves.with_index(ack)
         except InvalidAck:
-            return 0  # trimmed meanwhile: the cursor is past it
+            return 0  # the target was trimmed meanwhile, so the cursor is past it
         subscription.expired(expired[-1], entries)
     if expired[-1]:
         logger.info(

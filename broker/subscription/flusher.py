@@ -4,8 +4,8 @@ Acks change memory at once. If the process dies, messages with unflushed acks ar
 skipped. A client that asks for a receipt of its ack makes the next flush urgent, and gets it when the ack is durable.
 
 Whatever goes wrong, every change that a flush has collected is settled: it is stored, put back for the next flush,
-given up with its topic, or refused by the database and then tried alone (refused_cursors.py). Over 400 lines: a flush
-and everything that can go wrong in it are easier to check in one place.
+given up with its topic, or refused by the database and then tried alone (refused_cursors.py). This file has over
+400 lines because a flush and everything that can go wrong in it are easier to check in one place.
 """
 
 from __future__ import annotations
@@ -83,13 +83,13 @@ class _Taken:
     """One cursor's part of a flush, with the receipts that wait for it."""
 
     subscription: FlushedCursor
-    flush: CursorFlush | None  # None when taking it failed
+    flush: CursorFlush | None  # None when collecting it failed
     callbacks: list[DurableCallback]
     is_settled: bool = False
 
 
 class Flusher:
-    """Collects dirty subscriptions and stores their cursors."""
+    """The collector of dirty subscriptions, which stores their cursors."""
 
     def __init__(self, pool: ConnectionPool, epochs: Epochs, clock: Clock) -> None:
         self._pool = pool
@@ -145,7 +145,7 @@ class Flusher:
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Keep flushes out during the block, so that no older state is stored after that of a move."""
+        """Keep flushes out during the block: a flush could replace the state that a move stores by an older one."""
         async with self._flushing:
             yield
 
@@ -171,7 +171,7 @@ class Flusher:
 
     async def _turn(self) -> None:
         loop = asyncio.get_running_loop()
-        # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
+        # Not asyncio.wait_for, which in Python 3.11 loses a cancellation that comes together with the event.
         with suppress(TimeoutError):
             async with asyncio.timeout_at(self._refused.next_try_s()):
                 await self._work.wait()
@@ -236,7 +236,7 @@ class Flusher:
     def _take(
         self, subscription: FlushedCursor, part: list[_Taken], *, is_try: bool = False
     ) -> CursorFlush | None:
-        """Add a cursor's changes to `part`; answer its receipts if there are none."""
+        """Add a cursor's changes to `part`. If there are none, answer its receipts."""
         taken = _Taken(subscription, None, self._waiting.pop(subscription, []))
         if self._is_given_up(taken):
             return None
@@ -365,7 +365,7 @@ class Flusher:
     # -- refusals ------------------------------------------------------------------------------------------------
 
     def _refuse(self, taken: _Taken, error: Exception) -> None:
-        """Keep a cursor that cannot be stored apart from the others, and tell the clients that wait for it."""
+        """Separate a cursor that cannot be stored from the others, and answer the receipts that wait for it."""
         subscription = taken.subscription
         if taken.flush is not None:
             subscription.put_back(taken.flush)

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 class Interception:
     """The interceptors of one broker.
 
-    If one fails, it is still called; its first failure is logged, and all are counted.
+    An interceptor that has failed is still called. Its first failure is logged, and every failure is counted.
     """
 
     def __init__(self, interceptors: Sequence[DispatchInterceptor]) -> None:

@@ -20,6 +20,7 @@ async def ack_for_broker(subscription: Subscription, acks: Sequence[tuple[Positi
     """Acknowledge entries, or the members whose bit is 0, and wait until that is durable. Safe to repeat.
 
     Waits for a move of the cursor that is under way. Raises BrokerError if the acks could not be stored.
+    If the call is cancelled, some or all of the acks may have been applied.
     """
     durable: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
     async with subscription.moves.idle():

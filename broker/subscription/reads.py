@@ -20,9 +20,10 @@ logger = logging.getLogger(__name__)
 
 
 class Reads:
-    """Runs reads. Calls `ended` with the entries found; after a fault, first pauses and then passes none.
+    """The reads of one subscription. A read that ends calls `ended` with its entries.
 
-    If the log lacks an entry, it calls `gap_found` before `ended`. It calls `fault_changed` when `fault` has changed.
+    After a fault it pauses first, and passes no entries. If the log lacks an entry, it calls `gap_found` before
+    `ended`. It calls `fault_changed` when `fault` has changed. A read that was stopped does not call `ended`.
     """
 
     def __init__(

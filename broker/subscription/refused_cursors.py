@@ -76,9 +76,9 @@ class RefusedCursors(Generic[C]):
         return self._refused.pop(subscription, None)
 
     def due(self, now_s: float) -> list[C]:
-        """Return the cursors whose next attempt is due."""
+        """Return the cursors whose next attempt is due at the loop time `now_s`."""
         return [each for each, known in self._refused.items() if known.next_try_s <= now_s]
 
     def next_try_s(self) -> float | None:
-        """Return when the next attempt is due; None when no cursor is refused."""
+        """Return the loop time, in seconds, at which the next attempt is due; None when no cursor is refused."""
         return min((known.next_try_s for known in self._refused.values()), default=None)

@@ -36,7 +36,7 @@ class Delivery(NamedTuple):
 
     entry: StoredEntry
     redelivery_count: int  # 0 on the first delivery
-    remaining: int | None  # bitset of the indexes not yet acked, None = all
+    remaining: int | None  # bitset of the members that are not acked yet; None = all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class AckRequest(NamedTuple):
     """One id of an ack command."""
 
     position: Position
-    remaining: int | None = None  # None = the whole entry; else bitset of indexes still unacked
+    remaining: int | None = None  # None = ack the whole entry; else a bitset of the members that stay unacked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class ConsumerSink(Protocol):
         """On Failover, tell the client whether this consumer is now active (gets every message) or not (gets none)."""
 
     async def is_alive(self) -> bool:
-        """Ping the peer, for 5 s at most, because another consumer wants its place."""
+        """Return whether the peer answers a ping within 5 s. Called when another consumer wants this one's place."""
 
 
 DurableCallback = Callable[["BrokerError | None"], None]

@@ -3,8 +3,8 @@
 This file, reads.py and acks_without_counts.py handle faults of I/O and of the machine. A failed read is repeated
 (reads.py). A failed ack is answered, and its consumer closed (acks_without_counts.py). A failed dispatch closes every
 consumer. Faults of a consumer's sink end in consumer.py. `pump` is synchronous; a task reads only entries that are not
-in memory, and pumps again when it has them. Over 400 lines: each method of the machine and each effect needs a few
-lines here.
+in memory, and pumps again when it has them. This file has over 400 lines because each method of the machine and each
+effect needs a few lines here.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ TURN_BYTES: Final = 4 * 1024 * 1024
 
 
 class SubscriptionRunner:
-    """Runs one subscription. Call it only from the event loop.
+    """The runner of one subscription. Call it only from the event loop.
 
     It calls `report` after a change, and `forget` when no client can use a reader's cursor any more.
 
@@ -142,7 +142,7 @@ class SubscriptionRunner:
     # -- dispatch ------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Deliver all that can be delivered now. Cheap when there is nothing to do; safe to call at any time."""
+        """Deliver everything that can be delivered now. Cheap when there is nothing to do; safe to call at any time."""
         if (
             self._is_pumping
             or self._reads.task is not None
@@ -155,7 +155,8 @@ class SubscriptionRunner:
         try:
             self._deliver_turn()
         except Exception:
-            # Entries taken from the dispatcher may be unsent: let all consumers come back and start from the cursor.
+            # Entries taken from the dispatcher may be unsent. Close all consumers: their clients subscribe again, and
+            # reading starts from the cursor.
             logger.exception(
                 "%s, subscription %s: dispatch failed", self.log.name, self.name, extra=self._log_fields()
             )
@@ -272,13 +273,13 @@ class SubscriptionRunner:
 
     @property
     def read_fault(self) -> str:
-        """Why the latest read of the log failed; "" = it did not. It is repeated until it succeeds."""
+        """The fault of the latest read of the log; "" = none. A failed read is repeated until it succeeds."""
         return self._reads.fault
 
     # -- requests of consumers -----------------------------------------------------------------------------------
 
     def flow(self, consumer: Consumer, permits: int) -> None:
-        """Grant permits from a client. Raises InvalidFlow."""
+        """Grant permits from a client. Raises InvalidFlow if `permits` is below 1."""
         self._machine.flow(consumer, permits, self._clock.now_ms())
         self._report()
         self.pump()  # instead of carrying out effects: permits have no other effect
@@ -322,7 +323,7 @@ class SubscriptionRunner:
         positions: Sequence[Position] | None,
         reason: StoryEvent = StoryEvent.ASKED_AGAIN,
     ) -> None:
-        """Redeliver these entries, or with None everything pending at the consumer."""
+        """Redeliver these entries, or everything pending at the consumer if `positions` is None."""
         now_ms = self._clock.now_ms()
         self.carry_out(self._machine.redelivery.redeliver(consumer, positions, reason, now_ms))
 
@@ -372,7 +373,7 @@ class SubscriptionRunner:
         return entries
 
     def next_due_ms(self) -> int | None:
-        """Return the time at which something is due next; None = nothing waits for a time."""
+        """Return the next time at which something is due, in Unix milliseconds; None = nothing waits for a time."""
         return self._machine.redelivery.next_due_ms()
 
     def replay(self, positions: Iterable[Position]) -> None:
@@ -480,7 +481,10 @@ class SubscriptionRunner:
     # -- acks that wait, and acks that fail ----------------------------------------------------------------------
 
     async def acks_settled(self) -> None:
-        """Wait until every ack received so far is applied: the next consumer to attach must not get acked messages."""
+        """Wait until every ack received so far is applied or refused. Safe to cancel.
+
+        The next consumer to attach must not get acked messages.
+        """
         await self._late_acks.settled()
 
     def _start_late_acks(self) -> None:

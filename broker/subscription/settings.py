@@ -20,7 +20,7 @@ __all__ = ["SubscriptionSettings", "UnackedLimits"]
 
 
 class UnackedLimits(NamedTuple):
-    """How many messages may be unacked at a time; 0 = no limit."""
+    """The numbers of messages that may be unacked at a time; 0 = no limit."""
 
     per_consumer: int
     per_subscription: int
@@ -32,7 +32,7 @@ class SubscriptionSettings:
 
     batch_index_acks: bool
     counts_every_send: bool
-    failover_by_hash: bool  # whether to choose by a hash of the consumer's name, on partitions too
+    failover_by_hash: bool  # whether a hash ring of the consumers' names chooses, on partitions too
     failover_delay_ms: int
     filter_delay_ms: int  # after this delay a filter is asked again about an entry that it rescheduled
     max_unacked: UnackedLimits  # in force where the policies set none
@@ -40,7 +40,7 @@ class SubscriptionSettings:
 
     @classmethod
     def of(cls, settings: BrokerSettings) -> SubscriptionSettings:
-        """Return those of the broker's settings that concern subscriptions."""
+        """Return the part of the broker's settings that concerns subscriptions."""
         return cls(
             batch_index_acks=settings.batch_index_acks,
             counts_every_send=settings.counts_every_send,

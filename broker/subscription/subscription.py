@@ -2,8 +2,8 @@
 
 Its machine (machine/) keeps the state, its runner (runner.py) carries out the machine's effects, and every move of its
 cursor passes one gate (moves/cursor_move.py). This file decides who may attach, and receives the requests of clients
-and operators. Over 400 lines: callers see all these parts only through it, and a third of it is properties that they
-read.
+and operators. It has over 400 lines because callers see all these parts only through it, and a third of it is
+properties that they read.
 """
 
 from __future__ import annotations
@@ -95,13 +95,13 @@ class SubscriptionTopic(Protocol):
 
 
 class SubscriptionReporter(Protocol):
-    """Notes which rows of the console's tables are out of date."""
+    """The reporter that keeps the console's tables up to date."""
 
     def subscription_changed(self, subscription: Subscription) -> None:
         """Note that messages were sent, acks arrived, or a consumer attached."""
 
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
-        """Delete the rows of a consumer that left."""
+        """Note that a consumer left: its rows are deleted, and its departure is stored."""
 
 
 class Subscription(SubscriptionRunner):
@@ -178,7 +178,7 @@ class Subscription(SubscriptionRunner):
     def _forget_me(self) -> None:
         self._topic.forget_subscription(self)
 
-    # -- what others read ----------------------------------------------------------------------------------------
+    # -- figures and parts that others read ----------------------------------------------------------------------
 
     @property
     def topic_name(self) -> TopicName:
@@ -202,7 +202,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def dispatcher(self) -> Dispatcher:
-        """Decides which consumer gets which entry."""
+        """The dispatcher, which decides which consumer gets which entry."""
         return self._state.dispatcher
 
     @property
@@ -232,7 +232,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def gap(self) -> str:
-        """What is missing from the log: nothing beyond it is sent. Empty = nothing is missing."""
+        """The missing part of the log, in words: nothing beyond it is sent. Empty = nothing is missing."""
         return self._state.gap
 
     @property
@@ -247,12 +247,12 @@ class Subscription(SubscriptionRunner):
 
     @property
     def next_delayed_ms(self) -> int | None:
-        """When the next delayed entry of the topic is due; None = there is none, or due times are being read."""
+        """The time at which the topic next releases delayed entries, in Unix ms; 0 = now, None = none is known."""
         return self._delayed.next_due_ms()
 
     @property
     def waiting_messages(self) -> int:
-        """The number of messages neither acked nor delayed. It may be too small, but not 0 if there are any."""
+        """The number of messages that are neither acked nor delayed. Too low at times, but 0 only if there are none."""
         backlog, delayed = self.cursor.backlog_messages, self.delayed_entries
         if not backlog:
             return 0
@@ -269,7 +269,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def last_used_ms(self) -> int:
-        """When the last consumer left; if none has left since the topic was loaded, the stored time."""
+        """When the last consumer left. Until one leaves, the stored time; if that is unknown, the time of loading."""
         return self._state.last_used_ms
 
     @property
@@ -284,7 +284,7 @@ class Subscription(SubscriptionRunner):
 
     @property
     def refusal(self) -> RefusedCursor | None:
-        """Why the database refuses the cursor; None when it does not."""
+        """The reason for which the database refuses the cursor; None when it does not."""
         return self._storing.flusher.refusal_of(self)
 
     @property
@@ -357,7 +357,7 @@ class Subscription(SubscriptionRunner):
                 self.remove_consumer(consumer)
 
     async def _take_type(self, request: SubscribeRequest) -> None:
-        """Adopt the request's type if nobody is connected: the first consumer decides the type."""
+        """Adopt the request's type if no consumer is connected: the first consumer decides the type."""
         if self.consumers:
             return
         changes = self.type is not request.type
@@ -397,7 +397,7 @@ class Subscription(SubscriptionRunner):
         """Return the consumers that a reset closes: all of them, but on Failover only the active one."""
         return [self.consumers[key] for key in self._machine.served()]
 
-    # -- what its topic tells it ---------------------------------------------------------------------------------
+    # -- calls of its topic --------------------------------------------------------------------------------------
 
     def loaded(self, *, last_used_ms: int, is_paused: bool) -> None:
         """Set the state from the columns stored beside the cursor; `last_used_ms` 0 = unknown."""
@@ -444,7 +444,7 @@ class Subscription(SubscriptionRunner):
         self._report()
         self.pump()
 
-    # -- what operators ask for ----------------------------------------------------------------------------------
+    # -- requests of operators -----------------------------------------------------------------------------------
 
     def pause(self) -> None:
         """Stop dispatch. Acks still count."""
@@ -493,14 +493,14 @@ class Subscription(SubscriptionRunner):
         """Stop remembering acks for an act that can no longer be undone."""
         self._machine.undo_is_over()
 
-    # -- what clients ask for ------------------------------------------------------------------------------------
+    # -- requests of clients -------------------------------------------------------------------------------------
 
     def redelivery_count(self, position: Position) -> int:
         """Return the redelivery count of an entry; 0 on Exclusive and Failover, which do not count."""
         return self._state.dispatcher.redelivery_count(position)
 
     def letter_written(self, consumer: Consumer, position: Position, event: StoryEvent, topic: str) -> None:
-        """Record that the broker wrote a letter of an entry for this consumer, to this topic."""
+        """Record that the broker wrote an entry of this consumer to this retry-letter or dead-letter topic."""
         if self._state.story.is_on:
             self._state.story.lettered(event, consumer, position, topic, self._clock.now_ms())
 
@@ -563,7 +563,7 @@ class Subscription(SubscriptionRunner):
         )
 
     async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
-        """Carry out a client's seek, and log it as an act like an operator's reset. Cancelling does not stop it."""
+        """Carry out a client's seek. Unless it is a reader's, it is logged as an act. Cancelling does not stop it."""
         _require_open(consumer)
         await self._around.tasks.finish(self.moves.seek(consumer, position, remaining))
 

@@ -27,7 +27,7 @@ class _Acked(NamedTuple):
 
 
 class TracedDeliveries:
-    """Makes the spans of deliveries and of acks. Every call returns at once and costs nothing without a traced message.
+    """The maker of spans for deliveries and acks. Every call returns at once, and costs little without traced messages.
 
     An ack's span ends when the ack is stored. A subscription that is not durable ends it at once.
     """
@@ -69,7 +69,7 @@ class TracedDeliveries:
         delivered[position] = parent
 
     def acked(self, consumer: str, acks: Sequence[AckRequest], *, cumulative: bool) -> None:
-        """Note these acks, which have changed the cursor. An ack of a part of a batch does not count."""
+        """Note these acks, which have changed the cursor. An ack of part of a batch does not count."""
         if not self._delivered:
             return
         now_ns = time.time_ns()
@@ -88,7 +88,7 @@ class TracedDeliveries:
             self.stored()
 
     def flushing(self) -> None:
-        """Note that a flush has begun, which stores the acks so far."""
+        """Note that a flush has begun that stores the acks so far."""
         self._flushing += self._acked
         self._acked = []
 

@@ -78,19 +78,19 @@ class Batch(NamedTuple):
 
 
 class ReadAhead(NamedTuple):
-    """Read from a position on, then report what was read."""
+    """Read from a position on, then report the entries."""
 
     position: Position
 
 
 class ReadChosen(NamedTuple):
-    """Read these entries, then report what was read."""
+    """Read these entries, then report them."""
 
     positions: Sequence[Position]
 
 
 class ReadCompacted(NamedTuple):
-    """Read what compaction kept of a topic from a position on, then report it."""
+    """Read the entries that compaction kept of a topic, from a position on, then report them."""
 
     first: Position
 

@@ -35,7 +35,7 @@ _WARNING: Final = 30  # as in Python's logging
 
 
 class SubscriptionMachine:
-    """Handles every event and command of one subscription of the topic `topic_name`."""
+    """The machine of one subscription of the topic `topic_name`: it handles every event and command."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class SubscriptionMachine:
         return [key for key, each in self.state.members.items() if active is None or each.dispatch is active]
 
     def flow(self, member: Member, permits: int, now_ms: int) -> Effects:
-        """Grant permits from a client. Raises InvalidFlow."""
+        """Grant permits from a client. Raises InvalidFlow if `permits` is below 1."""
         self.state.dispatcher.flow(member.dispatch, permits)
         member.last_flow_ms = now_ms
         return SEND

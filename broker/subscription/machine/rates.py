@@ -46,7 +46,7 @@ def rates_of(policies: Policies) -> tuple[int, ...]:
 
 
 class DispatchLimit:
-    """Limits how much one subscription may send now."""
+    """The limit on the messages and bytes that one subscription may send now."""
 
     def __init__(self, rates: Sequence[RatePair], *, times: int = 0) -> None:
         self._messages = [each.messages for each in rates if each.messages is not None]
@@ -73,7 +73,7 @@ class DispatchLimit:
         return cls(limited, times=0 if replaces is None else replaces.times)
 
     def wait_ms(self, now_ms: int) -> int:
-        """Return how long delivery must wait; 0 = something may be sent now. Counts each wait once."""
+        """Return the milliseconds that delivery must wait; 0 = something may be sent now. Counts each wait once."""
         wait_ms = max(each.wait_ms(now_ms) for each in (*self._messages, *self._bytes))
         if wait_ms and self._waits_until_ms <= now_ms:
             self.times += 1

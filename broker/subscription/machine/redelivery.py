@@ -38,7 +38,10 @@ class Redelivery:
     def redeliver(
         self, member: Member, positions: Sequence[Position] | None, reason: StoryEvent, now_ms: int
     ) -> Effects:
-        """Redeliver these entries of a consumer, or with None everything pending at it, for the given `reason`."""
+        """Redeliver these entries of a consumer, or everything pending at it if `positions` is None.
+
+        The delivery story records the `reason`.
+        """
         if positions is not None and not positions:
             return ()
         state = self._state
@@ -61,7 +64,7 @@ class Redelivery:
         if not state.story.is_on:
             return
         if state.type.single_active:
-            # While a Failover switch is due, nobody is served: the switch records the return.
+            # While a Failover switch is due, no consumer is served: the switch records the return.
             if member.dispatch is state.dispatcher.active and state.dispatcher.due_ms is None:
                 state.story.rewound(reason, state.cursor, now_ms)
             return
@@ -151,7 +154,7 @@ class Redelivery:
         return (Watch(due_ms), Wish.SWITCH_SOON) if due_ms <= now_ms else (Watch(due_ms),)
 
     def joined(self, member: Member, now_ms: int) -> Effects:
-        """After a consumer attached: if that causes no switch, tell only this one whether it is active."""
+        """On Failover, tell a consumer that attached whether it is active. If it causes a switch, the switch does."""
         if self._state.type is not SubscriptionType.FAILOVER:
             return ()
         if self._state.dispatcher.due_ms is None:
@@ -175,7 +178,7 @@ class Redelivery:
         return overdue
 
     def _filter_again(self, now_ms: int, effects: list[Effect]) -> int:
-        """Show rescheduled entries to the filters again. Return how many; a subscription that waits counts as one."""
+        """Show rescheduled entries to the filters again. Return their number; a waiting subscription counts as one."""
         state = self._state
         due = state.rescheduled.pop_due(now_ms)
         if due:

@@ -1,7 +1,8 @@
 """Sort out entries that are read but not sent: the step between a subscription's read and its dispatcher.
 
-A read is screened only if filters are configured or one of its entries has a flag; any other costs one `|=` per entry.
-The broker itself acks an entry that no consumer may get: the entry spends no permit, is never pending, and is counted.
+A read is screened only if filters are configured or one of its entries has one of SCREENED_FLAGS. Any other read costs
+one `|=` per entry. The broker itself acks an entry that no consumer may get: the entry spends no permit, is never
+pending, and is counted.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["SCREENED_FLAGS", "Delayed", "Screening"]
 
 SCREENED_FLAGS: Final = FLAG_CORRUPT | FLAG_DELAYED | FLAG_MARKER
-MAX_RESCHEDULED: Final = 10_000  # entries waiting for a filter; beyond it the subscription waits too
+MAX_RESCHEDULED: Final = 10_000  # entries that wait for a filter; with more, the subscription waits too
 _STORY_EVENTS: Final = {
     Discard.CORRUPT: StoryEvent.CORRUPT,
     Discard.MARKER: StoryEvent.MARKER,
@@ -38,7 +39,7 @@ _ERROR: Final = 40  # as in Python's logging
 
 
 class _Early(Enum):
-    """What happens to an entry that was read before its delivery time; reads normally pass over these entries."""
+    """The fate of an entry that was read before its delivery time. Reads normally pass over such entries."""
 
     NOT_DUE = "not due"
 

@@ -116,7 +116,10 @@ class Sending:
     # -- finding -------------------------------------------------------------------------------------------------
 
     def _read(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
-        """Add to `found` the entries in memory from the read position on; return what to do when there are none."""
+        """Add to `found` the entries in memory from the read position on.
+
+        If there are none, return the effects to carry out.
+        """
         if self._compacted.horizon is not None and self._state.reads_compacted:
             wanted = self._read_compacted(self._compacted.horizon, plan, found, most)
             if found or wanted is not None:
@@ -157,10 +160,11 @@ class Sending:
     def _read_compacted(
         self, horizon: Position, plan: ReadPlan, found: list[StoredEntry], most: int | None
     ) -> Effects | None:
-        """Add to `found` what compaction kept up to its horizon; return what to read when nothing is in memory.
+        """Add to `found` the entries that compaction kept up to its horizon.
 
-        Adds nothing and returns None if reading goes on above the horizon. One call never finds trimmed entries and
-        stored ones together, since the cursor has acks of stored entries only.
+        If memory has none of them, return the read to make. Adds nothing and returns None if reading goes on above the
+        horizon. One call never finds trimmed entries and stored ones together, since the cursor has acks of stored
+        entries only.
         """
         state, ledgers = self._state, self._ledgers
         most = plan.max_entries if most is None else min(plan.max_entries, most)
@@ -194,7 +198,7 @@ class Sending:
         return None if found or position > horizon else (ReadCompacted(position),)
 
     def _replay(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
-        """Add to `found` the plan's entries that are in memory; return what to read when the first one is not."""
+        """Add to `found` the plan's entries that are in memory; if the first one is not, return the read to make."""
         size_bytes = flags = 0
         for position in plan.positions if most is None else plan.positions[:most]:
             entries = self._cached.get(position.ledger_id)

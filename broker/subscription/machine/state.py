@@ -28,7 +28,7 @@ _RESCHEDULE_TICK_MS: Final = 32
 
 
 class Discard(Enum):
-    """Why the broker acked an entry that it did not send."""
+    """The reasons for which the broker acks an entry instead of sending it."""
 
     CORRUPT = "corrupt"
     MARKER = "marker"
@@ -60,7 +60,7 @@ class Counters:
 
 
 class Compacted(Protocol):
-    """How far the topic is compacted."""
+    """The compaction of the topic."""
 
     @property
     def horizon(self) -> Position | None:
@@ -136,7 +136,7 @@ class State:
         self.stored_mark_delete = cursor.mark_delete  # where a crash would return the cursor
         self.undo_act_id = 0
         self.undo_until_ms = 0  # until then acks at or below mark-delete are recorded for an undo of that act
-        self.last_used_ms = now_ms  # when the last consumer left
+        self.last_used_ms = now_ms  # when the last consumer left; at first, when this was loaded
 
     @property
     def may_send(self) -> bool:
@@ -214,5 +214,5 @@ class State:
 
 
 def is_worth_a_line(count: int) -> bool:
-    """Return True the 1st, 2nd, 4th, 8th … time, so that nobody can flood the log; counters count every time."""
+    """Return True the 1st, 2nd, 4th, 8th … time, so that no client can flood the log; counters count every time."""
     return count & (count - 1) == 0

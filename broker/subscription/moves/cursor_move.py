@@ -3,9 +3,9 @@
 The act's kind (`broker.acts.kinds.cursors`) or the client decides where the cursor goes. machine/acks.py decides about
 acks during a move: they are put off, or refused after `forget_acks`.
 
-One statement under the owner's epoch stores change, snapshot and result. The cursor in memory moves first, while
-dispatch is stopped, and moves back if the database refuses. If the database is unavailable, the move waits for it: the
-statement sets the whole state, so it may be repeated.
+One statement under the owner's epoch stores the change, the snapshot and the result. The cursor in memory moves first,
+while dispatch is stopped, and moves back if the database refuses. If the database is unavailable, the move waits for
+it: the statement sets the whole state, so it may be repeated.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["CursorMove"]
 logger = logging.getLogger(__name__)
 
 _MOVED = "the topic moved to another broker"
-_RETURN_S: Final = 60.0  # a reader must return within this after its seek: its client's longest back-off
+_RETURN_S: Final = 60.0  # a reader must return within this time after its seek: its client's longest back-off
 
 
 class CursorMove:
@@ -110,9 +110,10 @@ class CursorMove:
         self._runner.carry_out(self._machine.forget_acks())
 
     async def seek(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
-        """Carry out a client's seek: close the consumers, reset the cursor and write an act.
+        """Carry out a client's seek: close the consumers, reset the cursor and, unless it is a reader's, write an act.
 
-        Raises SubscriptionBusy during another reset, TopicFenced, PersistenceFailed.
+        Raises SubscriptionBusy during another reset, TopicFenced if another broker has taken the topic, and
+        PersistenceFailed or psycopg.Error if the database refuses. Not safe to cancel.
         """
         cursor, runner = self._state.cursor, self._runner
         async with self.moving(closes_consumers=True):
@@ -138,7 +139,7 @@ class CursorMove:
             except BrokerError as error:
                 await self._finish(act_id, error=str(error))
                 raise
-            cursor.stop_undo_overlay()  # an earlier act is no longer the latest one
+            cursor.stop_undo_overlay()  # the earlier act can no longer be undone: this one is newer
 
     def _reset(self, position: Position, remaining: int | None) -> None:
         self._state.cursor.reset_to(position, remaining)
@@ -161,10 +162,12 @@ class CursorMove:
         undo_window_s: int,
         result: Callable[[], Mapping[str, object]],
     ) -> AckOverlay:
-        """Change the cursor; store change, snapshot and result together. Return the overlay for an undo's acks.
+        """Change the cursor, and store change, snapshot and result together.
 
-        Call it inside `moving`, so that no ack changes the cursor meanwhile. Raises TopicFenced if another broker has
-        taken the topic, PersistenceFailed if the database refuses; the cursor is then back where it was.
+        Returns the overlay that records acks for an undo. Call it inside `moving`, so that no ack changes the cursor
+        meanwhile. Raises TopicFenced if another broker has taken the topic, and PersistenceFailed if the database
+        refuses; the cursor is then back where it was. If the call is cancelled while it stores, it closes the topic,
+        because the move may be stored or not.
         """
         async with self._storing.flusher.paused():
             staged = await self.stage(change)
@@ -205,13 +208,14 @@ class CursorMove:
         return staged.recorded
 
     async def delete(self, consumer: Consumer) -> None:
-        """Carry out a client's unsubscribe: delete the subscription and its cursor, and write an act.
+        """Carry out a client's unsubscribe: delete the subscription and its cursor.
 
-        Raises SubscriptionBusy during a reset, TopicFenced, PersistenceFailed.
+        Writes an act, unless the subscription is a reader's. Raises SubscriptionBusy during a reset, TopicFenced if
+        another broker has taken the topic, and psycopg.Error if the database refuses. Not safe to cancel.
         """
         async with self.moving(closes_consumers=True):
             self.forget_acks()
-            # The consumer that asked expects only its SUCCESS; the others are told.
+            # The client that asked expects only its SUCCESS. The clients of the other consumers are notified.
             consumer.is_open = False
             consumer.departure = DepartureCause.CLOSED
             self._runner.remove_consumer(consumer)
@@ -225,9 +229,10 @@ class CursorMove:
             self._forget()
 
     async def remove(self, reason: str) -> None:
-        """Delete a durable subscription for an operator, and tell its consumers why.
+        """Delete a durable subscription for an operator, and notify its clients of the reason.
 
-        Raises SubscriptionBusy during a reset, TopicFenced.
+        Raises SubscriptionBusy during a reset, TopicFenced if another broker has taken the topic, and psycopg.Error if
+        the database refuses. Not safe to cancel.
         """
         async with self.moving(closes_consumers=True):
             self.forget_acks()

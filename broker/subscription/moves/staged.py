@@ -36,7 +36,7 @@ class StagedMove:
     ) -> bool:
         """Store the cursor's state, its snapshot for an undo and the act's result.
 
-        Return False if another broker has taken the topic.
+        Returns False if another broker has taken the topic.
         """
         return await store.apply_to_cursor(
             connection,

@@ -48,10 +48,11 @@ async def commit_together(
     undo_window_s: int,
     result: Callable[[], Mapping[str, object]],
 ) -> list[MovedPart]:
-    """Change the cursors; store changes, snapshots and results in one transaction.
+    """Change the cursors, and store changes, snapshots and results in one transaction.
 
     Call it inside `moving` of every cursor. Raises TopicFenced if another broker has taken one of the topics, and
-    PersistenceFailed if the database refuses; all cursors are then back where they were.
+    PersistenceFailed if the database refuses; all cursors are then back where they were. If the call is cancelled, it
+    closes the topics whose cursors it has changed, because the moves may be stored or not.
     """
     storing = parts[0].moves.storing
     async with storing.flusher.paused():
