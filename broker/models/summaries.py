@@ -161,7 +161,9 @@ class ConsumerDeparture(models.Model):
     address = models.TextField()
     client_version = models.TextField()
     cause = models.CharField(max_length=16)  # broker.core.subscription.departure
-    detail = models.TextField()  # the broker's message to the client, if the broker closed the consumer
+    # The reason, if the broker closed the consumer, ended the connection of a client that is too old, or ended itself.
+    # "" = the client or the network ended the consumer.
+    detail = models.TextField()
     connected_ms = models.BigIntegerField()
     left_ms = models.BigIntegerField()
 
