@@ -29,7 +29,7 @@ app.conf.update(
     worker_prefetch_multiplier=1,
     worker_enable_remote_control=False,  # needs fan-out, which queues in tables do not have
     worker_send_task_events=False,
-    worker_hijack_root_logger=False,  # the worker too logs as Django's LOGGING says
+    worker_hijack_root_logger=False,  # workers log as Django's LOGGING says, like the other processes
     beat_scheduler="config.beat_scheduler:Scheduler",
     timezone="UTC",
 )
@@ -38,7 +38,7 @@ app.autodiscover_tasks(["broker.upkeep"])
 
 @app.on_after_finalize.connect
 def _schedule(sender: Celery, **_: Any) -> None:
-    """Set beat's schedule. The import is here because it needs Django's settings."""
+    """Set beat's schedule. The import is inside the function, because the imported module needs Django's settings."""
     from broker.upkeep.tasks.schedule import beat_schedule
 
     sender.conf.beat_schedule = beat_schedule()

@@ -3,9 +3,9 @@
 A worker sleeps until PostgreSQL notifies it of a message. It also looks every five seconds, because a notification may
 be lost.
 
-kombu's transport over SQLAlchemy uses tables too, but it keeps every message, may take several at once, and looks at
-its tables ten times a second. To change that takes more code than the statements used here, and importing SQLAlchemy
-takes half of a worker's start.
+kombu's transport over SQLAlchemy uses tables too, but it keeps every message, and finds new ones only by looking at its
+tables once a second. To change that takes more code than the statements used here, and importing SQLAlchemy takes half
+of a worker's start.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Channel(VirtualChannel):
         super().__init__(connection, **kwargs)
         self._opened: psycopg.Connection[tuple[Any, ...]] | None = None
         self._promising: set[str] = set()  # queues that may have a message
-        self._looked_s = -inf  # when it looked into every queue, whatever PostgreSQL had notified
+        self._looked_s = -inf  # when it last looked into every queue, notified or not (monotonic)
 
     def basic_consume(self, queue: str, *arguments: Any, **kwargs: Any) -> None:
         """Consume from a queue. The channel listens before its first look, so that it misses no message."""
@@ -139,7 +139,7 @@ class Transport(VirtualTransport):
     driver_type = "sql"
     driver_name = "psycopg"
     patience_s = 0.5  # the longest wait for a message before a worker checks whether it should stop
-    # kombu's own errors too: after its "channel disconnected" beat must reconnect, or it never sends again.
+    # kombu's own errors belong here too: beat must reconnect after "channel disconnected", or it never sends again.
     connection_errors: tuple[Any, ...] = (
         psycopg.OperationalError,
         psycopg.InterfaceError,
@@ -151,7 +151,7 @@ class Transport(VirtualTransport):
         return psycopg.__version__
 
     def establish_connection(self) -> Any:
-        """Connect at once, where kombu waits for the first use: callers pause between attempts only if this fails."""
+        """Connect at once. kombu connects at the first use, but callers pause between attempts only if this fails."""
         connection = super().establish_connection()
         _ = self._avail_channels[-1].session
         return connection
@@ -159,7 +159,7 @@ class Transport(VirtualTransport):
     def drain_events(self, connection: Any, timeout: float | None = None, **kwargs: Any) -> None:
         """Deliver one message, waiting at most `patience_s` for it. Raises TimeoutError if none came.
 
-        Celery asks for 2 s, and a stop of the worker would wait for that.
+        Celery asks for 2 s, but then a worker that is to stop would wait for that long.
         """
         ends_s = monotonic() + (self.patience_s if timeout is None else min(timeout, self.patience_s))
         while True:
@@ -169,7 +169,7 @@ class Transport(VirtualTransport):
                 try:
                     ready[0].drain_events(callback=self._deliver)
                 except Empty:
-                    continue  # a notification that came during the look is not on the socket any more
+                    continue  # psycopg has already read a notification that came during the look; `select` misses it
                 return
             left_s = ends_s - monotonic()
             if left_s <= 0:

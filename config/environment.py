@@ -36,7 +36,7 @@ DATABASE_URL_SHAPE = "postgresql://user:password@host:port/name"
 
 
 def database_parts(url: str) -> dict[str, str]:
-    """Split a postgresql:// URL into what Django's DATABASES takes. Raises SettingInvalid, without the password."""
+    """Split a postgresql:// URL into keys of Django's DATABASES. Raises SettingInvalid, without the password."""
     try:
         parts = urlsplit(_usable(url))
     except ValueError as error:
@@ -90,7 +90,7 @@ def _smtp_url(url: str) -> str:
 
 
 def email_parts(url: str) -> dict[str, Any]:
-    """Split VELA_SMTP_URL into Django's settings of the same meaning. Empty: Django's defaults."""
+    """Split VELA_SMTP_URL into Django's settings of the same meaning. Return none of them for an empty URL."""
     if not url:
         return {}
     parts = urlsplit(url)
@@ -133,7 +133,7 @@ def _celery_url(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectSettings(BrokerSettings):
-    """Everything that the environment says to a checkout or an image of Vela."""
+    """All settings that a checkout or an image of Vela reads from the environment."""
 
     data_dir: Annotated[
         Path,
@@ -206,7 +206,7 @@ class ProjectSettings(BrokerSettings):
         """DATABASE_URL, or the address of the embedded server, which `make run` stores in the data folder.
 
         If neither exists yet, as during type checking and collectstatic of a build, it is the embedded server's
-        address without a password: nothing connects then.
+        address without a password, because nothing connects then.
         """
         if self.database_url:
             return self.database_url

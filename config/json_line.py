@@ -1,6 +1,6 @@
 """One JSON object a line, with the fields that docs/reference/logs.md describes and no others.
 
-A module of its own, so that a process that logs text does not import the library.
+This is a separate module, so that a process that logs text does not import the library.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def logging_config(*, level: str, log_format: LogFormat) -> dict[str, Any]:
             "axes": {"level": "WARNING"},
             "httpx": {"level": "WARNING"},  # at INFO it has a line for each request to the login server
             "celery": {"level": "WARNING"},  # at INFO it has two lines for each tick
-            "psycopg.pool": {"level": "ERROR"},  # a page that gets no connection says so itself
+            "psycopg.pool": {"level": "ERROR"},  # a page that gets no connection reports that itself
         },
     }
 
@@ -67,7 +67,7 @@ def _in_one_line(record: logging.LogRecord) -> bool:
 
 
 class _Saying:
-    """How the supervisor's lines look: in text they are the bare message."""
+    """The format of the supervisor's lines: in text, the message alone."""
 
     formatter: logging.Formatter = TextLine("%(message)s")
 

@@ -46,7 +46,7 @@ SECRET_KEY = _secret_key(_vela)
 DEBUG = _vela.debug
 ALLOWED_HOSTS = _allowed_hosts(_vela)
 
-# Daphne's app only brings its runserver, and Twisted with it, which adds 0.8 s to the start of every process.
+# Daphne's app adds nothing but its runserver, and it imports Twisted, which adds 0.8 s to the start of every process.
 _RUNSERVER = ["daphne"] if "runserver" in sys.argv[1:2] else []  # first: it replaces Django's command
 INSTALLED_APPS = [
     *_RUNSERVER,
@@ -118,10 +118,10 @@ DATABASES: dict[str, dict[str, Any]] = {
             **database_options(_DATABASE_URL),
             "pool": _POOL,
         },
-        "CONN_HEALTH_CHECKS": True,  # a connection that ended with a restart of PostgreSQL is not handed out
+        "CONN_HEALTH_CHECKS": True,  # the pool gives out no connection that a restart of PostgreSQL has closed
     },
 }
-# Pages read with this: it cannot write, and no page may keep the database busy for long.
+# Pages read on this connection: it is read-only, and no page may keep the database busy for long.
 DATABASES["read"] = {
     **DATABASES["default"],
     "OPTIONS": {
@@ -143,7 +143,8 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
-# Failed logins are counted by name and address, and by address; console.login_brake has the limits.
+# Failed logins are counted by name and address together, and by address alone with the higher limit of
+# console.login_brake.
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     "console.people.logins.Users",
@@ -155,11 +156,11 @@ AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_RESET_ON_SUCCESS = True
-# A login during the block neither extends it nor writes a row.
+# A login attempt during the block neither extends the block nor writes a row.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_DISABLE_ACCESS_LOG = True
 AXES_VERBOSE = False
-AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "code"]  # left out of its records of failures
+AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "code"]  # masked in django-axes' records of failures
 VELA_PROXY_COUNT = _vela.proxy_count
 
 _MAIL = email_parts(_vela.smtp_url)

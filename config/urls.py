@@ -24,7 +24,7 @@ handler500 = errors.failed
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
-    *([] if _is_read_only else [path("django-admin/", admin.site.urls)]),  # it changes rows
+    *([] if _is_read_only else [path("django-admin/", admin.site.urls)]),  # the admin site changes rows
     path("api/v1/", include("console.api.urls")),
     path("", include("console.urls")),
 ]

@@ -15,9 +15,9 @@ def register(spark: SparkSession) -> None:
 
     Executors need the packages that `vela[pipeline]` depends on (docs/how-to/spark-cluster.md). Safe to repeat.
     """
-    # Imported here, so that `pipeline.java` can say what is missing even if PySpark is not installed.
+    # Imported here, so that `pipeline.java` can name what is missing even if PySpark is not installed.
     from pipeline.code_archive import send_code
     from pipeline.data_source import VelaDataSource
 
-    send_code(spark)  # first: Spark notes with the data source which files its workers import from
+    send_code(spark)  # first, because registering fixes the files from which Spark's workers import
     spark.dataSource.register(VelaDataSource)

@@ -1,8 +1,8 @@
 """Run one job: `python -m pipeline export --topic orders --url postgresql://… --to orders`.
 
 A worker starts `python -m pipeline --supervised` instead, writes the request as one line of JSON to standard input and
-keeps standard input open: the job ends when the worker does. Standard output then has a line of JSON for each report.
-When the worker has stored a report with `pinned`, it answers with an empty line.
+keeps standard input open, so that the job ends when the worker does. The job writes a line of JSON for each report to
+standard output. When the worker has stored a report with `pinned`, it answers with an empty line.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Failed(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line. Return 0 if it is done, 1 after one sentence about an error."""
+    """Run the command line. Return 0 if the job succeeded, 1 if it failed and reported why in one sentence."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     return _supervised() if given == ["--supervised"] else _in_a_terminal(given)
 
@@ -101,8 +101,8 @@ def _supervised() -> int:
 
 
 def _listen_to_the_worker(is_stored: threading.Event) -> None:
-    """Note when the worker has stored `pinned`. If the worker dies, end this process and Java: nobody else could."""
-    while os.read(sys.stdin.fileno(), 1):  # not sys.stdin.read: its lock would be in the way when Python ends
+    """Wait for the worker's answer that it has stored `pinned`. If the worker dies, end this process and Java."""
+    while os.read(sys.stdin.fileno(), 1):  # sys.stdin.read would keep a lock that Python needs when it ends
         is_stored.set()
     os.killpg(0, signal.SIGKILL)
 

@@ -62,7 +62,7 @@ def checksum_of_frame(frame: DataFrame) -> Checksum:
     from pyspark.sql import functions as sf
     from pyspark.sql.pandas.functions import arrow_udf
 
-    # An Arrow UDF, because mapInArrow needs pandas for nothing.
+    # An Arrow UDF, because mapInArrow would need pandas without using it.
     # The type hints give the UDF's kind: PySpark warns if it is also an argument, though PySpark's stubs want one.
     of_rows = arrow_udf(_digests, "BIGINT")  # type: ignore[call-overload]
     digest = of_rows("value", "__key", "__messageProperties", "__eventTime")

@@ -21,12 +21,12 @@ _SUFFIXES: Final = (".py", ".sql")
 def send_code(spark: SparkSession) -> None:
     """Let the executors of a cluster import the packages that this process runs. Safe to repeat.
 
-    Without an effect on this machine and with Spark Connect, where the server must have the packages.
+    Does nothing if Spark runs on this machine, or with Spark Connect, where the server must have the packages.
     """
     context = getattr(spark, "sparkContext", None)  # a Spark Connect session has none
     if context is None or context.master.startswith("local"):
         return
-    # Executors fetch the file from the driver as long as the session lives, and Spark removes the folder at its end.
+    # Executors fetch the file from the driver as long as the session lasts. Spark removes the folder at its end.
     archive = Path(context._temp_dir, "vela-code.zip")  # noqa: SLF001 - no other folder lives as long
     if not archive.exists():
         write_code_archive(archive)

@@ -53,7 +53,7 @@ class VelaDataSource(DataSource):
         return StreamReader(options, column_names(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        """Return the batch writer. Raises InvalidOption if an option is wrong, InvalidRow if a column is."""
+        """Return the batch writer. Raises InvalidOption for a wrong option or `overwrite`, InvalidRow for a column."""
         from pipeline.sink.options import WriteOptions
         from pipeline.sink.rows import check_columns
         from pipeline.sink.writers import BatchWriter
@@ -65,7 +65,7 @@ class VelaDataSource(DataSource):
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
-        """Return the stream writer. Raises InvalidOption if an option is wrong, InvalidRow if a column is."""
+        """Return the stream writer. Raises InvalidOption for a wrong option or `overwrite`, InvalidRow for a column."""
         from pipeline.sink.options import WriteOptions
         from pipeline.sink.rows import check_columns
         from pipeline.sink.writers import StreamWriter

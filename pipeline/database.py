@@ -27,7 +27,7 @@ _CONNECT: Final = {
 
 
 class DatabaseOptions(Protocol):
-    """Where the database is and how long a statement may take."""
+    """The address of the database, and the time limit for each statement."""
 
     @property
     def url(self) -> str: ...

@@ -58,7 +58,7 @@ class DataLost(PipelineError):
     """Messages after an offset were trimmed, or the topic is not the one that was read before."""
 
     def __init__(self, problem: str, advice: str = "") -> None:
-        """Take the problem, and what to do about it: a job has other options than the data source."""
+        """`advice` is separate from `problem`, because a job replaces it: its options differ from the data source's."""
         super().__init__(f"{problem}; {advice}" if advice else problem)
         self.problem = problem
 
@@ -92,7 +92,7 @@ class LedgerFileMissing(OffloadUnavailable):
 
 
 class LedgerFileDamaged(OffloadUnavailable):
-    """A file of an offloaded ledger does not have what it had when it was written."""
+    """A file of an offloaded ledger does not have the content with which it was written."""
 
 
 _DISK_FULL: Final = "No space left on device"  # in Linux's words, which Java and Python pass on
@@ -103,8 +103,8 @@ _SAID: Final = re.compile(r"^pipeline\.errors\.\w+: (?P<sentence>.+)$", re.MULTI
 def sentence_of(error: BaseException) -> str | None:
     """Return the sentence of a PipelineError, also if Spark passes it on as the text of a worker's traceback.
 
-    A full disk and a machine that is too busy have sentences too: Spark names only the task that could not write, and
-    the Python that did not start.
+    There are sentences for a full disk and for a machine that is too busy too, because Spark names only the task that
+    could not write, and the Python that did not start. Return None for every other error.
     """
     if isinstance(error, PipelineError):
         return str(error)

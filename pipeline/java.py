@@ -55,7 +55,7 @@ def require_java() -> Path:
 
 def has_ended(spark: SparkSession) -> bool:
     """Return whether the Java of a session is gone, perhaps killed."""
-    gateway = spark.sparkContext._gateway  # noqa: SLF001 - Spark's Python does not say how its Java is
+    gateway = spark.sparkContext._gateway  # noqa: SLF001 - PySpark has no public state of its Java process
     if gateway is None:
         return True
     try:

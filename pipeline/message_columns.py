@@ -1,6 +1,7 @@
 """The columns of a DataFrame of messages: names and types as in pulsar-spark, then Vela's own columns.
 
-Without PyArrow: Spark starts a process for each call to the data source, and most calls need only the names.
+This module does not import PyArrow, because Spark starts a process for each call to the data source, and most calls
+need only the names.
 """
 
 from __future__ import annotations

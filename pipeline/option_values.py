@@ -25,7 +25,7 @@ class OptionValues:
     def __init__(
         self, options: Mapping[str, str], names: Sequence[str], *, ignored: Sequence[str] = ()
     ) -> None:
-        """Take the options. Raises InvalidOption for one that is in neither `names` nor `ignored`."""
+        """Raises InvalidOption for an option that is in neither `names` nor `ignored`."""
         self._given = {name.lower(): value for name, value in options.items()}
         known = {name.lower() for name in (*names, *ignored)}
         unknown = sorted(self._given.keys() - known)
@@ -74,7 +74,10 @@ class OptionValues:
         return self.choice(name, ("true", "false") if default else ("false", "true")) == "true"
 
     def time_ms(self, name: str) -> int | None:
-        """Return a time in milliseconds since 1970, or None if the option was not given. UTC without an offset."""
+        """Return a time in milliseconds since 1970, or None if the option was not given.
+
+        A time without an offset is in UTC.
+        """
         if not self.has(name):
             return None
         text = self.text(name)
@@ -99,7 +102,7 @@ class OptionValues:
         return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
     def database_url(self, name: str) -> str:
-        """Return a PostgreSQL URL. libpq reads it when it connects, and may refuse more of it."""
+        """Return a PostgreSQL URL. This checks only how it begins: libpq reads the rest when it connects."""
         text = self.required(name, "postgresql://user@host:5432/database")
         if not _DATABASE_URL.match(text):
             raise InvalidOption(

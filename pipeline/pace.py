@@ -13,7 +13,7 @@ _MOST_LATE_S: Final = (
 
 
 class Pace:
-    """Computes waits so that at most `per_s` are spent in a second, counted from the first call."""
+    """Computes waits so that at most `per_s` units are spent in a second, counted from the first call."""
 
     def __init__(self, per_s: int) -> None:
         """`per_s` 0 means no limit."""

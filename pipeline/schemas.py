@@ -47,7 +47,7 @@ class TopicSchema:
     def spark_type(self) -> StructType:
         """Return the type with which `from_json` reads a payload. Raises SchemaUnusable if Spark has no such type.
 
-        A field with several types, other than null, is a string with its JSON. Times stay numbers.
+        A field with several types, null not counted, is a string with its JSON. Times stay numbers.
         """
         try:
             type_ = _spark_type(json.loads(self.definition), {})
@@ -68,11 +68,9 @@ class _Database:
 
 
 def topic_schema(*, url: str, topic: str, version: int | None = None) -> TopicSchema:
-    """Return a version of a topic's schema, by default the latest.
+    """Return a version of a topic's schema, by default the latest. `url` and `topic` are the data source's options.
 
-    Raises SchemaUnusable if there is no such version or Spark cannot use it, and DatabaseUnavailable.
-
-    `url` and `topic` are the options of the data source.
+    Raises SchemaUnusable if there is no such version or Spark cannot use it, InvalidOption and DatabaseUnavailable.
     """
     database = _Database(
         url=OptionValues({"url": url}, ["url"]).database_url("url"),

@@ -27,13 +27,13 @@ def spark_session(
     """Start a session with `vela` registered.
 
     `master` is the cluster's address, such as spark://host:7077; "" is this machine, and None is VELA_SPARK_MASTER.
-    `cores` are the tasks that run at the same time, `memory` is the heap of the driver and of each executor. What
-    spark-defaults.conf in SPARK_CONF_DIR sets goes before all of these, except for the master.
+    `cores` is the number of tasks that run at the same time, `memory` is the heap of the driver and of each executor.
+    Properties in spark-defaults.conf in SPARK_CONF_DIR override all of these, except for the master.
 
     On this machine, workers use this interpreter and these packages. Executors of a cluster get this process's
-    `pipeline` and `vela`; they need the other packages, and the interpreter that PYSPARK_PYTHON names, or one at the
-    same path as this one. Sets PYSPARK_PYTHON in this process's environment, because Spark looks only there. Raises
-    JavaMissing before it starts anything. Stop the session with `.stop()`.
+    `pipeline` and `vela`. They must have the other packages, and the interpreter that PYSPARK_PYTHON names, or else one
+    at the same path as this one. Sets PYSPARK_PYTHON in this process's environment, because Spark looks only there.
+    Raises JavaMissing before it starts anything. Stop the session with `.stop()`.
     """
     require_java()
     master = os.environ.get("VELA_SPARK_MASTER", "") if master is None else master
@@ -67,7 +67,7 @@ def spark_session(
 
 
 def names_in_spark_defaults() -> set[str]:
-    """Return the properties that Spark reads from its own file. What a session sets would go before them."""
+    """Return the names of the properties in spark-defaults.conf. A session that sets one of them would override it."""
     folder = os.environ.get("SPARK_CONF_DIR")
     file = Path(folder, "spark-defaults.conf") if folder else None
     return set(_PROPERTY.findall(file.read_text("utf-8"))) if file is not None and file.is_file() else set()

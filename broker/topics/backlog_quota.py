@@ -52,7 +52,7 @@ class QuotaTopic(Protocol):
 
 
 class BacklogQuota:
-    """One topic's quota. `breach` is the reason why its producers are stopped now."""
+    """One topic's quota. `breach` is the reason why its producers are stopped now; None = they are not stopped."""
 
     def __init__(self, topic: QuotaTopic, pool: ConnectionPool, clock: Clock) -> None:
         self._topic = topic
@@ -77,7 +77,7 @@ class BacklogQuota:
             raise self._error(self.breach)
 
     async def check(self) -> None:
-        """Compare the backlogs with the quota and act on a breach. Running it twice does no harm."""
+        """Compare the backlogs with the quota and act on a breach. Safe to repeat."""
         self._was_checked = True
         if not self.is_set:
             self._oldest.clear()
@@ -146,7 +146,7 @@ class BacklogQuota:
         return now_ms - known[1]
 
     async def _evict(self, breach: Breach) -> bool:
-        """Move the slow subscription's mark-delete forward and log an act. Return False if there is nothing to skip."""
+        """Move the slow subscription's mark-delete forward and store an act. Return False if it can skip nothing."""
         topic = self._topic
         subscription = topic.subscriptions.get(breach.subscription)
         if subscription is None:

@@ -92,12 +92,15 @@ class ClientRequests:
             return await topic.subscribe(request, identity, sink)
 
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """Return a version of a topic's schema, None = the latest. Raises SchemaNotFound, IncompatibleSchema."""
+        """Return a topic's schema and its version; `version` None = the latest.
+
+        Raises SchemaNotFound, IncompatibleSchema.
+        """
         self._require_ready()
         return await self._schemas.get(topic.base, version)
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """Return the version of this schema, and store it if it is new and allowed; b"" for the type NONE.
+        """Return the version of this schema; b"" for the type NONE. Store the schema if it is new and allowed.
 
         Raises IncompatibleSchema, TopicNotFound.
         """

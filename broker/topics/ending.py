@@ -120,7 +120,10 @@ class Endings:
     async def delete_figures(
         self, name: TopicName, *, force: bool = True, with_subscriptions: bool = False
     ) -> DeleteFigures:
-        """Return what `delete` would close and remove. Raises the same errors; changes nothing."""
+        """Return the things that `delete` would close and remove. Changes nothing.
+
+        Raises TopicBusy, TopicNotFound and NotAllowed, as `delete` does.
+        """
         members = (await self._found(name)).members
         if not force:
             _require_unused(self._loaded(members.values()))

@@ -16,15 +16,16 @@ class TopicGates:
         self._closed: dict[str, asyncio.Event] = {}
 
     async def passed(self, name: str) -> None:
-        """Wait until the topic's gate is open; returns at once if nobody closed it."""
+        """Wait until the topic's gate is open. Return at once if no act has closed it."""
         while (opened := self._closed.get(name)) is not None:
             await opened.wait()
 
     @asynccontextmanager
     async def closed(self, names: Sequence[str]) -> AsyncIterator[None]:
-        """Let nobody load these topics during the block. Close all gates or none, so that two acts cannot deadlock.
+        """Close the gates of these topics for the block, so that no client can load them.
 
-        Name each topic once.
+        Waits until all of them are open, and closes all of them at once, so that two acts cannot deadlock. `names` must
+        contain each topic once.
         """
         while (busy := next((name for name in names if name in self._closed), None)) is not None:
             await self.passed(busy)

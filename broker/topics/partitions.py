@@ -39,11 +39,12 @@ async def check_growth(pool: ConnectionPool, name: TopicName, partitions: int) -
 
 
 async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth:
-    """Give a topic more partitions. Each gets the subscriptions of the others, from its beginning.
+    """Give a topic more partitions. Each new one gets the subscriptions of the others, at its first message.
 
-    Clients notice when they next ask (Apache's ask once a minute). When they see the new count, partitions and
-    subscriptions exist. Repeating the same count does nothing. Raises MetadataInvalid for a count out of range,
-    NotAllowed for a smaller one, a topic that is not partitioned, or a name that is taken, and TopicNotFound.
+    Clients see the new count when they next ask for it (Apache's clients ask once a minute), and never before the
+    partitions and their subscriptions exist. Repeating the same count does nothing. Raises MetadataInvalid for a count
+    out of range, TopicNotFound, and NotAllowed for a smaller count, a topic that is not partitioned, or a partition's
+    name that another topic has.
     """
     await check_growth(pool, name, partitions)
     growth = await repeat_until_done(

@@ -156,7 +156,7 @@ class PolicyDocuments:
         return found
 
     async def overridden(self, state: PolicyState, names: list[str]) -> dict[str, int]:
-        """Return policy → number of the namespace's topics that set it themselves and so keep their own."""
+        """Return policy → number of the namespace's topics that set this policy themselves and so keep their value."""
         return await repeat_until_done(
             self._pool, lambda c: store.overriding(c, state.row_id, names), what="counting topics"
         )
@@ -166,7 +166,7 @@ class PolicyDocuments:
     ) -> PolicyState:
         """Store `after` in place of `before`. Safe to repeat.
 
-        Raises PolicyConflict, and changes nothing, if the document is neither of the two any more.
+        Raises PolicyConflict, and changes nothing, if the stored document is now neither `before` nor `after`.
         """
         state = await self.read(holder)
         if dict(state.document) == dict(after):
@@ -188,7 +188,7 @@ class PolicyDocuments:
         return state
 
     async def stored_of(self, topics: Sequence[TopicName]) -> dict[str, Policies]:
-        """Return full name → policies in force by the stored documents, for those of the topics that are stored."""
+        """Return full name → policies in force by the stored documents. Leaves out topics that are not stored."""
         rows = await repeat_until_done(
             self._pool, lambda c: store.in_force(c, [each.full for each in topics]), what="reading policies"
         )
@@ -255,16 +255,16 @@ class PolicyChanges:
     async def change(
         self, holder: Holder, *, before: Mapping[str, object], after: Mapping[str, object]
     ) -> PolicyState:
-        """Replace the document `before` by `after` and put it in force. Safe to repeat.
+        """Replace the document `before` by `after` and put `after` in force. Safe to repeat.
 
-        Raises PolicyConflict, and changes nothing, if the document is neither of the two any more.
+        Raises PolicyConflict, and changes nothing, if the stored document is now neither `before` nor `after`.
         """
         state = await self.documents.replace(holder, before=before, after=after)
         await self.reload(holder)
         return state
 
     async def reload(self, holder: Holder) -> int:
-        """Apply the stored documents to the loaded topics of a holder; return the number of topics."""
+        """Apply the stored documents to the loaded topics of a holder. Return the number of these topics."""
         await self._topics.loads_done()  # a topic being loaded may have read the old document
         topics = [topic for topic in self._topics.all() if holder.covers(topic.name)]
         stored = await self.documents.stored_of([topic.name for topic in topics])

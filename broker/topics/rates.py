@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 __all__ = ["MEASURED_OVER_S", "Moving", "Rates"]
 
 _WEIGHT: Final = 0.4  # of the newest second: a change shows at once and has settled after about five reports
-MEASURED_OVER_S: Final = 5  # follows from that weight: older seconds have less than a tenth of it
+MEASURED_OVER_S: Final = 5  # follows from that weight: all older seconds together weigh less than a tenth
 _NOTHING_PER_S: Final = 0.05
-# A flow of fewer messages is measured from one message to the next, since in most seconds none comes.
+# A slower flow is measured from one message to the next, since in most seconds no message comes.
 _SLOW_PER_S: Final = 1.0
-# A slow flow has ended when nothing came for this many times its last gap.
+# A slow flow has ended when no message has come for this many times its last gap.
 _PATIENCE: Final = 3
 _LEAST_PATIENCE_MS: Final = 2_000
 _MOST_PATIENCE_MS: Final = 30_000
-# Number of reports. Going through ten thousand topics at each would cost as much as reporting may cost in all.
+# In reports. Going through ten thousand topics in every report would cost as much as all reporting may cost.
 _FORGET_EVERY: Final = 60
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class Moving:
 class _Flow:
     """A flow of messages, with other counts of the same flow, such as bytes."""
 
-    totals: tuple[int, ...]  # of messages first
+    totals: tuple[int, ...]  # the messages first
     seen_ms: int  # the last report
     measured_ms: int  # the rates cover the time until then
     changed_ms: int  # the last report with news
@@ -74,7 +74,7 @@ class _Flow:
 
     @property
     def look_again_ms(self) -> int | None:
-        """When the flow must be reported again although nothing changed; None = its rate is 0."""
+        """When to report the flow again although nothing changed; 0 = in the next report, None = its rate is 0."""
         if not self.per_s[0]:
             return None
         return 0 if self.per_s[0] >= _SLOW_PER_S else self._ends_ms
@@ -131,7 +131,7 @@ class Rates:
         return rate_out, rate_acked
 
     def of_producer(self, topic: Topic, producer: Producer, now_ms: int) -> tuple[float, float]:
-        """Return messages and bytes per second, after `of_topic` of the same report.
+        """Return messages and bytes per second. In each report, call it after `of_topic`.
 
         The topic is reported again until this rate is 0 too: receipts may come a report later than the messages.
         """
@@ -145,7 +145,7 @@ class Rates:
         return messages_rate, bytes_rate
 
     def of_consumer(self, each: Subscription, consumer: Consumer, now_ms: int) -> tuple[float, float, float]:
-        """Return messages delivered, acked and redelivered per second, after `of_subscription` of the same report.
+        """Return messages delivered, acked and redelivered per second. In each report, call it after `of_subscription`.
 
         The subscription is reported again until these rates are 0 too.
         """

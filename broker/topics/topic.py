@@ -291,7 +291,7 @@ class Topic:
         self.access.close(error)
 
     def append(self, producer: Producer, request: SendRequest) -> None:
-        """Queue an entry for the writer, or tell the producer why it is refused."""
+        """Queue an entry for the writer, or tell the producer why the entry is refused."""
         if not self.is_open:
             producer.failed(request, TopicFenced(f"{self.name} moved; connect again"))
             return
@@ -313,7 +313,7 @@ class Topic:
         self._reports.topic_changed(self)
 
     def stored(self, batch: AppendBatch) -> None:
-        """Give receipts for a durable batch, in the order of each producer's sends, then deliver it."""
+        """Send the receipts for a durable batch, in the order of each producer's sends, then deliver the batch."""
         now_ms = self._clock.now_ms()
         repeated = () if self.deduplication is None else self.deduplication.stored(batch, now_ms)
         for producer, (receipts, (messages, size_bytes)) in batch.receipts().items():
@@ -380,7 +380,7 @@ class Topic:
             self.subscriptions.settle_reader(subscription)
 
     def _is_idle(self) -> bool:
-        """Return whether the topic has no messages and no clients. Then a consumer may set its first schema."""
+        """Return whether the topic has no messages and no clients, so that a consumer may set its first schema."""
         has_consumers = any(each.consumers for each in self.subscriptions.values())
         return not (self.producers or has_consumers or self.log.ledgers.total_entries)
 

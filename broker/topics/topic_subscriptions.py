@@ -126,11 +126,13 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         by_attaching: bool = False,
         remaining: int | None = None,
     ) -> Subscription:
-        """Return the durable subscription of this name, or create it; `by_attaching`: only if connecting may do that.
+        """Return the durable subscription of this name. Create it if it is missing.
 
-        Raises NotAllowed if a reader uses the name or there are too many, SubscriptionNotFound, TopicFenced.
+        `by_attaching`: a client connects, so raise SubscriptionNotFound if the policies do not let that create one.
+        `remaining`: see `cursor_starting_at`. Raises NotAllowed if a reader uses the name or the topic has too many
+        subscriptions, TopicFenced, ServiceNotReady.
 
-        Cancelling does not stop it, since memory must know every subscription that PostgreSQL stores.
+        Cancelling does not stop the creation, since memory must have every subscription that PostgreSQL stores.
         """
         return await self._tasks.finish(
             self._find_or_create(name, type_, start, properties, by_attaching, remaining)
@@ -197,7 +199,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
                 await self._topic.reader.load_index(missing.ranges)
 
     async def _stored(self, name: str) -> tuple[int, CursorState]:
-        """Return the row that already existed: the same call wrote it, and its answer was lost."""
+        """Return the row of this name, which exists already: a try of this call wrote it, and the answer was lost."""
         rows = await repeat_until_done(
             self._pool,
             lambda c: store.subscriptions_of(c, self._topic.log.topic_id),
@@ -235,7 +237,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     def add(
         self, subscription_id: int | None, name: str, type_: SubscriptionType, cursor: Cursor
     ) -> Subscription:
-        """Add a subscription to memory; `subscription_id` None = a reader's."""
+        """Add a subscription to memory; `subscription_id` None = it is a reader's."""
         subscription = self._new_subscription(
             subscription_id=subscription_id, name=name, type_=type_, cursor=cursor, topic=self._topic
         )
@@ -263,13 +265,16 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
             self._reports.subscription_changed(subscription)
 
     def replay(self, positions: Sequence[Position]) -> None:
-        """Send these entries, which are due, on every subscription that passes over delayed entries."""
+        """Deliver these entries, which are due, on every subscription that skips delayed entries until then."""
         for subscription in list(self._by_name.values()):
             if subscription.type in DELAYING:
                 subscription.replay(positions)
 
     def has_room_for_replays(self) -> bool:
-        """Return whether a Shared subscription has sent all entries released before, or none can send."""
+        """Return whether more due entries may be released.
+
+        True if some Shared subscription has sent all entries that were released before, or if none of them can send.
+        """
         waiting = [
             each.dispatcher.replay_entries
             for each in self._by_name.values()

@@ -77,9 +77,10 @@ class Topics:
         return await self.open(TopicName.parse(full_name), create=False)
 
     async def partition_count(self, name: TopicName, *, create: bool) -> int:
-        """Return how many partitions a topic has; 0 = not partitioned. Raises TopicNotFound unless it may be made.
+        """Return how many partitions a topic has; 0 = not partitioned.
 
-        With `create`, a topic that will have partitions is made here. Any other is made when a client connects to it.
+        With `create`, a missing topic that will have partitions is created here. Any other topic is created when a
+        client connects to it. Raises TopicNotFound if the topic is missing and may not be created.
         """
         self._require_ready()
         row = await self._find(name)

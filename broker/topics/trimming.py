@@ -68,7 +68,7 @@ class Trimmer:
         return freed
 
     def trimmable(self, topic: Topic, retention: Retention) -> Trimmable:
-        """Return what a retention would trim now, ignoring pins of undo windows and bookmarks."""
+        """Return the data that a retention would trim now, ignoring pins of undo windows and bookmarks."""
         count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
         ledgers = topic.log.ledgers.infos()[:count]
         return Trimmable(
@@ -121,10 +121,10 @@ class Trimmer:
 
 
 def _acked_entries(topic: Topic) -> int | None:
-    """Return the number of entries that every durable subscription has acked; None = there is none.
+    """Return the number of entries that every durable subscription has acked; None = no subscription is durable.
 
-    Both mark-delete positions count: the one in memory, and the stored one, to which a crash returns the cursor. Of a
-    compacted topic, entries above the horizon are needed too.
+    Both mark-delete positions count: the one in memory, and the stored one, to which a crash returns the cursor. In a
+    compacted topic, the next compaction needs the entries above the horizon too.
     """
     needed = [
         min(each.cursor.mark_delete, each.stored_mark_delete)
@@ -142,11 +142,13 @@ def _is_behind(topic: Topic, subscription: Subscription, last: LedgerInfo) -> bo
 
 
 async def _push_forward(reader: Subscription, through: Position) -> None:
-    """Move a reader's cursor to the first entry that stays; it does not keep ledgers from being trimmed."""
+    """Move a reader's cursor to the first entry that stays: a reader does not prevent trimming."""
     async with reader.moves.moving(closes_consumers=False):
         place = reader.place()
         await reader.moves.with_index(lambda: _move(reader, through))
-        reader.begin_at(place)  # a reader of a compacted topic continues there: its entries are copies
+        reader.begin_at(
+            place
+        )  # a reader of a compacted topic continues at its old place, because it reads copies
         reader.after_move()
 
 

@@ -28,7 +28,7 @@ _NOTHING_KEPT = Retention(time_ms=0, size_bytes=0)
 class Truncation:
     """The effect of a truncate on one topic."""
 
-    through: Position  # the last entry it passes over
+    through: Position  # the last entry that it skips
     skipped_messages: int  # not acked, over all subscriptions
     freed_bytes: int  # at most: undo windows and bookmarks may pin some of these ledgers
 
@@ -42,7 +42,7 @@ class Truncator:
         self._flusher = flusher
 
     async def measure(self, topic: Topic, through: Position | None = None) -> Truncation:
-        """Return what `truncate` up to a position, by default the last one stored, would do now. Changes nothing."""
+        """Return the effect that `truncate` would have now, by default up to the last position. Changes nothing."""
         ledgers = topic.log.ledgers
         through = ledgers.last_position() if through is None else through
         skipped = 0

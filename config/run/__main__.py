@@ -53,7 +53,10 @@ def _run(options: Options) -> int:
 
 
 def _find_database(options: Options) -> PostgresServer | None:
-    """Return the embedded server, not started, or None if DATABASE_URL names another one that answers."""
+    """Return the embedded server, not started, or None if DATABASE_URL names another one that answers.
+
+    Ends an embedded server that a killed supervisor left running.
+    """
     if options.database_url:
         refuse_unusable_url(options.database_url)
         return None

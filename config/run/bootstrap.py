@@ -1,8 +1,8 @@
-"""Make .venv from a locked list: `python3 config/run/bootstrap.py server`. This runs before anything is installed.
+"""Make .venv from a locked list: `python3 config/run/bootstrap.py server`. This runs before any package is installed.
 
 A file in .venv records the list's hash and the interpreter's version, so that the next start installs nothing. uv
-installs the packages in 7 s where pip takes 22 s. It gets the mirrors and certificates of the user's pip configuration.
-If uv fails, pip installs them. Both check every hash.
+installs the packages in 7 s, pip in 22 s. uv gets the mirrors and certificates of the user's pip configuration. If uv
+fails, pip installs the packages. Both check every hash.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _pip(requirements: Path, *, quietly: bool = False) -> subprocess.CompletedPr
 
 
 def _install_with_uv(requirements: Path) -> bool:
-    """Return False if uv is missing or fails; then pip must try, which also says what is wrong."""
+    """Return False if uv is missing or fails. The caller then runs pip, whose output names the fault."""
     if _pip(PROJECT / "requirements" / "uv.txt", quietly=True).returncode != 0:
         return False
     command = [
@@ -97,7 +97,7 @@ def _pip_configuration() -> dict[str, str]:
 
 
 def _usable() -> bool:
-    """Return whether .venv runs this version of Python and has pip. One whose creation was interrupted does not."""
+    """Return whether .venv runs this version of Python and has pip, which is missing after an interrupted creation."""
     if not PYTHON.exists():
         return False
     question = "import pip, sys; print(sys.version)"

@@ -58,7 +58,7 @@ def _require_usable_broker(app: Celery) -> None:
 
 
 def _run(app: Celery, parts: tuple[str, ...]) -> int:
-    # Celery renames its processes if setproctitle is installed; keep the names that `ps` shows of the others.
+    # Celery renames its processes if setproctitle is installed. Without that, `ps` shows them like Vela's others.
     platforms._setproctitle = None  # noqa: SLF001
     app.set_current()
     app.set_default()
@@ -71,7 +71,7 @@ def _run(app: Celery, parts: tuple[str, ...]) -> int:
         queues=list(parts),
         loglevel="WARNING",
         quiet=True,
-        # Workers talk to each other by fan-out, which a table does not have.
+        # Workers talk to each other through fan-out, which queues in tables do not have.
         without_gossip=True,
         without_mingle=True,
         without_heartbeat=True,
@@ -82,7 +82,7 @@ def _run(app: Celery, parts: tuple[str, ...]) -> int:
 
 
 def pool_of(parts: tuple[str, ...], *, jobs: int) -> dict[str, Any]:
-    """Return the pool of a worker. A job takes a thread for as long as it runs, so each gets one besides the others."""
+    """Return the pool of a worker. A job occupies a thread while it runs, so each of `jobs` adds a thread."""
     pool = dict(WORKERS[parts[0]])
     if "pipeline" in parts[1:]:
         pool["concurrency"] += jobs

@@ -1,7 +1,7 @@
 """`make demo`: a small workload beside a running Vela, so that the console has something to show.
 
-A topic of orders at 20 messages a second, and a topic of reports that are asked for 500 at a time, every ten minutes.
-Three subscriptions, each with a story:
+It has a topic of orders at 20 messages a second, a topic of requests for reports, 500 every ten minutes, and three
+subscriptions, each with a story:
 
 - `billing` of the orders keeps up: three consumers on Shared, everything acknowledged;
 - `invoices` of the orders has poison messages: one order in 2,000 fails each time and is delivered again after three
@@ -55,7 +55,7 @@ class Demo:
         self._threads: list[threading.Thread] = []
 
     def run(self) -> None:
-        """Publish and consume until `end` is called. Raises PulsarException if no Vela answers."""
+        """Publish and consume until `end` is called. A thread that no Vela answers ends with PulsarException."""
         for name in ("billing-1", "billing-2", "billing-3"):
             self._begin(self._consume_well, name)
         self._begin(self._fail_on_poison, "invoices-1")
@@ -145,7 +145,7 @@ class Demo:
 
 
 def main() -> int:
-    """Run the demo until SIGINT or SIGTERM. Return the exit code: 1 if no Vela answers."""
+    """Run the demo until SIGINT or SIGTERM. Return the exit code."""
     url = (
         os.environ.get("VELA_ADVERTISED_URL")
         or f"pulsar://127.0.0.1:{os.environ.get('VELA_PULSAR_PORT') or 6650}"

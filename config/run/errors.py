@@ -6,4 +6,4 @@ __all__ = ["StartRefused"]
 
 
 class StartRefused(Exception):
-    """Nothing was started, or all of it was stopped again. The text says what to change, in a line for each fault."""
+    """Vela did not start, and nothing is left running. The text says what to change, with one line for each fault."""

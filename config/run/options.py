@@ -24,7 +24,7 @@ class Options:
     data_dir: Path  # everything Vela keeps on disk
     database_url: str  # the user's own server; empty = the embedded one
     bind: str  # the address on which broker and console listen
-    door_ports: Mapping[str, int]  # of broker and console, by the setting that names each
+    door_ports: Mapping[str, int]  # ports of broker and console, by the name of the setting
     console_probe: tuple[int, bool]  # the port that is asked for /readyz, and whether it has TLS
     broker_probe: tuple[int, bool]
     pg_port: int  # embedded server, always on 127.0.0.1
@@ -37,7 +37,7 @@ class Options:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Options:
         """Read and check all settings. Raises StartRefused, whose text names each wrong one."""
-        # Port 0 lets the system choose a port. Only a broker that is started alone may do that.
+        # Port 0 lets the system choose a port, which is allowed only for a broker that is started alone.
         zero = [name for name in _BROKER_PORTS if environment.get(name) == "0"]
         complaints = [f"{name} is 0: it takes a number from 1 to 65535" for name in zero]
         try:

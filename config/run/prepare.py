@@ -16,7 +16,7 @@ from broker.database_version import foreign_database
 def main() -> None:
     """Bring the database up to date, and print one line for each change. Safe to repeat.
 
-    On a database that a newer Vela has migrated, change nothing and exit with a sentence.
+    If another version of Vela has migrated the database, change nothing and exit with a sentence about it.
     """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()

@@ -1,4 +1,4 @@
-"""Starts the processes of Vela, keeps them running and stops them in order."""
+"""Start the processes of Vela, keep them running and stop them in order."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from config.run.postgres.server import PostgresServer
 __all__ = ["Supervisor"]
 
 LOOK_S = 0.25  # between looks while something ends or is to be started again
-CALM_LOOK_S = 2.0  # between looks at running children, for the size of their logs; a death wakes it at once
+CALM_LOOK_S = 2.0  # between looks at the sizes of logs; a child that ends wakes the supervisor at once
 START_LOOK_S = 0.05
-SLOW_START_S = 60.0  # after this time the supervisor says what is not ready, and waits on
+SLOW_START_S = 60.0  # after this time the supervisor names what is not ready, and keeps waiting
 
 
 class Supervisor:
-    """Use it in `with`: at the end it stops everything that it started.
+    """The parent of Vela's processes. Use it in `with`: at the end of the block it stops everything that it started.
 
     Run it in the main thread, because the kernel ties children to the thread that starts them.
     """
@@ -53,7 +53,7 @@ class Supervisor:
         return self._stop_asked
 
     def __enter__(self) -> Self:
-        """From now on SIGINT, SIGTERM and SIGHUP ask for a stop instead of killing this process."""
+        """Let SIGINT, SIGTERM and SIGHUP ask for a stop from now on, instead of killing this process."""
         self._waker.setblocking(False)
         self._alarm.setblocking(False)
         signal.set_wakeup_fd(self._alarm.fileno(), warn_on_full_buffer=False)
@@ -66,7 +66,7 @@ class Supervisor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop what runs."""
+        """Stop everything that runs, and restore the signal handlers."""
         try:
             self._stop()
         finally:
@@ -79,8 +79,8 @@ class Supervisor:
     def start_postgres(self) -> None:
         """Start the embedded server and wait until it takes connections, or until a stop is asked for.
 
-        A server that is killed meanwhile is started again. Raises StartRefused with its last words if it ends by
-        itself: it refuses its configuration, its folder or its port.
+        A server that is killed meanwhile is started again. If it ends by itself, it has refused its configuration, its
+        folder or its port: raises StartRefused with the last error in its log.
         """
         server = self._postgres
         if server is None:
@@ -115,7 +115,10 @@ class Supervisor:
             self._wait(START_LOOK_S)
 
     def watch(self) -> None:
-        """Restart what dies until a stop is asked for, except a child that refuses its settings or the database."""
+        """Restart processes that die, until a stop is asked for.
+
+        A child that refuses its settings or the database is not started again.
+        """
         while not self._stop_asked:
             self._tend_all()
             for stage in self._stages:
@@ -133,8 +136,8 @@ class Supervisor:
     def _stop(self) -> None:
         """Stop the stages in order, then PostgreSQL. Nothing is left running.
 
-        Each of these steps has an equal share of the time, and what earlier steps did not use. After that, or at a
-        second Ctrl-C, it kills what still runs.
+        Each of these steps has an equal share of the time, plus the time that earlier steps did not use. After that, or
+        at a second Ctrl-C, it kills the processes that still run.
         """
         began_s = time.monotonic()
         share_s = self._stop_timeout_s / (len(self._stages) + 1)
@@ -164,7 +167,10 @@ class Supervisor:
         return f"did not stop in {took_s:.1f} s and was killed; set VELA_STOP_TIMEOUT_S to give it longer"
 
     def _tend_all(self, *, may_refuse: bool = False) -> None:
-        """Restart what died. With `may_refuse`, raises StartRefused if a child died of a setting or a taken lock."""
+        """Restart processes that died.
+
+        With `may_refuse`, raises StartRefused if a child refused a setting or another broker has the lock.
+        """
         now_s = time.monotonic()
         self._tend_postgres(now_s)
         for stage in self._stages:
@@ -216,7 +222,8 @@ class Supervisor:
             self._postgres_restart_s = None
 
     def _ask_to_stop(self, number: int, _frame: FrameType | None) -> None:
-        # Only a second Ctrl-C hurries: one stop may bring SIGTERM twice from `make`, or SIGHUP twice from a terminal.
+        # Only Ctrl-C hurries a stop that was asked for before: for one stop, `make` may send SIGTERM twice, and a
+        # terminal may send SIGHUP twice.
         self._is_hurried |= self._stop_asked and number == signal.SIGINT
         self._stop_asked = True
 
@@ -236,7 +243,7 @@ def _are_gone(children: Sequence[Child]) -> bool:
 
 
 def _last_words(log: Path) -> str:
-    """Return why PostgreSQL ended, as its log says, for an operator who can, for example, free a full disk."""
+    """Return why PostgreSQL ended, from its log: an operator may have to act, for example on a full disk."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 4096))

@@ -1,4 +1,4 @@
-"""The numbers in the frame of every page: signs of life of Vela's processes, and how many acts wait."""
+"""The numbers in the frame of every page: signs of life of Vela's processes, and the number of waiting acts."""
 
 from __future__ import annotations
 

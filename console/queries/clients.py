@@ -37,9 +37,9 @@ CONSUMER_FLAGS: Final = (
     "old",
 )  # most serious first
 PRODUCER_FLAGS: Final = ("refused", "old")
-_OLD_PROTOCOL: Final = 11  # the broker cannot notify clients up to this version which consumer is active
-_LAST: Final = 2**63 - 1  # beyond every key, and every number that the lists sort by
-_NAME_CHARACTERS: Final = 200  # as in the index on names
+_OLD_PROTOCOL: Final = 11  # clients up to this version cannot learn from the broker which consumer is active
+_LAST: Final = 2**63 - 1  # larger than every key and every number by which the lists sort
+_NAME_CHARACTERS: Final = 200  # the index on names has this many
 
 Row = TypeVar("Row", "ConsumerRow", "ProducerRow")
 
@@ -121,7 +121,7 @@ PRODUCER_ORDERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientsAsked:
-    """Which clients to list. A text matches any part of its column, in upper or lower case; "" = all."""
+    """The filters, order and page of a list. A text matches any part of its column, ignoring case; "" = all."""
 
     topic: str = ""  # part of a name, or a full name: that topic and its partitions
     subscription: str = ""
@@ -159,7 +159,7 @@ class ConsumerRow:
     connected_ms: int
     permits: int
     unacked_messages: int
-    blocked: bool  # it has too many unacked messages
+    blocked: bool  # gets no more messages, because it has too many unacked ones
     writable: bool
     messages_out: int
     bytes_out: int
@@ -192,7 +192,7 @@ class ProducerRow:
     protocol_version: int
     connected_ms: int
     access_mode: str
-    deduplicated: bool  # the broker drops messages that it sends twice
+    deduplicated: bool  # the broker drops messages that this producer sends twice
     messages_in: int
     bytes_in: int
     message_rate_in: float  # per second

@@ -35,7 +35,7 @@ class AckedBeyond:
 
     runs: tuple[Run, ...]  # by index, not touching
     entries: int
-    ack_sets: Mapping[int, int]  # index of a partly acked batch to the bitset of its members still unacked
+    ack_sets: Mapping[int, int]  # index of a partly acked batch → bitset of its unacked members
     complete: bool  # False: only the first chunks were read
 
     def next_unacked(self, index: int, end: int) -> Iterator[int]:

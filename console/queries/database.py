@@ -57,7 +57,7 @@ def statement(file: str, name: str) -> str:
 
 
 def parameters_of(alias: str) -> dict[str, Any]:
-    """Return what psycopg needs to open a connection like Django's, for code on an event loop."""
+    """Return the parameters with which psycopg opens a connection like Django's, for code on an event loop."""
     parameters = connections[alias].get_connection_params()
     return {name: value for name, value in parameters.items() if name not in ("context", "cursor_factory")}
 
@@ -80,9 +80,8 @@ def fetch_entries(
 ) -> list[T]:
     """Run a query of log.sql over segments, in one statement, and over files. Empty without stores.
 
-    The rows of a file are left out if retention has deleted it since its ledger was read, and those of a segment if its
-    table was dropped since then. Raises pipeline.errors.OffloadUnavailable if a file cannot be
-    read.
+    Leaves out the rows of a file that retention has deleted since its ledger was read, and those of a segment whose
+    table was dropped since then. Raises pipeline.errors.OffloadUnavailable if a file cannot be read.
     """
     segments = sorted(each for each in stores if isinstance(each, int))
     files = [each for each in stores if isinstance(each, FileStore)]
@@ -140,6 +139,6 @@ def fetch_one(row_type: type[T], file: str, name: str, parameters: Mapping[str, 
 
 
 def containing(text: str) -> str:
-    """Return the LIKE pattern of values that contain `text`; "" if it is empty, which means no filter."""
+    """Return the LIKE pattern of values that contain `text`; "" if `text` is empty, which means no filter."""
     escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%" if text else ""

@@ -131,7 +131,7 @@ class _DatabaseRow:
 
 
 def read_snapshots(heads: Collection[SubscriptionHead], *, now_ms: int) -> dict[int, Snapshot]:
-    """Return everything that the rules look at, by the subscription's id. At most nine queries.
+    """Return the snapshots from which the rules diagnose, by the subscription's id. At most nine queries.
 
     A subscription that was just deleted is left out.
     """
@@ -166,12 +166,12 @@ def read_snapshots(heads: Collection[SubscriptionHead], *, now_ms: int) -> dict[
 
 
 def _share(rows: int, subscriptions: int) -> int:
-    """Return how many rows to read for each subscription, so that a page with several does not cost much more."""
+    """Return how many of `rows` to read for each subscription, so that a page with many does not cost much more."""
     return max(rows // 10, rows // max(1, subscriptions))
 
 
 def _readable(wanted: Collection[tuple[Log, Place]]) -> dict[Place, EntryAt]:
-    """Return the entries that can be read: storage of offloaded ledgers may not answer.
+    """Return the entries that can be read. Leaves out those in offloaded ledgers whose storage does not answer.
 
     One query, and one read per file.
     """
@@ -197,7 +197,7 @@ def _first_place(log: Log, mark_delete: int, acked: AckedBeyond) -> Place | None
 
 
 def snapshots_of(read: Sequence[tuple[SubscriptionHead, Parts]], *, now_ms: int) -> dict[int, Snapshot]:
-    """Return the snapshots, by the subscription's id. One that was just deleted is left out. Three queries."""
+    """Return the snapshots, by the subscription's id. Leaves out a subscription just deleted. Three queries."""
     ids = [head.id for head, _ in read]
     around = {row.id: row for row in fetch(_Around, "diagnosis", "around", {"subscriptions": ids})}
     delayed: dict[int, list[_DelayedRow]] = {head.topic_id: [] for head, _ in read}

@@ -164,7 +164,7 @@ def readings_of(
 
 
 def ends_of(frame: Frame, until_ms: Mapping[int, int]) -> dict[str, int]:
-    """Return the parameters that say which part of a frame to read from the points of each resolution."""
+    """Return the query parameters for the part of a frame that is read from the points of each resolution."""
     ends: dict[str, int] = {}
     for resolution_s, (from_ms, to_ms) in spans(frame, until_ms).items():
         ends |= {f"from_{resolution_s}": from_ms, f"to_{resolution_s}": to_ms}
@@ -176,8 +176,8 @@ def acts_in(
 ) -> tuple[ActMark, ...]:
     """Return the acts that were applied in this time, newest first, at most 50. One query.
 
-    0 stands for all topics, or for all subscriptions of the topic. Without `until_ms` the time lasts until now. Acts of
-    the kind commit are left out.
+    The id 0 stands for all topics, or for all subscriptions of the topic. Without `until_ms` the time lasts until now.
+    Leaves out acts of the kind commit, and all but the newest 200 acts before the end of the time.
     """
     return tuple(
         fetch(

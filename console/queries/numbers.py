@@ -1,7 +1,7 @@
 """Numbers of topics and subscriptions for programs.
 
-A subscription's backlog is computed from log and cursor. The other numbers are those that the broker last reported, or
-None if it never did.
+A subscription's backlog is computed from its log and its cursor. The other numbers are the broker's last report, or
+None if the broker never reported.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def cursors_named(topic_id: int, ends: Ends, name: str, *, limit: int) -> list[C
 
 
 def sums_of(rows: Sequence[CursorRow]) -> SubscriptionSums:
-    """Sum the cursors of one subscription, of which there is at least one."""
+    """Sum the cursors of one subscription. `rows` must not be empty."""
     judged = [row for row in rows if row.state is not None]
     worst = min(judged, key=lambda row: (row.state, row.state_since_ms or 0), default=rows[0])
     return SubscriptionSums(

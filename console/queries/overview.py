@@ -54,8 +54,8 @@ def worst_subscriptions(scope: Scope) -> list[WorstRow]:
     """Return at most 12 subscriptions that are stuck, falling behind, paused or draining. One query.
 
     The worst state comes first. Within a state, the subscription with the most waiting messages comes first and, among
-    equals, the one that has been in the state for longest. The query chooses among the 300 that come first by state and
-    time.
+    equals, the one that has been in the state for longest. The query considers only 300 subscriptions: the first by
+    state and, within a state, those that have been in it for longest.
     """
     return fetch(
         WorstRow,

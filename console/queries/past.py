@@ -63,7 +63,7 @@ class _Last:
 def past_of(
     at_ms: int, topic_id: int, subscription_id: int = 0, *, created_at: datetime, is_sum: bool = False
 ) -> Past | None:
-    """Return the stored data about a moment. None if it is in the future, or points are not kept that long.
+    """Return the stored data about a moment. None if it is in the future or older than all points that are kept.
 
     At most six queries. `is_sum`: the topic is partitioned, so its shortest points cover a minute.
     """
@@ -98,7 +98,7 @@ def past_of(
 
 
 def _resolution_s(age_ms: int, *, is_sum: bool) -> int | None:
-    """Return the length of the shortest points that are kept for this long. None for the future, or if none are."""
+    """Return the length of the shortest points kept for this long; None for the future, or if no points are."""
     kept_ms = _kept_ms()
     fitting = (each for each in RESOLUTIONS_S[1 if is_sum else 0 :] if age_ms < kept_ms[each])
     return next(fitting, None) if age_ms >= 0 else None

@@ -32,7 +32,7 @@ class GrantRow:
 
     role: int
     pattern: str  # *, tenant/* or tenant/namespace
-    namespace_ids: list[int]  # namespaces that it covers now; none for *
+    namespace_ids: list[int]  # namespaces that the pattern covers now; none for *
 
     @property
     def word(self) -> str:
@@ -41,7 +41,7 @@ class GrantRow:
 
     @property
     def covered(self) -> str:
-        """What the pattern covers, in words."""
+        """The namespaces that the pattern covers, in words."""
         if self.pattern == "*":
             return _("all namespaces")
         return (
@@ -53,11 +53,11 @@ class GrantRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The part of all data that one user's lists and sums include. Without values: everything."""
+    """The part of all data that one user's lists and sums include. All fields None = everything."""
 
     namespace_ids: tuple[int, ...] | None = None
     namespaces: tuple[str, ...] | None = None  # the patterns of the roles, `tenant/*` included
-    tenants: tuple[str, ...] | None = None  # all their namespaces are in scope
+    tenants: tuple[str, ...] | None = None  # those of which all namespaces are in scope
 
     @classmethod
     def of(cls, grants: Iterable[GrantRow]) -> Self:
@@ -119,7 +119,7 @@ def grants_of_role(role: str) -> list[GrantRow]:
 
 
 def keys_in(scope: Scope, keys: Iterable[str]) -> frozenset[str]:
-    """Return which of a live stream's keys, such as `topic:5`, `sub:9` and `act:7`, are in scope. `acts` always is.
+    """Return those keys of a live stream that are in scope: of `topic:5`, `sub:9`, `act:7` and so on; `acts` always.
 
     One query; none if the scope is everything.
     """

@@ -1,4 +1,4 @@
-"""Where entries are stored: in a segment of PostgreSQL or, for an offloaded ledger, in a file.
+"""Read entries from where they are stored: a segment of PostgreSQL or, for an offloaded ledger, a file.
 
 For a file, the functions here answer the queries of log.sql that read entries, with the same columns.
 """
@@ -24,7 +24,7 @@ _CACHE_BYTES: Final = 16 * 1024 * 1024
 _MAY_HAVE_OTHER_KEYS: Final = 33  # a batch, or an ordering key; see the query `piece`
 
 Row = dict[str, Any]
-# Storages that did not answer: the time until which they are not asked again, and the error.
+# Storages that did not answer: the time (monotonic, s) until which they are not asked again, and the error.
 _away: WeakKeyDictionary[LedgerFiles, tuple[float, str]] = WeakKeyDictionary()
 
 

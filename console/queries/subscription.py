@@ -52,7 +52,7 @@ class SubscriptionHead:
     message_rate_acked: float | None
     messages_redelivered: int | None
     updated_ms: int | None
-    problems: dict[str, int] | None  # problem in words -> how often it happened
+    problems: dict[str, int] | None  # problem in words → how often it happened
     state: int | None
     state_since_ms: int | None
     drain_s: int | None  # while it is draining: seconds left, as of updated_ms
@@ -97,7 +97,7 @@ def subscription_head(topic: str, subscription: str) -> SubscriptionHead | None:
 
 
 def subscription_heads(ids: Sequence[int]) -> dict[int, SubscriptionHead]:
-    """Return those of these subscriptions that exist, by id. One query."""
+    """Return the subscriptions with these ids, by id. Leaves out those that do not exist. One query."""
     asked = {"ids": list(ids), "topic": "", "subscription": ""}
     return {row.id: row for row in fetch(SubscriptionHead, "subscription", "heads", asked)}
 
@@ -110,7 +110,7 @@ def partitioned_head(topic: str, subscription: str) -> PartitionedHead | None:
 
 
 def pending(subscription_id: int, limit: int, *, consumer_key: int = 0) -> list[PendingRow]:
-    """Return the first `limit` deliveries by position, of one consumer or of all (0). One query."""
+    """Return the first `limit` deliveries by position, of one consumer; `consumer_key` 0 = of all. One query."""
     return pending_of([subscription_id], limit, consumer_key=consumer_key)[subscription_id]
 
 

@@ -28,7 +28,7 @@ class Option:
     choices: tuple[str, ...] = ()  # the first is the default
     least: int = 0  # for a number
     most: int = 0
-    is_new_file: bool = False  # a job fails if it exists
+    is_new_file: bool = False  # the job fails if a file or folder of this name exists
 
     @property
     def listed(self) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Compact a topic that has too many keys for the broker's memory.
 
-Spark finds the latest message of each key, which is the part that needs the memory, and stores where it is. The topic's
-owner then copies the messages that stay, as it does for its own compactions: this job changes nothing that readers see.
+Spark finds the latest message of each key, which is the part that needs the memory, and stores its position. The
+topic's owner then copies the messages that stay, as it does for its own compactions: this job changes nothing that
+readers see.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ T = TypeVar("T")
 
 _ROWS: Final = 10_000  # stored by one statement
 _POLL_S: Final = 0.2
-_PICK_UP_S: Final = 60.0  # for the broker to take all surveys
+_PICK_UP_S: Final = 60.0  # after this time the job fails if no broker runs
 
 _PLACE: Final = (
     "struct(__ledgerId AS ledger_id, __entryId AS entry_id, greatest(__batchIndex, 0) AS batch_index,"
@@ -48,7 +49,7 @@ class _Log:
     topic_id: int
     name: str
     generation: int
-    begin: tuple[int, int]  # the last entry that is not read
+    begin: tuple[int, int]  # the last entry before the read
 
 
 def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSession]) -> dict[str, Any]:
@@ -170,6 +171,6 @@ def _ended(connection: Connection, numbers: Sequence[int], reporter: Reporter) -
 
 
 def _is_served(connection: Connection) -> bool:
-    """Return whether a broker has given a sign of life lately. It works for as long as the topic needs."""
+    """Return whether a broker has given a sign of life in the last 30 s. It may work on a topic for far longer."""
     row = connection.execute(query("is_served", "compact")).fetchone()
     return row is not None and bool(row[0])

@@ -18,10 +18,11 @@ COLUMNS: Final = (
     "value, text, key, properties, topic, publish_time, append_time, event_time, ledger_id, entry_id, batch_index,"
     " producer, size"
 )
-UNREADABLE: Final = "unreadable"  # in an observation: the messages whose payload the condition cannot read
+UNREADABLE: Final = "unreadable"  # in an observation: how many payloads the condition cannot read
 _COLUMN_NAMES: Final = frozenset(COLUMNS.split(", "))
 # Spark has functions that call Java methods, read files and send requests, and every version adds some. The functions
-# here compute from their arguments only, not even from the time: a continued run must choose the same messages.
+# listed here compute from their arguments alone. They do not depend on the time either, because a continued run must
+# choose the same messages.
 _NAMES: Final = """
     abs array array_contains array_size ascii base64 bigint binary bit_length boolean bround cardinality ceil
     ceiling char_length character_length coalesce concat concat_ws contains date date_add date_diff date_format
@@ -48,7 +49,7 @@ _REFUSED_NODES: Final = (
     "Current",
     "Now",
 )
-_HOF: Final = "ArrayExists"  # not a query
+_HOF: Final = "ArrayExists"  # the function `exists` over an array, which is not a subquery
 _MALFORMED: Final = "_malformed"  # the field that Spark sets if a payload does not fit its schema
 _MOST_NODES: Final = 1_000
 
@@ -56,10 +57,10 @@ _MOST_NODES: Final = 1_000
 def matching(
     spark: SparkSession, frame: DataFrame, where: str, *, url: str, topic: str
 ) -> tuple[DataFrame, Observation | None]:
-    """Return the rows that match a condition over COLUMNS, and what their first query counts on its way: UNREADABLE.
+    """Return the rows that match a condition over COLUMNS, and an observation that their first query fills.
 
-    The observation is None if the condition does not use payloads. Raises InvalidOption for a condition that is not
-    allowed.
+    The observation has the number UNREADABLE. It is None if the condition does not use payloads. Raises InvalidOption
+    for a condition that is not allowed.
 
     `value` is a struct if the topic has a JSON schema, else a variant: `value:pieces::int`.
     """
@@ -68,7 +69,7 @@ def matching(
 
     if not where:
         return frame, None
-    # Before parsing, Spark would replace ${env:NAME}, so the condition could read passwords from the environment.
+    # Otherwise Spark replaces ${env:NAME} before it parses, and a condition could read passwords from the environment.
     spark.conf.set("spark.sql.variable.substitute", "false")
     used = _columns_of_safe(spark, where)
     value, is_unreadable = _value(url, topic)
@@ -98,7 +99,7 @@ def matching(
 
 
 def _value(url: str, topic: str) -> tuple[str, str]:
-    """Return the expression that reads a payload, and the one that says of its result that it could not."""
+    """Return the expression that reads a payload, and the condition on its result that it could not read it."""
     try:
         schema = topic_schema(url=url, topic=topic)
     except SchemaUnusable:

@@ -48,7 +48,7 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
     if is_incremental:
         source |= _after_earlier_exports(request)
         if "startingOffsets" in source:
-            source.pop("startingTime", None)  # it is where the first of these exports began
+            source.pop("startingTime", None)  # that was the beginning of the first of these exports
     try:
         pinned, stored_messages = pin(source)
     except DataLost as error:
@@ -96,9 +96,10 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
 
 
 def pin(source: dict[str, str], *, starts: bool = False) -> tuple[dict[str, str], int]:
-    """Return the options with the end of the read fixed, and the number of messages before that end.
+    """Return the options with the end of the read fixed, and the number of messages in the read.
 
-    `starts` fixes the beginning too, so that the same options read the same messages later, or fail.
+    `starts` fixes the beginning too, so that the same options read the same messages later, or fail. Raises
+    PipelineError.
     """
     options = ReadOptions.parse(source)
     with reading(options, f"planning the read of {options.label}") as connection:
@@ -112,7 +113,7 @@ def pin(source: dict[str, str], *, starts: bool = False) -> tuple[dict[str, str]
 
 
 def _after_earlier_exports(request: JobRequest) -> dict[str, str]:
-    """Return the data source's options for what no export with this `to` has written.
+    """Return the data source's options for the messages that no export with this `to` has written.
 
     The manifests of those exports say how far they went. A manifest appears together with its files, so an export that
     failed or was killed leaves no gap, and its messages are in the next one.
@@ -136,7 +137,7 @@ def _after_earlier_exports(request: JobRequest) -> dict[str, str]:
 
 
 def _range(options: Mapping[str, str]) -> str:
-    """Name the times that the options choose, so that a time in the future is not taken for an empty topic."""
+    """Name the times that the options choose, so that users do not mistake a time in the future for an empty topic."""
     words = [
         f"{preposition} {options[name]}"
         for name, preposition in (("starting_time", "at or after"), ("ending_time", "before"))

@@ -12,7 +12,8 @@ from pipeline.errors import PipelineError, sentence_of
 
 __all__ = ["SPARK_ERRORS", "failed", "reason_of"]
 
-SPARK_ERRORS: Final = (PySparkException, Py4JError)  # py4j's own, where Spark does not translate Java's
+# py4j's error comes where PySpark does not translate Java's.
+SPARK_ERRORS: Final = (PySparkException, Py4JError)
 _CONDITION: Final = re.compile(
     r"\[[A-Z][A-Z0-9_.]+\] [^\n]+"
 )  # Spark's errors begin with the name of a condition

@@ -53,7 +53,11 @@ def write_files(frame: DataFrame, folder: Path, format_: str) -> None:
 
 
 def read_files(spark: SparkSession, paths: Sequence[Path], format_: str) -> DataFrame:
-    """Return the columns that the sink writes: value, key, properties, event time. PySparkException if unreadable."""
+    """Return the columns that the sink writes: value, key, properties, event time.
+
+    Raises InvalidOption if the files have no column for values. If Spark cannot read them, this or the first query
+    raises PySparkException.
+    """
     from pyspark.sql import functions as sf
 
     files = [_address(path) for path in paths]
@@ -96,7 +100,7 @@ def _address(path: Path) -> str:
 
 
 def data_files(folder: Path, format_: str) -> list[Path]:
-    """Return the files that are not empty, in the order in which an export wrote them."""
+    """Return the files of a folder that are not empty, by name: an export numbers them. A file is returned itself."""
     suffix = SUFFIXES[format_]
     if folder.is_file():
         return [folder]

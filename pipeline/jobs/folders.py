@@ -47,7 +47,7 @@ def finished_folder(target: Path, run: str) -> Iterator[Path]:
     except OSError as error:
         raise InvalidOption(f"cannot write to {target.parent}: {error.strerror}") from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # shows a process that removes leftovers that this process is alive
+        fcntl.flock(lock, fcntl.LOCK_EX)  # so a process that removes leftovers sees that this one is alive
         yield unfinished
         _make_durable(unfinished)
         try:
@@ -61,7 +61,7 @@ def finished_folder(target: Path, run: str) -> Iterator[Path]:
 
 
 def require_shared(spark: SparkSession, folder: Path) -> None:
-    """Raise InvalidOption if an executor does not see the folder. Its files would be left on its own disk."""
+    """Raise InvalidOption if an executor does not see the folder: it would write its files to its own disk."""
     context = spark.sparkContext
     if str(context.master).startswith("local"):
         return

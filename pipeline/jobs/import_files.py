@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-# A file is one task: its rows then have the same order in every attempt, by which the sink recognises them.
+# Each file is one task, so that its rows have the same order in every attempt. The sink recognises rows by their order.
 _ONE_TASK: Final = {
     "spark.sql.files.maxPartitionBytes": str(1 << 40),
     "spark.sql.files.minPartitionNum": "1",

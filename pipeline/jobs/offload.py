@@ -1,7 +1,8 @@
 """Copy old ledgers of a topic into files, for the broker to read instead of their rows.
 
-This job only writes files and reads them back. The topic's owner then reads a file too, and lets the ledger's rows go.
-It works without Spark: a ledger is one sequential copy, and its file must have row groups of a known size.
+This job only writes files and reads them back. The topic's owner then reads each file too, before it stops using the
+ledger's rows. The job works without Spark: a ledger is one sequential copy, and its file must have row groups of a
+known size.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ class ColdLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Which ledgers to offload: those that one of the limits names. None is no limit of that kind."""
+    """The choice of ledgers to offload: those that at least one limit names. None = no limit of that kind."""
 
-    before_ms: int | None  # ledgers without an entry since then
-    keep_bytes: int | None  # ledgers beyond this many newest bytes of the topic
-    before_ledger: int | None  # ledgers with a lower id
+    before_ms: int | None  # names ledgers without an entry since then
+    keep_bytes: int | None  # names ledgers beyond this many newest bytes of the topic in sealed ledgers
+    before_ledger: int | None  # names ledgers with a lower id
 
     def include(self, ledger: ColdLedger) -> bool:
         """Return whether to offload this ledger."""
@@ -177,7 +178,7 @@ def _write(
         size_bytes = storage.size_bytes(name)
         parameters = {**asdict(manifest), "name": name, "file_bytes": size_bytes}
         if connection.execute(query("written", "offload"), parameters).fetchone() is None:
-            storage.delete(name)  # the row may be gone, and then nobody else would
+            storage.delete(name)  # if the file's row is gone, no other process would delete the file
             raise OffloadUnavailable(f"the file {name} was given up by another run: run the job again")
     except EntriesMissing:
         connection.execute(query("give_up", "offload"), (name,))
@@ -213,7 +214,7 @@ def _entries(connection: Connection, ledger: ColdLedger, pace: Pace) -> Iterator
 
 
 def _hand_over(connection: Connection, names: Sequence[str], reporter: Reporter) -> int:
-    """Wait until the broker has taken over the files. Return how many, when it makes no progress any more."""
+    """Wait until the broker has taken over the files, or makes no progress for 60 s. Return how many it took over."""
     attached = 0
     until_s = time.monotonic() + _HANDOVER_S
     while names and time.monotonic() < until_s:

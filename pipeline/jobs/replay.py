@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["FROM_PROPERTY", "REPLAYS_PROPERTY", "run"]
 
 REPLAYS_PROPERTY: Final = "REPLAYED_TIMES"  # how often a message was replayed
-FROM_PROPERTY: Final = "REPLAYED_FROM"  # its first topic and position
+FROM_PROPERTY: Final = "REPLAYED_FROM"  # the topic and position from which it was first replayed
 _SAMPLES: Final = 20
 _SAMPLE_CHARACTERS: Final = 200
 _READ_AS_NULL: Final = (
@@ -29,11 +29,11 @@ _RANGE: Final = ("startingOffsets", "endingOffsets")
 
 
 def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSession]) -> dict[str, Any]:
-    """Count the messages, and publish them in log order unless it is a preview.
+    """Count the messages, and publish them in log order unless the run is a preview.
 
     The range is pinned before the first message, and the producers are named after `write_id`. So a run that continues
-    this one publishes the same messages, and a topic with deduplication stores each of them once. Raises PipelineError.
-    If more than `limit` messages match, nothing was published.
+    this one publishes the same messages, and a topic with deduplication stores each of them once. Raises PipelineError;
+    if more than `limit` messages match, before it publishes any.
     """
     options = request.options
     source = request.source(onCorrupt="fail")

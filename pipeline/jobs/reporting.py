@@ -22,7 +22,7 @@ class JsonReporter:
     """Writes one JSON object a line. The worker stores them in the run's row."""
 
     def __init__(self, out: TextIO, is_stored: threading.Event) -> None:
-        """Take the stream to write to. `is_stored` is set when the worker has stored what was pinned."""
+        """`is_stored` is set when the worker has stored the pinned data."""
         self._out = out
         self._is_stored = is_stored
         self._lock = threading.Lock()  # the thread that counts tasks reports too
@@ -34,12 +34,12 @@ class JsonReporter:
         self.send({"done": done, "of": of})
 
     def pin(self, pinned: Mapping[str, Any]) -> None:
-        """Wait until the worker has stored it: a run that continues this one must not choose other messages."""
+        """Wait until the worker has stored `pinned`: a run that continues this one must not choose other messages."""
         self.send({"pinned": dict(pinned)})
         self._is_stored.wait()
 
     def send(self, line: Mapping[str, Any]) -> None:
-        """Write one line. Nothing happens if the worker is gone: the process is about to be ended."""
+        """Write one line. Do nothing if the worker is gone, because this process ends then too."""
         with self._lock:
             try:
                 self._out.write(json.dumps(line) + "\n")
@@ -58,10 +58,10 @@ class TerminalReporter:
         self._out.write(f"{name}{f': {of}' if of is not None else ''}\n")
 
     def progress(self, done: int, of: int | None = None) -> None:
-        """Show nothing: a terminal shows the stages."""
+        """Write nothing: a terminal shows only the stages."""
 
     def pin(self, pinned: Mapping[str, Any]) -> None:
-        """Keep nothing: a run in a terminal cannot be continued."""
+        """Store nothing: a later run in a terminal pins its range anew."""
 
 
 @contextmanager

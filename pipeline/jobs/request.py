@@ -26,12 +26,12 @@ class JobRequest:
     service_url: str  # of the broker, for jobs that publish
     folder: Path  # names of files and folders are relative to it
     write_id: str  # names the producers of the run, and of those that continue it
-    pinned: JsonObject = field(default_factory=dict)  # what an earlier run with this write_id pinned
+    pinned: JsonObject = field(default_factory=dict)  # the data that an earlier run with this write_id pinned
     master: str = ""  # Spark's cluster; "": this machine
     executors_url: str = ""  # of PostgreSQL as Spark reads it; "": `url`
     cores: int = 2
     memory: str = "1g"
-    niceness: int = 0  # by which a job in a process of its own gives way to other processes
+    niceness: int = 0  # of a job in a process of its own, so that other processes go first
     read_bytes_per_s: int = 0  # 0: as fast as possible
     statement_timeout_ms: int = 30_000
     offload_url: str = ""  # where the files of offloaded ledgers are
@@ -60,7 +60,7 @@ class JobRequest:
         return options
 
     def target(self, topic: str, *, write_id: str, messages_per_s: int) -> dict[str, str]:
-        """Return the sink's options for one task that publishes to a topic, in entries of at most a second."""
+        """Return the sink's options for one task that publishes to a topic. An entry has at most one second's rows."""
         return {
             "serviceUrl": self.service_url,
             "topic": topic,
@@ -71,7 +71,7 @@ class JobRequest:
 
 
 class Reporter(Protocol):
-    """Takes what a job reports while it runs."""
+    """Receives the reports of a running job."""
 
     def stage(self, name: str, of: int | None = None) -> None:
         """Report that the next stage begins. `of` is its number of parts, if the job counts them itself."""
@@ -80,4 +80,4 @@ class Reporter(Protocol):
         """Report how many parts of the stage are done."""
 
     def pin(self, pinned: JsonObject) -> None:
-        """Keep what a run that continues this one must know."""
+        """Store the data that a run that continues this one needs."""

@@ -25,7 +25,7 @@ class OffloadedEntries:
     """Reads entries of offloaded ledgers. A ledger may be offloaded or trimmed at any moment."""
 
     def __init__(self, connection: Connection, url: str) -> None:
-        """Take the option offloadUrl, which may be empty as long as no ledger of the read is offloaded."""
+        """`url` is the option offloadUrl. It may be empty as long as no ledger of the read is offloaded."""
         self._connection = connection
         self._url = url
         self._files = LedgerFiles(url, cache_bytes=_CACHE_BYTES)
@@ -39,7 +39,7 @@ class OffloadedEntries:
         return self._ask(ledger_id, lambda name: self._files.read(name, first, last, more_bytes=more_bytes))
 
     def entry(self, ledger_id: int, entry_id: int) -> EntryRow | None:
-        """Return one entry without its data. None if it is not stored in a file. Raises as `window`."""
+        """Return one entry without its data. None if the entry is not in a file. Raises the errors of `window`."""
         return self._ask(ledger_id, lambda name: self._files.entry(name, entry_id))
 
     def _ask(self, ledger_id: int, call: Callable[[str], T]) -> T | None:

@@ -24,7 +24,7 @@ _FOOTERS: Final = 64  # kept in memory; one takes some tens of kilobytes
 
 
 class _Footer:
-    """Where the row groups of a file begin. Entry ids begin at 0 and have no gaps."""
+    """A file's footer, with the first entry id of each row group. Entry ids begin at 0 and have no gaps."""
 
     def __init__(self, metadata: Any) -> None:
         self.metadata = metadata
@@ -105,7 +105,7 @@ class LedgerFiles:
         return next(iter(self.read_index(name, entry_id, entry_id)), None)
 
     def first_after(self, name: str, time_ms: int) -> int | None:
-        """Return the first entry that was stored at or after a time; None if all were stored before."""
+        """Return the id of the first entry that was stored at or after a time; None if all were stored before."""
         low, high = 0, self._footer(name).entries
         while low < high:
             middle = (low + high) // 2
@@ -118,7 +118,7 @@ class LedgerFiles:
         return low if low < self._footer(name).entries else None
 
     def verify(self, name: str) -> Manifest:
-        """Read the whole file and return its manifest if its count and checksum are right."""
+        """Read the whole file, check its count and checksum, and return its manifest."""
         storage = self._opened()
         from pipeline.ledger_files.writer import verify
 

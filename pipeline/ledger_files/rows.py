@@ -1,4 +1,4 @@
-"""What a ledger file has: rows of entries, and a manifest."""
+"""The contents of a ledger file: rows of entries, and a manifest."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Manifest:
     checksum: str  # SHA-256 over all columns
 
     def to_json(self) -> str:
-        """Return the manifest as it stands in the footer."""
+        """Return the manifest as text for the file's footer."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Where ledger files are: a folder, or a bucket of an object storage, through Arrow's file systems."""
+"""The storage of ledger files: a folder, or a bucket of an object storage, through Arrow's file systems."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ class FileStorage:
     """Files by name below one URL. Every method raises OffloadUnavailable if the storage cannot be used."""
 
     def __init__(self, url: str) -> None:
-        """Take `file:///folder`, `s3://bucket/folder?region=…&endpoint_override=…`, `gs://…`, `abfs://…` or `hdfs://…`.
+        """Open the storage of a URL.
 
-        Credentials come from the environment, as the storage's own tools read them.
+        The URL is `file:///folder`, `s3://bucket/folder?region=…&endpoint_override=…`, `gs://…`, `abfs://…` or
+        `hdfs://…`. Credentials come from the environment, as the storage's own tools read them.
         """
         parts = urlsplit(url)
         self._shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
@@ -76,7 +77,7 @@ class FileStorage:
             return
 
     def _has_root(self) -> bool:
-        """Return whether the folder or bucket exists, as far as the storage says."""
+        """Return whether the folder or bucket exists; False if the storage does not answer."""
         root = self._root if self._is_local else self._root.partition("/")[0]
         try:
             return bool(self._filesystem.get_file_info(root).type != fs.FileType.NotFound)
@@ -108,7 +109,7 @@ class FileStorage:
 
 
 def _with_limit(url: str) -> str:
-    """Return the URL with a limit for retries, where the library's own is a quarter of an hour: a reader would wait."""
+    """Return the URL with a limit for retries. Where the library's own is 15 minutes, a reader would wait for that."""
     parts = urlsplit(url)
     if parts.scheme not in ("gs", "gcs") or "retry_limit_seconds" in parts.query:
         return url

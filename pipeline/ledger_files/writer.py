@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["MANIFEST_KEY", "verify", "write_ledger"]
 
 MANIFEST_KEY: Final = b"vela.ledger"
-# A reader needs memory for a row group. A larger entry is a group of its own.
+# A reader needs memory for one row group at a time. A larger entry is a group of its own.
 GROUP_BYTES: Final = 1 << 20
 GROUP_ENTRIES: Final = 4096
 
@@ -66,7 +66,7 @@ def write_ledger(
 
 
 def verify(storage: FileStorage, name: str) -> Manifest:
-    """Read a whole file, one row group at a time, and return its manifest if the file has what the manifest says.
+    """Read a whole file, one row group at a time, compare it with its manifest, and return the manifest.
 
     Raises LedgerFileDamaged, LedgerFileMissing and OffloadUnavailable.
     """

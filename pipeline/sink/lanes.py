@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 _BUSY_TIMEOUT_S: Final = 60.0  # how long a task waits for an earlier attempt that is still connected
 _BUSY_PAUSE_S: Final = 0.5
-_NEVER_MS: Final = 86_400_000  # only a full lane is flushed, so that rows alone decide where entries end
+_NEVER_MS: Final = 86_400_000  # a day, in effect no limit: the rows alone decide where entries end
 _BLOCK_ROWS: Final = 1_000  # consecutive rows without a key that go to one partition
 _COMPRESSIONS: Final = {
     "none": CompressionType.NONE,
@@ -33,7 +33,7 @@ _COMPRESSIONS: Final = {
 
 
 class Lanes:
-    """The lanes of one task. Use it on one event loop; errors are BrokerUnavailable and DeduplicationOff."""
+    """The lanes of one task. Use it on one event loop. Its methods raise BrokerUnavailable and DeduplicationOff."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Lanes:
                     max_pending_messages=0,
                     batching_enabled=True,
                     batching_max_messages=2 * self._options.batch_rows,
-                    batching_max_allowed_size_in_bytes=1 << 30,  # half of the broker's limit is lower
+                    batching_max_allowed_size_in_bytes=1 << 30,  # `entry_limit_bytes` is lower
                     batching_max_publish_delay_ms=_NEVER_MS,
                 )
             except ProducerBusy as error:
@@ -133,9 +133,9 @@ class Lanes:
 class _Lane:
     """One topic or partition.
 
-    An entry is sent when the one before it is stored. So if a row is stored, all earlier rows of the lane are, and the
-    highest sequence id that the broker has stored says exactly which rows are missing. The lane keeps the rows of the
-    next entry itself until then: a producer that is closed after a failure still sends every row that it was given.
+    An entry is sent when the one before it is stored. So if a row is stored, all earlier rows of the lane are stored
+    too, and the highest sequence id that the broker has stored shows exactly which rows are missing. Until an entry is
+    sent, the lane keeps its rows, because a producer that is closed after a failure still sends every row it was given.
     """
 
     def __init__(self, lanes: Lanes, topic: str) -> None:
@@ -217,7 +217,10 @@ class _Lane:
             raise _refused(self._topic, error) from None
 
     async def _require_deduplication(self, *, sent: int) -> None:
-        """Open the producer again: a topic that deduplicates then knows what was stored under its name."""
+        """Open the producer again: a topic that deduplicates then returns the last sequence id stored under its name.
+
+        Raises DeduplicationOff if that is before `sent`.
+        """
         assert self._producer is not None
         await self._producer.close()
         self._producer = None

@@ -28,7 +28,7 @@ _NAMES: Final = (
     "rowsPerSecond",
     "sendTimeoutMs",
 )
-# Spark passes a stream's own options on.
+# Spark passes these options of a stream on to the sink, which ignores them.
 _SPARKS: Final = ("checkpointLocation", "path", "queryName")
 
 

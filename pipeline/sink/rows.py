@@ -39,7 +39,7 @@ class Row(NamedTuple):
     properties: dict[str, str] | None
 
     def size_bytes(self) -> int:
-        """Return the most that the message takes in an entry before compression."""
+        """Return the most bytes that the message takes in an entry before compression."""
         size = _METADATA_BYTES + len(self.value or b"") + len((self.key or "").encode())
         if self.properties:
             for name, text in self.properties.items():
@@ -50,7 +50,7 @@ class Row(NamedTuple):
 def check_columns(schema: StructType, *, has_topic: bool) -> None:
     """Raise InvalidRow if a DataFrame cannot be written.
 
-    With option topic the source's other columns may be there; they are ignored.
+    With option topic, the data source's other columns are allowed and ignored.
     """
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name, type_ in types.items():

@@ -46,7 +46,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
-        # A random id makes the repeated attempts of a task one producer.
+        # Without a write id, a random one: all attempts of a task then use the same producer name.
         self._name = f"spark-{options.write_id or uuid.uuid4()}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -66,7 +66,7 @@ class BatchWriter(DataSourceArrowWriter):
         )
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Log how many rows were written, and how many of them a write of the same id had written before."""
+        """Log a warning if a write of the same id had written some of the rows before."""
         written = [message for message in messages if isinstance(message, Written)]
         rows, repeated = sum(each.rows for each in written), sum(each.repeated for each in written)
         if repeated:

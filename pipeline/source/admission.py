@@ -18,8 +18,8 @@ def admit(
 ) -> Offsets:
     """Return the ends of a micro-batch: `ends`, or earlier ones where there is more than the limits allow.
 
-    Topics share a limit by what each has to read, so that none waits for another. Each topic that has something to read
-    gets at least one entry, however large. Raises EntriesMissing.
+    Topics share a limit in proportion to what each has to read, so that none waits for another. Each topic that has
+    something to read gets at least one entry, however large. Raises EntriesMissing.
     """
     if not limits.is_set:
         return ends

@@ -49,14 +49,14 @@ class BatchReader(DataSourceReader):
 
 
 class FilteringBatchReader(BatchReader):
-    """A batch reader that takes filters.
+    """A batch reader that accepts filters.
 
-    A separate class, because Spark 4.3 refuses a reader with `pushFilters` unless
-    `spark.sql.python.filterPushdown.enabled` is set, and because it plans a DataFrame's read once: all later queries on
-    the same DataFrame, and all branches of one query, get the partitions of the filters that were pushed last.
+    It is a separate class for two reasons. Spark 4.3 refuses a reader with `pushFilters` unless
+    `spark.sql.python.filterPushdown.enabled` is set. And Spark plans a DataFrame's read once: all later queries on the
+    same DataFrame, and all branches of one query, get the partitions of the filters that were pushed last.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Note the query's filters. Return all of them, so that Spark applies them to the rows that it gets."""
+        """Store the query's filters. Return all of them, so that Spark applies them to the rows that it gets."""
         self._wanted = read_filter(filters)
         return filters

@@ -44,7 +44,7 @@ class BatchBuilder:
                 yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Yield what has been collected as one batch, if there is anything, and start a new one."""
+        """Yield the messages collected so far as one batch, unless there are none, and start a new batch."""
         batches: list[pa.RecordBatch] = []
         for kind, runs in groupby(self._runs, type):
             if kind is PlainRun:

@@ -1,6 +1,6 @@
-"""Filters that Spark pushes down: which entries and messages a read can leave out.
+"""Filters that Spark pushes down, with which a read leaves out entries and messages.
 
-Spark applies every filter again to the rows that it gets. So a filter here may pass too much, never too little.
+Spark applies every filter again to the rows that it gets. So a filter here may pass too many rows, never too few.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """Whole numbers, both ends included; None = no bound."""
+    """An interval of whole numbers, both ends included; None = no bound."""
 
     least: int | None = None
     most: int | None = None
@@ -63,7 +63,7 @@ class ReadFilter:
         return self.numbers.get(column, ANY)
 
     def interval_ms(self, column: str) -> Interval:
-        """Return the times that a read needs in a column, in milliseconds. Every stored time has whole ones."""
+        """Return the times that a read needs in a column, in milliseconds, since stored times have no fractions."""
         times_us = self.interval(column)
         return Interval(
             least=None if times_us.least is None else -(-times_us.least // 1000),

@@ -47,7 +47,7 @@ _LIMITS: Final = ("maxRowsPerTrigger", "maxBytesPerTrigger", "maxEntriesPerTrigg
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one micro-batch may take; None = any number."""
+    """The limits of one micro-batch; None = any number."""
 
     rows: int | None
     size_bytes: int | None
@@ -91,7 +91,7 @@ class TopicsPattern:
         return f"persistent://{self.namespace}/"
 
     def matches(self, full_name: str) -> bool:
-        """Return whether the whole local name matches."""
+        """Return whether the topic is in the namespace and its whole local name matches."""
         return full_name.startswith(self.prefix) and bool(
             re.fullmatch(self.name, full_name.removeprefix(self.prefix))
         )
@@ -124,7 +124,7 @@ class ReadOptions:
 
     @property
     def label(self) -> str:
-        """What is read, for errors and log lines."""
+        """The topics that are read, in words, for errors and log lines."""
         if self.pattern is not None:
             return f"topics like {self.pattern.prefix}{self.pattern.name}"
         return self.topics[0] if len(self.topics) == 1 else f"{len(self.topics)} topics"

@@ -78,7 +78,7 @@ def _of_any_size(payload: bytes, batch_size: int) -> PlainMessages | None:
         sequence_ids.append(sequence_id)
     if offset != len(payload):
         return None
-    # Heads and payloads take turns, so every second piece is a payload. Arrow copies them; the pieces are only views.
+    # Heads and payloads alternate, so every second piece is a payload. Pieces are views, and `take` copies payloads.
     pieces = pa.Array.from_buffers(
         pa.binary(),
         2 * batch_size,

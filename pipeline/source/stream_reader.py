@@ -50,12 +50,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return offsets_to_json(starts_of(connection, logs, self._options, default="latest"))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return a limit if the options have any. `latestOffset` knows what it is: Spark knows no limit of entries."""
+        """Return a limit if the options have any. `latestOffset` applies them, because Spark cannot limit entries."""
         limits = self._options.limits
         return ReadMaxRows(limits.rows or (1 << 63) - 1) if limits.is_set else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Fix the end of the query."""
+        """Fix the end of the query: the last entries committed now."""
         self._target = offsets_from_json(self.reportLatestOffset())
 
     def reportLatestOffset(self) -> Json:  # noqa: N802
@@ -117,7 +117,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return min(latest, self._target.get(topic, BEGINNING), key=_position)
 
     def _topics(self, connection: Connection) -> list[StoredTopic]:
-        """Return the topics that the stream reads now. A topic that is named and gone may only be lost."""
+        """Return the topics that the stream reads now. A named topic may be missing only if failOnDataLoss is false."""
         return find_topics(connection, self._options, must_exist=self._options.fail_on_data_loss)
 
     def _continued(
@@ -126,7 +126,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts: Mapping[str, Offset],
         planned: Mapping[str, Offset] | None = None,
     ) -> tuple[Offsets, list[TopicLog]]:
-        """Return the logs to read and where each is read on. `planned`: the end of a micro-batch that has one."""
+        """Return the offsets from which to continue, and the logs to read.
+
+        `planned` is the end of the micro-batch, if it has one already. Raises DataLost if a topic or entries after its
+        offset are gone, unless failOnDataLoss is false.
+        """
         options = self._options
         topics = self._topics(connection)
         gone = sorted((starts.keys() | (planned or {}).keys()) - {topic.name for topic in topics})

@@ -58,7 +58,7 @@ class TopicLog:
 
     @property
     def earliest(self) -> Offset:
-        """Before everything that is stored."""
+        """The offset before everything that is stored."""
         if not self.ledgers:
             return BEGINNING
         first = self.ledgers[0]
@@ -66,7 +66,7 @@ class TopicLog:
 
     @property
     def latest(self) -> Offset:
-        """At the last committed entry.
+        """The offset of the last committed entry.
 
         The topic's owner appends in order, one commit at a time, so every entry before it is committed too.
         """
@@ -87,7 +87,7 @@ def find_topics(
 ) -> list[StoredTopic]:
     """Return the topics of a read, partitions in place of partitioned topics. A pattern may match none.
 
-    Raises TopicNotFound for a name that does not exist, unless it need not.
+    Raises TopicNotFound for a name that does not exist, unless `must_exist` is False: then the topic is left out.
     """
     if options.pattern is None:
         names = list(options.topics)
@@ -113,7 +113,7 @@ def find_topics(
 def read_logs(
     connection: Connection, topics: Iterable[StoredTopic], *, after: Mapping[str, Offset] | None = None
 ) -> list[TopicLog]:
-    """Return the logs of the topics, without the ledgers before each offset's."""
+    """Return the logs of the topics, without the ledgers before that of a topic's offset in `after`."""
     listed = list(topics)
     after = after or {}
     rows = connection.execute(
@@ -130,7 +130,7 @@ def read_logs(
 
 
 class EntryIndex:
-    """Looks up entries by probes of the primary key, and remembers them. Entries never change."""
+    """Looks up entries by probes of the primary key, and caches them, because entries never change."""
 
     def __init__(self, connection: Connection, *, offload_url: str) -> None:
         self._connection = connection

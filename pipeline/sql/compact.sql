@@ -17,7 +17,7 @@ VALUES (%(topic_id)s, %(write_id)s, 'reading', %(generation)s, %(begin_ledger)s,
 RETURNING id
 
 -- name: add
--- Spark may do a part twice.
+-- Spark may repeat a task, so a key may be there already.
 INSERT INTO vela_compaction_key (survey_id, key, ledger_id, entry_id, batch_index, is_deleted)
 SELECT * FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[], %b::integer[], %b::boolean[])
 ON CONFLICT DO NOTHING
@@ -29,7 +29,7 @@ UPDATE vela_compaction_survey SET state = 'ready' WHERE id = ANY(%s) AND state =
 UPDATE vela_compaction_survey SET state = 'refused', error = 'the job failed' WHERE id = ANY(%s) AND state = 'reading'
 
 -- name: ask
--- The broker looks at surveys in its next round. It also does so by itself.
+-- Asks the broker for a policy round, in which it looks at surveys. It also has such rounds without being asked.
 SELECT pg_notify('vela_policies', '')
 
 -- name: ends

@@ -1,12 +1,12 @@
--- What the job insights reads besides messages, and the only table that the pipeline writes.
+-- The data that the job insights reads besides messages, and the table that it writes.
 
 -- name: topic
--- The topic, and itself with its partitions.
+-- A topic's id, and an array of the ids of the topic and its partitions.
 SELECT t.topic_id, array(SELECT p.topic_id FROM vela_read_v1.topics p WHERE p.topic_id = t.topic_id OR p.parent_id = t.topic_id)
 FROM vela_read_v1.topics t WHERE t.name = %s
 
 -- name: subscriptions
--- What each subscription did in each hour, summed over partitions.
+-- The acks, redeliveries and deliveries of each subscription in each hour, summed over partitions.
 SELECT h.at_ms, s.name, sum(h.messages_acked)::bigint, sum(h.messages_redelivered)::bigint, sum(h.messages_out)::bigint,
        coalesce(jsonb_agg(h.ack_latencies) FILTER (WHERE h.ack_latencies IS NOT NULL), '[]')
 FROM vela_read_v1.hours h JOIN vela_read_v1.subscriptions s ON s.subscription_id = h.subscription_id
@@ -21,7 +21,8 @@ WHERE p.topic_id = ANY(%(topic_ids)s) AND p.redelivery_count >= %(least)s
 ORDER BY p.redelivery_count DESC, p.ledger_id, p.first_entry LIMIT 20
 
 -- name: store
--- An hour is computed from what is stored. Once retention has trimmed some of it, what was computed before is truer.
+-- An hour is computed from the messages that are stored. Once retention has trimmed some of them, the earlier result is
+-- more accurate, so it stays.
 INSERT INTO vela_insight_hour (topic_id, hour_ms, messages, size_bytes, size_p50, size_p95, size_p99, size_most, delay_p50_ms,
                                delay_p95_ms, delay_p99_ms, keyed_messages, keys, top_keys, letters, subscriptions, poison,
                                computed_at)

@@ -1,7 +1,7 @@
--- What the job offload reads and writes. It never changes a ledger: the topic's owner does that.
+-- The queries of the job offload. It never changes a ledger: the topic's owner does that.
 
 -- name: topics
--- The topic, or in place of a partitioned one its partitions.
+-- The topic, or the partitions of a partitioned topic.
 SELECT p.topic_id FROM vela_read_v1.topics t
 JOIN vela_read_v1.topics p ON p.parent_id = t.topic_id OR (p.topic_id = t.topic_id AND t.partitions = 0)
 WHERE t.name = %s
@@ -16,8 +16,8 @@ WHERE f.topic_id = ANY(%(topic_ids)s) AND f.state = 'writing' AND (f.write_id = 
     SELECT FROM vela_pipeline_run r WHERE r.write_id = f.write_id AND r.ended_at IS NOT NULL))
 
 -- name: ledgers
--- Sealed ledgers in PostgreSQL without a file that waits, oldest first, with the bytes that are stored in PostgreSQL from
--- each on.
+-- Sealed ledgers in PostgreSQL without a file that waits for the broker, oldest first, each with the bytes of itself and
+-- all later sealed ledgers of the topic in PostgreSQL.
 SELECT l.topic_id, l.ledger_id, l.entries, l.messages, l.size_bytes, l.last_append_ms,
        (sum(l.size_bytes) OVER (PARTITION BY l.topic_id ORDER BY l.ledger_id DESC))::bigint
 FROM vela_read_v1.ledgers l
@@ -45,7 +45,7 @@ INSERT INTO vela_ledger_file (name, topic_id, ledger_id, state, format_version, 
 VALUES (%(name)s, %(topic_id)s, %(ledger_id)s, 'writing', 0, 0, 0, 0, 0, '', %(write_id)s, now())
 
 -- name: written
--- No row: the file was given up meanwhile, because this run was thought to be dead.
+-- Returns no row if the file was given up meanwhile, because this run seemed to be dead.
 UPDATE vela_ledger_file SET state = 'written', format_version = %(format_version)s, entries = %(entries)s,
        messages = %(messages)s, size_bytes = %(size_bytes)s, file_bytes = %(file_bytes)s, checksum = %(checksum)s
 WHERE name = %(name)s AND state = 'writing' RETURNING name
@@ -54,7 +54,7 @@ WHERE name = %(name)s AND state = 'writing' RETURNING name
 UPDATE vela_ledger_file SET state = 'deleting' WHERE name = %s AND state = 'writing'
 
 -- name: ask
--- The broker looks at files that wait. It also does so by itself, only later.
+-- Asks the broker to look at files that wait. Without that, it looks at them later.
 SELECT pg_notify('vela_lifetime', '')
 
 -- name: attached

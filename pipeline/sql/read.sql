@@ -1,7 +1,7 @@
 -- The data source's queries. They use only the versioned views of vela_read_v1.
 
 -- name: topics
--- The topics asked for. In place of a partitioned topic, whose own row has no messages, its partitions: one row at least,
+-- The requested topics. A partitioned topic has no messages of its own, so its partitions come in its place, or one row
 -- with NULLs if it has none.
 SELECT asked.name, asked.topic_id, asked.name, asked.partition
 FROM vela_read_v1.topics asked WHERE asked.name = ANY(%(names)s) AND asked.partitions = 0
@@ -15,8 +15,8 @@ WHERE asked.name = ANY(%(names)s) AND asked.partitions > 0
 SELECT name FROM vela_read_v1.topics WHERE parent_id IS NULL AND starts_with(name, %s)
 
 -- name: ledgers
--- The ledgers of topics, each topic's from a given one on, oldest first; one statement, so one snapshot. Sealed ledgers
--- store their totals; for an open one the index gives the last entry in one probe.
+-- The ledgers of topics, for each topic those from a given ledger on, oldest first. One statement reads all of them in
+-- one snapshot. Sealed ledgers store their totals; for an open one, one probe of the index finds the last entry.
 SELECT l.topic_id, l.ledger_id,
        CASE l.state WHEN 'sealed' THEN l.entries - 1 ELSE coalesce(last.entry_id, -1) END,
        l.messages_before, l.bytes_before,
@@ -34,7 +34,7 @@ LEFT JOIN LATERAL (
 ORDER BY l.topic_id, l.ledger_id
 
 -- name: entry
--- One entry without its data: the totals are the topic's, up to and including the entry.
+-- One entry without its data. The totals are those of the topic, up to and including the entry.
 SELECT e.append_ms, e.cumulative_messages, e.cumulative_bytes
 FROM vela_read_v1.entries e WHERE e.ledger_id = %s AND e.entry_id = %s
 

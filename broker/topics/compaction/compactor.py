@@ -1,8 +1,9 @@
 """Compact topics: keep the latest message of each key, for the readers that ask for a compacted topic.
 
 A run reads the messages that the last run kept and those published since, twice: first it finds the latest message of
-each key, then it copies the messages that stay. Nobody sees the copies before one statement makes them the current
-generation, so a run that stops at any step leaves everything as it was. The log itself does not change.
+each key (unless Spark did that pass), then it copies the messages that stay. No reader sees the copies before one
+statement makes them the current generation, so a run that stops at any step leaves everything as it was. The log itself
+does not change.
 
 A run reads in small pieces at a limited rate and decodes in a thread. Only one run is active at a time.
 """
@@ -48,7 +49,7 @@ _MEASURED_BYTES: Final = 16 * 1024 * 1024
 
 
 class CompactionBusy(BrokerError):
-    """A compaction of the topic is under way, or was overtaken by another act."""
+    """A compaction of the topic is already under way, or another act overtook this one, such as a truncate."""
 
     code = "ServiceNotReady"
     retriable = True
@@ -56,7 +57,7 @@ class CompactionBusy(BrokerError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What a compaction would keep and remove, counted over the entries that were read."""
+    """The messages that a compaction would keep and remove, counted over the entries that were read."""
 
     kept: Kept
     removed_messages: int
@@ -66,7 +67,7 @@ class Measured:
 
 
 async def _no_report(percent: int) -> None:
-    """Report to nobody."""
+    """Report nothing."""
 
 
 class _Rules(TypedDict):
@@ -84,13 +85,13 @@ class Compactor:
         self._one = asyncio.Lock()
 
     def backlog_bytes(self, topic: Topic) -> int:
-        """Return the bytes that were published after the horizon, or the stored ones of a topic without a horizon."""
+        """Return the bytes published after the horizon, or all stored bytes of a topic that was never compacted."""
         stored = topic.compacted.stored
         horizon = _before_log(topic) if stored is None else stored.horizon
         return topic.log.ledgers.total_bytes - horizon.size_bytes
 
     async def measure(self, topic: Topic) -> Measured:
-        """Return what `compact` would do now, from the first entries that it would read. Changes nothing."""
+        """Count the messages that `compact` would keep and remove in the first entries. Changes nothing."""
         through = topic.log.ledgers.last_position()
         passes = self._passes()
         seen_pieces = seen_entries = seen_bytes = 0
@@ -125,8 +126,8 @@ class Compactor:
 
         Waits until the runs of other topics are over. Cancelling it leaves everything as it was.
 
-        Raises CompactionBusy if this topic is being compacted, NotAllowed if it has too many keys or the survey does
-        not fit, TopicFenced, psycopg.Error.
+        Raises CompactionBusy if this topic is being compacted or is emptied meanwhile, NotAllowed if it has too many
+        keys or the survey does not fit, TopicFenced, psycopg.Error.
         """
         if topic.compacted.is_running:
             raise CompactionBusy(f"{topic.name} is being compacted already")
@@ -286,7 +287,7 @@ class Compactor:
             logger.warning("%s: old compacted entries stay for now: %s", topic.name, first_line(error))
 
     async def _sweep(self, topic: Topic) -> None:
-        """Delete the entries of other generations than the current one."""
+        """Delete the entries of every generation except the current one."""
         stored = topic.compacted.stored
         generation = 0 if stored is None else stored.generation
         sweep = partial(store.sweep, generation=generation, limit=_SWEEP_ENTRIES)

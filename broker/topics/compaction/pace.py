@@ -29,7 +29,7 @@ class Pace:
         self._began_s = self._reported_s = self._loop.time()
 
     async def read(self, piece: Sequence[StoredEntry]) -> None:
-        """Wait after this piece until more may be read."""
+        """Count this piece, wait until more may be read, and report the progress at most once a second."""
         self.read_bytes += sum(len(entry.data) for entry in piece)
         ahead_s = self.read_bytes / self._bytes_per_s - (self._loop.time() - self._began_s)
         await asyncio.sleep(max(0.0, ahead_s))

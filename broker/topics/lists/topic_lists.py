@@ -22,7 +22,7 @@ __all__ = ["TopicListWatch", "TopicLists", "matching"]
 
 logger = logging.getLogger(__name__)
 
-_PAUSE_S: Final = 0.1  # between two reads of a list: a burst of new topics costs few reads
+_PAUSE_S: Final = 0.1  # between two reads of a list, so that a burst of new topics costs few reads
 _RETRY_S: Final = 5.0  # after a read that failed
 _SLICE_S: Final = 0.001  # patterns are matched for this long before the event loop may do other work
 
@@ -113,7 +113,7 @@ class TopicLists:
             self._forget_unused(place)
 
     def changed(self, namespace: str) -> None:
-        """Read the list again, if somebody watches it. Returns at once."""
+        """Start to read the list again, if a client watches it. Returns at once."""
         place = self._namespaces.get(namespace)
         if place is None:
             return
@@ -123,7 +123,7 @@ class TopicLists:
             self._tasks.keep(asyncio.create_task(self._refresh(place), name=f"topics of {namespace}"))
 
     def all_changed(self) -> None:
-        """Read every watched list again: notifications may have been lost."""
+        """Start to read every watched list again, because notifications may have been lost. Returns at once."""
         for namespace in list(self._namespaces):
             self.changed(namespace)
 

@@ -132,7 +132,7 @@ class NonPersistentSubscription:
         return consumer
 
     def _switch(self, joined: Consumer | None) -> None:
-        """Switch the active consumer if another one was chosen, and tell every consumer; else tell only `joined`.
+        """Switch the active consumer if the dispatcher chose another, and tell every consumer; else tell only `joined`.
 
         The switch needs no delay, because no message can be delivered twice.
         """
@@ -205,7 +205,7 @@ class NonPersistentSubscription:
             replaces=self.dispatch_limit,
         )
 
-    # -- what consumers ask for ----------------------------------------------------------------------------------
+    # -- requests of consumers -----------------------------------------------------------------------------------
 
     def flow(self, consumer: Consumer, permits: int) -> None:
         """Add permits that a client grants. Raises InvalidFlow if `permits` is below 1."""

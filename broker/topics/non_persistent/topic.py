@@ -1,7 +1,7 @@
 """A topic that stores nothing: consumers that are connected and have permits get a message; all others miss it.
 
-Sends are gathered for one turn of the loop, so that a burst is one write to each consumer; receipts come in the same
-turn. Acks have no effect, and no message can be redelivered.
+The sends of one turn of the event loop are delivered together, so that a burst is one write to each consumer, and their
+receipts follow at once. Acks have no effect, and no message can be redelivered.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NonPersistentTopic"]
 
-# For message ids: no stored ledger id is this large, and each topic has its own, so that caches keep topics apart.
+# For message ids. No stored ledger has so large an id, and each topic gets an id of its own, so that caches cannot
+# confuse two topics.
 _FIRST_LEDGER: Final = 1 << 62
 
 
@@ -131,7 +132,7 @@ class NonPersistentTopic:
         """Do nothing: the console does not show the topic."""
 
     def append(self, producer: Producer, request: SendRequest) -> None:
-        """Queue an entry. All entries of one turn of the loop are passed on together, soon after it."""
+        """Queue an entry. The entries of one turn of the event loop are delivered together, right after that turn."""
         if self.publish_limit is not None:
             self.publish_limit.sent(producer, request)
         if not self._queue:

@@ -46,7 +46,10 @@ class NonPersistentTopics:
         return list(self._topics.values())
 
     async def topic(self, name: TopicName, *, create: bool) -> NonPersistentTopic:
-        """Return the topic, or make it if allowed. Raises TopicNotFound, NotAllowed (a partitioned parent)."""
+        """Return the topic. Create it if it is missing and `create` and the policies allow that.
+
+        Raises TopicNotFound, NotAllowed (a partitioned parent).
+        """
         known = self._topics.get(name.full)
         if known is not None:
             return known
@@ -58,14 +61,14 @@ class NonPersistentTopics:
         policies = await self._policies(name, row)
         if row is None and not (create and policies.auto_create_topics):
             raise topic_not_found(name)
-        # Another caller may have made it meanwhile.
+        # Another caller may have created the topic meanwhile.
         return self._topics.setdefault(
             name.full,
             self._new_topic(name, policies=policies, on_empty=self._forget),
         )
 
     async def reload_policies(self, covers: Callable[[TopicName], bool]) -> int:
-        """Apply a changed document to the topics that it covers; return the number of topics."""
+        """Apply a changed document to the topics that it covers. Return the number of these topics."""
         topics = [each for each in self.all() if covers(each.name)]
         for topic in topics:
             name = topic.name

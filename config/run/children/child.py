@@ -22,15 +22,15 @@ LOG_LIMIT_BYTES = 32 * 1024 * 1024
 
 @dataclass(slots=True)
 class Backoff:
-    """The wait before the next start. It doubles with each early death, and is short again after a long life."""
+    """The wait before the next start. It doubles with each early end, and is short again after a long run."""
 
     first_s: float = 0.5
-    most_s: float = 5.0  # producers wait meanwhile, and a start every 5 s costs little
-    healthy_s: float = 10.0  # after a life of this length, the next wait is `first_s`
+    most_s: float = 5.0  # not longer, because producers wait meanwhile and a start every 5 s costs little
+    healthy_s: float = 10.0  # after a run of this length, the next wait is `first_s`
     _next_s: float = 0.0
 
     def after(self, lived_s: float) -> float:
-        """Return how long to wait after a process that lived for `lived_s`."""
+        """Return the seconds to wait after a process that ran for `lived_s`."""
         if lived_s >= self.healthy_s or self._next_s == 0.0:
             self._next_s = self.first_s
         wait_s = self._next_s
@@ -72,7 +72,7 @@ class Child:
         return None if self.process is None else self.process.poll()
 
     def bury(self) -> None:
-        """Kill what a dead process left in its group, forget it, and set the time of its next start."""
+        """Kill the rest of an ended process's group, forget the process, and set the time of its next start."""
         self.kill()
         now_s = time.monotonic()
         self.restart_s = now_s + self.backoff.after(now_s - self.started_s)
@@ -84,7 +84,7 @@ class Child:
             self.process.terminate()
 
     def is_running(self) -> bool:
-        """Return whether its process was started and has not ended."""
+        """Return whether the process was started and has not ended."""
         return self.process is not None and self.process.poll() is None
 
     def kill(self) -> None:
@@ -110,7 +110,7 @@ class Child:
         return last.removeprefix("vela: ").removeprefix("CommandError: ")
 
     def trim_log(self) -> None:
-        """Move a log that has become too long to a second file. The process appends, so emptying its log is safe."""
+        """Move a log of more than 32 MiB to a second file. The process appends, so emptying its log is safe."""
         if self.log.exists() and self.log.stat().st_size > LOG_LIMIT_BYTES:
             shutil.copyfile(self.log, self.log.with_suffix(".log.1"))
             os.truncate(self.log, 0)

@@ -16,8 +16,8 @@ _PR_SET_PDEATHSIG = 1
 def dies_with_parent(number: signal.Signals) -> Callable[[], None] | None:
     """Return a `preexec_fn` after which the child gets this signal when the thread that started it ends.
 
-    Call it, and Popen, in the main thread: the kernel watches the thread, not the process. Return None on other
-    systems than Linux: there the children of a killed supervisor stay, and the next start ends only PostgreSQL.
+    Call Popen in the main thread: the kernel watches the thread, not the process. Return None on systems other than
+    Linux: there the children of a killed supervisor keep running, and the next start ends only PostgreSQL.
     """
     if not sys.platform.startswith("linux"):
         return None

@@ -34,8 +34,8 @@ def packaged_binaries(major: int = EMBEDDED_MAJOR) -> Path:
 def reachable_binaries(user: SystemUser, beside: Path, major: int = EMBEDDED_MAJOR) -> Path:
     """Return the packaged programs if the user can run them, else a copy in `beside`.
 
-    A user cannot run them, for example, in a checkout under somebody's private home. Raises StartRefused if the user
-    cannot run the copy either.
+    For example, the user cannot run programs of a checkout in another user's private home. Raises StartRefused if the
+    user cannot run the copy either.
 
     The programs find their libraries by a path relative to themselves, so the copy keeps the package's shape.
     """

@@ -22,7 +22,7 @@ START_TIMEOUT_S = 60.0  # crash recovery of a full max_wal_size included
 DATABASE = "vela"
 SUPERUSER = "vela"
 
-# Written once, when the data folder is made: from then on postgresql.conf is the operator's.
+# Written once, when the data folder is made. After that, postgresql.conf belongs to the operator.
 DURABLE: Mapping[str, str] = {
     "shared_buffers": "256MB",
     "max_wal_size": "4GB",  # appends are WAL: fewer checkpoints, fewer full-page images
@@ -32,8 +32,8 @@ DURABLE: Mapping[str, str] = {
     "wal_init_zero": "off",
     "wal_compression": "on",
     "checkpoint_timeout": "15min",
-    # The system writes pages that a backend dropped from its buffers 30 s later, all at once. Commits wait for the disk
-    # meanwhile.
+    # Without this, pages that backends evict stay in the kernel's cache for 30 s and then go to the disk all at once.
+    # Commits wait for the disk meanwhile.
     "backend_flush_after": "256kB",
     "checkpoint_completion_target": "0.9",
     "synchronous_commit": "on",  # a receipt means durable
@@ -70,7 +70,7 @@ class PostgresServer:
 
     @property
     def url(self) -> str:
-        """Where clients find the server, password included."""
+        """The server's URL for clients, password included."""
         password = (self.folder / "password").read_text(encoding="ascii").strip()
         return f"postgresql://{SUPERUSER}:{password}@127.0.0.1:{self.port}/{DATABASE}"
 
@@ -118,7 +118,7 @@ class PostgresServer:
             )
 
     def is_ready(self) -> bool:
-        """Return whether the server takes connections: it says so in its own pid file."""
+        """Return whether the server accepts connections, by the status in its pid file."""
         if self.process is None or self.process.poll() is not None:
             return False
         lines = self._pid_file()
@@ -145,7 +145,7 @@ class PostgresServer:
             self.process.send_signal(signal.SIGINT)
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """Shut down fast; after `timeout_s` at once, so that the next start recovers from the WAL."""
+        """Shut down fast. A server that needs longer than `timeout_s` is killed; its next start replays the WAL."""
         process = self.process
         if process is None or process.poll() is not None:
             return
@@ -158,7 +158,7 @@ class PostgresServer:
             return
 
     def stop_leftover(self, timeout_s: float = 10.0) -> None:
-        """End a server that still runs on this data folder, and clear a pid file that names some other process."""
+        """End a server that still runs on this data folder. Remove a pid file that names some other process."""
         pid = self.leftover_pid()
         if pid is None:
             (self.data / "postmaster.pid").unlink(missing_ok=True)
@@ -172,7 +172,7 @@ class PostgresServer:
             time.sleep(0.02)
 
     def leftover_pid(self) -> int | None:
-        """Return the process id of a PostgreSQL that runs on this data folder, whoever started it."""
+        """Return the process id of a PostgreSQL that runs on this data folder, whoever started it; None = none."""
         lines = self._pid_file()
         if not lines or not lines[0].strip().isdigit():
             return None

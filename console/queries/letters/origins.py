@@ -16,7 +16,7 @@ _MOST: Final = 40  # pairs for one name: any hyphen may be the one between topic
 
 
 class Origin(NamedTuple):
-    """Where letters come from."""
+    """The topic and the subscription that letters come from."""
 
     topic: str  # full name
     subscription: str
@@ -46,7 +46,7 @@ def possible_origins(name: str) -> Iterator[Origin]:
 
 
 def origins_of(names: Collection[str]) -> dict[str, tuple[Origin, ...]]:
-    """Return, for each name with any, the pairs of an existing topic and subscription that fit it. One query."""
+    """Return name → pairs of an existing topic and subscription that fit it. Leaves out names without. One query."""
     possible = [(name, *origin) for name in names for origin in possible_origins(name)]
     rows = fetch(
         _Row,

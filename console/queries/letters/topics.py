@@ -162,7 +162,7 @@ def unread_letters(scope: Scope, *, limit: int) -> list[UnreadLetters]:
 
 
 def stored_ledgers(ids: Collection[int], scope: Scope) -> dict[int, StoredLedger]:
-    """Return those of these ledgers that are still stored and whose topic is in scope. One query."""
+    """Return the ledgers among `ids` that are still stored and whose topic is in scope, by id. One query."""
     rows = fetch(StoredLedger, "letters", "stored_ledgers", {"ledgers": list(ids), **scope.of_topics})
     return {row.ledger_id: row for row in rows}
 
@@ -212,7 +212,7 @@ def _oldest(rows: Sequence[_Numbers]) -> dict[int, int]:
 
 
 def _published(ids: Sequence[int]) -> dict[int, _Published]:
-    """Return how many letters came in the last hour and the last day. Two queries."""
+    """Return how many letters were published in the last hour and the last day, by topic id. Two queries."""
     now_ms = time.time_ns() // 1_000_000
     ends = ends_of(frame_of(WINDOWS["24h"], now_ms), rolled_up_until())
     rows = fetch(_Published, "letters", "published", {"ids": list(ids), "hour_ms": now_ms - _HOUR_MS, **ends})

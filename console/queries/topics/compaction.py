@@ -1,4 +1,4 @@
-"""How far a topic is compacted."""
+"""The compactions of a topic or of its partitions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["CompactionRow", "compactions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRow:
-    """The compaction of a topic or of one of its partitions. Numbers and times are None before there are any."""
+    """The compaction of a topic or of one of its partitions. Numbers and times are None until they are known."""
 
     topic: str
     partition: int  # -1 = not a partition

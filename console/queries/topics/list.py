@@ -122,7 +122,7 @@ def topics(asked: TopicsAsked, scope: Scope) -> TopicPage:
 
 
 def _namespace_id(asked: TopicsAsked, scope: Scope) -> int | None:
-    """Return the only namespace that the list shows, 0 if the requested one does not exist, None for several."""
+    """Return the id of the only namespace that the list shows; 0 = the requested one is missing, None = several."""
     if asked.namespace:
         tenant, _, namespace = asked.namespace.partition("/")
         found = fetch_one(_Id, "topics", "namespace_id", {"tenant": tenant, "namespace": namespace})

@@ -1,4 +1,4 @@
-"""A topic's log as pages count it: each entry has an index, and the count continues from ledger to ledger."""
+"""A topic's log as pages number it: each entry has an index, and the numbers continue from ledger to ledger."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Log:
 
     @property
     def begin(self) -> int:
-        """Index of the first entry that is stored."""
+        """Index of the first stored entry; `end` if none is stored."""
         return self.ledgers[0].entries_before if self.ledgers else 0
 
     @property
@@ -133,7 +133,7 @@ class Log:
         return self.ledgers[at]
 
     def has_ledger(self, ledger_id: int) -> bool:
-        """Return whether the log has this ledger. It does not have a trimmed one."""
+        """Return whether the log has this ledger. A trimmed ledger is not in the log."""
         at = bisect_right(self._ids, ledger_id) - 1
         return at >= 0 and self._ids[at] == ledger_id
 
@@ -238,7 +238,10 @@ def ends_of(topic_id: int) -> Ends:
 
 
 def entries_at(log: Log, places: Iterable[Place]) -> dict[Place, EntryAt]:
-    """Return the entries at these places that are stored. One query, and reads of files for offloaded ledgers."""
+    """Return the stored entries at these places. At most one query, and reads of files for offloaded ledgers.
+
+    Raises pipeline.errors.OffloadUnavailable if a file cannot be read.
+    """
     asked = list(places)
     rows = fetch_entries(EntryAt, "at", log.stores_of(asked), by_place(asked))
     return {row.place: row for row in rows}

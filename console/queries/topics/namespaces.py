@@ -39,7 +39,7 @@ class NamespaceRow:
     id: int
     tenant: str
     name: str
-    policies: dict[str, Any]  # only what is set
+    policies: dict[str, Any]  # only the policies that are set
     created_at: datetime
 
     @property

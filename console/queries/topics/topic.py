@@ -99,7 +99,7 @@ class ParkedPull:
     offset: int
     parked_ms: int
     due_ms: int  # when the broker answers it even if no message has come
-    is_filtered: bool  # it wants only some messages
+    is_filtered: bool  # waits only for messages that match a filter
     address: str
 
 
@@ -141,7 +141,7 @@ def subscriptions(topic_id: int, ends: Ends) -> list[SubscriptionRow]:
 
 
 def parked_queues(topic_id: int) -> list[ParkedQueue]:
-    """Return the waiting pulls of a topic, or of the first 100 of its partitions that have some. One query."""
+    """Return the waiting pulls of a topic, or of its first 100 partitions with waiting pulls. One query."""
     return [
         ParkedQueue(
             queue=max(row.partition, 0),
