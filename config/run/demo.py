@@ -39,6 +39,7 @@ FAST_S = 0.05
 POISON_EVERY = 2000  # orders
 RETRY_MS = 3000
 RECEIVE_MS = 500
+ANSWER_S = 10
 
 
 class Demo:
@@ -48,6 +49,7 @@ class Demo:
         token = os.environ.get("VELA_TOKEN")
         self._client = pulsar.Client(
             url,
+            operation_timeout_seconds=ANSWER_S,
             authentication=pulsar.AuthenticationToken(token) if token else None,
             logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
         )
@@ -55,7 +57,8 @@ class Demo:
         self._threads: list[threading.Thread] = []
 
     def run(self) -> None:
-        """Publish and consume until `end` is called. A thread that no Vela answers ends with PulsarException."""
+        """Publish and consume until `end` is called. Raises PulsarException if no Vela answers."""
+        self._client.get_topic_partitions(ORDERS)  # the threads cannot tell `main` that nobody answers
         for name in ("billing-1", "billing-2", "billing-3"):
             self._begin(self._consume_well, name)
         self._begin(self._fail_on_poison, "invoices-1")
@@ -145,7 +148,7 @@ class Demo:
 
 
 def main() -> int:
-    """Run the demo until SIGINT or SIGTERM. Return the exit code."""
+    """Run the demo until SIGINT or SIGTERM. Return the exit code: 1 if no Vela answers."""
     url = (
         os.environ.get("VELA_ADVERTISED_URL")
         or f"pulsar://127.0.0.1:{os.environ.get('VELA_PULSAR_PORT') or 6650}"
