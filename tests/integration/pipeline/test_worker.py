@@ -213,7 +213,7 @@ def test_a_replay_waits_until_its_range_is_stored(url: str, monkeypatch: pytest.
     beat, seen = runs.beat, list[runs.Report]()
 
     def away_at_first(number: int, name: str, report: runs.Report) -> str | None:
-        if len(seen) < 4:
+        if not seen or not seen[-1].pinned:
             seen.append(runs.Report(stages=list(report.stages), pinned=dict(report.pinned), log=""))
             raise psycopg.OperationalError("gone")
         return beat(number, name, report)
@@ -223,7 +223,7 @@ def test_a_replay_waits_until_its_range_is_stored(url: str, monkeypatch: pytest.
     row = row_of(url, run_id)
     assert (row["state"], row["error"]) == ("done", "")
     assert seen[-1].pinned.keys() == row["pinned"].keys() == {"startingOffsets", "endingOffsets"}
-    assert [report.stages for report in seen] == [[]] * 4
+    assert not any(report.stages for report in seen)
 
 
 def test_one_at_a_time_and_a_silent_worker(url: str) -> None:

@@ -39,7 +39,6 @@ CALLED_BACK: Final = {"receive_async", "send_async"}  # take a callback where ve
 
 LEFT_OUT: Final = {
     "AuthenticationAthenz",
-    "AuthenticationOauth2",
     "AutoClusterFailover",
     "Context",
     "Function",

@@ -151,7 +151,7 @@ def test_without_pyarrow_the_error_says_what_to_install(
     missing: dict[str, ModuleType | None] = dict.fromkeys(("pyarrow", "pyarrow.fs"))
     for name, module in missing.items():
         monkeypatch.setitem(sys.modules, name, module)
-    with pytest.raises(OffloadUnavailable, match=r"pip install 'vela\[offload\]'"):
+    with pytest.raises(OffloadUnavailable, match=r"in Vela's folder run pip install '\.\[offload\]'"):
         files.entry(NAME, 0)
 
 
