@@ -159,7 +159,8 @@ def test_a_micro_batch_that_is_repeated_stores_nothing_twice(broker: Broker, tmp
 
     query = copy(broker, source, target, tmp_path, broken_at=78)
     assert "a __key that is not UTF-8" in refused(query.awaitTermination)  # type: ignore[attr-defined]
-    assert 40 < len(broker.stored(target)) < 80, "the second micro-batch must be half done"
+    # Spark stops the other task of the second micro-batch, so how many of its rows are stored is left to chance.
+    assert 40 <= len(broker.stored(target)) < 80, "the second micro-batch must not be complete"
 
     copy(broker, source, target, tmp_path).awaitTermination()  # type: ignore[attr-defined]
     assert broker.checksum_of(target) == broker.checksum(range(100))

@@ -33,7 +33,9 @@ def test_a_start_on_a_foreign_database_says_how_to_proceed(database_url: str, co
 
 def test_a_broker_on_older_tables_says_that_they_must_be_migrated(database_url: str) -> None:
     with psycopg.connect(database_url) as connection:
-        connection.execute("DELETE FROM django_migrations WHERE app = 'broker' AND name = '0001_entries_in_rows'")
+        connection.execute(
+            "DELETE FROM django_migrations WHERE app = 'broker' AND name = '0001_entries_in_rows'"
+        )
     code, said = started(database_url, _COMMANDS["broker"])
     assert code == 1
     assert (
