@@ -37,8 +37,7 @@ from console.queries.overview import (
 from console.queries.subscription import SubscriptionHead, subscription_heads
 from console.views.history import history_sources
 from console.words.numerals import count
-from console.words.subscriptions import STATE_WORDS
-from console.words.verdict import verdict
+from console.words.subscriptions import STATE_WORDS, verdict
 
 __all__ = ["overview"]
 

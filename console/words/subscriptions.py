@@ -1,4 +1,4 @@
-"""A subscription's stored state in words: its name, a tone for colour and icon, and a sentence.
+"""Subscriptions' stored states in words: of one its name, tone and sentence, and of all of them a verdict.
 
 The broker judges the state. This module only describes it.
 """
@@ -7,23 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
+from django.utils.translation import gettext_noop, ngettext_lazy
 
 from broker.models import SubscriptionState
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 __all__ = [
     "STATE_WORDS",
     "Standing",
     "StateWord",
     "Tone",
+    "Verdict",
     "label_of",
     "standing",
     "state_numbered",
     "state_word",
     "tone_of",
+    "verdict",
 ]
 
 StateWord: TypeAlias = Literal[
@@ -69,6 +74,29 @@ _SENTENCES: Final[Mapping[StateWord, str]] = {
     "idle": gettext_noop("Nothing waits, and hardly anything arrives."),
     "unknown": gettext_noop("The broker has not reported yet."),
 }
+# The states that need an operator's attention, the worst first.
+_NEEDING_ATTENTION: Final[tuple[tuple[SubscriptionState, StrOrPromise], ...]] = (
+    (
+        SubscriptionState.STUCK,
+        ngettext_lazy(
+            "%(number)s subscription is stuck.", "%(number)s subscriptions are stuck.", "subscriptions"
+        ),
+    ),
+    (
+        SubscriptionState.FALLING_BEHIND,
+        ngettext_lazy(
+            "%(number)s subscription is falling behind.",
+            "%(number)s subscriptions are falling behind.",
+            "subscriptions",
+        ),
+    ),
+    (
+        SubscriptionState.PAUSED,
+        ngettext_lazy(
+            "%(number)s subscription is paused.", "%(number)s subscriptions are paused.", "subscriptions"
+        ),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +108,14 @@ class Standing:
     sentence: str
     since_ms: int | None  # None = unknown
     drain_s: int | None  # while it is draining: seconds until nothing waits, when the broker last reported
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Sentences about all subscriptions, and the tone for their colour and icon."""
+
+    text: str
+    tone: Tone
 
 
 def state_word(state: int | None) -> StateWord:
@@ -126,4 +162,21 @@ def standing(
         sentence=_(sentence),
         since_ms=since_ms or None,
         drain_s=drain_s,
+    )
+
+
+def verdict(counts: Mapping[int, tuple[int, str]]) -> Verdict:
+    """Return sentences about the subscriptions that need attention, or one that all is well.
+
+    `counts` has for each state the number of subscriptions, and that number as text.
+    """
+    bad = [(state, words) for state, words in _NEEDING_ATTENTION if counts.get(state, (0, ""))[0]]
+    if not bad:
+        return Verdict(text=_("Every subscription gets its messages."), tone="good")
+    return Verdict(
+        text=" ".join(
+            str(words % {"subscriptions": counts[state][0], "number": counts[state][1]})
+            for state, words in bad
+        ),
+        tone=tone_of(bad[0][0].value),
     )

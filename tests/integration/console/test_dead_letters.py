@@ -179,7 +179,7 @@ def test_letters_are_grouped_by_reason_and_lead_to_redrive_and_discard(operator:
     words, html = text_of(response), response.content.decode()
     assert "By its name it takes the letters of billing on orders" in words
     assert "Looked at 5 of 5 entries. That is all of them." in words
-    assert "2 card declined exceptionMessage billing of persistent://public/default/orders" in words
+    assert "2 card declined exceptionMessage billing of orders" in words
     assert "1 no reason given" in words
     assert "/s/fixing/act/redrive?property_name=exceptionMessage&amp;property_value=card+declined" in html
     assert "/s/fixing/act/redrive?property_name=REAL_SUBSCRIPTION&amp;property_value=billing" in html

@@ -100,7 +100,7 @@ def test_nothing_unseen_is_on_the_page(address: str, operator: Client, hostile: 
     assert "[U+202E]" in html or "&#x202E;" in html or address.startswith("/topics?q")
 
 
-@pytest.mark.parametrize("part", ["numbers", "consumers", "pending", "next", "acts"])
+@pytest.mark.parametrize("part", ["standing", "numbers", "consumers", "pending", "next", "acts"])
 def test_nothing_unseen_is_in_a_part(part: str, operator: Client, hostile: Shop) -> None:
     answer = operator.get(f"{SUBSCRIPTION}?part={part}")
     assert (answer.status_code, RAW.findall(answer.content.decode())) == (200, [])
@@ -115,7 +115,7 @@ def test_titles_say_it_in_text_and_links_and_parts_keep_the_true_name(
     assert "<" not in title
     assert f'href="{PLACE}"' in html
     parts = re.findall(r'hx-get="([^"]*)"', html)
-    assert [operator.get(part.replace("&amp;", "&")).status_code for part in parts] == [200] * 9
+    assert [operator.get(part.replace("&amp;", "&")).status_code for part in parts] == [200] * 10
 
 
 @pytest.mark.parametrize(("typed", "status"), [(NAME, 302), (shown(NAME), 302), ("billing", 422)])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from django.test import Client
-from django.utils.timezone import now
 
 from broker.acts import requests as acts
 from broker.models import (
@@ -32,11 +31,13 @@ from tests.integration.console.test_history import (
 )
 
 
+def moment(time_ms: int) -> datetime:
+    return datetime.fromtimestamp(time_ms / 1000, UTC)
+
+
 def at(time_ms: int) -> str:
     """A moment as links write it."""
-    return (
-        datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    )
+    return moment(time_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def figures(answer: Any) -> str:
@@ -102,8 +103,8 @@ def test_hours_are_shown_of_long_ago(looker: Client, shop: Shop) -> None:
 
 def test_acts_pause_state_and_alerts_of_that_moment(operator: Client, past: Shop) -> None:
     SubscriptionSummary.objects.update(state_since_ms=minutes_ago(40))
-    pause = an_act(past, kind="pause", finished_at=now() - timedelta(minutes=33))
-    an_act(past, kind="resume", finished_at=now() - timedelta(minutes=10))
+    pause = an_act(past, kind="pause", finished_at=moment(minutes_ago(33)))
+    an_act(past, kind="resume", finished_at=moment(minutes_ago(10)))
     firing = {
         "rule_name": "too much",
         "severity": "critical",

@@ -151,11 +151,13 @@ def test_a_phone_shows_charts_and_table_without_scrolling_sideways(page: Page, s
         if address == BILLING:
             page.click("label:has-text('History')")
         page.wait_for_selector(DRAWN)
-        page.wait_for_function("document.querySelector('[data-chart] canvas').clientWidth > 200")
+        page.wait_for_function("() => document.querySelector('[data-chart] canvas').clientWidth > 200")
         page.click("text=History as a table")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, address
-    page.set_viewport_size({"width": 1200, "height": 800})
-    page.wait_for_function("document.querySelector('[data-chart] canvas').clientWidth > 800")
+    page.set_viewport_size({"width": 700, "height": 800})
+    page.wait_for_function("() => document.querySelector('[data-chart] canvas').clientWidth > 500")
+    page.set_viewport_size({"width": 1200, "height": 800})  # the charts are beside each other
+    page.wait_for_function("() => document.querySelector('[data-chart] canvas').clientWidth < 500")
 
 
 def test_numbers_that_cannot_be_read_are_said_and_read_again(
