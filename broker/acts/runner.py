@@ -1,7 +1,8 @@
-"""The broker's side of acts: answer plans from memory, and apply them.
+"""The broker's side of acts: compute plans from memory, and apply acts.
 
-The requester inserts a row and notifies; if the notification is lost, a slow poll finds the row. Acts run one by one
-in the order of their ids, and each takes milliseconds. Long work runs beside them and continues after a restart.
+The requester inserts a row and notifies the broker; if the notification is lost, a slow poll finds the row. Acts run
+one by one in the order of their ids, and each takes milliseconds. Long work runs beside them and continues after a
+restart.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class ActRunner:
         self._task = asyncio.create_task(for_ever(self._turn, what="answering acts"), name="acts")
 
     async def stop(self) -> None:
-        """Stop after the current act, or in the middle of one that takes more than another second."""
+        """Wait up to one second for the current act, then cancel it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_S):
                 await self._answering.acquire()  # never released: no other act may begin
@@ -82,7 +83,8 @@ class ActRunner:
     async def ask(self, store_request: Callable[[Connection], Awaitable[int | None]]) -> int | None:
         """Store a request of this process, wait for its answer, and return the act's id. None if nothing was stored.
 
-        Raises BrokerError if the act was refused or failed. Cancelling stops the wait, not the act.
+        Raises BrokerError if the act was refused or failed. For long work the answer says only that it has started, and
+        an act that expired raises nothing. Cancelling stops the wait, not the act.
         """
         async with self._answering:  # so that the act cannot be answered before the answer is awaited
             async with self._pool.use() as connection:
@@ -104,7 +106,8 @@ class ActRunner:
                 await self._work.wait()
         self._work.clear()
         if not self._is_ready():
-            return  # only the broker that has the broker lock answers; this process tries again on its next turn
+            # Only a broker that has the lock and is not stopping answers. This process tries again on its next turn.
+            return
         await self._resume()
         async with self._pool.use() as connection:
             waiting = await store.waiting(connection, most=_AT_ONCE)
@@ -115,7 +118,11 @@ class ActRunner:
                 await self._answer(act)
 
     async def _answer(self, act: store.WaitingAct) -> None:
-        """Finish an act whatever happens: if it kept its state, it would always be first and the others would wait."""
+        """Answer an act and tell its requester.
+
+        Whatever happens, change the act's state: otherwise every later query would return it first, and it would block
+        the acts behind it.
+        """
         try:
             refusal = await self._carry_out_or_refuse(act)
         except Exception as error:
@@ -205,7 +212,7 @@ class ActRunner:
         result: Mapping[str, Any],
         error: PartlyDone | None = None,
     ) -> None:
-        """Store the result of an act on several partitions, and the part of each partition on which it was done."""
+        """Store the result of an act on several partitions, with a record for each partition on which it was done."""
         done = recorded_parts(parts, result)
 
         async def finish(connection: Connection) -> None:
@@ -226,7 +233,7 @@ class ActRunner:
         self._tasks.keep(task)
 
     async def _carry_on(self, kind: ActKind[Any], context: ActContext, given: Any) -> None:
-        """Do long work beside other acts. If the broker stops, the act stays in state applying for the next broker."""
+        """Do long work beside other acts. If the broker stops, the act stays `applying`; the next broker continues."""
         act = context.act
         try:
             result = await kind.apply(context, given)

@@ -13,7 +13,10 @@ __all__ = ["add_factor", "remove_factor", "renew_codes"]
 
 
 def add_factor(user: User, secret: str, code: str, *, origin: str) -> list[str]:
-    """Give a user the second factor that the code proves, and return the recovery codes. Raises FactorRefused."""
+    """Give a user a second factor if `code` shows that their app has `secret`. Return the recovery codes.
+
+    Raises FactorRefused if it does not, or if the user already has one.
+    """
     with transaction.atomic():
         codes = second_factor.switch_on(user, secret, code)
         _log("add_second_factor", user, user.get_username(), origin)
@@ -29,7 +32,7 @@ def renew_codes(user: User, *, origin: str) -> list[str]:
 
 
 def remove_factor(name: str, *, who: str, origin: str) -> None:
-    """Take the second factor from a user. Raises ChangeRefused for an unknown user, and if there is none."""
+    """Take the second factor from a user. Raises ChangeRefused if the user is unknown or has none."""
     with change_of(name) as user:
         if not second_factor.remove(user):
             raise ChangeRefused(_("{name} has no second factor").format(name=name))

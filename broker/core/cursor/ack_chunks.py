@@ -1,7 +1,7 @@
 """Acks beyond mark-delete: bitmaps of wholly acked entries and ack sets of partly acked ones, by chunk.
 
-Bitmaps have the same layout in memory and on disk. Only functions that walk holes take time linear in the number of
-holes.
+Bitmaps have the same layout in memory and on disk. An entry's slot is its index within its chunk. Only functions that
+walk runs of acked entries take time in proportion to the number of runs.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class AckChunks:
         return int.from_bytes(bits[start : start + (BLOCK_ENTRIES >> 3)], "little")
 
     def remaining(self, ledger_id: int, entry_id: int) -> int | None:
-        """Return the unacked members of a partly acked entry, or None if it has no ack set."""
+        """Return the unacked members of a partly acked entry as bits, or None if it has no ack set."""
         sets = self.sets.get(chunk_key(ledger_id, entry_id))
         return sets.get(entry_id) if sets is not None else None
 
@@ -165,7 +165,7 @@ class AckChunks:
         return number >> low << low
 
     def run_end(self, ledger_id: int, entry_id: int) -> int:
-        """Return the last entry of the acked run that starts at `entry_id`; `entry_id` - 1 if that is unacked."""
+        """Return the last entry of the acked run that starts at `entry_id`, or `entry_id` - 1 if that run is empty."""
         while True:
             bits = self.bits.get(ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT)
             if bits is None or not bits[(entry_id & CHUNK_MASK) >> 3] >> (entry_id & 7) & 1:
@@ -177,9 +177,10 @@ class AckChunks:
             entry_id = base + CHUNK_ENTRIES
 
     def drop_through(self, old: Position, new: Position, limit: int) -> None:
-        """Forget the acks at or before `new`, because mark-delete moves there from `old`.
+        """Forget acks at or before `new`, to which mark-delete moves from `old`: ack sets, and bits of finished chunks.
 
-        `limit` is the last stored entry of `new`'s ledger. When mark-delete reaches that entry, its chunk is removed.
+        The chunk of `new` is finished if `new` is its last entry or has reached `limit`, the last stored entry of its
+        ledger.
         """
         ledger_id, entry_id = new
         if entry_id < 0 or not (self.bits or self.sets):
@@ -228,7 +229,7 @@ class AckChunks:
     def put_back(self, flush: CursorFlush) -> None:
         """Mark the chunks of `flush` dirty again, because it was not stored.
 
-        The next flush stores their values at that time.
+        The next flush stores what the chunks contain then, not what `flush` contained.
         """
         for pairs in (flush.bitmaps, flush.ack_sets, flush.dropped):
             for ledger_id, chunk in pairs:
@@ -286,7 +287,7 @@ class AckChunks:
             yield open_run
 
     def partials(self, after: Position, through: Position) -> Iterator[tuple[int, int, int]]:
-        """Yield (ledger_id, entry_id, unacked members) of partly acked entries in (after, through], ascending."""
+        """Yield (ledger_id, entry_id, unacked members as bits) of partly acked entries in (after, through]."""
         for key in sorted(self.sets):
             ledger_id, chunk = chunk_of(key)
             base = chunk << CHUNK_SHIFT
@@ -298,7 +299,7 @@ class AckChunks:
                     yield ledger_id, entry_id, remaining
 
     def _revive(self, key: int) -> None:
-        """Mark both columns of a chunk dirty if it was removed since the last flush: its old row is still stored."""
+        """If a chunk was removed since the last flush, mark both its columns dirty: its old row is still stored."""
         if key in self.dropped:
             self.dropped.remove(key)
             self.dirty_bits.add(key)

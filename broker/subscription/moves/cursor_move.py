@@ -41,7 +41,9 @@ __all__ = ["CursorMove"]
 logger = logging.getLogger(__name__)
 
 _MOVED = "the topic moved to another broker"
-_RETURN_S: Final = 60.0  # a reader must return within this time after its seek: its client's longest back-off
+_RETURN_S: Final = (
+    60.0  # after its seek a reader must reconnect within this time, the longest back-off of a client
+)
 
 
 class CursorMove:
@@ -61,7 +63,7 @@ class CursorMove:
         self._storing = storing
         self._forget = forget
         self._gate = asyncio.Lock()
-        self._resets = 0  # resets under way and those waiting their turn
+        self._resets = 0  # 1 while a reset runs or waits for another move, else 0
 
     @property
     def storing(self) -> Storing:
@@ -83,8 +85,8 @@ class CursorMove:
     async def moving(self, *, closes_consumers: bool) -> AsyncIterator[None]:
         """Stop dispatch and put acks off while a move is under way.
 
-        Of several resets that come together, one wins; the others raise SubscriptionBusy. Moves that keep consumers
-        take turns.
+        A move that closes consumers (a reset, a seek or a removal) raises SubscriptionBusy while another such move runs
+        or waits. Moves that keep consumers take turns.
         """
         if closes_consumers and self._resets:
             raise SubscriptionBusy(f"{self._state.name} is being reset; try again when that is done")
@@ -104,13 +106,15 @@ class CursorMove:
     def forget_acks(self) -> None:
         """Refuse acks from now to the end of the move, including those put off, since the move forgets their entries.
 
-        Call it inside `moving`, and only when nothing can refuse the move any more: if the move fails and the
-        consumers stay, they need their acks.
+        Call it inside `moving`, after the last check that could refuse the move, and then close the consumers:
+        consumers that stay would need their acks if the move failed.
         """
         self._runner.carry_out(self._machine.forget_acks())
 
     async def seek(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
-        """Carry out a client's seek: close the consumers, reset the cursor and, unless it is a reader's, write an act.
+        """Carry out a client's seek: close the consumers but for other standbys, reset the cursor, and write an act.
+
+        A reader's seek writes none.
 
         Raises SubscriptionBusy during another reset, TopicFenced if another broker has taken the topic, and
         PersistenceFailed or psycopg.Error if the database refuses. Not safe to cancel.
@@ -119,7 +123,7 @@ class CursorMove:
         async with self.moving(closes_consumers=True):
             self.forget_acks()
             runner.close_consumers("the subscription was moved by a seek", standby=False)
-            if consumer.is_open:  # a standby one: its client also drops its queue and subscribes again
+            if consumer.is_open:  # a standby; close it too: its client drops its queue and subscribes again
                 consumer.closed_by_broker("the subscription was moved by its own seek")
                 runner.remove_consumer(consumer)
             if not self._state.is_durable:
@@ -146,7 +150,7 @@ class CursorMove:
         self._state.begin_at(position)
 
     def _forget_unused(self) -> None:
-        """Forget a reader's cursor if its last consumer has not come back from its seek."""
+        """Forget a reader's cursor if no consumer has reconnected since the seek."""
         if not self._state.members:
             self._forget()
 
@@ -167,7 +171,7 @@ class CursorMove:
         Returns the overlay that records acks for an undo. Call it inside `moving`, so that no ack changes the cursor
         meanwhile. Raises TopicFenced if another broker has taken the topic, and PersistenceFailed if the database
         refuses; the cursor is then back where it was. If the call is cancelled while it stores, it closes the topic,
-        because the move may be stored or not.
+        because the move may or may not have been stored.
         """
         async with self._storing.flusher.paused():
             staged = await self.stage(change)
@@ -242,7 +246,7 @@ class CursorMove:
             self._forget()
 
     async def delete_rows(self) -> bool:
-        """Delete the rows. Returns False if another broker took the topic. Call this inside `moving`.
+        """Delete the subscription's rows. Returns False if another broker took the topic. Call this inside `moving`.
 
         Not safe to cancel.
         """
@@ -269,7 +273,7 @@ class CursorMove:
         )
 
     async def with_index(self, change: Callable[[], None]) -> None:
-        """Run a change of the cursor; whenever counts are missing, load them and run it again."""
+        """Run a change of the cursor. Whenever message counts are missing from memory, load them and run it again."""
         while True:
             try:
                 change()

@@ -1,9 +1,9 @@
 -- The stored data about one moment in the past. `subscription_id` 0 = the topic itself.
 
 -- name: last_before
--- The last point that ended before the time. Each resolution is looked up backwards, bucket by bucket, as far as it is kept
--- by default: a look-up by (at_ms, topic_id, subscription_id) takes microseconds, and no index leads from a topic to its
--- points.
+-- The last point that ended at or before `before_ms`. Each part steps backwards through one resolution, a bucket at a
+-- time, as far as that is kept by default. No index finds the points of a topic, but a look-up by (at_ms, topic_id,
+-- subscription_id) takes microseconds.
 SELECT l.backlog, l.stored_bytes FROM (
     (SELECT p.at_ms + 10000 AS until_ms, p.backlog, p.stored_bytes
      FROM generate_series(%(before_ms)s::bigint - %(before_ms)s::bigint %% 10000 - 10000,
@@ -35,7 +35,7 @@ SELECT l.backlog, l.stored_bytes FROM (
 ) l ORDER BY l.until_ms DESC LIMIT 1
 
 -- name: alerts
--- Alerts about the topic or subscription that were firing at that moment.
+-- The alerts that were firing at that moment: of a topic and its subscriptions, or of a subscription and its topic.
 SELECT rule_id, rule_name, severity, topic_name, subscription_name, fired_ms, cleared_ms
 FROM vela_alert_firing
 WHERE topic_id = %(topic_id)s AND (%(subscription_id)s = 0 OR subscription_id IN (0, %(subscription_id)s))
@@ -43,7 +43,7 @@ WHERE topic_id = %(topic_id)s AND (%(subscription_id)s = 0 OR subscription_id IN
 ORDER BY fired_ms LIMIT 50
 
 -- name: paused_by
--- The last act before the moment that paused the subscription or resumed it.
+-- The last act, up to that moment, that paused or resumed the subscription.
 SELECT id, kind, who FROM vela_act
 WHERE subscription_id = %(subscription_id)s AND state = 'applied' AND kind IN ('pause', 'resume')
   AND finished_at <= %(at)s

@@ -48,9 +48,9 @@ class RestSends(AwaitedSends):
     ) -> Receipt:
         """Store one message and wait for its receipt.
 
-        Messages are stored in the order of the calls. Without a `sequence_id` the message gets the one after the last.
-        `deliver_at_ms` is 0 for a message without delay. Raises SendOutcomeUnknown if there is no receipt, and any
-        other BrokerError if the message is not stored.
+        Messages are stored in the order of the calls. If `sequence_id` is None, the message gets the previous message's
+        plus one. `deliver_at_ms` is 0 for a message without delay. Raises SendOutcomeUnknown if there is no receipt,
+        and any other BrokerError if the message is not stored.
         """
         producer = self._producer
         if producer is None:
@@ -95,14 +95,17 @@ class RestSends(AwaitedSends):
         if producer is not None:
             producer.detach()
 
-    # -- ProducerSink, with AwaitedSends --------------------------------------------------------------------------
+    # -- The rest of ProducerSink; AwaitedSends has the other methods ----------------------------------------
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """Fail the sends without a receipt with SendOutcomeUnknown: the broker closed the producer."""
+        """The broker closed the producer: fail every send that has no receipt yet with SendOutcomeUnknown."""
         self._producer = None
         why = "" if error is None else f": {error}"
         self.give_up(f"the broker closed {self._request.topic}, the message may be stored{why}")
 
     async def is_alive(self) -> bool:
-        """Return whether this request still uses the producer. The broker asks if another producer wants the name."""
+        """Return whether this request still uses the producer.
+
+        The broker calls this when another producer wants the name.
+        """
         return self._producer is not None

@@ -1,4 +1,4 @@
-"""Consumers ack more slowly than producers publish: the backlog grows although all consumers work."""
+"""Consumers ack more slowly than producers publish: the backlog grows although consumers are acking."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from console.words.said import said, said_many
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0  # in which all consumers were connected, and the state was watched
-_MOST_MORE: Final = 20  # consumers to add; if more than that are needed, adding consumers is not the answer
+WINDOW_S: Final = 20.0  # before rates count, and before a silent consumer is idle
+_MOST_MORE: Final = 20  # consumers to add; if more are needed, the cure names no number
 _SHARED: Final = ("Shared", "Key_Shared")  # with other types, only one consumer gets messages
-_BACKLOG_S: Final = 5.0  # of publishing: a smaller backlog is only messages on their way
+_BACKLOG_S: Final = 5.0  # of publishing: a smaller backlog is only messages in transit
 
 
 def find(snapshot: Snapshot) -> Finding | None:
@@ -29,7 +29,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         return None
     idle = [each for each in snapshot.consumers if _takes_nothing(snapshot, each)]
     if len(idle) == len(snapshot.consumers) or subscription.type not in _SHARED:
-        idle = []  # a consumer acks, as the rates show; with other types, a standby takes nothing
+        idle = []  # somebody acks if all look idle; on other types, a standby is idle by design
     each_acks = rate_acked / (len(snapshot.consumers) - len(idle))
     return Finding(
         rule=RULE.id,
@@ -60,7 +60,7 @@ def _is_known(snapshot: Snapshot) -> bool:
 
 
 def _missing(snapshot: Snapshot, too_many_per_s: float, each_acks_per_s: float) -> int:
-    """Return how many consumers like these would be enough. 0 = unknown, or more than an operator would add."""
+    """Return how many more consumers like these would be enough. 0 = unknown, or more than `_MOST_MORE`."""
     if each_acks_per_s < STILL_PER_S or not _is_known(snapshot):
         return 0
     more = max(1, ceil(too_many_per_s / each_acks_per_s))

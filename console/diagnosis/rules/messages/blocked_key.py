@@ -1,4 +1,4 @@
-"""Key_Shared: messages wait behind a key that one consumer has in flight."""
+"""Key_Shared: messages wait because one consumer has earlier messages of their key in flight."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def find(snapshot: Snapshot) -> Finding | None:
     ):
         return None
     if not any(each.is_available for each in snapshot.consumers if each.key != consumer.key):
-        return None  # the others can receive nothing either, so the key is not the cause
+        return None  # no other consumer could receive anything, so the key is not the cause
     if block.is_draining:
         why = said(
             "{name} has earlier ones of their key in flight and does not own the key any more",
