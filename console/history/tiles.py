@@ -13,7 +13,7 @@ from console.history.series import Step
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
-__all__ = ["HEIGHT", "WIDTH", "Tile", "tiles"]
+__all__ = ["HEIGHT", "WIDTH", "Tile", "counted_until_ms", "tiles"]
 
 WIDTH: Final = 200
 HEIGHT: Final = 36
@@ -46,6 +46,12 @@ _TILES: Final[tuple[tuple[StrOrPromise, Unit, Callable[[Step], float | None]], .
 def tiles(steps: Sequence[Step]) -> list[Tile]:
     """Return the tiles of all topics together. A step whose numbers are not known yet is left out."""
     return [_tile(words, unit, [of(step) for step in steps]) for words, unit, of in _TILES]
+
+
+def counted_until_ms(steps: Sequence[Step], step_ms: int) -> int | None:
+    """Return the end of the last step whose numbers are known; None if there is none."""
+    known = [step.at_ms for step in steps if step.message_rate_in is not None]
+    return known[-1] + step_ms if known else None
 
 
 def _tile(words: StrOrPromise, unit: Unit, values: Sequence[float | None]) -> Tile:

@@ -19,12 +19,12 @@ from console.diagnosis.diagnose import diagnose
 from console.diagnosis.findings import Cure, Finding
 from console.diagnosis.rules.messages import poison
 from console.diagnosis.words import spoken_finding
-from console.history.tiles import tiles
+from console.history.tiles import counted_until_ms, tiles
 from console.history.windows import window_of
 from console.queries.acts import latest_acts
 from console.queries.alerts import firing_alerts
 from console.queries.diagnosis import read_snapshots
-from console.queries.history import history_of_everything, sparklines
+from console.queries.history import History, history_of_everything, sparklines
 from console.queries.letters.topics import UnreadLetters, unread_letters
 from console.queries.overview import (
     COUNTED,
@@ -69,7 +69,7 @@ def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
         template="console/parts/overview/now.html",
         live=(),
         every_s=EVERY_S,
-        context=lambda: {"tiles": tiles(read(_HOUR).steps)},
+        context=lambda: _now(read(_HOUR)),
     )
     sources = [
         Source(
@@ -104,6 +104,10 @@ def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
         ),
     ]
     return answer(request, rights, "console/pages/overview.html", sources, {"nav": "overview"})
+
+
+def _now(hour: History) -> dict[str, Any]:
+    return {"tiles": tiles(hour.steps), "until_ms": counted_until_ms(hour.steps, hour.window.step_s * 1000)}
 
 
 def _worst(rows: list[WorstRow], rights: Rights) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""No broker runs: nothing is delivered, and all reported numbers are from the last broker."""
+"""No broker runs, or the one that runs hangs: nothing is delivered, and all reported numbers are old."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         return None
     if processes.broker_seen_ms:
         sentence = said(
-            "No broker is running, so nothing is delivered. Rates and connections are from its last report."
+            "No broker answers, so nothing is delivered. Rates and connections are from its last report."
         )
     else:
         sentence = said("No broker has run on this database yet, so nothing is delivered.")
@@ -35,7 +35,8 @@ def find(snapshot: Snapshot) -> Finding | None:
         cures=(
             Cure(
                 text=said(
-                    "Start the broker: `make run`, or `manage.py runbroker`. Its log says why it ended."
+                    "Start the broker: `make run`, or `manage.py runbroker`. Its log says why it ended. If its process"
+                    " still runs, it hangs: end it first."
                 )
             ),
         ),
