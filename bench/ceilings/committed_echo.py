@@ -8,7 +8,6 @@ this many bytes.
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,8 @@ from contextlib import contextmanager
 from typing import cast
 
 import psycopg
+
+from bench.ceilings.serving import served
 
 __all__ = ["committed_echo_server"]
 
@@ -75,17 +76,8 @@ def _columns(data: Sequence[bytes], first: int) -> tuple[list[int] | list[bytes]
 @contextmanager
 def committed_echo_server(database_url: str, size_bytes: int) -> Iterator[int]:
     """Start it; gives its port. The table must exist, and one client may connect."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "bench.ceilings.committed_echo", database_url, str(size_bytes)],
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield int(process.stdout.readline())
-        finally:
-            process.terminate()
-            process.wait(10)
+    with served("bench.ceilings.committed_echo", database_url, str(size_bytes)) as port:
+        yield port
 
 
 async def _serve(database_url: str, size_bytes: int) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from bench.ceilings.serving import served
 
 __all__ = ["echo_server"]
 
@@ -14,15 +13,6 @@ __all__ = ["echo_server"]
 @contextmanager
 def echo_server() -> Iterator[int]:
     """Start it; gives its port."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "bench.ceilings.echo_server"],
-        env={**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"},  # modules that it imports need some
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield int(process.stdout.readline())
-        finally:
-            process.terminate()
-            process.wait(10)
+    settings = {"DJANGO_SETTINGS_MODULE": "config.settings"}  # modules that it imports need some
+    with served("bench.ceilings.echo_server", env=settings) as port:
+        yield port

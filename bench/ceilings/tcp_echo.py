@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import cast
 
+from bench.ceilings.serving import served
 from bench.load.open_loop import Latencies, OpenLoop
 
 __all__ = ["echo_latency", "tcp_echo_server"]
@@ -55,15 +54,8 @@ async def echo_latency(
 @contextmanager
 def tcp_echo_server() -> Iterator[int]:
     """Start it; gives its port."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "bench.ceilings.tcp_echo"], stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield int(process.stdout.readline())
-        finally:
-            process.terminate()
-            process.wait(10)
+    with served("bench.ceilings.tcp_echo") as port:
+        yield port
 
 
 async def _serve() -> None:

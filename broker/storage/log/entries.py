@@ -79,6 +79,7 @@ async def append(
 
     Stores nothing of the other topics. `epochs` maps topic ids to epochs. Raises psycopg.Error if the server refuses a
     row, so that nothing was stored, or if the connection is lost: then `is_outcome_unknown` is true.
+    Not safe to cancel: the outcome would be unknown.
     """
     if rows.size_bytes < COPY_BYTES or rows.delayed or rows.moved:
         return await _insert(connection, segment_id, epochs, rows)
