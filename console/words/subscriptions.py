@@ -172,7 +172,7 @@ def verdict(counts: Mapping[int, tuple[int, str]]) -> Verdict:
     """
     bad = [(state, words) for state, words in _NEEDING_ATTENTION if counts.get(state, (0, ""))[0]]
     if not bad:
-        return Verdict(text=_("Every subscription gets its messages."), tone="good")
+        return Verdict(text=_("No subscription is stuck."), tone="good")
     return Verdict(
         text=" ".join(
             str(words % {"subscriptions": counts[state][0], "number": counts[state][1]})
