@@ -25,7 +25,7 @@ from broker.log.ledger_rolling import roll_ledgers
 from broker.log.ready_logs import ReadyLogs
 from broker.log.segments import Segments
 from broker.log.topic_log import AppendBatch
-from broker.storage.connection import connect, is_outcome_unknown
+from broker.storage.connection import is_outcome_unknown
 from broker.storage.log import entries as store
 from broker.storage.pool import first_line, repeat_until_done
 from broker.storage.prepared_connection import PreparedConnection
@@ -193,7 +193,7 @@ class Writer:
         delay_s = _RETRY_S
         while lane.connection is None or lane.connection.closed:
             try:
-                lane.connection = PreparedConnection(await connect(self._conninfo, name=lane.name))
+                lane.connection = await PreparedConnection.open(self._conninfo, name=lane.name)
             except psycopg.OperationalError as error:
                 logger.warning(
                     "%s: the database is unavailable (%s); trying again", lane.name, first_line(error)

@@ -48,14 +48,18 @@ class _Connection(AsyncConnection[TupleRow]):
         return await super().wait(gen, interval=interval, timeout=timeout)
 
 
-async def connect(conninfo: str, *, name: str) -> Connection:
-    """Open one connection, which pg_stat_activity shows as `name`. Raises psycopg.OperationalError."""
+async def connect(conninfo: str, *, name: str, options: str = "") -> Connection:
+    """Open one connection, which pg_stat_activity shows as `name`, with the server's `options`.
+
+    Raises psycopg.OperationalError.
+    """
+    parameters = keep_alive(conninfo)
     connection = await _Connection.connect(
         conninfo,
         autocommit=True,
         prepare_threshold=2,
         application_name=f"vela broker: {name}",
-        **keep_alive(conninfo),
+        **{**parameters, "options": f"{parameters['options']} {options}".strip()},
     )
     connection.prepared_max = 500
     return connection

@@ -6,11 +6,15 @@
 -- fenced: its epoch was advanced, and none of its entries was stored. FOR SHARE in topic order: statements that advance
 -- several epochs use the same order, because with different orders the two deadlock (tested). The lock also makes an advance
 -- of the epoch wait until this statement has ended. Without that, nobody could find out what a statement of unknown outcome
--- stored.
+-- stored. PostgreSQL plans the statement once for a session (decision 0049), so whatever is joined with a table is looked up by
+-- its key row by row: a plan that reads the whole table may be right when it is made, and wrong when the table has grown.
 WITH o AS MATERIALIZED (
-    SELECT topic_id FROM vela_topic_owner
-    WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest($1::bigint[], $2::bigint[]))
-    ORDER BY topic_id FOR SHARE
+    SELECT held.topic_id
+    FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS k(topic_id, owner_epoch) ORDER BY topic_id) k
+    CROSS JOIN LATERAL (
+        SELECT t.topic_id FROM vela_topic_owner t
+        WHERE t.topic_id = k.topic_id AND t.owner_epoch = k.owner_epoch FOR SHARE
+    ) held
 ), i AS (
     INSERT INTO {entries} (ledger_id, entry_id, append_ms, deliver_at_ms, cumulative_messages, cumulative_bytes, messages,
                            rest_bytes, key_hash, flags, data)
@@ -43,8 +47,9 @@ WITH o AS MATERIALIZED (
          AS d(topic_id, deliver_at_ms, ledger_id, entry_id)
     JOIN o USING (topic_id)
 ), x AS (
-    DELETE FROM vela_outbox x USING unnest($24::bigint[], $25::bigint[]) AS moved(topic_id, id) JOIN o USING (topic_id)
-    WHERE x.id = moved.id
+    DELETE FROM vela_outbox WHERE id = ANY (ARRAY(
+        SELECT moved.id FROM unnest($24::bigint[], $25::bigint[]) AS moved(topic_id, id) JOIN o USING (topic_id)
+    ))
 )
 
 -- name: appended

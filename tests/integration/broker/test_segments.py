@@ -149,3 +149,13 @@ def count_statements(monkeypatch: pytest.MonkeyPatch, part: str) -> list[str]:
 
     monkeypatch.setattr(psycopg.AsyncCursor, "execute", counted)
     return seen
+
+
+def test_autovacuum_leaves_alone_what_was_only_inserted(broker_url: str) -> None:
+    names = rows(
+        broker_url,
+        "SELECT c.relname, bool_or(a.attname = 'data' AND a.attstattarget = 0), max(a.attstattarget) FROM pg_class c"
+        " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0"
+        " WHERE c.reloptions @> '{autovacuum_vacuum_insert_threshold=-1}' GROUP BY 1 ORDER BY 1",
+    )
+    assert names == [("vela_entry_1", True, 10), ("vela_entry_1_rest", True, 10)]

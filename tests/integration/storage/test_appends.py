@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from broker.core.entry import StoredEntry
-from broker.storage.connection import connect, is_outcome_unknown
+from broker.storage.connection import is_outcome_unknown
 from broker.storage.log import entries as store
 from broker.storage.log.pieces import FIRST_BYTES, PAGE_BYTES, divided
 from broker.storage.prepared_connection import PreparedConnection
@@ -26,7 +26,7 @@ SIZES += [PAGE_BYTES + 1, 10_240, 2 * PAGE_BYTES, 131_500, 1_000_003]
 
 @pytest.fixture
 async def connection(run: BrokerRun) -> AsyncIterator[PreparedConnection]:
-    connection = PreparedConnection(await connect(run.database_url, name="appends"))
+    connection = await PreparedConnection.open(run.database_url, name="appends")
     yield connection
     await connection.close()
 
@@ -104,6 +104,20 @@ async def test_entries_of_any_size_are_read_as_they_were_appended(
     async with run.broker.pool.use() as reader:
         some = await store.read_some(reader, segment_id=1, ledger_id=LEDGER, entry_ids=[11, 3])
     assert some == [entries[3], entries[11]]
+
+
+async def test_the_server_plans_an_append_once(run: BrokerRun, connection: PreparedConnection) -> None:
+    epochs = await epochs_of(run, "t")
+    (topic_id,) = epochs
+    for ledger_id in range(LEDGER, LEDGER + 10):
+        append = append_rows({topic_id: stored_entries([1, 10_000], ledger_id=ledger_id)})
+        await store.append(connection, segment_id=1, epochs=epochs, rows=append)
+    plans = await connection.execute(
+        b"SELECT sum(generic_plans)::bigint, sum(custom_plans)::bigint FROM pg_prepared_statements"
+        b" WHERE statement LIKE 'WITH%'",
+        [],
+    )
+    assert [int.from_bytes(plans.get_value(0, column) or b"") for column in (0, 1)] == [10, 0]
 
 
 @pytest.mark.usefixtures("any_way")

@@ -33,7 +33,7 @@ STUCK = COPY.replace("pg_sleep(0)", "pg_sleep(60)")
 
 @pytest.fixture
 async def connection(migrated_url: str) -> AsyncIterator[PreparedConnection]:
-    connection = PreparedConnection(await connect(migrated_url, name=NAME))
+    connection = await PreparedConnection.open(migrated_url, name=NAME)
     yield connection
     await connection.close()
 
@@ -132,7 +132,7 @@ async def test_a_session_that_ends_while_a_statement_runs_says_why(
 async def test_a_connection_that_is_lost_fails_its_statement(migrated_url: str, moment: Moment) -> None:
     proxy = PostgresProxy(migrated_url)
     await proxy.start()
-    connection = PreparedConnection(await connect(proxy.url, name=NAME))
+    connection = await PreparedConnection.open(proxy.url, name=NAME)
     assert await numbers(connection, ONE) == [1]
     proxy.trap("SELECT 1", moment)
     with pytest.raises(psycopg.OperationalError) as raised:
@@ -231,7 +231,7 @@ async def test_a_connection_that_is_lost_fails_its_copy(
 ) -> None:
     proxy = PostgresProxy(migrated_url)
     await proxy.start()
-    connection = PreparedConnection(await connect(proxy.url, name=NAME))
+    connection = await PreparedConnection.open(proxy.url, name=NAME)
     trap = proxy.trap(f"COPY {TABLE}", moment)
     with pytest.raises(psycopg.OperationalError) as raised:
         await connection.copy(COPY.encode(), two_streams)
