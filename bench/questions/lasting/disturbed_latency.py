@@ -124,9 +124,9 @@ def _figure(
 
 def _largest(latencies: Latencies, charged: Sequence[frozenset[str]]) -> Iterable[str]:
     """The largest delays, each with its time and what happened then. Delays that are close are one."""
-    began_s = latencies.intended_s[0]
+    began_s, slow_ms = latencies.intended_s[0], latencies.at(99.5)
     slow = sorted(
-        (number for number, value in enumerate(latencies.values_ms) if value > latencies.at(99.5)),
+        (number for number, value in enumerate(latencies.values_ms) if value > slow_ms),
         key=lambda number: latencies.intended_s[number],
     )
     groups: list[list[int]] = [slow[:1]]
