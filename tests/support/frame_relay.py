@@ -7,8 +7,8 @@
         assert relay.count(events.Flow) == 1
         await relay.cut()
 
-Look-ups are answered with the relay's own address, so that the client meets it as it would meet the broker: one
-connection for look-ups and topics.
+Lookups are answered with the relay's own address, so that the client meets it as it would meet the broker: one
+connection for lookups and topics.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Connections, look-ups, topics of a namespace and schemas, against the broker."""
+"""Connections, lookups, topics of a namespace and schemas, against the broker."""
 
 from __future__ import annotations
 

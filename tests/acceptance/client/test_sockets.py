@@ -45,7 +45,7 @@ async def test_without_pooling_everyone_has_a_connection_and_look_ups_leave_none
 ) -> None:
     async with Client(relay.service_url, connections_per_broker=0) as client:
         await asyncio.gather(*(client.get_topic_partitions(topic) for _ in range(5)))
-        await until(lambda: relay.open_connections == 0, "the look-ups' connections to close")
+        await until(lambda: relay.open_connections == 0, "the lookups' connections to close")
         assert relay.connections == 5
         producer = await client.create_producer(topic)
         consumer = await client.subscribe(topic, "s")

@@ -301,7 +301,7 @@ def test_after_a_seek_nothing_of_before_is_sent() -> None:
 
 
 def test_nonsense_settings_are_refused() -> None:
-    with pytest.raises(ValueError, match="grouping"):
+    with pytest.raises(ValueError, match="ack_group"):
         AckGrouping(group_ms=-1)
-    with pytest.raises(ValueError, match="grouping"):
+    with pytest.raises(ValueError, match="ack_group"):
         AckGrouping(max_ids=0)
