@@ -74,7 +74,7 @@ NEEDS = {
     f"{API}/acts/<int:act_id>/apply": Role.OPERATOR,
     f"{API}/acts/<int:act_id>/undo": Role.OPERATOR,
 }
-"""Every other address takes the role viewer."""
+"""Every other address requires the role viewer."""
 
 BODIES = {f"{API}/alerts/rules/<int:rule_id>/silence": {"for_ms": "1h"}}
 """What a request must say before the rights count."""
@@ -272,7 +272,7 @@ def test_rights_of_one_namespace_are_not_rights_of_another(walked: Iterator[Fake
     refused = pia.post(f"{API}/acts", body, content_type="application/json")
     assert (refused.status_code, refused.json()["detail"]) == (
         403,
-        "This takes the role operator of garden/fruit.",
+        "This requires the role operator of garden/fruit.",
     )
     hidden = pia.post(f"{API}/acts", {**body, "topic": "secret/place/t"}, content_type="application/json")
     assert (hidden.status_code, hidden.json()["code"]) == (404, "NothingToActOn")
