@@ -20,9 +20,8 @@ class Setting:
     processes: Processes
     is_quick: bool  # short runs and small preloads, which only show that the benchmark works
     repeats: int  # runs for each figure, at least 3
-    part: str = (
-        ""  # ask only about parts with this in their names, if the question has parts: `fairness` has loads
-    )
+    # Ask only about parts with this in their names, if the question has parts: `fairness` has loads.
+    part: str = ""
 
     @property
     def pulsar_port(self) -> int:

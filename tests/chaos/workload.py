@@ -20,9 +20,8 @@ PAUSE_S = 0.002
 class Record:
     """A record of what the clients saw. Message numbers are the payloads."""
 
-    receipts: dict[int, tuple[int, int, int]] = field(
-        default_factory=dict
-    )  # number → ledger, entry, batch index
+    # Number → ledger, entry, batch index.
+    receipts: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)  # number → the client's error
     deliveries: Counter[int] = field(default_factory=Counter)  # number → times received
     acks: list[tuple[float, int]] = field(default_factory=list)  # (monotonic s, number)

@@ -23,9 +23,8 @@ class SubscriptionModel:
     name: str
     type: SubscriptionType
     seen: dict[Position, int] = field(default_factory=dict)  # deliveries
-    left: dict[Position, int] = field(
-        default_factory=dict
-    )  # members not acked with a receipt, of partly acked entries
+    # Members not acked with a receipt, of partly acked entries.
+    left: dict[Position, int] = field(default_factory=dict)
     done: set[Position] = field(default_factory=set)  # wholly acked with a receipt
     hoped: set[Position] = field(default_factory=set)  # wholly acked, without a receipt so far
     hoped_left: dict[Position, int] = field(default_factory=dict)  # the same of partly acked ones, as `left`

@@ -122,9 +122,8 @@ def too_slow(place: Place) -> None:
 def database_blocked(place: Place) -> None:
     place.subscribe("worker")
     stranger = place.database(autocommit=False)
-    stranger.execute(
-        "LOCK TABLE vela_consumer_session IN SHARE ROW EXCLUSIVE MODE"
-    )  # pages can still read it
+    # Under this lock, pages can still read the table.
+    stranger.execute("LOCK TABLE vela_consumer_session IN SHARE ROW EXCLUSIVE MODE")
     place.publish(numbered(1))
 
 

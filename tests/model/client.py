@@ -24,9 +24,8 @@ class Client(ConsumerProbe):
         self.name = name
         self.granted = 0  # messages, since it came
         self.received = 0  # messages
-        self.held: dict[
-            Position, frozenset[int]
-        ] = {}  # members delivered and not acked, of entries not given back
+        # Members delivered and not acked, of entries not given back.
+        self.held: dict[Position, frozenset[int]] = {}
         self.last: Position | None = None  # delivered since it last gave everything back
         self._on_delivery = on_delivery
 

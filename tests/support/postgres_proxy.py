@@ -16,10 +16,11 @@ from urllib.parse import urlsplit, urlunsplit
 __all__ = ["Moment", "PostgresProxy", "Trap"]
 
 _CHUNK = 1 << 16
+# Before the startup message.
 _ASKS_FOR_ENCRYPTION = (
     (80877103).to_bytes(4, "big"),
     (80877104).to_bytes(4, "big"),
-)  # before the startup message
+)
 
 
 class Moment(Enum):

@@ -88,9 +88,8 @@ class S3Server:
             body = f"<Error><Code>{code}</Code><Message>{text}</Message></Error>"
             return wrappers.Response(body, status, mimetype="application/xml")(environ, start_response)
         answer = wrappers.Response.from_app(self._moto, environ, buffered=True)
-        if (
-            environ["REQUEST_METHOD"] == "POST"
-        ):  # the name that S3 gives to the end of an upload: Arrow takes no other
+        # Arrow accepts only the name that S3 itself gives the end of an upload.
+        if environ["REQUEST_METHOD"] == "POST":
             data = answer.get_data()
             answer.set_data(
                 data.replace(b"CompleteMultipartUploadResponse", b"CompleteMultipartUploadResult")

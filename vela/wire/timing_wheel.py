@@ -31,9 +31,8 @@ class TimingWheel(Generic[K]):
         self._tick_ms = tick_ms
         self._due_ms: dict[K, int] = {}
         self._buckets: dict[int, set[K]] = {}  # by tick; empty ones are removed
-        self._next: list[
-            int
-        ] = []  # heap of ticks; those whose bucket is gone stay until they come to the top
+        # A heap of ticks. A tick whose bucket is gone stays until it is the first.
+        self._next: list[int] = []
 
     def __len__(self) -> int:
         return len(self._due_ms)

@@ -29,9 +29,8 @@ async def _ask(setting: Setting) -> list[Figure]:
     peer = await ManyTopics.open(setting.pulsar_port, topics, PAYLOAD_BYTES)
     setting.say(f"metrics: {count:,} topics opened")
     try:
-        return await asyncio.to_thread(
-            _measured, setting, count
-        )  # in a thread, so that the peer can answer pings here
+        # In a thread, so that the peer can answer pings here.
+        return await asyncio.to_thread(_measured, setting, count)
     finally:
         peer.close()
 

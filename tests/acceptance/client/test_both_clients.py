@@ -78,9 +78,8 @@ def _exchange(
         producer.send_async(content, lambda result, message_id: None, **send)
     producer.flush()
     messages = received(consumer, len(contents))
-    values = [
-        message.value() for message in messages
-    ]  # before the close: Apache's client asks for the schema here
+    # Before the close: Apache's client asks for the schema here.
+    values = [message.value() for message in messages]
     sending.close()
     receiving.close()
     return list(zip(messages, values, strict=True))

@@ -156,7 +156,6 @@ async def test_beat_alone_is_enough(broker_url: str) -> None:
         await producer.publish(1)
         await run.broker.policy_rounds.turn()
         assert not producer.closed
-        one_row(
-            broker_url, "SELECT pg_notify('vela_policies', '')"
-        )  # what broker.upkeep.tasks.check_policies sends
+        # The notification that broker.upkeep.tasks.check_policies sends.
+        one_row(broker_url, "SELECT pg_notify('vela_policies', '')")
         await eventually(lambda: producer.closed, "the round that beat asked for")

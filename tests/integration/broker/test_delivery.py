@@ -64,10 +64,11 @@ async def test_one_read_of_chosen_entries_is_bounded_over_all_ledgers(broker_url
         positions = [Position(each.ledger_id, each.entry_id) for each in producer.receipts]
         assert len({each.ledger_id for each in positions}) == 6
         reader, most = run.topic().reader, READ_BYTES >> 20
+        # The positions named first are read first; otherwise a replay would not continue.
         for wanted in (
             positions,
             positions[::-1],
-        ):  # the first ones named are read, or a replay would not go on
+        ):
             found = await reader.read_chosen(wanted)
             assert [Position(each.ledger_id, each.entry_id) for each in found] == sorted(wanted[:most])
 

@@ -295,9 +295,8 @@ async def test_obstacles_are_written_when_they_change(run: BrokerRun) -> None:
         consumer.consumer.redeliver(consumer.positions[:1])
     await report(run)
     assert one_row(run.database_url, OBSTACLES)[4] == 3
-    rows(
-        run.database_url, "DELETE FROM vela_subscription_obstacles RETURNING 1"
-    )  # as PostgreSQL does after a crash
+    # As PostgreSQL does after a crash.
+    rows(run.database_url, "DELETE FROM vela_subscription_obstacles RETURNING 1")
     run.broker._report_anew()
     await report(run)
     assert one_row(run.database_url, OBSTACLES)[4] == 3

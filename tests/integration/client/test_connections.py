@@ -184,9 +184,8 @@ async def test_bytes_of_payloads_are_always_released(peer: ScriptedPeer) -> None
             before, _ = tracemalloc.get_traced_memory()
             for number in range(0, 500, 5):
                 for entry_id in range(number, number + 5):
-                    peer.link.deliver(
-                        1 + entry_id % 3 // 2, payload, entry_id=entry_id
-                    )  # one in three to nobody
+                    # One message in three is for a consumer that does not exist.
+                    peer.link.deliver(1 + entry_id % 3 // 2, payload, entry_id=entry_id)
                 peer.link.flush()
                 await client.partitions(TOPIC)  # behind all of them
             gc.collect()

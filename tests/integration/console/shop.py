@@ -124,9 +124,8 @@ def open_shop() -> Shop:
     """`orders` with 20 messages in two ledgers and the subscription `billing` in the middle of them."""
     now_ms = int(time.time() * 1000)
     topic = make_topic(ORDERS, backlog=14, rate=3.0, state=SubscriptionState.DRAINING)
-    segment, _ = Segment.objects.get_or_create(
-        pk=1, defaults={"opened_ms": now_ms}
-    )  # a flush between tests takes the row, not the table
+    # A flush between tests deletes the row, but not the table.
+    segment, _ = Segment.objects.get_or_create(pk=1, defaults={"opened_ms": now_ms})
     sealed, opened = Ledger.objects.bulk_create(
         [
             Ledger(

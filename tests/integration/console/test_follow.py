@@ -158,9 +158,8 @@ def test_each_partition_goes_on_from_its_own_place(db: None) -> None:
     append(logs[0].ledgers[0], [single(number) for number in range(5)])
     second = looked(since=first.since)
     assert (len(second.rows), {row.partition for row in second.rows}) == (5, {0})
-    append(
-        logs[1].ledgers[0], [single(7)]
-    )  # stored a second after its first, and before the last of partition 0
+    # Stored a second after its first, and before the last of partition 0.
+    append(logs[1].ledgers[0], [single(7)])
     third = looked(since=second.since)
     assert [(row.partition, row.message.entry_id) for row in third.rows] == [(1, 1)]
     added = write_log(f"{TEA}-partition-2", [single(8)], parent=parent)

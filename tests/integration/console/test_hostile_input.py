@@ -86,9 +86,8 @@ HOSTS = [
 def routes(patterns: list[Any], prefix: str = "/") -> Iterator[str]:
     """The address of every view, with <converter:name> in it."""
     for pattern in patterns:
-        route = getattr(
-            pattern.pattern, "_route", "no-such-address"
-        )  # a regular expression takes what is left
+        # A route that is a regular expression has no address; it is the one for addresses that nothing else matches.
+        route = getattr(pattern.pattern, "_route", "no-such-address")
         if isinstance(pattern, URLResolver) and route != "django-admin/":
             yield from routes(pattern.url_patterns, prefix + route)
         elif isinstance(pattern, URLPattern):

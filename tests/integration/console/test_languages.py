@@ -193,9 +193,8 @@ def test_no_word_goes_untranslated(admin: Client, nobody: Client, shop: Shop, br
     found = {}
     furnished = furnish_everything(shop, "4711")  # names without a letter, whoever chooses them
     addresses = {*PAGES, *(each for some in furnished.values() for each in some), "/nothing"}
-    addresses -= {
-        each for each in addresses if each.startswith("/help")
-    }  # there is one version of the documentation
+    # There is one version of the documentation.
+    addresses -= {each for each in addresses if each.startswith("/help")}
     for browser, address in [*((admin, each) for each in sorted(addresses)), (nobody, "/login")]:
         html = browser.get(address).content.decode()
         assert OPEN in html

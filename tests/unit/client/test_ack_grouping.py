@@ -44,9 +44,8 @@ class Application:
         self.batch_index_acks = batch_index_acks
         self.grouping = AckGrouping(batch_index_acks=batch_index_acks)
         self.broker = Subscription()
-        self.acked = [0] * len(
-            SIZES
-        )  # messages acked since they were shown; and for good where that is known
+        # Messages acked since they were shown; and for good where that is known.
+        self.acked = [0] * len(SIZES)
         self.is_link_lost = False  # and with it what was sent last
 
     def ack(self, entry: int, index: int) -> None:

@@ -122,9 +122,8 @@ class World(FakeConsumer):
         self.shown_here = [0] * len(SIZES)  # bits that the application was given since the entry came last
         self.has_second_copy = [False] * len(SIZES)  # shown, though the first copy was acked meanwhile
         self.stored_here = [0] * len(SIZES)  # bits of letters begun and stored in this round
-        self.unhandled = [0] * len(
-            SIZES
-        )  # bits, since the entry came, that are neither acked nor in a letter
+        # Bits, since the entry came, that are neither acked nor in a letter.
+        self.unhandled = [0] * len(SIZES)
         self.latest: list[ReceivedEntry | None] = [None] * len(SIZES)
         self.held: list[Message] = []
         self.attach()

@@ -225,9 +225,8 @@ async def test_a_consumer_that_does_not_read_costs_little_and_does_not_disturb_o
             for _ in range(1000):
                 push = await asyncio.wait_for(consumer.recv(), 20)
                 await consumer.send(json.dumps({"messageId": json.loads(push)["messageId"]}))
-        assert (
-            resident_bytes() - before < 24 * 1024 * 1024
-        )  # of 87 MB; both ends and the fragments are in this process
+        # Of 87 MB; both ends and the fragments are in this process.
+        assert resident_bytes() - before < 24 * 1024 * 1024
         slow.transport.abort()
 
 

@@ -147,9 +147,8 @@ async def test_a_client_of_another_authority_or_of_tls_1_1_gets_no_connection(
         context = unchecked()
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
         context.set_ciphers("ALL:@SECLEVEL=0")
-        with pytest.raises(
-            ssl.SSLError, match=r"(?i)alert protocol version"
-        ):  # the alert arrives, not a reset
+        # The alert arrives, not a reset.
+        with pytest.raises(ssl.SSLError, match=r"(?i)alert protocol version"):
             await asyncio.open_connection("127.0.0.1", port, ssl=context)
         assert broker.connections.failed_tls_handshakes == 2
 

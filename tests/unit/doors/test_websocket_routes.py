@@ -45,9 +45,8 @@ async def test_endpoints_without_a_topic(broker: FakeBroker, target: str) -> Non
 )
 async def test_an_encoded_slash_belongs_to_the_name(broker: FakeBroker, target: str) -> None:
     _, reason = await refusal(broker, target)
-    assert (
-        "'persistent://t/n/a/b' is not a topic name" in reason
-    )  # the rule for names refuses it, not the route
+    # The route matches; the rule for names refuses the name.
+    assert "'persistent://t/n/a/b' is not a topic name" in reason
 
 
 async def test_a_name_is_decoded_once(broker: FakeBroker) -> None:

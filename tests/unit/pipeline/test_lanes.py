@@ -199,9 +199,8 @@ def test_rows_after_an_entry_that_failed_are_not_stored() -> None:
     broker = FakeBroker()
     broker.refused_entries = {1}
     with pytest.raises(BrokerUnavailable, match="too large"):
-        write(
-            broker, rows_of(29), batchRows="10"
-        )  # the rows of the third entry were added when the second failed
+        # The rows of the third entry were added when the second failed.
+        write(broker, rows_of(29), batchRows="10")
     assert broker.stored == [row.value for row in rows_of(10)]
     assert write(broker, rows_of(29), batchRows="10") == 10
     assert broker.stored == [row.value for row in rows_of(29)]

@@ -75,9 +75,8 @@ def test_acks_keep_their_order_while_counts_are_missing() -> None:
     acks = machine.machine.acks
     assert machine.ack(member, second) == [Wish.APPLY_LATE_ACKS]
     machine.log.load(1, 0, 0)
-    assert (
-        machine.ack(member, first, receipt=Receipts()) == []
-    )  # its own counts are there; it waits all the same
+    # The counts of its own entry are known, but it waits for the ack before it.
+    assert machine.ack(member, first, receipt=Receipts()) == []
     with pytest.raises(IndexMissing):
         acks.apply_first_late()
     machine.log.load(1, 0, 2)

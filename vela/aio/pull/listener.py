@@ -44,9 +44,8 @@ class PullListener(Generic[C]):
         self._concurrency = concurrency
         self._tasks: list[asyncio.Task[None]] = []
         self._threads: ThreadPoolExecutor | None = None
-        if not inspect.iscoroutinefunction(
-            function
-        ):  # a plain function may block, and must not delay the pulls
+        # A plain function may block, and must not delay the pulls.
+        if not inspect.iscoroutinefunction(function):
             self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="vela-listener")
 
     def start(self) -> None:

@@ -95,9 +95,8 @@ def test_an_empty_chart_says_so_and_a_single_number_is_a_point(page: Page, shop:
     page.wait_for_selector(DRAWN)
     assert page.locator("[data-chart=acks] .chart-empty").inner_text() == "No data in this time."
     assert page.get_attribute("[data-chart=acks]", "aria-description") == "No data in this time."
-    assert (
-        page.locator("[data-chart=backlog] .chart-empty").count() == 0
-    )  # the backlog is known without points
+    # The backlog is known without points.
+    assert page.locator("[data-chart=backlog] .chart-empty").count() == 0
     assert page.evaluate(PIXELS, ["acks", "--bad"]) == 0
     add_points(shop, minutes=30)
     page.clock.fast_forward(30_000)
@@ -116,9 +115,8 @@ def test_the_legend_names_each_line_with_its_number(page: Page, shop: Shop) -> N
     legend = page.inner_text("[data-chart=rates] .u-legend").replace("\n", " ")
     for word in ("In", "Out", "Acked", "Redelivered", "0/s", "UTC"):
         assert word in legend
-    page.wait_for_selector(
-        "[data-chart=backlog] .u-legend :text('14')"
-    )  # the same moment in the other charts
+    # The same moment in the other charts.
+    page.wait_for_selector("[data-chart=backlog] .u-legend :text('14')")
     legend = page.inner_text("[data-chart=acks] .u-legend").replace("\n", " ")
     for word in ("To ack p50", "50\u202fms", "p95", "1.5\u202fs", "p99", "1.9\u202fs"):
         assert word in legend, (word, legend)
