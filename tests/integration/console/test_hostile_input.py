@@ -86,7 +86,7 @@ HOSTS = [
 def routes(patterns: list[Any], prefix: str = "/") -> Iterator[str]:
     """The address of every view, with <converter:name> in it."""
     for pattern in patterns:
-        # A route that is a regular expression has no address; it is the one for addresses that nothing else matches.
+        # The only regular expression matches every address that no other pattern does.
         route = getattr(pattern.pattern, "_route", "no-such-address")
         if isinstance(pattern, URLResolver) and route != "django-admin/":
             yield from routes(pattern.url_patterns, prefix + route)
