@@ -197,7 +197,7 @@ def _check(vela: VelaProcess, workload: Workload, findings: Findings) -> None:
 
 
 def _stored(database_url: str, topic: str) -> tuple[dict[tuple[int, int, int], int], int]:
-    """Return message numbers by (ledger, entry, index), and the number of duplicates. Check that no entry is missing."""
+    """Return message numbers by (ledger, entry, index), and how many are duplicates. Check that no entry is missing."""
     stored: dict[tuple[int, int, int], int] = {}
     expected: dict[int, int] = {}
     with psycopg.connect(database_url) as connection:

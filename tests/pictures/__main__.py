@@ -132,7 +132,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def take_docs(browser: Browser, vela: VelaProcess, pages: Mapping[str, str]) -> None:
-    """Take the documentation's pictures: light ones of most pages, and the two most important ones in other ways too."""
+    """Take the documentation's pictures: light ones of most pages, and the two most important pages in all ways."""
     shown = {name: pages[page] for name, (page, _) in IN_DOCS.items()}
     take(browser, vela, VIEWS["light"], shown, _DOCS, {name: height for name, (_, height) in IN_DOCS.items()})
     for way, height in (("dark", 1000), ("phone", _PHONE_SHOWN), ("chinese", 1000)):

@@ -74,8 +74,9 @@ class FrameRelay:
         self.to_broker: Hook = as_it_is
         self.to_client: Hook = as_it_is
         self.flows_to_broker = asyncio.Event()
-        """While this event is cleared, frames to the broker wait, in order; `flows_to_client` does it for the others."""
+        """While this event is cleared, frames to the broker wait, in order."""
         self.flows_to_client = asyncio.Event()
+        """While this event is cleared, frames to the client wait, in order."""
         self.sent: list[events.Event] = []
         """The client's commands over all links, in order, before hooks change them."""
         self.attempts = 0
