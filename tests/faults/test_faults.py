@@ -1,4 +1,4 @@
-"""Each fault is started with real clients on a real Vela, and the console names its cause first, within its window.
+"""Each fault is caused by real clients on a real Vela, and the console names its cause first, within its window.
 
 Two rules have no fault here: `stalled` would need a broker that is broken inside, and the window of `oldest_segment` is
 an hour.
@@ -177,7 +177,7 @@ def long_transaction(place: Place) -> None:
 
 
 def stopped(name: str) -> Callable[[Place], None]:
-    """A process of Vela that does not run for a while."""
+    """Stop a process of Vela while the block runs."""
 
     def start(place: Place) -> None:
         place.subscribe("worker")

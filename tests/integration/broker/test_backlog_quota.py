@@ -41,7 +41,7 @@ async def test_producers_are_stopped_and_come_back_when_it_drained(
     consumer.flow(10)
     await consumer.has(4)
     consumer.ack(positions[-1])
-    again = await run.producer()  # without waiting for a round
+    again = await run.producer()  # without waiting for the next check
     await again.publish(1)
     assert len(quick.deliveries) == 5
 

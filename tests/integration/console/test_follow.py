@@ -1,4 +1,4 @@
-"""Following a topic: each look finds what came since the one before, says what it skipped, and costs little."""
+"""Following a topic: each look finds the messages since the last one, says how many it skipped, and costs little."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.integration.console.test_history import BILLING, ORDERS, an_act
 pytestmark = pytest.mark.django_db(transaction=True)
 
 DRAWN = "[data-history][data-drawn]"
-# How many pixels of a chart have, nearly, the colour of a custom property.
+# Counts the pixels of a chart that nearly have the colour of a custom property.
 PIXELS = """([chart, name]) => {
     const canvas = document.querySelector(`[data-chart=${chart}] canvas`);
     const probe = document.createElement("canvas").getContext("2d");
@@ -33,7 +33,7 @@ PIXELS = """([chart, name]) => {
 
 
 def add_points(shop: Shop, *, minutes: int, neighbours: int = 0) -> None:
-    """A point of the topic and of its subscription. `neighbours` equal ones are before it, and as many behind it."""
+    """Add a point of the topic and one of its subscription, with `neighbours` equal ones before and after them."""
     at_ms = int(time.time() * 1000) // 10_000 * 10_000 - minutes * 60_000
     for subscription_id, nth in product((0, shop.billing.pk), range(-neighbours, neighbours + 1)):
         StatsPoint10s.objects.create(
@@ -133,7 +133,7 @@ def test_new_numbers_come_by_themselves_and_not_while_the_page_is_paused(page: P
     page.on("request", lambda request: asked.append(request.url))
     page.keyboard.press("p")
     page.clock.fast_forward(30_000)
-    page.evaluate("fetch('/healthz')")  # what was asked before it is in the list by now
+    page.evaluate("fetch('/healthz')")  # by now, earlier requests are in the list
     assert [url for url in asked if "/history?" in url] == []
     page.keyboard.press("p")
     with page.expect_response(lambda response: "/history?range=1h" in response.url):
