@@ -76,7 +76,7 @@ def batch(numbers: range, **more: Any) -> bytes:
 
 
 def spots(client: Client, query: str = "", page: str = MIXED_PAGE) -> list[str]:
-    """The positions of the rows, in their order."""
+    """Return the positions of the messages that the page lists, in its order."""
     response = client.get(f"{page}?{query}")
     assert response.status_code == 200, text_of(response)[:3000]
     return re.findall(r"data-message\s+href=\"[^\"]*/m/([0-9:]+)\"", response.content.decode())
@@ -571,7 +571,7 @@ def test_no_match_is_missed(
 
 
 def plainly(filters: Filters, message: Message) -> bool:
-    """The filters once more, without what makes the search quick."""
+    """Return whether a message matches, by the simplest code that decides it."""
     if filters.key and message.key != filters.key:
         return False
     if filters.property_name and filters.property_name not in message.properties:
@@ -588,7 +588,7 @@ def plainly(filters: Filters, message: Message) -> bool:
 
 @pytest.fixture
 def clean_log(db: None, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A fresh topic for each example, and pieces of a few entries."""
+    """Makes a fresh topic for each example, and has the browser read only a few entries at a time."""
     numbers = count()
 
     @contextmanager

@@ -57,7 +57,7 @@ def server(_listening: LoginServer, db: None) -> LoginServer:
 
 @pytest.fixture
 def configure(server: LoginServer, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Change the settings of logging in."""
+    """Changes the settings that concern the login."""
     now = [
         dataclasses.replace(
             broker_settings(),
@@ -83,12 +83,12 @@ def configure(server: LoginServer, monkeypatch: pytest.MonkeyPatch) -> Callable[
 
 @pytest.fixture
 def browser(configure: object) -> Client:
-    """Nobody's browser, at a console with the login server."""
+    """A browser in which nobody is logged in, at a console that knows the login server."""
     return Client()
 
 
 def go(browser: Client, server: LoginServer, next_page: str = "") -> Any:
-    """Log in at the server. Returns the console's answer to the way back."""
+    """Log in at the server, follow its redirect back, and return the console's answer."""
     begun = browser.get("/login/oidc", {"next": next_page} if next_page else {})
     assert begun.status_code == 302, begun.content.decode()
     return browser.get(server.log_in(begun["Location"]))

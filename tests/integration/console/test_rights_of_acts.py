@@ -57,13 +57,13 @@ def broker(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> FakeActs:
 
 @pytest.fixture
 def pia(db: None) -> Client:
-    """Operates one namespace, and knows the other."""
+    """Pia is an operator of one namespace and a reader of the other."""
     return person("pia", {HOME: Role.OPERATOR, "other/*": Role.READER})
 
 
 @pytest.fixture
 def greta(db: None) -> Client:
-    """Operates both."""
+    """Greta is an operator of both namespaces."""
     return person("greta", {HOME: Role.OPERATOR, "other/*": Role.OPERATOR})
 
 

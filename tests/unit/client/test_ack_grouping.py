@@ -16,7 +16,7 @@ def full(entry: int) -> int:
 
 
 class Subscription:
-    """What the broker knows, as far as it was told."""
+    """What the broker knows of the acks that reached it."""
 
     def __init__(self) -> None:
         self.remaining = [full(entry) for entry in range(len(SIZES))]
@@ -38,7 +38,7 @@ class Subscription:
 
 
 class Application:
-    """Acks messages that it holds; a model of what must be true of them."""
+    """Model of an application that acks the messages it holds."""
 
     def __init__(self, batch_index_acks: bool) -> None:
         self.batch_index_acks = batch_index_acks
@@ -64,7 +64,7 @@ class Application:
         self.acked[entry] |= (1 << (index % size + 1)) - 1 if size else 1
 
     def known_acked(self) -> list[int]:
-        """What counts: with batch index acks every message, without them whole entries."""
+        """Return the acks that the broker must learn of: without batch-index acks, those of whole entries only."""
         if self.batch_index_acks:
             return self.acked
         return [bits if bits == full(entry) else 0 for entry, bits in enumerate(self.acked)]

@@ -125,7 +125,7 @@ async def test_a_refused_handshake_has_a_status_and_a_reason(running: Running) -
 
 
 async def handshake(running: Running, *fields: str) -> tuple[int, dict[str, str], bytes]:
-    """The answer to a handshake with these header fields."""
+    """Send a handshake with these header fields, and return the status, the fields and the body of the answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", running[1].port)
     lines = [f"GET {PRODUCER} HTTP/1.1", "Host: localhost", "Upgrade: websocket", *fields, "", ""]
     writer.write("\r\n".join(lines).encode())

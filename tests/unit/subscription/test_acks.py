@@ -16,7 +16,7 @@ AFTERWARDS: list[Effect] = [Wish.CHANGED, Wish.SEND]
 
 
 def answers(effects: list[Effect]) -> list[Settle]:
-    """The receipts among effects."""
+    """Return the receipts among the effects."""
     return [each for each in effects if isinstance(each, Settle)]
 
 
@@ -52,7 +52,7 @@ def test_an_ack_of_an_unstored_entry_is_answered_with_the_reason_and_logged_at_g
         said += sum(isinstance(each, Say) for each in effects)
         [answer] = answers(effects)
         assert isinstance(answer.error, InvalidAck)
-        assert Wish.DIRTY in effects  # others of the same command may have been applied
+        assert Wish.DIRTY in effects  # other acks of the same command may have been applied
     assert (said, machine.state.counters.invalid_acks) == (4, 8)
 
 
