@@ -261,7 +261,7 @@ def test_an_operator_acts_from_a_row_and_a_viewer_does_not(
     assert f'href="{BILLING}/act/redeliver?consumer=hoards&amp;consumer_key=5"' in html
     assert f'href="{BILLING}?consumer=5#part-pending"' in html
     words = text_of(operator.get("/consumers?name=reads"))
-    assert "A reader closes in its client." in words
+    assert "Only its client can close a reader." in words
     assert "Disconnect" not in words
     assert "/act/" not in looker.get("/consumers").content.decode()
     idle = operator.get("/consumers?name=idle").content.decode()

@@ -124,7 +124,7 @@ def test_entries_that_their_key_hash_leaves_out_are_not_skipped(log: Written) ->
 def test_a_topic_without_a_message(operator: Client, db: None) -> None:
     make_topic(TEA)
     page = operator.get(PAGE)
-    assert "No message is here yet." in text_of(page)
+    assert "No message has arrived yet." in text_of(page)
     log = write_log(TEA + "-other", [single(0)])
     Ledger.objects.filter(pk=log.ledgers[0].pk).update(topic_id=topic_id_of(TEA))
     assert spots(operator.get(f"{PAGE}?since={since_of(page)}")) == [f"{log.ledgers[0].pk}:0"]

@@ -165,7 +165,7 @@ def test_the_users_page_says_what_is_of_the_login(browser: Client, server: Login
     admin = person("eve", {"*": Role.ADMIN})
     page = admin.get("/users/u/ada")
     assert "shop/* viewer by group, at each login" in text_of(page)
-    assert "Take the role" not in page.content.decode()
+    assert "Remove the role" not in page.content.decode()
     assert "New password" not in text_of(page)
     assert "viewer of shop/* by group" in text_of(admin.get("/users"))
     refused = admin.post("/users/u/ada/role", {"pattern": "shop/*", "role": "none"})

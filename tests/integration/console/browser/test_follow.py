@@ -71,7 +71,7 @@ def test_messages_come_by_themselves_until_it_stops(page: Page, shop: Shop) -> N
     page.on("request", lambda request: looks.append(request.url) if "part=tail" in request.url else None)
     page.focus("[data-tail-pause]")
     page.keyboard.press("Enter")
-    page.wait_for_selector(":text('Resume shows what has come meanwhile')")
+    page.wait_for_selector(":text('Resume shows what has arrived meanwhile')")
     publish(shop, 2)
     page.evaluate(LOOK)
     assert (looks, page.locator(ROWS).count()) == ([], before + 1)

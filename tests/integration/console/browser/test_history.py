@@ -93,8 +93,8 @@ def test_an_empty_chart_says_so_and_a_single_number_is_a_point(page: Page, shop:
     page.clock.install()
     page.goto(BILLING)
     page.wait_for_selector(DRAWN)
-    assert page.locator("[data-chart=acks] .chart-empty").inner_text() == "No data in this time."
-    assert page.get_attribute("[data-chart=acks]", "aria-description") == "No data in this time."
+    assert page.locator("[data-chart=acks] .chart-empty").inner_text() == "No data in this period."
+    assert page.get_attribute("[data-chart=acks]", "aria-description") == "No data in this period."
     # The backlog is known without points.
     assert page.locator("[data-chart=backlog] .chart-empty").count() == 0
     assert page.evaluate(PIXELS, ["acks", "--bad"]) == 0
