@@ -34,7 +34,10 @@ def main() -> int:
 
 
 def _ask(name: str, options: argparse.Namespace) -> tuple[list[Figure], dict[str, str]]:
-    """Start a separate Vela, so that no question inherits another's tables, caches or dead rows."""
+    """Ask one question of a new Vela, so that it inherits no other's tables, caches or dead rows.
+
+    Return the figures, and the facts about the machine.
+    """
     with started_vela(SETTINGS.get(name)) as vela:
         pids = vela.pids()
         setting = Setting(
@@ -61,19 +64,21 @@ def _options() -> argparse.Namespace:
         "--only", action="append", choices=sorted(QUESTIONS), help="ask this question (repeatable)"
     )
     parser.add_argument("--part", default="", help="ask about loads with this in their name only (fairness)")
-    parser.add_argument("--quick", action="store_true", help="short runs: shows that it works, no more")
+    parser.add_argument(
+        "--quick", action="store_true", help="short runs, which only show that the benchmark works"
+    )
     parser.add_argument(
         "--profile",
         action="store_true",
-        help="sample the broker with py-spy; its figures are not to be quoted",
+        help="sample the broker with py-spy; do not quote the figures of such a run",
     )
-    parser.add_argument("--repeats", type=int, default=3, help="runs a figure, at least 3")
+    parser.add_argument("--repeats", type=int, default=3, help="runs for each figure, at least 3")
     return parser.parse_args()
 
 
 def _print(facts: Mapping[str, str], answers: Mapping[str, Sequence[Figure]], *, is_quick: bool) -> None:
     if is_quick:
-        print("QUICK RUN: shows that it works; do not quote these figures.\n")
+        print("QUICK RUN: it shows that the benchmark works; do not quote these figures.\n")
     print("\n".join(f"{name}: {value}" for name, value in facts.items()))
     for name, figures in answers.items():
         print(f"\n{name}")

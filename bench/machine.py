@@ -1,4 +1,4 @@
-"""The machine that the figures were measured on. Without it they mean nothing."""
+"""Describe the machine that the figures were measured on. Without that they mean nothing."""
 
 from __future__ import annotations
 

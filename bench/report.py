@@ -12,7 +12,7 @@ from bench.results_file import load
 __all__ = ["main", "number", "tables"]
 
 _VERDICTS = {None: "", True: "met", False: "**missed**"}
-_COMMON = ("date", "load before", "fsync")  # of each question; the rest is the machine's and the versions'
+_COMMON = ("date", "load before", "fsync")  # facts that differ from question to question; the others do not
 
 
 def tables(answers: Mapping[str, Any]) -> str:
@@ -45,7 +45,7 @@ def _row(figure: Mapping[str, Any]) -> str:
 
 
 def number(value: float) -> str:
-    """As it is printed: two decimals where they say something."""
+    """Return a number as it is printed: with two decimals below 100, without decimals from there on."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
 
 

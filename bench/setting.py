@@ -18,32 +18,33 @@ class Setting:
 
     vela: VelaProcess
     processes: Processes
-    is_quick: bool  # short runs and small preloads: they show that it works, not how fast it is
+    is_quick: bool  # short runs and small preloads, which only show that the benchmark works
     repeats: int  # runs for each figure, at least 3
-    part: str = ""  # ask only what has this in its name, if the question has parts: `fairness` has its loads
+    # Ask only about parts with this in their names, if the question has parts: `fairness` has loads.
+    part: str = ""
 
     @property
     def pulsar_port(self) -> int:
-        """Where the binary protocol is spoken, on 127.0.0.1."""
+        """The port of the binary protocol on 127.0.0.1."""
         return int(self.vela.environment["VELA_PULSAR_PORT"])
 
     @property
     def http_port(self) -> int:
-        """Where the broker speaks HTTP and WebSocket, on 127.0.0.1."""
+        """The broker's port for HTTP and WebSocket on 127.0.0.1."""
         return int(self.vela.environment["VELA_HTTP_PORT"])
 
     @property
     def warm_up_s(self) -> float:
-        """Load before the clock starts."""
+        """How long a load runs before the measurement begins."""
         return 0.5 if self.is_quick else 2.0
 
     @property
     def run_s(self) -> float:
-        """Length of one measured run."""
+        """How long one run is measured."""
         return 2.0 if self.is_quick else 10.0
 
     def sized(self, full: int, quick: int) -> int:
-        """A preload's size."""
+        """Return the size of a preload: `full`, or `quick` in a quick run."""
         return quick if self.is_quick else full
 
     def fresh_topic(self, prefix: str) -> str:

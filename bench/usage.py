@@ -1,4 +1,4 @@
-"""CPU time and memory of Vela's processes, from /proc."""
+"""Read the CPU time and memory of Vela's processes from /proc."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CpuTime:
         )
 
     def per(self, messages: int) -> str:
-        """Return both in µs for each message."""
+        """Return both, divided by the messages, in words."""
         each = 1e6 / max(1, messages)
         return (
             f"CPU a message: broker {self.broker_s * each:.2f} µs, PostgreSQL {self.postgres_s * each:.2f} µs"
@@ -63,7 +63,7 @@ class Processes:
 
 @contextmanager
 def peak_rss(pid: int) -> Iterator[list[int]]:
-    """Watch a process. At the end the list has its largest resident size, in bytes."""
+    """Watch a process while the block runs. Then the list has its largest resident size, in bytes."""
     peak: list[int] = []
     stop = threading.Event()
 
@@ -88,7 +88,7 @@ def rss_bytes(pid: int) -> int:
 
 
 def private_bytes(pid: int) -> int:
-    """Return the resident memory that a process shares with nobody by name, 0 if it has ended."""
+    """Return a process's anonymous resident memory, 0 if it has ended. It excludes files and shared memory."""
     try:
         text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     except OSError:
@@ -121,7 +121,7 @@ def cpu_s(pid: int, *, ended_children: bool) -> float:
 
 
 def postgres_cpu_s(pid: int) -> float:
-    """Return the CPU seconds of PostgreSQL so far; of backends that ended too, as the server has waited for them."""
+    """Return the CPU seconds of PostgreSQL so far, including backends that have ended."""
     backends = _children(pid)
     return cpu_s(pid, ended_children=True) + sum(cpu_s(backend, ended_children=False) for backend in backends)
 

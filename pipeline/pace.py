@@ -7,9 +7,8 @@ from typing import Final
 
 __all__ = ["Pace"]
 
-_MOST_LATE_S: Final = (
-    1.0  # unspent time beyond this is lost, so that a stop of a minute is not followed by a burst
-)
+# Unspent time beyond this is lost, so that a stop of a minute is not followed by a burst.
+_MOST_LATE_S: Final = 1.0
 
 
 class Pace:

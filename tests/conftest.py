@@ -1,4 +1,4 @@
-"""Fixtures of all tests. Everything that starts a server is lazy: a run of tests/unit starts nothing."""
+"""Fixtures of all tests. Servers start when a test first needs them, so a run of tests/unit starts none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.matrix.marks import pytest_collection_modifyitems as pytest_collectio
 from tests.support.postgres import fresh_database, migrate, postgres_15, started_postgres
 from tests.support.vela import VelaProcess, made_data, started_vela
 
-# `make test` tries the same examples each time; `make soak` tries others. An example may take long on a busy machine.
+# `make test` tries the same examples each time, `make soak` others. An example may take long on a busy machine.
 settings.register_profile(
     "vela",
     derandomize="VELA_SOAK_EXAMPLES" not in os.environ,
@@ -35,32 +35,32 @@ _said: set[str] = set()
 
 
 def pytest_configure() -> None:
-    """Tests send SIGINT, to themselves too; a shell without job control starts what is in its background deaf to it."""
+    """Let SIGINT interrupt Python again: tests send it, and a shell without job control makes its jobs ignore it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector what stays until the end: modules and thousands of collected tests."""
+    """Freeze what lives until the end, modules and thousands of collected tests, so that the collector skips it."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which old PostgreSQL the run was on."""
+    """Print on which old PostgreSQL tests ran."""
     for line in sorted(_said):
         terminalreporter.write_line(line)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker of a parallel run hands on what it has to say."""
+    """Pass the lines for the summary from a worker of a parallel run to the main process."""
     if (output := getattr(session.config, "workeroutput", None)) is not None:
         output["said"] = sorted(_said)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With --dist=loadfile, a folder whose files share what takes long to start goes to one worker."""
+    """With --dist=loadfile, give a folder whose files share a slow fixture to one worker."""
     if config.getvalue("dist") != "loadfile":
         return None
     from tests.support.distribution import FilesAndFolders
@@ -70,20 +70,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """A worker has ended: what it had to say."""
+    """Collect the lines for the summary from a worker that has ended."""
     _said.update(getattr(node, "workeroutput", {}).get("said", ()))
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A really started PostgreSQL 18, shared by the session, without fsync."""
+    """A real PostgreSQL 18 without fsync, shared by the session."""
     with started_postgres() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def migrated(postgres: PostgresServer) -> Iterator[str]:
-    """The name of a database with Vela's tables in it, to copy: migrating takes a process and seconds."""
+    """The name of a database with Vela's tables. Tests copy it, because migrating takes a process and seconds."""
     name = "migrated"
     with fresh_database(postgres.url, name) as url:
         migrate(url)
@@ -92,7 +92,7 @@ def migrated(postgres: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture
 def database_url(postgres: PostgresServer, migrated: str, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A database of the test's own with Vela's tables in it."""
+    """A new database with Vela's tables, for one test."""
     name = f"test_{abs(hash(request.node.nodeid)):x}"
     with fresh_database(postgres.url, name, template=migrated) as url:
         yield url
@@ -107,7 +107,7 @@ def migrated_url(postgres: PostgresServer, migrated: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def postgres_15_url() -> Iterator[str]:
-    """A really started server of the oldest version that Vela supports."""
+    """A real server of the oldest version that Vela supports."""
     with postgres_15() as (url, what):
         _said.add(f"oldest supported PostgreSQL: tested on {what}")
         yield url
@@ -115,14 +115,14 @@ def postgres_15_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def durable_postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL 18 configured as `make run` configures it: for tests that kill it."""
+    """A PostgreSQL 18 configured as `make run` configures it, for tests that kill it."""
     with started_postgres(durable=True) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(postgres: PostgresServer) -> None:
-    """pytest-django's database lives on the session's server, and no pooled connection prevents dropping it."""
+    """Put pytest-django's database on the session's server, without a pool: its connections would prevent the drop."""
     from django.conf import settings
     from django.db import connections
 
@@ -135,13 +135,13 @@ def django_db_modify_db_settings(postgres: PostgresServer) -> None:
 
 @pytest.fixture(scope="session")
 def vela_data() -> Iterator[Path]:
-    """What the Velas of this session start on: each copies it."""
+    """A prepared data folder, of which each Vela of this session gets a copy."""
     with made_data() as folder:
         yield folder
 
 
 @pytest.fixture(scope="module")
 def vela(vela_data: Path) -> Iterator[VelaProcess]:
-    """A whole Vela of the module's own, started as `make run` starts it a second time: tests may stop and kill it."""
+    """A whole Vela for one module, started as `make run` starts it the second time. Tests may stop and kill it."""
     with started_vela(data=vela_data) as process:
         yield process

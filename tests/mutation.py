@@ -1,7 +1,7 @@
 """make mutate: change modules of the cores, one small change at a time, and see whether their unit tests notice.
 
-mutmut makes the changes in a copy of the tree, as many as it knows for each module drawn and the time allows. A seed
-draws the same modules again. Not every survivor is a fault of the tests: some changes break nothing.
+mutmut makes the changes in a copy of the tree: all that it knows for the modules drawn, as far as the time allows. The
+same seed draws the same modules. Not every survivor is a fault of the tests: some changes break nothing.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ TESTS: Final = {
     "vela/core": "tests/unit/client",
     "vela/wire": "tests/unit/wire",
 }
-"""Folder of modules → tests that must notice a change of them."""
+"""By folder: the tests that must notice a change of its modules."""
 MUTMUT: Final = str(Path(sys.executable).with_name("mutmut"))
 NOT_TWICE: Final = "tests/unit/client/cli"
-"""Tests of the command line: mutmut runs tests again and again in one process, where their log has been closed."""
+"""Tests that cannot run twice in one process, as mutmut runs them: the first run of the command line closes its log."""
 GENERATED: Final = "vela/wire/pb/"
 KILLED: Final = ("killed", "timeout", "segfault")
 NOT_TRIED: Final = "not checked"
@@ -44,7 +44,7 @@ _NOT_COPIED = shutil.ignore_patterns(
 
 
 def modules() -> list[str]:
-    """Every module of the cores."""
+    """Return every module of the cores."""
     found = (
         path.relative_to(PROJECT_DIR).as_posix()
         for folder in TESTS
@@ -54,12 +54,12 @@ def modules() -> list[str]:
 
 
 def draw(known: Sequence[str], count: int, seed: int) -> list[str]:
-    """`count` of them, or all there are, at random."""
+    """Choose `count` modules at random, or all if there are fewer."""
     return sorted(random.Random(seed).sample(known, min(count, len(known))))
 
 
 def verdicts(drawn: Sequence[str], tree: Path, *, minutes: float) -> Iterator[tuple[str, str]]:
-    """Copy the tree there and try the mutants of these modules: the names of those tried and what became of each."""
+    """Copy the project to `tree`, try the mutants of these modules there, and yield each with its verdict."""
     shutil.copytree(PROJECT_DIR, tree, ignore=_NOT_COPIED)
     with (tree / "pyproject.toml").open("a", encoding="utf-8") as file:
         file.write(_settings(drawn))
@@ -105,9 +105,9 @@ def mutmut(tree: Path, *arguments: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it; the exit code."""
+    """Run the command line and return the exit code."""
     parser = argparse.ArgumentParser(prog="make mutate", description=__doc__)
-    parser.add_argument("modules", nargs="*", help="broker/core/x.py; else they are drawn")
+    parser.add_argument("modules", nargs="*", help="such as broker/core/x.py; without them, some are drawn")
     parser.add_argument("--count", type=int, default=4)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--minutes", type=float, default=20)

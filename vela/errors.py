@@ -235,7 +235,7 @@ class ConsumerBusy(VelaError):
 
 
 class NotConnected(VelaError):
-    """The consumer or producer has failed or was never opened."""
+    """The consumer has no connection now, or it has failed or was never opened."""
 
     code = Result.NotConnected
     retriable = True

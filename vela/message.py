@@ -54,9 +54,8 @@ class ReceivedEntry:
     schema: DecodesMessages | None  # None = values are bytes
     chunks: tuple[MessageId, ...]  # the ids of a chunked message's chunks, in order
     encryption: EncryptionContext | None  # None: the payload was not encrypted
-    generation: (
-        int  # number of the receiver's connection that it came over; acks of an earlier one have no effect
-    )
+    # number of the receiver's connection that it came over; acks of an earlier one have no effect
+    generation: int
     receiver: Any  # the consumer of one topic that received it, and that acknowledges it
 
     def __init__(

@@ -1,1 +1,1 @@
-"""What the machine can do without Vela, for the same bytes."""
+"""Measure what the machine can do with the same bytes without Vela."""

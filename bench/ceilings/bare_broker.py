@@ -1,4 +1,4 @@
-"""What a message costs beside a load if no broker is in its way: the same WAL and the same CPU time, from bare clients.
+"""Measure messages beside the strain that a load puts on the machine, without a broker: the floor of their latency.
 
 A bare server commits each message and sends it back. Beside it, a bare client writes as much WAL as the load did
 through Vela, in statements as large as Vela's, and a process uses as much CPU time as Vela's broker did. PostgreSQL
@@ -32,7 +32,7 @@ _SLICE_S = 0.002
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strain:
-    """What a load makes the machine do through Vela, a second."""
+    """What a load makes the machine do through Vela, per second."""
 
     broker_cores: float
     wal_bytes: float
@@ -51,7 +51,7 @@ def wal_bytes(database_url: str) -> int:
 def bare_latency(
     database_url: str, strain: Strain, *, payload_bytes: int, per_s: float, warm_up_s: float, run_s: float
 ) -> Latencies:
-    """Measure messages through the bare server beside the same strain."""
+    """Measure messages through the bare server while bare clients put the same strain on the machine."""
     with ceiling_tables(database_url), ExitStack() as running:
         port = running.enter_context(committed_echo_server(database_url, payload_bytes))
         rows_per_s = strain.wal_bytes / (payload_bytes + _ROW_WAL_BYTES) - per_s  # the server writes its own
@@ -73,7 +73,7 @@ def _writing(database_url: str, payload_bytes: int, rows_per_s: float) -> Iterat
 
 @contextmanager
 def _burning(cores: float) -> Iterator[None]:
-    """Use this part of a core's time, in slices."""
+    """Use this many cores' time, at most one, in slices."""
     stop = threading.Event()
 
     def burn() -> None:

@@ -1,4 +1,4 @@
-"""A bare server that stores what comes and then sends it back: what a message costs without a broker.
+"""A bare server that stores each message and then sends it back: what a message costs without a broker.
 
 It stores each message as a row of a table shaped like a segment. While one commit is in flight, it gathers the next,
 as Vela's writer does. `python -m bench.ceilings.committed_echo DATABASE_URL BYTES` prints its port; each message has
@@ -75,7 +75,7 @@ def _columns(data: Sequence[bytes], first: int) -> tuple[list[int] | list[bytes]
 
 @contextmanager
 def committed_echo_server(database_url: str, size_bytes: int) -> Iterator[int]:
-    """Start it; gives its port. The table must exist, and one client may connect."""
+    """Start the server and yield its port. The table must exist, and only one client may connect."""
     with served("bench.ceilings.committed_echo", database_url, str(size_bytes)) as port:
         yield port
 

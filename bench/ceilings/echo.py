@@ -12,7 +12,7 @@ __all__ = ["echo_server"]
 
 @contextmanager
 def echo_server() -> Iterator[int]:
-    """Start it; gives its port."""
-    settings = {"DJANGO_SETTINGS_MODULE": "config.settings"}  # modules that it imports need some
+    """Start the server and yield its port."""
+    settings = {"DJANGO_SETTINGS_MODULE": "config.settings"}  # modules that the server imports need them
     with served("bench.ceilings.echo_server", env=settings) as port:
         yield port

@@ -1,7 +1,7 @@
-"""A bare server with Vela's own Daphne and flow control, whose application answers and knows nothing else.
+"""A bare server with Vela's own Daphne and flow control, whose application only answers.
 
-`/echo`: a frame of a receipt's size for each frame that comes. `/push/NAME`: a listener; each frame that comes to
-`/echo/NAME` is also sent on to it, in the size a delivery has. What listeners send is read and dropped.
+`/echo` answers each frame with one of a receipt's size. `/push/NAME` is a listener: it also gets each frame that is
+sent to `/echo/NAME`, in the size of a delivery. The server reads and drops what listeners send.
 `python -m bench.ceilings.echo_server` prints its port.
 """
 
@@ -30,7 +30,7 @@ _listeners: dict[str, FrameTransport] = {}
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
-    """The bare application."""
+    """Answer, or pass on, the frames of one connection."""
     await receive()
     await send({"type": "websocket.accept"})
     transport = transport_of(scope)
@@ -61,7 +61,7 @@ async def _serve() -> None:
 
 def main() -> None:
     """Serve until SIGTERM."""
-    running: Any = reactor  # has no useful type
+    running: Any = reactor  # Twisted gives it no useful type
     asyncio.set_event_loop(twisted_loop)
     serving = twisted_loop.create_task(_serve())
     serving.add_done_callback(lambda _: running.stop())

@@ -1,4 +1,4 @@
-"""What Spark's own JDBC source gives of the same messages, stored as one row each in a table of their own."""
+"""Let Spark's own JDBC source read the same messages, from a table with a row for each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FETCH_ROWS: Final = 10_000
 
 
 def store_rows(database_url: str, *, messages: int, batch_messages: int, payload_bytes: int) -> None:
-    """Make the table `bench_message` with the columns of the data source."""
+    """Make the table `bench_message`, with the columns of Vela's data source, and fill it."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("DROP TABLE IF EXISTS bench_message")
         connection.execute(
@@ -44,7 +44,7 @@ def store_rows(database_url: str, *, messages: int, batch_messages: int, payload
 
 
 def jdbc_frame(spark: SparkSession, database_url: str, *, entries: int, tasks: int) -> DataFrame:
-    """Return the table, to be read in as many tasks, each over a connection with a cursor."""
+    """Return the table as a DataFrame that is read in this many tasks, each over a connection with a cursor."""
     database = conninfo_to_dict(database_url)
     return (
         spark.read.format("jdbc")

@@ -1,4 +1,4 @@
-"""What PostgreSQL takes of the same rows from clients that do nothing else."""
+"""Measure how fast clients that do nothing else can write the same rows to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REST = "COPY bench_ceiling_rest (ledger_id, entry_id, piece, data) FROM STDIN (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyCeiling:
-    """Messages per second that a number of connections stored."""
+    """How many messages per second a number of connections stored."""
 
     connections: int
     entries_a_commit: int
@@ -91,7 +91,10 @@ def copying(
     *,
     entries_per_s: float = math.inf,
 ) -> Iterator[None]:
-    """Store from a thread, over a connection of its own; `counts[ledger_id]` is the number of entries so far."""
+    """Store the entry over and over, from a thread with its own connection, `entries` to a commit.
+
+    `counts[ledger_id]` is how many it has stored so far.
+    """
     stop = threading.Event()
     thread = threading.Thread(
         target=_store,

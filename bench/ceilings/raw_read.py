@@ -1,4 +1,4 @@
-"""What PostgreSQL gives of stored rows to a client that does nothing else."""
+"""Measure how fast a client that does nothing else can read stored rows from PostgreSQL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["read_all"]
 
 
 def read_all(database_url: str, topic: str, *, rows_a_statement: int) -> float:
-    """Read a topic's entries in ranges by primary key, once; messages per second."""
+    """Read a topic's entries once, in ranges by primary key, and return the messages per second."""
     messages = 0
     with psycopg.connect(database_url, autocommit=True, prepare_threshold=2) as connection:
         ledgers = connection.execute(

@@ -1,4 +1,4 @@
-"""Start a bare server in a process of its own."""
+"""Start a bare server in a separate process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["served"]
 
 @contextmanager
 def served(module: str, *arguments: str, env: Mapping[str, str] | None = None) -> Iterator[int]:
-    """Run `python -m module arguments`, which prints its port and serves until the end; gives the port.
+    """Run `python -m module arguments`, which prints its port, until the block ends. Yield the port.
 
     `env` is added to this process's environment.
     """

@@ -1,4 +1,4 @@
-"""A bare TCP server that sends back what comes, in a process of its own: `python -m bench.ceilings.tcp_echo`."""
+"""A bare TCP server that sends back the bytes it receives (`python -m bench.ceilings.tcp_echo`), and its client."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Listener(asyncio.Protocol):
 async def echo_latency(
     port: int, *, payload_bytes: int, per_s: float, warm_up_s: float, run_s: float
 ) -> Latencies:
-    """There and back at a fixed rate."""
+    """Send messages at a fixed rate and measure when the server has sent them back."""
     loop = OpenLoop(per_s=per_s, warm_up_s=warm_up_s, run_s=run_s)
     filling = bytes(payload_bytes - _NUMBER_BYTES)
     transport, _ = await asyncio.get_running_loop().create_connection(
@@ -53,7 +53,7 @@ async def echo_latency(
 
 @contextmanager
 def tcp_echo_server() -> Iterator[int]:
-    """Start it; gives its port."""
+    """Start the server in a separate process and yield its port."""
     with served("bench.ceilings.tcp_echo") as port:
         yield port
 

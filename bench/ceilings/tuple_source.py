@@ -1,4 +1,4 @@
-"""The data source as most Python data sources are written: a tuple for each message, which Spark makes into Arrow."""
+"""A data source as most are written in Python: it yields a tuple for each message, which Spark converts to Arrow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["TupleSource"]
 
 
 class TupleSource(DataSource):
-    """`format("vela_tuples")`, with the options of vela."""
+    """`format("vela_tuples")`, with the options of `format("vela")`."""
 
     @classmethod
     def name(cls) -> str:
@@ -30,7 +30,7 @@ class TupleSource(DataSource):
         return "vela_tuples"
 
     def schema(self) -> str:
-        """Return vela's schema."""
+        """Return the columns of `format("vela")`."""
         return SPARK_SCHEMA
 
     def reader(self, schema: StructType) -> _TupleReader:

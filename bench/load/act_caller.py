@@ -1,8 +1,8 @@
 """Request a cursor reset as the console does, through `broker.acts.requests`, and print how long it took.
 
-`python -m bench.load.act_caller TOPIC SUBSCRIPTION TIMES JSON-PARAMETERS` prints one JSON object a time: `plan_ms` and
-`apply_ms` are round trips of the caller, `owner_ms` lies between the request's row and the result's, both PostgreSQL's
-clock.
+`python -m bench.load.act_caller TOPIC SUBSCRIPTION TIMES JSON-PARAMETERS` prints a JSON object for each reset.
+`plan_ms` and `apply_ms` are the caller's round trips. `owner_ms` is the time from the request's row to the result's,
+both by PostgreSQL's clock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["ActTimes", "reset_times"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActTimes:
-    """One plan and its apply, ms."""
+    """How long one plan and its apply took."""
 
     plan_ms: float  # the caller's round trip
     apply_ms: float
@@ -35,7 +35,7 @@ class ActTimes:
 def reset_times(
     vela: VelaProcess, topic: str, subscription: str, times: int, parameters: Mapping[str, object]
 ) -> list[ActTimes]:
-    """Plan and apply a reset `times` times, in a process with Django."""
+    """Plan and apply a reset `times` times, in a separate process, which sets up Django."""
     done = subprocess.run(
         [
             *(sys.executable, "-m", "bench.load.act_caller"),
@@ -51,7 +51,7 @@ def reset_times(
 
 
 def main() -> None:
-    """See the module."""
+    """Plan and apply the resets, and print how long each took."""
     topic, subscription, times, parameters = sys.argv[1:]
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()

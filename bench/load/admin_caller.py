@@ -1,6 +1,7 @@
 """A program that calls the admin API at a fixed rate, in a separate process. Half of its calls read, half change.
 
-`python -m bench.load.admin_caller PORT PER_S` until its input ends; then prints how many calls, and how long they took.
+`python -m bench.load.admin_caller PORT PER_S` calls until its input ends. Then it prints how many calls it made, and
+how long they took.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _CALLS = (  # in this order, again and again
 
 
 def main() -> None:
-    """See the module."""
+    """Call until standard input ends, then print the report."""
     port, per_s = int(sys.argv[1]), float(sys.argv[2])
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE_S)
     print("calling", flush=True)
@@ -60,7 +61,7 @@ def main() -> None:
 
 @contextmanager
 def calling(http_port: int, *, per_s: float) -> Iterator[list[str]]:
-    """Keep calling. The list gets the report at the end."""
+    """Call the admin API while the block runs. The list that it yields gets the report at the end."""
     report: list[str] = []
     with subprocess.Popen(
         [sys.executable, "-m", "bench.load.admin_caller", str(http_port), str(per_s)],

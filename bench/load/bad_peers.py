@@ -1,4 +1,4 @@
-"""Clients that take without reading, and clients that send without waiting."""
+"""Clients that ask for messages and do not read them, and clients that send without waiting."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PERMITS = 1_000_000
 
 @contextmanager
 def binary_not_reading(port: int, topic: str) -> Iterator[None]:
-    """A consumer with a million permits whose connection is never read again."""
+    """Hold a consumer that grants a million permits and then never reads its connection."""
     subscribe = commands.subscribe(
         topic,
         "not-reading",
@@ -50,7 +50,7 @@ def binary_not_reading(port: int, topic: str) -> Iterator[None]:
 
 @contextmanager
 def websocket_not_reading(port: int, topic: str) -> Iterator[None]:
-    """A JSON consumer that never reads after the handshake."""
+    """Hold a JSON consumer that never reads after the handshake."""
     with _connected(port) as peer:
         _shake_hands(peer, port, consumer_path(topic, "not-reading"))
         yield
@@ -58,7 +58,7 @@ def websocket_not_reading(port: int, topic: str) -> Iterator[None]:
 
 @contextmanager
 def binary_flood(port: int, topic: str, payload: bytes, *, reads_receipts: bool = False) -> Iterator[None]:
-    """A producer that sends what the socket takes.
+    """Run a producer that sends as much as the socket takes.
 
     If it reads no receipts, the broker stops reading from it when the buffers are full of them: after some 300,000.
     """
@@ -75,7 +75,7 @@ def binary_flood(port: int, topic: str, payload: bytes, *, reads_receipts: bool 
 def websocket_flood(
     port: int, topic: str, payload_bytes: int, *, reads_receipts: bool = False
 ) -> Iterator[None]:
-    """A JSON producer that sends what the socket takes. See `binary_flood`; receipts are longer here."""
+    """Run a JSON producer that sends as much as the socket takes. See `binary_flood`; receipts are longer here."""
     with _connected(port) as peer:
         _shake_hands(peer, port, producer_path(topic))
         frames = MessageFrames(payload_bytes).frame(0) * 64
@@ -85,7 +85,7 @@ def websocket_flood(
 
 @contextmanager
 def refused_requests(port: int, *, connections: int) -> Iterator[None]:
-    """Connections that send requests which the broker refuses, as fast as it takes them, and read the answers."""
+    """Run connections that send requests as fast as the broker takes them, and read its refusals of all of them."""
     requests = [
         commands.partition_metadata("persistent://no/such name", request_id=1),
         commands.lookup("persistent://public/default/a/b", request_id=2),
@@ -105,7 +105,7 @@ def refused_requests(port: int, *, connections: int) -> Iterator[None]:
 
 @contextmanager
 def websocket_refused(port: int, topic: str, *, connections: int) -> Iterator[None]:
-    """JSON producers whose every message is refused, sent as fast as the broker takes them; they read the answers."""
+    """Run JSON producers that send messages as fast as the broker takes them, and read its refusals of all of them."""
     with contextlib.ExitStack() as open_peers:
         for _ in range(connections):
             peer = open_peers.enter_context(_connected(port))
@@ -174,7 +174,7 @@ def _pouring(peer: socket.socket, data: bytes) -> Iterator[None]:
 
 @contextmanager
 def _draining(peer: socket.socket) -> Iterator[None]:
-    """Read and drop what comes, until the connection ends."""
+    """Read everything that arrives and drop it, until the connection ends."""
 
     def drain() -> None:
         while True:

@@ -17,7 +17,7 @@ ADMIN = "admin"
 
 
 class Browser:
-    """One logged-in user with one kept connection. Any answer from 400 on ends the program with a message."""
+    """One user's requests over one connection. Any answer from 400 on ends the program with a message."""
 
     def __init__(self, address: str) -> None:
         self._connection = http.client.HTTPConnection(address, timeout=10)
@@ -59,7 +59,10 @@ class Browser:
 
 @contextmanager
 def opened(console_url: str, password: str, path: str) -> Iterator[Page]:
-    """Keep one page open in Chromium, logged in as `ADMIN`. Its script reads what changes. Not in an event loop."""
+    """Keep one page open in Chromium, logged in as `ADMIN`. Its script reads what changes.
+
+    Playwright does not run in a thread that runs an event loop.
+    """
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         raise SystemExit("Chromium is not installed: apt-get install chromium")

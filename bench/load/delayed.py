@@ -1,4 +1,4 @@
-"""Delayed messages over TCP: publishing them, and how late they come."""
+"""Make delayed messages, and measure over TCP how late they come."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PATIENCE_S: Final = 60.0
 
 
 def delayed_entry(due_ms: int, payload_bytes: int) -> bytes:
-    """A message due at `due_ms`, which its payload begins with; the rest is random."""
+    """Return a message due at `due_ms`. Its payload begins with that time; the rest is random."""
     return encode_single(
         producer_name="bench",
         sequence_id=0,
@@ -42,7 +42,7 @@ class _Received:
 
 
 class Lateness:
-    """A Shared consumer that notes how long after its time each message came, and acks it."""
+    """A Shared consumer that records how long after its due time each message came, and acks it."""
 
     def __init__(self, peer: BinaryPeer, payload_bytes: int) -> None:
         self._peer = peer
@@ -63,11 +63,11 @@ class Lateness:
 
     @property
     def late_ms(self) -> Sequence[float]:
-        """One value a message, in the order they came."""
+        """How late each message came, in the order of arrival."""
         return self._received.late_ms
 
     async def has(self, messages: int) -> None:
-        """Wait for so many in all. Raises PeerFailed when none comes for a minute."""
+        """Wait until this many messages have come in all. Raises PeerFailed when none comes for a minute."""
         self._wanted = messages
         while len(self._received.late_ms) < messages:
             before = len(self._received.late_ms)
@@ -80,7 +80,7 @@ class Lateness:
             self._peer.check()
 
     def stop(self) -> None:
-        """Leave."""
+        """Drop the connection."""
         self._peer.close()
 
     def _on_message(self, ledger_id: int, entry_id: int, entry: bytes) -> None:

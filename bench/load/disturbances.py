@@ -1,4 +1,4 @@
-"""Checkpoints, vacuums and a drain at known times, and what PostgreSQL and the broker do by themselves meanwhile."""
+"""Disturb the broker with checkpoints, vacuums and a drain at known times, and watch what else happens meanwhile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bench.load.peers.binary import PeerFailed
 __all__ = ["Disturbance", "Disturbances", "Happened", "checkpoint", "drained", "happening", "vacuum"]
 
 _LOOK_EVERY_S: Final = 0.2
-_GIVES_WAY: Final = 10  # a tenth of the share of the others
+_GIVES_WAY: Final = 10  # the niceness: a tenth of the CPU time that the others get
 _LOOK: Final = """\
 SELECT array(SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relname ~ '^vela_entry_[0-9]+$' ORDER BY 1),
     EXISTS (SELECT FROM pg_stat_progress_vacuum)"""
@@ -38,7 +38,7 @@ class Disturbance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happened:
-    """Something that happened, by `time.perf_counter`."""
+    """Something that happened, and when, by `time.perf_counter`."""
 
     what: str
     began_s: float
@@ -47,12 +47,12 @@ class Happened:
 
 @dataclass(slots=True)
 class Disturbances:
-    """What happened so far."""
+    """What has happened so far."""
 
     windows: list[Happened] = field(default_factory=list)
 
     def what_at(self, began_s: float, ended_s: float) -> frozenset[str]:
-        """Return the kinds that overlap a time."""
+        """Return what happened, even partly, in this span of time."""
         return frozenset(
             each.what for each in self.windows if each.began_s <= ended_s and each.ended_s >= began_s
         )
@@ -62,7 +62,7 @@ class Disturbances:
 def happening(database_url: str, plan: Sequence[Disturbance]) -> Iterator[Disturbances]:
     """Carry out the plan, each part at its time, and watch what PostgreSQL and the broker do by themselves.
 
-    Raises what went wrong, at the end: PeerFailed if a part of the plan did not begin.
+    Raises at the end the first error of a part, and PeerFailed if a part did not begin in time.
     """
     found = Disturbances()
     is_over = threading.Event()
@@ -95,7 +95,7 @@ def happening(database_url: str, plan: Sequence[Disturbance]) -> Iterator[Distur
 
 
 def checkpoint(database_url: str) -> None:
-    """Let PostgreSQL write all changed pages as fast as it can; a timed checkpoint takes its time."""
+    """Make PostgreSQL write all changed pages as fast as it can; a checkpoint that it begins by itself is slower."""
     _run(database_url, "CHECKPOINT")
 
 
@@ -105,7 +105,7 @@ def vacuum(database_url: str) -> None:
 
 
 def drained(port: int, topic: str, subscription: str, entries: int) -> None:
-    """Consume and ack a backlog in a process of its own, which gives way to the others."""
+    """Consume and ack a backlog in a separate process of low priority."""
     with ProcessPoolExecutor(
         1, mp_context=multiprocessing.get_context("spawn"), initializer=_give_way
     ) as process:

@@ -1,7 +1,7 @@
-"""Run a load in a process of its own, which normally gets only the CPU time that nobody else wants.
+"""Run a load in a separate process, which normally gets only the CPU time that nobody else wants.
 
-The clients of a real flood have machines of their own. Here, without this, the load would take half of the time of the
-broker, PostgreSQL and the measuring process, and the figures would be those of two cores for three busy processes.
+The clients of a real flood run on other machines. Here they would take CPU time from the broker, PostgreSQL and the
+measuring process, and the figures would show how four busy processes share two cores.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def elsewhere(load: Callable[[], AbstractContextManager[None]], *, is_idle: bool
     """Enter `load`, which must be picklable, in another process, and leave it at the end.
 
     `is_idle` is False for a load that stands for a server, which competes for the cores like any other process.
-    Raises RuntimeError if it fails to begin.
+    Raises RuntimeError if the load fails to begin.
     """
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()

@@ -1,4 +1,4 @@
-"""One message after the other at a fixed rate through each face: sent, stored, delivered, acked."""
+"""Send messages one by one at a fixed rate over each protocol, and measure when the consumer has them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PERMITS = 1000
 async def binary_latency(
     port: int, topic: str, *, payload_bytes: int, per_s: float, warm_up_s: float, run_s: float
 ) -> Latencies:
-    """Over TCP: messages sent alone, an Exclusive consumer that acks each."""
+    """Measure over TCP: each message is sent alone, and an Exclusive consumer acks each."""
     consumer = await BinaryPeer.connect(port)
     producer = await BinaryPeer.connect(port)
     loop = OpenLoop(per_s=per_s, warm_up_s=warm_up_s, run_s=run_s)
@@ -68,7 +68,7 @@ async def binary_latency(
 async def websocket_latency(
     port: int, topic: str, *, payload_bytes: int, per_s: float, warm_up_s: float, run_s: float
 ) -> Latencies:
-    """Over the JSON face: one frame a message, an ack for each."""
+    """Measure over WebSocket with JSON: one frame per message, and one ack per message."""
     return await json_latency(
         port,
         producer_path(topic),
@@ -90,7 +90,7 @@ async def json_latency(
     warm_up_s: float,
     run_s: float,
 ) -> Latencies:
-    """The same by path: the bare server's has others."""
+    """Do as `websocket_latency`, with these paths: the bare server has other paths than Vela."""
     consumer = await WebSocketPeer.connect(port, consuming)
     producer = await WebSocketPeer.connect(port, producing)
     loop = OpenLoop(per_s=per_s, warm_up_s=warm_up_s, run_s=run_s)

@@ -1,4 +1,4 @@
-"""One topic read by several WebSocket consumers at the pace of the slowest."""
+"""Publish to one topic that several WebSocket consumers read, at the pace of the slowest."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ __all__ = ["BATCH_MESSAGES", "PAYLOAD_BYTES", "FanIn", "binary_batches", "fan_ou
 
 BATCH_MESSAGES: Final = 100
 PAYLOAD_BYTES: Final = 64
-_ROUND: Final = (
-    20_000  # then numbers start again; more than are ever in flight, so that a lost batch is noticed
-)
+# Numbers start again after this many. More than are ever in flight, so that a consumer notices a lost batch.
+_ROUND: Final = 20_000
 _AHEAD: Final = 4000  # messages sent and not yet at the slowest consumer
 _JSON_WINDOW: Final = 64  # frames without a receipt
 _IS_END: Final = text_frame(b'{"type":"isEndOfTopic"}')
@@ -45,10 +44,10 @@ class FanIn(Protocol):
     receipts: int  # messages
 
     def fill(self, slowest: int) -> None:
-        """Send what may be sent when the slowest consumer has received so many."""
+        """Send as much as is allowed when the slowest consumer has received `slowest` messages."""
 
     def check(self) -> None:
-        """Raise what went wrong."""
+        """Raise the connection's error, if there is one."""
 
     def close(self) -> None:
         """Drop the connection."""
@@ -113,19 +112,19 @@ class _JsonSingles:
 
 
 async def binary_batches(port: int, topic: str) -> FanIn:
-    """A producer over TCP of batches made before."""
+    """Open a producer over TCP that sends prepared batches."""
     peer = await BinaryPeer.connect(port)
     await peer.open_producer(topic)
     return _BinaryBatches(peer)
 
 
 async def json_singles(port: int, topic: str) -> FanIn:
-    """A WebSocket producer of one frame a message."""
+    """Open a WebSocket producer that sends one frame per message."""
     return _JsonSingles(await WebSocketPeer.connect(port, producer_path(topic)))
 
 
 class _Consumer:
-    """Takes the numbers in order and acks what came in one piece with as few frames as are allowed."""
+    """Takes the numbers in order, and acks the messages that arrived together with as few frames as are allowed."""
 
     def __init__(self, peer: WebSocketPeer, on_received: Callable[[], None], acks_a_frame: int) -> None:
         self.received = 0
@@ -176,10 +175,10 @@ async def fan_out_for(
     run_s: float,
     acks_a_frame: int = MAX_ITEMS_PER_FRAME,
 ) -> tuple[float, int]:
-    """(Messages delivered to all consumers together per second, and in the whole run).
+    """Return the deliveries to all consumers together, per second and in the whole run.
 
-    Pulsar's API has one ack a frame. Vela takes several, in an array. Raises PeerFailed when a consumer misses a
-    message or gets it out of order, or an ack was lost.
+    Pulsar's API has one ack per frame; Vela also takes several, in an array. Raises PeerFailed if a consumer misses a
+    message or gets it out of order, or if an ack was lost.
     """
     names = [f"s{number}" for number in range(subscriptions)]
     peers = [await WebSocketPeer.connect(http_port, consumer_path(topic, name)) for name in names]
@@ -217,7 +216,7 @@ async def fan_out_for(
 
 
 async def _check_acked(port: int, topic: str, subscriptions: list[str]) -> None:
-    """One more message: it alone is unacked everywhere."""
+    """Publish one more message, and check that it is the only unacked one of every subscription."""
     peer = await BinaryPeer.connect(port)
     receipts: list[int] = []
     peer.on_receipt = receipts.append

@@ -24,10 +24,10 @@ class Latencies:
 
     values_ms: list[float]
     intended_s: list[float]  # when each was to be sent, by time.perf_counter
-    lateness_ms: list[float]  # how much after its intended time each was sent: part of the value
+    lateness_ms: list[float]  # how long after its intended time each was sent, which its value includes
 
     def at(self, percent: float) -> float:
-        """A percentile, ms."""
+        """Return a percentile in ms."""
         return percentile(self.values_ms, percent)
 
     def __str__(self) -> str:
@@ -38,11 +38,11 @@ class Latencies:
 
 
 class OpenLoop:
-    """Sends message after message on time; `arrived` is called with a message's number when it is through."""
+    """Sends each message at its intended time. Its user calls `arrived` with a message's number when it has arrived."""
 
     def __init__(self, *, per_s: float, warm_up_s: float, run_s: float) -> None:
         self._per_s = per_s
-        self._first = round(per_s * warm_up_s)  # not counted before it
+        self._first = round(per_s * warm_up_s)  # earlier messages are the warm-up and do not count
         self._count = self._first + round(per_s * run_s)
         self._arrivals: list[float] = [0.0] * self._count
         self._sent: list[float] = [0.0] * self._count
@@ -51,7 +51,7 @@ class OpenLoop:
         self._began = 0.0
 
     def arrived(self, number: int) -> None:
-        """Message `number` is through. A repeated delivery counts once, with its first arrival."""
+        """Record that message `number` has arrived. Later arrivals of the same message change nothing."""
         if self._arrivals[number]:
             return
         self._arrivals[number] = time.perf_counter()
@@ -60,7 +60,7 @@ class OpenLoop:
             self._all_arrived.set()
 
     async def run(self, send: Callable[[int], None]) -> Latencies:
-        """Send everything and wait for it. Raises PeerFailed when something never arrives."""
+        """Send all messages and wait for their arrivals. Raises PeerFailed when one never arrives."""
         self._began = time.perf_counter() + 0.01
         for number in range(self._count):
             wait_s = self._intended(number) - time.perf_counter()

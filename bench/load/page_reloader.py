@@ -1,7 +1,7 @@
 """A logged-in user who reloads one console page again and again over one connection, like a browser.
 
-`python -m bench.load.page_reloader HOST:PORT PASSWORD PATH` until its input ends; then prints how often and how long
-it took.
+`python -m bench.load.page_reloader HOST:PORT PASSWORD PATH` reloads until its input ends. Then it prints how often it
+did, and how long a reload took.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _EVERY_S = 0.1  # a reload begins when the last has ended, but no more than ten 
 
 
 def main() -> None:
-    """See the module."""
+    """Reload the page until standard input ends, then print the report."""
     address, password, path = sys.argv[1:]
     browser = Browser(address)
     browser.log_in(password)
@@ -41,7 +41,7 @@ def main() -> None:
 
 @contextmanager
 def reloading(vela: VelaProcess, path: str) -> Iterator[list[str]]:
-    """Keep one page being reloaded in a process of its own; the list gets its report at the end."""
+    """Reload a page in a separate process while the block runs. The list that it yields gets the report at the end."""
     address = vela.console_url.removeprefix("http://")
     report: list[str] = []
     with subprocess.Popen(

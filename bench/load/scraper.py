@@ -1,6 +1,7 @@
 """A client that reads /metrics again and again like Prometheus, in a separate process.
 
-`python -m bench.load.scraper URL` until its input ends; then prints how often, how long it took and how large it was.
+`python -m bench.load.scraper URL` reads until its input ends. Then it prints how often it did, how large the page was
+and how long reading it took.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _PATIENCE_S = 30.0
 
 
 def main() -> None:
-    """See the module."""
+    """Read the page until standard input ends, then print the report."""
     (url,) = sys.argv[1:]
     took_s: list[float] = []
     size_bytes = 0
@@ -39,7 +40,7 @@ def main() -> None:
 
 @contextmanager
 def scraping(http_port: int) -> Iterator[list[str]]:
-    """Keep reading /metrics. The list gets the report at the end."""
+    """Read /metrics while the block runs. The list that it yields gets the report at the end."""
     report: list[str] = []
     with subprocess.Popen(
         [sys.executable, "-m", "bench.load.scraper", f"http://127.0.0.1:{http_port}/metrics"],

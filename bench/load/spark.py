@@ -1,6 +1,7 @@
-"""Spark as load: reading a topic, copying it, writing one, with `local[2]` in this process.
+"""Read, copy and write topics with Spark, as `local[2]` in this process.
 
-`python -m bench.load.spark URL TOPIC MESSAGES` reads a topic again and again, as a worker's job, until its input ends.
+`python -m bench.load.spark URL TOPIC MESSAGES` reads a topic again and again, as a worker's job would, until its input
+ends.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ READING: Final = b"reading\n"
 
 @contextmanager
 def started_spark() -> Iterator[SparkSession]:
-    """Start a session that has vela, the source that yields tuples, and PostgreSQL's driver for Java."""
+    """Start a session that has Vela's data source, the one that yields tuples, and PostgreSQL's driver for Java."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "spark-defaults.conf").write_text(f"spark.driver.extraClassPath {JAR}\n", "utf-8")
         os.environ["SPARK_CONF_DIR"] = folder
@@ -57,7 +58,7 @@ def vela_frame(
 
 
 def read(frame: DataFrame, messages: int) -> float:
-    """Read all columns of all rows; messages per second."""
+    """Read all columns of all rows, and return the messages per second."""
     seen = Observation()
     began = time.perf_counter()
     frame.observe(seen, sf.count(sf.lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
@@ -68,7 +69,7 @@ def read(frame: DataFrame, messages: int) -> float:
 
 
 def copy(setting: Setting, spark: SparkSession, topic: str, messages: int) -> float:
-    """Copy a topic with a stream, in one micro-batch; messages per second."""
+    """Copy a topic with a stream, in one micro-batch, and return the messages per second."""
     target = _deduplicating(setting)
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
@@ -90,7 +91,7 @@ def copy(setting: Setting, spark: SparkSession, topic: str, messages: int) -> fl
 
 
 def write(setting: Setting, spark: SparkSession, payload_bytes: int, messages: int) -> float:
-    """Write rows that Spark makes to a new topic; messages per second."""
+    """Write rows that Spark makes to a new topic, and return the messages per second."""
     target = _deduplicating(setting)
     value = sf.rpad(sf.col("id").cast("string"), payload_bytes, "x")
     rows = spark.range(0, messages, numPartitions=TASKS).select(value.alias("value"))
@@ -123,12 +124,12 @@ def reading(setting: Setting, topic: str, messages: int) -> Iterator[None]:
 
 
 def main() -> None:
-    """Read until standard input ends."""
+    """Read the topic again and again until standard input ends."""
     url, topic, messages = sys.argv[1:]
     give_way(BrokerSettings.from_environment({}).pipeline_niceness)
     with started_spark() as spark:
         read(vela_frame(url, spark, topic), int(messages))  # starts Spark's Python workers
-        # Nothing is written after this line: nobody reads it once the other process no longer wants the load.
+        # Write nothing after this line: the other process reads no more of the output.
         sys.stdout.buffer.write(READING)
         sys.stdout.buffer.flush()
         while not select.select([sys.stdin], [], [], 0)[0]:

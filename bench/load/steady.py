@@ -1,4 +1,4 @@
-"""Publishing and consuming at full speed for a long time, counted in slices."""
+"""Publish and consume at full speed for a long time, measured in slices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WINDOW = 64
 
 
 class SteadyCycle:
-    """One producer of single messages and one Shared consumer that acks each, for as long as wanted."""
+    """One producer of single messages and one Shared consumer that acks each, until `stop`."""
 
     def __init__(self, producer: BinaryPeer, consumer: BinaryPeer, payload_bytes: int) -> None:
         self.delivered = 0
@@ -47,7 +47,7 @@ class SteadyCycle:
         return cycle
 
     async def per_s(self, seconds: float) -> float:
-        """Messages delivered per second over the time to come. Raises PeerFailed when a peer is refused."""
+        """Wait this long and return the messages delivered per second. Raises PeerFailed if a peer has failed."""
         before, began = self.delivered, time.perf_counter()
         await asyncio.sleep(seconds)
         self._producer.check()
@@ -55,7 +55,7 @@ class SteadyCycle:
         return (self.delivered - before) / (time.perf_counter() - began)
 
     async def finish(self) -> None:
-        """Send no more, and wait until everything sent has been delivered; it is acked at once."""
+        """Send no more, and wait until all sent messages have been delivered. The consumer acks them as they come."""
         self._is_finishing = True
         while self.delivered < self._sent:
             self._producer.check()
@@ -68,7 +68,7 @@ class SteadyCycle:
         self._consumer.close()
 
     def fill(self) -> None:
-        """Send what window and consumer allow."""
+        """Send as much as the window and the consumer allow."""
         # No further ahead of the consumer than its permits: both run at the pace of the slower.
         last = self._sent
         if not self._is_finishing:

@@ -1,4 +1,4 @@
-"""Publish, or publish and consume, over the JSON face as fast as answers come."""
+"""Publish, or publish and consume, JSON over WebSocket as fast as answers come."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _PATIENCE_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cycled:
-    """What a run's measured part did."""
+    """How many messages the measured part of a run handled, and how long it took."""
 
-    messages: int  # receipted; with a consumer: delivered and acked too
+    messages: int  # with a receipt; if there is a consumer, also delivered and acked
     seconds: float
-    everything: int  # messages of the whole run, warm-up included, for CPU a message
+    everything: int  # messages of the whole run, warm-up included, for the CPU time per message
 
     @property
     def per_s(self) -> float:
-        """Messages per second."""
+        """The messages per second."""
         return self.messages / self.seconds
 
 

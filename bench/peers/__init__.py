@@ -1,1 +1,1 @@
-"""Other brokers under Vela's loads: bring one up, run the same work, compare (METHODOLOGY.md)."""
+"""Compare other brokers with Vela: start each, give it the same work, print one table (METHODOLOGY.md)."""

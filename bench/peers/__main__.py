@@ -34,7 +34,7 @@ _ANSWERS: Final = RESULTS.with_name("peers.json")
 
 
 def main() -> int:
-    """Measure and print. Return 1 if a server could not be had or failed at its work."""
+    """Measure and print. Return 1 if a server could not be started or failed at its work."""
     options = _options()
     failed = False
     for name in options.server or _SERVERS if not options.table else ():
@@ -62,7 +62,7 @@ def _compare(name: str, options: argparse.Namespace) -> None:
 
 
 def _measure(work: Work, server: Server, generator: Generator, options: argparse.Namespace) -> list[Figure]:
-    """One figure for each that the work names; the CPU of the last run is in the first one's note."""
+    """Return a figure for each that the work names. Their note is the CPU time of the last run, per message."""
     runs: dict[str, list[float]] = {figure: [] for figure in work.figures}
     note = ""
     for _ in range(options.repeats):
@@ -96,8 +96,8 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--server", action="append", choices=_SERVERS, help="measure this one (repeatable)")
     parser.add_argument("--work", action="append", choices=WORKS, help="only this work (repeatable)")
-    parser.add_argument("--repeats", type=int, default=3, help="runs a figure")
-    parser.add_argument("--quick", action="store_true", help="short runs: shows that it works, no more")
+    parser.add_argument("--repeats", type=int, default=3, help="runs for each figure")
+    parser.add_argument("--quick", action="store_true", help="short runs, which only show that it works")
     parser.add_argument("--table", action="store_true", help="measure nothing; print what was measured")
     return parser.parse_args()
 

@@ -1,7 +1,7 @@
 """The load for procrastinate: defer jobs, let a worker finish them, and print the rate as JSON.
 
-It runs in a process that has the package on its path, and takes the options of the generator that concern
-it. To defer a job is to publish its argument, and the worker that finishes it acks it.
+It runs in a process that has the package on its path, and takes the generator's options as far as they apply. Deferring
+a job stands for publishing a message, and finishing it for acking the message.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import procrastinate
 __all__ = ["main"]
 
 _TASK: Final = "job"
-_DEFERRING: Final = 8  # connections, each with a commit a job: PostgreSQL syncs their commits together
+_DEFERRING: Final = 8  # connections, each with a commit per job: PostgreSQL syncs their commits together
 _WORKING: Final = 8  # jobs at a time
 _PATIENCE_S: Final = 600.0
 
 
 def main() -> int:
-    """Defer in a process beside the worker's: Python runs on one core, and both cost about as much."""
+    """Defer in a second process and work in this one: a Python process uses one core, and both need about one."""
     options = _options()
     began = time.perf_counter()
     deferring = multiprocessing.get_context("fork").Process(target=_defer, args=(options,), daemon=True)
@@ -59,7 +59,7 @@ async def _work(options: argparse.Namespace) -> None:
     app = _app(options)
 
     async def job(payload: str) -> None:
-        finished.add(payload)  # 100 random bytes are not there twice
+        finished.add(payload)  # random, so no two jobs have the same
         if len(finished) == options.count:
             all_finished.set()
 

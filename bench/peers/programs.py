@@ -31,7 +31,10 @@ def serving(
     *,
     patience_s: float = _START_TIMEOUT_S,
 ) -> Iterator[Callable[[], Mapping[str, float]]]:
-    """Run a server in `folder` until the end, and give its CPU time. Fails with its output if it does not get ready."""
+    """Run a server in `folder` while the block runs. Yield a function that returns its CPU time.
+
+    Prints the server's output and raises ProgramFailed if the server ends before it is ready.
+    """
     output = folder / "output"
     with (
         output.open("wb") as file,
@@ -55,12 +58,12 @@ def serving(
             wait_until(ready, f"{command[0]} to get ready", timeout_s=patience_s)
             yield lambda: {"server": cpu_s(child.pid, ended_children=False)}
         finally:
-            # Its data is thrown away, and Pulsar takes long to stop.
+            # Nobody needs the server's data, and Pulsar takes long to stop.
             child.kill()
 
 
 def output_of(command: Sequence[str], folder: Path) -> str:
-    """Run a program to its end. Raises ProgramFailed if it is not installed or fails; its errors are printed."""
+    """Run a program to its end and return its output. Raises ProgramFailed if it is not installed or fails."""
     try:
         done = subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What the runner knows of a started server."""
+"""What the comparison knows about a started server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Server:
     facts: Mapping[str, str]  # versions and settings, as they are printed
     cpu_s: Callable[[], Mapping[str, float]]  # CPU seconds so far, by part of the server
     loader: Sequence[str] = ()  # a program that loads it instead of the generator, with the same options
-    is_job_queue: bool = False  # it makes jobs of messages, and does nothing else
+    is_job_queue: bool = False  # it can only do the work that is for job queues
     has_batches: bool = True  # its client makes batches
     is_quickly_filled: bool = True  # it stores a million messages in seconds
     pulsar_port: int | None = None  # where it speaks Pulsar's binary protocol

@@ -1,4 +1,4 @@
-"""The table of all servers: a row for each figure and server, with how Vela compares."""
+"""Make the table of all servers: a row for each figure and server, and how Vela compares."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _server(name: str, answers: Mapping[str, Any]) -> str:
 
 
 def _times(name: str, unit: str, ours: float | None, theirs: float) -> str:
-    """Return how many times better than this server Vela is: above 1, Vela is faster."""
+    """Return how many times as fast as this server Vela is, in words; empty for Vela itself."""
     if ours is None or name == _VELA:
         return ""
     return f"{theirs / ours if unit == 'ms' else ours / theirs:.2f} ×"

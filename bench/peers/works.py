@@ -25,7 +25,7 @@ _CYCLED: Final = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What a work needs."""
+    """One run of a work."""
 
     server: Server
     generator: Generator
@@ -34,12 +34,12 @@ class Task:
     topic: str  # a new one for each run
 
     def stored(self, messages: int) -> int:
-        """How many messages to drain. Some servers would take minutes to store all of them."""
+        """Return how many messages to store of the number given. Slow servers, which would need minutes, get fewer."""
         return messages if self.server.is_quickly_filled else messages // 20
 
     @property
     def times(self) -> Mapping[str, float]:
-        """Options of the generator."""
+        """The generator's options for how long to run."""
         return {"warm_up": self.warm_up_s, "measure": self.run_s}
 
 
@@ -48,7 +48,7 @@ class Outcome:
     """What a run measured."""
 
     values: Mapping[str, float]  # by the names of the work's figures
-    messages: int  # of the whole run, warm-up included: CPU a message is per these
+    messages: int  # of the whole run, warm-up included: what its CPU time is divided by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

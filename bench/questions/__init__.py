@@ -64,7 +64,7 @@ QUESTIONS: Mapping[str, Callable[[Setting], list[Figure]]] = {
     "spark": spark.ask,
 }
 
-# Vela's environment for a question that needs another than the defaults.
+# Settings of Vela for questions that need others than the defaults.
 SETTINGS: Mapping[str, Mapping[str, str]] = {
     "disturbed_latency": disturbed_latency.SETTINGS,
     "endurance": endurance.SETTINGS,

@@ -32,9 +32,9 @@ _P99 = Goal(at_most=20.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Each bad peer in turn beside 1,000 messages a second of an innocent pair, then the pair alone.
+    """Measure an innocent pair at 1,000 messages a second, first alone, then beside each bad peer in turn.
 
-    The broker's caches are filled before, so that what grows is the peer's.
+    The broker's caches are filled first, so that they do not add to its growth.
     """
     backlog = setting.fresh_topic("bad")
     filling = entries.batch(PAYLOAD_BYTES)
@@ -79,7 +79,7 @@ def ask(setting: Setting) -> list[Figure]:
 
 
 def _run(setting: Setting, peer: Callable[[], AbstractContextManager[None]]) -> tuple[float, float]:
-    """(growth of the broker's resident memory at most while the peer misbehaves in MiB, p99 of the others in ms)."""
+    """Return how much the broker's memory grew at most while the peer misbehaved, in MiB, and the others' p99 in ms."""
     pid = setting.processes.broker_pid
     before = rss_bytes(pid)
     with peak_rss(pid) as peak, peer():
@@ -93,5 +93,5 @@ def _run(setting: Setting, peer: Callable[[], AbstractContextManager[None]]) -> 
                 run_s=setting.run_s,
             )
         )
-    time.sleep(0.5)  # the broker takes back what the peer had
+    time.sleep(0.5)  # the broker frees what it kept for the peer
     return (peak[0] - before) / _MIB, latencies.at(99)

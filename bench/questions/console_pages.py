@@ -1,6 +1,6 @@
 """How long do the console's pages take with a million subscriptions, and with ten million messages in one topic?
 
-And what does a page cost that somebody leaves open?
+And how much CPU time does a page cost that somebody leaves open?
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _open_page(setting: Setting) -> list[Figure]:
 
 
 def _percent_of_core(setting: Setting, topic: str, wait: Callable[[float], None]) -> Mapping[str, float]:
-    """Return what each process uses while messages of 1 KB go through a topic."""
+    """Return the percentage of a core that each process uses while messages of 1 KB go through a topic."""
     run_s = _QUICK_OPEN_S if setting.is_quick else _OPEN_S
     load = binary_latency(
         setting.pulsar_port, topic, payload_bytes=1024, per_s=PER_S, warm_up_s=setting.warm_up_s, run_s=run_s

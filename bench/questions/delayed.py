@@ -1,4 +1,4 @@
-"""What does a million delayed messages cost in memory, and how late do they come?"""
+"""How much memory do a million delayed messages take, and how late do they come?"""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = ["ask"]
 PAYLOAD_BYTES = 100
 DUE_PER_S = 5000
 _FAR_MS = 24 * 3600 * 1000
-_PRELOAD_PER_S = 20_000  # at least
+_PRELOAD_PER_S = 20_000  # the least: the first message is due when publishing at this rate would have ended
 _WINDOW = 1000
-_CACHE_ENTRIES = 150_000  # more than the broker's tail cache holds of this size
+_CACHE_ENTRIES = 150_000  # of this size, more than the broker's tail cache holds
 _MEMORY = Goal(at_most=100.0)
 _LATE = Goal(at_most=100.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """So many wait at one Shared subscription; a tenth of them, scattered among the others, falls due while we look.
+    """Let them wait at one Shared subscription; a tenth, scattered among the others, fall due during the run.
 
-    Memory is what the broker's resident size grows by while they are published: before, ordinary messages have filled
-    its tail cache, which is there for any load and is not theirs.
+    The memory is the growth of the broker's resident size while they are published. Ordinary messages fill its tail
+    cache first, which therefore does not count.
     """
     waiting = setting.sized(1_000_000, 100_000)
     filler = entries.single(os.urandom(PAYLOAD_BYTES))
@@ -77,7 +77,7 @@ def ask(setting: Setting) -> list[Figure]:
 
 
 class _Run:
-    """What one run saw."""
+    """What one run measured."""
 
     def __init__(self, rss: int, publish_per_s: float, late_ms: list[float]) -> None:
         self.rss_bytes = rss

@@ -1,4 +1,4 @@
-"""How much slower are a producer and its consumer while other connections take all that the broker gives them?"""
+"""How much slower are a producer and its consumer while other connections load the broker as much as they can?"""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _Load = Callable[[], AbstractContextManager[None]]
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Measure the pair alone before and after each load. A ratio is to the mean of these two neighbours.
+    """Measure the pair alone before and after each load, and compare it with the mean of these two.
 
     The p99 of the pair alone is that of a commit, which differs from minute to minute as the disk does. After each
-    load comes its floor: the same strain on the machine, without a broker between the pair and PostgreSQL.
+    load, measure its floor: the same strain on the machine, without a broker between the pair and PostgreSQL.
     """
     loads = {name: load for name, load in _loads(setting).items() if setting.part in name}
     alone: list[Latencies] = []
@@ -61,7 +61,7 @@ def ask(setting: Setting) -> list[Figure]:
 
 
 def _measure(setting: Setting, name: str, load: _Load) -> tuple[Latencies, Strain]:
-    """Measure the pair while the load runs, and what both make the machine do."""
+    """Measure the pair while the load runs, and the strain that both put on the machine."""
     url = setting.vela.database_url
     with load():
         before, wal_before, began_s = setting.processes.cpu(), wal_bytes(url), time.perf_counter()

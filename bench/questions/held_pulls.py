@@ -1,4 +1,4 @@
-"""How soon do parked pulls wake up, when thousands are parked over hundreds of topics?"""
+"""How soon are parked pulls answered when thousands are parked over hundreds of topics?"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _P99 = Goal(at_most=50.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Each publish wakes every waiter of its topic; its latency is the last one's, and each pulls again at once."""
+    """Publish at a fixed rate. A message arrives when all waiters of its topic have it. They pull again at once."""
     figures: list[Figure] = []
     for waiters in (setting.sized(TOPICS, TOPICS // 10), setting.sized(WAITERS, WAITERS // 10)):
         runs = []
@@ -103,7 +103,7 @@ async def _producer(port: int, topic: str) -> BinaryPeer:
 
 
 async def _all_held(http_port: int, count: int) -> None:
-    """Wait until the broker reports that it has parked all of them."""
+    """Wait until the broker reports this many parked pulls."""
 
     def held_now() -> int:
         with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/metrics", timeout=20) as page:

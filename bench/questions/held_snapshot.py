@@ -20,10 +20,10 @@ _GOAL = Goal(at_most=5.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Full speed before, during and after one REPEATABLE READ transaction.
+    """Publish and consume at full speed before, during and after one REPEATABLE READ transaction.
 
-    A loss that grows with time is the one to fear, so the last slices of the hold count, against the mean of before
-    and after: the machine's own drift is in both.
+    A loss may grow with time, so the last slices of the transaction count. They are compared with the mean of before
+    and after, which has the machine's own drift in it.
     """
     return asyncio.run(_ask(setting))
 

@@ -25,7 +25,7 @@ _Measure = Callable[..., Coroutine[Any, Any, Latencies]]
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Each face by itself: alone, and while a console page is reloaded; then what the machine itself costs."""
+    """Measure each protocol, alone and while a console page is reloaded; then bare servers on the same machine."""
     figures: list[Figure] = []
     for face, measure, port in (
         ("binary", binary_latency, setting.pulsar_port),

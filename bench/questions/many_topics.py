@@ -1,4 +1,4 @@
-"""What do ten thousand topics cost that hardly anybody writes to?"""
+"""How much CPU time and memory do ten thousand topics take that get a message a minute?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PATIENCE_S = 30.0
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """A producer and a consumer on each, a message a minute, evenly spread; then nobody writes at all."""
+    """Open a producer and a consumer on each, and send each a message a minute, evenly spread; then send nothing."""
     return asyncio.run(_ask(setting))
 
 
@@ -78,7 +78,7 @@ async def _ask(setting: Setting) -> list[Figure]:
 
 
 async def _write(peer: ManyTopics, count: int, run_s: float) -> None:
-    """One message to each topic over the whole time. Raises PeerFailed when one does not arrive."""
+    """Send one message to each topic, spread over the whole time. Raises PeerFailed when one does not arrive."""
     expected = peer.delivered + count
     began = time.perf_counter()
     for number in range(count):

@@ -20,7 +20,7 @@ _GOAL = Goal(at_most=100.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Everything acked, then every second message, the most holes there can be; both back to the beginning."""
+    """Reset to the beginning a cursor that has acked everything, then one with the most holes that there can be."""
     count = setting.sized(1_000_000, 100_000)
     topic = setting.fresh_topic("reset")
     entry = entries.single(os.urandom(PAYLOAD_BYTES))
@@ -38,7 +38,7 @@ def ask(setting: Setting) -> list[Figure]:
                 raise AssertionError("the reset replayed nothing: the cursor had not moved")
             setting.say(f"reset, {name}: {times[-1]}")
         figures += _figures(f"reset over {count:,}, {name}", times, _GOAL)
-    # A round trip that moves nothing: what of this is asking and answering.
+    # A reset that moves nothing shows how much of the time the round trips take.
     again = reset_times(setting.vela, topic, subscription, setting.repeats, {"to": "earliest"})
     figures += _figures("the same again, nothing to move", again, None)
     return figures

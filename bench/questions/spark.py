@@ -1,4 +1,4 @@
-"""How fast does Spark read a topic, copy it and write one, and what does a full read cost those who publish?"""
+"""How fast does Spark read a topic, copy it and write one, and how much does a full read delay publishers?"""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _figures(setting: Setting, spark: SparkSession, *, payload_bytes: int) -> li
 
 
 def _published(setting: Setting, payload_bytes: int, messages: int) -> tuple[str, int, int]:
-    """Publish a topic; its name, its number of batches and of messages."""
+    """Publish to a new topic. Return its name, how many batches and how many messages it has."""
     topic = setting.fresh_topic("spark")
     entry = entries.batch(payload_bytes)
     count = messages // entry.messages

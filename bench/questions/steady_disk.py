@@ -1,4 +1,4 @@
-"""Does the disk stay as full as the backlog is, however much passes through, and whoever does not read?"""
+"""Does the disk's use stay near the size of the backlog, however much passes through, and even if one never reads?"""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ SETTINGS = {  # delete on ack, and tables small enough for many of them to come 
 }
 PAYLOAD_BYTES = 8 * 1024
 TOPICS = 50
-TIMES = 20  # written, over what is on disk at the end
+TIMES = 20  # bytes written over bytes on disk at the end, at least
 _LOOK_EVERY_S = 0.5
 _LONGEST_S = 600.0
 _SETTLE_S = 60.0
 _STILL_S = 5.0
-_FLUSHED_S = 2.0  # acks are on their way, and cursors are stored within a second
-_AT_REST_BYTES = (
-    3 * SEGMENT_BYTES
-)  # the open table, which may be filled further in the second until it is looked at
+_FLUSHED_S = 2.0  # the last acks arrive, and the broker stores cursors within a second
+# The open table, which may grow beyond its limit until the next check a second later.
+_AT_REST_BYTES = 3 * SEGMENT_BYTES
 
 _SIZE = (
     "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class"
@@ -56,14 +55,14 @@ class _Run:
 
     @property
     def growth(self) -> float:
-        """The largest size in the second half of what was written, over the largest in the first."""
+        """The largest size while the second half was written, over the largest while the first half was."""
         half = self.written_bytes / 2
         first = max((size for written, size in self.sizes if written <= half), default=self.sizes[0][1])
         return max(size for written, size in self.sizes if written > half) / first
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Fifty topics consumed as they are written, then the same with one of them that nobody reads."""
+    """Consume fifty topics as they are written, then the same with one of them that nobody reads."""
     figures: list[Figure] = []
     for has_straggler in (False, True):
         run = asyncio.run(_write_and_consume(setting, has_straggler=has_straggler))
@@ -139,7 +138,7 @@ async def _write_and_consume(setting: Setting, *, has_straggler: bool) -> _Run:
 
 
 async def _settled(connection: psycopg.AsyncConnection[tuple[object, ...]], size: int) -> int:
-    """What is left once the last closed tables have gone."""
+    """Return the size on disk once no more closed tables are dropped."""
     deadline = time.monotonic() + _SETTLE_S
     fell = time.monotonic()
     while time.monotonic() < min(deadline, fell + _STILL_S):
@@ -178,7 +177,7 @@ class _Straggler:
         return cls(topic, producer)
 
     async def send_through(self, count: int) -> None:
-        """Send up to message `count` and wait for the receipts."""
+        """Send until `count` messages have been sent in all, and wait for their receipts."""
         for sequence_id in range(self.sent, count):
             self._producer.write(commands.send(0, sequence_id, self._entry))
         self.sent = max(self.sent, count)

@@ -1,4 +1,4 @@
-"""What do many connections cost: each in memory, and how fast are they let in?"""
+"""How much memory does each of many connections take, and how fast does the broker admit new ones?"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SETTLING_S = 1.0
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Idle connections of which a hundred ping; then clients that connect and leave, a thousand a second."""
+    """Open idle connections of which a hundred ping; then let a thousand clients a second connect and leave."""
     connections = setting.sized(10_000, 2_000)
     _allow_files(connections + 1000)
     pid = setting.processes.broker_pid

@@ -1,4 +1,4 @@
-"""How many messages a second go through the JSON face whole: publish, receipt, delivery, ack?"""
+"""How many messages a second does the broker take, confirm, deliver and get acked as JSON over WebSocket?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GOAL = Goal(at_least=5000.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """One producer and one consumer on Vela, then on a server that only passes frames on."""
+    """Run one producer and one consumer on Vela, then on a server that only passes frames on."""
     reached: list[float] = []
     ceilings: list[float] = []
     note = ""

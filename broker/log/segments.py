@@ -39,9 +39,8 @@ class Segments:
         self._read_role = read_role
         self._views_stale = True
         self._opened_ms = 0
-        self._changing = (
-            asyncio.Lock()
-        )  # without it, views made while a segment is created would lack the segment and count as up to date
+        # Without it, views made while a segment is created would lack the segment and count as up to date.
+        self._changing = asyncio.Lock()
         self.open_id = 0
 
     async def start(self) -> None:

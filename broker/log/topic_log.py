@@ -40,9 +40,8 @@ class AppendBatch:
     delayed: list[StoredEntry] = field(default_factory=list)  # the entries among them that are not due
     outbox_ids: list[int] = field(default_factory=list)  # outbox rows that these entries come from
     size_bytes: int = 0
-    since_s: float = (
-        0.0  # monotonic time when its first send was queued, or when the previous batch was taken
-    )
+    # Monotonic time when its first send was queued, or when the previous batch was taken.
+    since_s: float = 0.0
 
     def receipts(self) -> dict[Any, tuple[list[Receipt], list[int]]]:
         """Return, by producer, its receipts in the order of its sends, and their totals as [messages, bytes]."""

@@ -101,9 +101,8 @@ class InsightHour(models.Model):
     keys = models.BigIntegerField()  # approximate number of different keys
     top_keys = models.JSONField()  # [{"key", "messages", "bytes"}], at most 10
     letters = models.JSONField()  # dead letters: [{"topic", "subscription", "messages"}], at most 10
-    subscriptions = (
-        models.JSONField()
-    )  # [{"name", "acked", "redelivered", "out", "ack_p50_ms", "ack_p95_ms", "ack_p99_ms"}]
+    # Each is {"name", "acked", "redelivered", "out", "ack_p50_ms", "ack_p95_ms", "ack_p99_ms"}.
+    subscriptions = models.JSONField()
     # Messages delivered often and not acked when this was computed: [{"subscription", "id", "count"}]
     poison = models.JSONField()
     computed_at = models.DateTimeField()

@@ -51,9 +51,8 @@ class Topic(models.Model):
     parent = models.ForeignKey("self", models.CASCADE, null=True, blank=True)
     partition = models.IntegerField(default=-1)  # index inside the parent
     properties = models.JSONField(default=dict)
-    policies = models.JSONField(
-        default=dict
-    )  # the policies set on this topic; a partition follows its parent
+    # The policies set on this topic; a partition follows its parent.
+    policies = models.JSONField(default=dict)
     terminated_at = models.DateTimeField(null=True, blank=True)
     producer_epoch = models.BigIntegerField(null=True, blank=True)  # raised by each exclusive producer
     created_at = models.DateTimeField(auto_now_add=True)

@@ -60,9 +60,8 @@ class SubscribeRequest:
     ack_timeout_tick_ms: int = 1  # timeouts fall on multiples of this
     # Maps a redelivery count to the ms added to the timeout.
     ack_timeout_backoff: Callable[[int], int] | None = None
-    warnings: Sequence[
-        str
-    ] = ()  # options that have no effect: logged once for each subscription, and counted
+    # Options that have no effect: logged once for each subscription, and counted.
+    warnings: Sequence[str] = ()
     read_compacted: bool = False  # of a compacted topic, get the latest message of each key
     epoch: int | None = None  # Java's consumer epoch, None = the client has none
     key_shared: KeySharedPolicy = AUTO_SPLIT  # for Key_Shared; Exclusive uses its sticky ranges too

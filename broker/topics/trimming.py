@@ -146,9 +146,8 @@ async def _push_forward(reader: Subscription, through: Position) -> None:
     async with reader.moves.moving(closes_consumers=False):
         place = reader.place()
         await reader.moves.with_index(lambda: _move(reader, through))
-        reader.begin_at(
-            place
-        )  # a reader of a compacted topic continues at its old place, because it reads copies
+        # A reader of a compacted topic continues at its old place, because it reads copies.
+        reader.begin_at(place)
         reader.after_move()
 
 

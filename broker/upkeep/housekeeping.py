@@ -89,9 +89,8 @@ class Housekeeping:
             subscriptions = list(topic.subscriptions.values())
             needed = [each.cursor.mark_delete for each in subscriptions]
             if (cached := topic.log.oldest_cached()) is not None:
-                needed.append(
-                    cached
-                )  # entries are delivered from memory, and their acks must not wait for a read
+                # Entries are delivered from memory, and their acks must not wait for a read.
+                needed.append(cached)
             topic.log.index.evict(min(needed, default=LATEST), INDEX_CHUNKS)
             for each in subscriptions:
                 if each.undo_until_ms and each.undo_until_ms <= now_ms:

@@ -72,9 +72,8 @@ class Lifetime:
         self._segment_drops = SegmentDrops(pool, segments, epochs, self._open_log)
         self._waiting: list[Topic] = []  # those that this round has not looked at yet
         self._due = 0.0  # number of topics to look at now, with the fraction left over
-        self._visit_at_ms: dict[
-            int, int
-        ] = {}  # for topics not in memory: the earliest time of the next visit
+        # For topics not in memory: the earliest time of the next visit.
+        self._visit_at_ms: dict[int, int] = {}
         self._next_visits_ms = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._woken = asyncio.Event()

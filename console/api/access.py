@@ -55,7 +55,7 @@ class Caller:
         if (self.acts and not rights.may_act) or (self.payloads and not rights.may_see_payloads):
             role = Role.OPERATOR if self.acts else Role.READER
             where = f" of {rights.place}" if rights.place else ""
-            raise Problem(403, "AuthorizationError", f"this takes the role {role.word}{where}")
+            raise Problem(403, "AuthorizationError", f"this requires the role {role.word}{where}")
         if request.method not in SAFE and request.body and not _is_json(request):
             raise Problem(415, "NotJson", "send Content-Type: application/json")
         return rights

@@ -294,7 +294,7 @@ class Broker(_Answer):
     host: str | None
     pid: int | None
     seen_at: datetime | None
-    stopped_at: datetime | None = Field(description="a clean stop")
+    stopped_at: datetime | None = Field(description="when it stopped cleanly")
 
 
 class Stats(_Answer):
@@ -322,7 +322,7 @@ _Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
 class Message(_Answer):
-    """One message, or one entry that is not taken apart."""
+    """One message, or one entry that is not split into messages."""
 
     id: str = Field(validation_alias="message_id")
     ledger_id: int
@@ -339,7 +339,7 @@ class Message(_Answer):
     producer: str
     preview: str = Field(description="the first 200 characters, or hexadecimal")
     is_text: bool
-    trouble: str = Field(description="why it is not taken apart")
+    trouble: str = Field(description="why it is not split into messages")
 
 
 class Messages(_Answer):
@@ -387,7 +387,7 @@ class FoundMessages(_Answer):
 
     messages: list[FoundMessage]
     looked_at: LookedAt
-    next_after: str | None = Field(description="null: everything was looked at")
+    next_after: str | None = Field(description="null: everything was searched")
 
 
 class DecoderAttempt(_Answer):

@@ -35,5 +35,5 @@ def read_token(token: str, *first: str | float) -> tuple[Any, ...]:
         or [type(part) for part in key] != [type(part) for part in first]
         or not all(isinstance(part, float | int) or is_storable_text(part) for part in key)
     ):
-        raise Problem(400, "BadQuery", "after takes the next_after of the page before, of the same list")
+        raise Problem(400, "BadQuery", "after takes the next_after of the previous page of the same list")
     return tuple(key)

@@ -155,9 +155,8 @@ class Cursor:
     unacked_entries: int | None  # None: there are too many holes to count
     unread_entries: int | None  # not acked, at or after the read position
     in_flight_entries: int
-    entries_before_first_hole: (
-        int  # unacked ones from mark-delete to the first acked one; 0 = no ack beyond it
-    )
+    # Unacked ones from mark-delete to the first acked one; 0 = no ack beyond it.
+    entries_before_first_hole: int
     acked_behind_entries: int  # acked, but after an unacked one that mark-delete cannot pass
     first: FirstUnacked | None  # None = nothing is unacked
 

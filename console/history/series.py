@@ -27,9 +27,8 @@ class Reading:
     backlog: int | None
     backlog_most: int | None
     stored_bytes: int | None
-    ack_latencies: (
-        Sequence[int] | None
-    )  # see vela.wire.latency_counts; None for a topic, and if nothing was acked
+    # See vela.wire.latency_counts; None for a topic, and if nothing was acked.
+    ack_latencies: Sequence[int] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,8 @@ from zoneinfo import available_timezones
 
 __all__ = ["zone_names"]
 
-_OLD_NAMES: Final = frozenset(
-    ("Etc", "SystemV", "US", "posix", "right")
-)  # old names of zones that the list has too
+# Folders of old names; the list has the same zones under new names.
+_OLD_NAMES: Final = frozenset(("Etc", "SystemV", "US", "posix", "right"))
 
 
 @cache

@@ -28,6 +28,7 @@ __all__ = [
 
 PAGE_ROWS: Final = 50
 CONSUMERS_SHOWN: Final = 500  # of one subscription's page
+# The most serious first.
 CONSUMER_FLAGS: Final = (
     "blocked",
     "not-reading",
@@ -35,7 +36,7 @@ CONSUMER_FLAGS: Final = (
     "silent",
     "hoarding",
     "old",
-)  # most serious first
+)
 PRODUCER_FLAGS: Final = ("refused", "old")
 _OLD_PROTOCOL: Final = 11  # clients up to this version cannot learn from the broker which consumer is active
 _LAST: Final = 2**63 - 1  # larger than every key and every number by which the lists sort

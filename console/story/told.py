@@ -41,9 +41,8 @@ class SubscriptionStory:
     """The known events of the message on one subscription, the oldest first."""
 
     lines: Sequence[StoryLine]
-    left_out: (
-        StoryRow | None
-    )  # the events of neighbouring entries, and perhaps of this one, that were not recorded
+    # The events of neighbouring entries, and perhaps of this one, that were not recorded.
+    left_out: StoryRow | None
     is_cut: bool  # older events may be recorded too
 
 

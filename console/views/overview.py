@@ -93,9 +93,8 @@ def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
             every_s=EVERY_S,
             context=lambda: {"rows": firing_alerts(rights.scope, limit=5)},
         ),
-        *(
-            (now, *history) if rights.scope.is_everything else ()
-        ),  # the stored history is the sum of all topics
+        # The stored history is the sum of all topics.
+        *((now, *history) if rights.scope.is_everything else ()),
         Source(
             name="acts",
             template="console/parts/overview/acts.html",

@@ -29,10 +29,11 @@ STARTS = {
     "next": gettext_noop("next for the subscription"),
     "holes": gettext_noop("holes of the subscription"),
 }
+# The operators with names. The others are signs, like "<".
 OPERATOR_WORDS = {
     "contains": gettext_noop("contains"),
     "exists": gettext_noop("exists"),
-}  # the others are signs
+}
 ORDERS = {"older": gettext_noop("towards older"), "newer": gettext_noop("towards newer")}
 
 _STOPPED = {

@@ -14,9 +14,8 @@ __all__ = ["SPARK_ERRORS", "failed", "reason_of"]
 
 # py4j's error comes where PySpark does not translate Java's.
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
-_CONDITION: Final = re.compile(
-    r"\[[A-Z][A-Z0-9_.]+\] [^\n]+"
-)  # Spark's errors begin with the name of a condition
+# Spark's errors begin with the name of a condition.
+_CONDITION: Final = re.compile(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+")
 _CALL: Final = "An error occurred while calling"  # py4j's first line; Java's own error is in the second
 _MISSING_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _MOST_CHARACTERS: Final = 400

@@ -144,9 +144,8 @@ class _Lane:
         self._topic = topic
         self._producer: Producer | None = None
         self._stored = -1  # the sequence id up to which an earlier attempt has stored the rows
-        self._rows: list[
-            tuple[Row, int]
-        ] = []  # rows of the entry that is being filled, with their sequence ids
+        # Rows of the entry that is being filled, with their sequence ids.
+        self._rows: list[tuple[Row, int]] = []
         self._size_bytes = 0
         self._limit_bytes = lanes.options.batch_bytes  # of an entry
         self._flushing: asyncio.Task[None] | None = None

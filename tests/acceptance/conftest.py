@@ -1,4 +1,4 @@
-"""The Vela that these tests share. It ends with them: beside the rest of a run it would take 9 % of a core to idle."""
+"""The Vela that these tests share. It ends with them, because idling beside other tests would take 9 % of a core."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.support.vela import VelaProcess, started_vela
 
 @pytest.fixture(scope="package")
 def shared_vela(vela_data: Path) -> Iterator[VelaProcess]:
-    """A whole Vela shared by tests of this folder: give topics names of the test's own.
+    """A whole Vela shared by the tests of this folder. Each test must use topics that no other one uses.
 
-    A test may kill a process of it, if it waits until clients can go on.
+    A test may kill one of its processes if it then waits until clients can continue.
     """
     with started_vela({"VELA_LIFETIME_CHECK_S": "2"}, data=vela_data) as process:  # not 10: tests wait for it
         yield process

@@ -129,7 +129,7 @@ def websocket(vela: VelaProcess, kind: str, made: str | None, *, query: str = ""
 
 
 def status_of(open_socket: Callable[[], ClientConnection]) -> int:
-    """The status of the handshake, 101 if the socket opened."""
+    """Return the status of the handshake, 101 if the socket opened."""
     try:
         with open_socket():
             return 101
@@ -152,7 +152,7 @@ def get(vela: VelaProcess, path: str, made: str | None, method: str = "GET") -> 
 
 
 class Shown:
-    """A client with a certificate, or without one: Apache's over `pulsar+ssl://`, and one of https."""
+    """A client with or without a certificate: Apache's over `pulsar+ssl://`, and one of https."""
 
     def __init__(self, vela: VelaProcess, authority: Authority, pair: KeyPair | None) -> None:
         self._ports = vela.environment
@@ -519,7 +519,10 @@ def test_apaches_client_and_velas_come_with_a_password(vela: VelaProcess) -> Non
     "path", ["/metrics", "/admin/v2/tenants", "/pull/v1/public/default/access-orders?queue=0&offset=0"]
 )
 def test_an_answer_without_credentials_asks_for_a_token_or_a_password(vela: VelaProcess, path: str) -> None:
-    for headers in ({}, {"X-Pulsar-Auth-Method-Name": "none"}):  # a pull with it passes through ASGI
+    for headers in (
+        {},
+        {"X-Pulsar-Auth-Method-Name": "none"},
+    ):  # with this header, a pull passes through ASGI
         answer = httpx.get(f"{vela.http_url}{path}", headers=headers, timeout=20)
         assert answer.status_code == 401
         assert answer.headers.get_list("WWW-Authenticate") == CHALLENGES
@@ -547,7 +550,7 @@ def test_guesses_of_passwords_do_not_stop_those_who_publish(vela: VelaProcess) -
             producer.send(b"beside")
             sent += 1
         assert {each.result() for each in guesses} == {401}
-    assert sent > 24  # a loop that hashes would let one message through between two guesses
+    assert sent > 24  # if the event loop hashed, only one message would pass between two guesses
     client.close()
 
 

@@ -54,7 +54,7 @@ class Admin:
     def __call__(
         self, method: str, path: str, body: Any = None, *, media_type: str = "application/json"
     ) -> Answer:
-        """Send a request; `path` without /admin/v2/ unless it begins with a slash."""
+        """Send a request. Give `path` without /admin/v2/, unless it begins with a slash."""
         connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=30)
         try:
             connection.request(
@@ -71,13 +71,13 @@ class Admin:
             connection.close()
 
     def get(self, path: str) -> Any:
-        """The JSON of a GET that succeeds."""
+        """Send a GET, which must succeed, and return its JSON."""
         answer = self("GET", path)
         assert answer.status == 200, (path, answer)
         return answer.json
 
     def done(self, method: str, path: str, body: Any = None) -> None:
-        """A change that succeeds, answered like Pulsar's."""
+        """Send a change, which must succeed with the answer of Pulsar."""
         answer = self(method, path, body)
         assert (answer.status, answer.body) == (204, b""), (path, answer)
         assert not answer.headers.keys() & {"content-type", "content-length", "transfer-encoding"}
@@ -105,7 +105,7 @@ def apache(shared_vela: VelaProcess) -> Iterator[pulsar.Client]:
 
 
 def publish(apache: pulsar.Client, topic: str, *payloads: bytes, **properties: str) -> None:
-    """Publish messages, each as an entry of its own."""
+    """Publish messages, an entry each."""
     producer = apache.create_producer(f"persistent://acme/shop/{topic}", batching_enabled=False)
     for payload in payloads:
         producer.send(payload, properties=properties)
@@ -588,7 +588,7 @@ def test_every_operation_answers_in_pulsars_shape(admin: Admin) -> None:
         path = each.path
         for name, value in names.items():
             path = path.replace(f"{{{name}}}", value)
-        while "{" in path:  # what is left are numbers
+        while "{" in path:  # the other parameters are numbers
             start, end = path.index("{"), path.index("}")
             path = path[:start] + "1" + path[end + 1 :]
         answer = admin(each.method, path)

@@ -120,7 +120,7 @@ def test_shared_spreads_messages_and_redelivers_those_of_a_consumer_that_leaves(
     producer = client.create_producer(topic)
     publish(producer, [b"%d" % number for number in range(90)])
     seen: dict[bytes, int] = {}
-    # How many a turn of the round robin holds depends on how many entries a commit brought: at least one.
+    # The round robin gives each consumer at least one entry a turn; how many depends on the entries of a commit.
     first = [consumers[0].receive(RECEIVE_MS), *drained(consumers[0])]
     for message in first[: (len(first) + 1) // 2]:
         consumers[0].acknowledge(message)
@@ -202,7 +202,7 @@ def test_without_a_queue_a_busy_consumer_has_one_message_and_others_get_the_rest
         free.acknowledge(message)
         rest.append(message.data())
     assert sorted([held.data(), *rest]) == [b"%d" % number for number in range(10)]
-    busy.close()  # what it held, and nothing else, goes to the other
+    busy.close()  # only the message that it held goes to the other
     assert within(free.receive).data() == held.data()
 
 

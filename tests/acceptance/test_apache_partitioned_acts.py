@@ -73,7 +73,7 @@ def received(consumer: pulsar.Consumer, count: int) -> list[pulsar.Message]:
 
 
 def counts(plan: str) -> tuple[int, int]:
-    """Messages that come again, and that are skipped."""
+    """Return how many messages are redelivered, and how many are skipped."""
     again, skipped = re.search(r"again: (\d+)", plan), re.search(r"never delivered: (\d+)", plan)
     assert again is not None
     assert skipped is not None

@@ -65,7 +65,7 @@ def test_messages_that_a_program_repeats_after_its_restart_are_stored_once(
         client.close()
         return int(last)
 
-    # With batches a program goes on after what the broker has; message by message it may begin anywhere before.
+    # With batches, a program continues after the last stored message; one by one it may begin anywhere before it.
     assert send(0, 50) == -1
     assert send(50 if batching else 30, 80) == 490
     shared_vela.kill("broker")
@@ -155,7 +155,7 @@ class OrderV1(pulsar.schema.Record):  # type: ignore[misc]  # the client has no 
 
 class OrderV2(pulsar.schema.Record):  # type: ignore[misc]
     number = pulsar.schema.Integer()
-    note = pulsar.schema.String(required_default=True)  # else its schema names no default
+    note = pulsar.schema.String(required_default=True)  # otherwise its schema has no default
 
 
 class OrderV3(pulsar.schema.Record):  # type: ignore[misc]

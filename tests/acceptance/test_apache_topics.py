@@ -89,9 +89,8 @@ def test_new_partitions_are_seen_with_their_subscriptions(
     )
     for index in range(6):
         producer.send(b"%d" % index)
-    again = client.subscribe(
-        topic, "s"
-    )  # from Latest: what came before it is there by the subscription alone
+    # From Latest, so earlier messages come only because the subscription has kept them.
+    again = client.subscribe(topic, "s")
     assert sorted(drain(again, 6)) == [b"%d" % index for index in range(6)]
 
 

@@ -45,7 +45,7 @@ def publish(url: str, payload: bytes, topic: str, **more: object) -> None:
 
 
 def assert_comes_again(url: str, limit_s: float) -> None:
-    """One message, not acked: it must come again with its count raised, and no sooner than the timeout."""
+    """Check that an unacked message is redelivered with a higher count, and not before the timeout."""
     with consumer_of(url, "slow") as consumer:
         publish(url, b"slow", "slow")
         first = json.loads(consumer.recv(timeout=20))
@@ -60,7 +60,7 @@ def assert_comes_again(url: str, limit_s: float) -> None:
 
 
 def assert_comes_when_due(url: str, limit_s: float) -> None:
-    """A delayed message comes neither before its time nor much after it; one without a delay overtakes it."""
+    """Check that a delayed message comes neither early nor late, and that one without a delay overtakes it."""
     with consumer_of(url, "late") as consumer:
         due_s = time.time() + DELAY_MS / 1000
         publish(url, b"later", "late", deliverAt=round(due_s * 1000))
@@ -76,7 +76,7 @@ def assert_comes_when_due(url: str, limit_s: float) -> None:
 
 
 def assert_letters_are_written(url: str, limit_s: float) -> None:
-    """Negatively acked twice: redelivered once, then a dead letter, each when its time has come."""
+    """Check that a message that is negatively acked twice is redelivered once and then a dead letter, each in time."""
     path, shared = "/ws/v2/consumer/persistent/public/default", "subscriptionType=Shared"
     query = f"{shared}&subscriptionInitialPosition=Earliest"
     with (
@@ -95,7 +95,7 @@ def assert_letters_are_written(url: str, limit_s: float) -> None:
 
 
 def assert_a_parked_pull_is_answered(url: str, limit_s: float) -> None:
-    """Nothing arrives: the pull is answered with nothing, not before its time and not long after it."""
+    """Check that a pull to which no message arrives gets an empty answer, neither early nor late."""
     with connect(f"{url}/ws/v2/producer/persistent/public/default/quiet"):
         pass  # the topic exists now
     path = f"/pull/v1/public/default/quiet?offset=0&suspend=true&suspend_timeout_ms={PULL_MS}"
@@ -113,7 +113,7 @@ def without_wheel(vela_data: Path) -> Iterator[VelaProcess]:
 
 
 def assert_every_time_is_kept(url: str, limit_s: float) -> None:
-    """All at once, because each mostly waits."""
+    """Run all checks at the same time, because each mostly waits."""
     checks = (
         assert_comes_again,
         assert_comes_when_due,

@@ -60,7 +60,7 @@ def pages(opened: tuple[Page, Page]) -> tuple[Page, Page]:
 
 @contextmanager
 def frozen(*pids: int) -> Iterator[None]:
-    """Stop processes as SIGSTOP does, and let them go on."""
+    """Stop processes with SIGSTOP while the block runs, then continue them."""
     try:
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)

@@ -67,12 +67,12 @@ def test_deliver_at_and_deliver_after_apply_to_shared_and_not_to_exclusive(clien
 
 @pytest.mark.row("I15")
 def test_a_delayed_message_outlives_kill_9_of_the_broker(shared_vela: VelaProcess) -> None:
-    # A busy machine may need longer for the restart than the message waits: then it waits longer.
+    # On a busy machine the restart may take longer than the delay; then repeat with a longer delay.
     assert any(outlives_kill_9(shared_vela, delay_ms) for delay_ms in (6_000, 45_000))
 
 
 def outlives_kill_9(vela: VelaProcess, delay_ms: int) -> bool:
-    """False when the message was due before the broker was back."""
+    """Return False if the message was due before the broker was back."""
     client = connected(vela)
     topic = f"delayed-over-death-{delay_ms}"
     shared = subscribed(client, topic, pulsar.ConsumerType.Shared)

@@ -1,4 +1,4 @@
-"""docs/examples/shop: a Django project that is not Vela's, with Vela in it, as its README says."""
+"""docs/examples/shop: a Django project of somebody else with Vela in it, used as its README says."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Bad input on each face of a really started broker: the protocol's own error, nobody else disturbed.
+"""Bad input over each protocol of a real broker gets that protocol's error, and disturbs nobody else.
 
-Over 400 lines: one Vela serves every face here, and each test looks whether the others were disturbed.
+Over 400 lines: one Vela serves all protocols here, and each test checks that nobody else was disturbed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def resident_bytes(vela: VelaProcess) -> int:
 
 
 def round_trip(client: pulsar.Client, topic: str) -> None:
-    """Another client's message goes through."""
+    """Check that another client's message is delivered."""
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic)
     producer.send(b"still here")
@@ -378,7 +378,7 @@ def test_a_websocket_producer_that_floods_without_reading_costs_little(
 
 
 def flood(peer: socket.socket, data: bytes) -> threading.Thread:
-    """Send as fast as the broker takes it, for ever, reading nothing."""
+    """Send as fast as the broker reads, without an end, and read nothing."""
 
     def run() -> None:
         try:

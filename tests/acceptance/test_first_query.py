@@ -33,7 +33,7 @@ def test_five_commands_do_it_and_the_third_names_a_list_of_packages() -> None:
 
 
 def typed(vela: VelaProcess, line: str) -> str:
-    """Run a line in a shell in the checkout; what it printed."""
+    """Run a line in a shell in the checkout, and return what it printed."""
     done = subprocess.run(
         ["bash", "-euc", line],
         cwd=PROJECT_DIR,

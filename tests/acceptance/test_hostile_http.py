@@ -106,7 +106,7 @@ def status(
     fields: bytes = b"",
     method: bytes = b"GET",
 ) -> int:
-    """Of one request on a connection of its own; 0 when the server closed it without a word."""
+    """Return the status of one request on a new connection, or 0 if the server closed it without an answer."""
     path = target.encode("latin-1") if isinstance(target, str) else target
     with socket.create_connection(("127.0.0.1", int(vela.environment[port])), timeout=30) as peer:
         peer.sendall(method + b" " + path + b" HTTP/1.1\r\nHost: " + host + b"\r\n" + fields + b"\r\n")

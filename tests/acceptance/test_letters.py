@@ -132,7 +132,7 @@ def test_apaches_client_makes_its_own_dead_letters_of_the_brokers_counts(
 
 
 def redriven(console: ConsoleSession, topic: str, fields: dict[str, str]) -> Act:
-    """Redrive the letters of a form, and wait for the end."""
+    """Redrive the letters that a form chooses, and wait until the act has ended."""
     act = console.apply(console.plan(topic, "fixing", "redrive", fields))
     until_s = time.monotonic() + RECEIVE_S
     while act.state in ("apply_requested", "applying") and time.monotonic() < until_s:

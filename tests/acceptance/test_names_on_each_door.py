@@ -1,4 +1,4 @@
-"""Look-ups and refused requests create nothing, and every door refuses names that are not legal."""
+"""Lookups and refused requests create nothing, and every door refuses names that are not legal."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _answer(request: urllib.request.Request) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
-def test_look_ups_and_refused_requests_make_no_tenant(shared_vela: VelaProcess) -> None:
+def test_lookups_and_refused_requests_make_no_tenant(shared_vela: VelaProcess) -> None:
     tenant = f"asked-only-{secrets.token_hex(4)}"
     topic = f"persistent://{tenant}/eu/orders"
     with RawPulsar(shared_vela.pulsar_url) as peer:

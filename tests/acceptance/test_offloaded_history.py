@@ -44,7 +44,7 @@ def server() -> Iterator[S3Server]:
 
 @pytest.fixture(scope="module")
 def stored(vela_data: Path, server: S3Server) -> Iterator[VelaProcess]:
-    """A Vela whose files are in the bucket, and which remembers nothing that it has read."""
+    """A Vela that offloads to the bucket, and caches nothing that it has read."""
     settings = {
         **CREDENTIALS,
         "VELA_OFFLOAD_URL": server.url,
@@ -236,7 +236,7 @@ def test_a_consumer_waits_says_why_and_goes_on(
             topic, "billing", initial_position=pulsar.InitialPosition.Earliest, receiver_queue_size=10
         )
         seen = received(consumer, 5)
-        if fault == "stopped":  # in the middle of an answer
+        if fault == "stopped":  # S3 stops in the middle of an answer
             server.fault = "cut"
             cuts = server.cuts
         else:
@@ -252,7 +252,7 @@ def test_a_consumer_waits_says_why_and_goes_on(
             server.stop()
         error = wait_until(lambda: _unreadable(stored, topic), "the reason on the page", timeout_s=30)
         assert words in error
-        fresh = own.create_producer(f"{topic}-fresh")  # others go on
+        fresh = own.create_producer(f"{topic}-fresh")  # other topics still work
         fresh.send(b"new")
         server.fault = ""
         server.start()
@@ -266,7 +266,7 @@ def test_a_consumer_waits_says_why_and_goes_on(
 
 
 def _unreadable(vela: VelaProcess, topic: str) -> str:
-    """The error that the diagnosis shows; empty if it has none."""
+    """Return the error that the diagnosis shows, or "" if it shows none."""
     _, answer = ask(vela, f"topics/{PATH}/{topic}/subscriptions/billing/diagnosis")
     for finding in answer["findings"]:
         if finding["rule"] == "unreadable_log":

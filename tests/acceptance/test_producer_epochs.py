@@ -20,7 +20,7 @@ _topics = itertools.count()
 
 @pytest.fixture
 def topic() -> str:
-    """A topic of the test's own on the Vela that tests share."""
+    """A topic that no other test uses, on the shared Vela."""
     return f"persistent://public/default/epochs-{next(_topics)}"
 
 

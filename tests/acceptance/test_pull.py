@@ -25,7 +25,7 @@ HOLD_MS = 1500
 
 @pytest.fixture(scope="module")
 def wheel_less(vela_data: Path) -> Iterator[VelaProcess]:
-    """Beat alone drives time here."""
+    """A Vela without the wheel, in which only Celery's beat answers what is due."""
     with started_vela({"VELA_WHEEL": "0"}, data=vela_data) as process:
         yield process
 

@@ -27,7 +27,7 @@ def new_topic() -> str:
 
 
 def read(vela: VelaProcess, path: str) -> dict[str, Any]:
-    """A read of /api/v1 below a topic of public/default."""
+    """Return the answer of /api/v1 for a path below a topic of public/default."""
     request = urllib.request.Request(f"{vela.console_url}/api/v1/topics/persistent/public/default/{path}")
     who = base64.b64encode(f"admin:{ADMIN_PASSWORD}".encode()).decode()
     request.add_header("Authorization", f"Basic {who}")

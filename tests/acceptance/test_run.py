@@ -1,4 +1,4 @@
-"""`make run`: starts, says where its doors are, refuses in one sentence, restarts what dies, leaves nothing behind."""
+"""`make run` prints its addresses, refuses wrong settings in one sentence, restarts processes, and stops cleanly."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def status(url: str) -> int:
 
 
 def refusal(process: VelaProcess) -> str:
-    """Start what cannot start; what it said. Nothing may be left running."""
+    """Start a Vela that cannot start, and return what it printed. It must leave no process."""
     process.spawn()
     assert process.process is not None
     assert process.process.wait(30) == 1
@@ -133,7 +133,7 @@ def test_a_killed_process_is_restarted_and_reported_once(running: VelaProcess, n
 
 
 def assert_stops(process: VelaProcess, number: signal.Signals) -> None:
-    """It ends by itself after the signal, kills nothing and leaves no process."""
+    """Check that it ends by itself after the signal, kills nothing and leaves no process."""
     assert process.process is not None
     process.process.send_signal(number)
     assert process.process.wait(60) == 0

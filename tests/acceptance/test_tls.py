@@ -52,7 +52,7 @@ class SecureVela:
         )
 
     def get(self, door: str, path: str, *, trust: str | None = None) -> tuple[int, str]:
-        """curl's exit code, and the status and body that it got from VELA_⟨door⟩_TLS_PORT."""
+        """Return curl's exit code, and the status and body that it got from VELA_⟨door⟩_TLS_PORT."""
         url = f"https://localhost:{self.process.environment[f'VELA_{door}_TLS_PORT']}{path}"
         done = subprocess.run(
             ["curl", "-s", "-m", "10", "--cacert", trust or self.authority.file, "-w", "%{http_code}", url],
@@ -130,7 +130,7 @@ def test_https_serves_the_broker_and_the_console_and_a_wrong_authority_is_not_ac
 
 
 def assert_login(secure: SecureVela) -> None:
-    """A person logs in: the form's origin is the console's own, and the cookies are for https only."""
+    """Log in, and check that the console accepts its own origin and sets cookies for https only."""
     base = f"https://localhost:{secure.process.environment['VELA_CONSOLE_TLS_PORT']}"
     context = ssl.create_default_context(cafile=secure.authority.file)
     with httpx.Client(base_url=base, verify=context, follow_redirects=True, timeout=20) as browser:

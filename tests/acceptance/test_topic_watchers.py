@@ -28,7 +28,7 @@ def update(peer: RawPulsar) -> tuple[list[str], list[str]]:
 
 
 def updates(peer: RawPulsar, count: int) -> list[str]:
-    """New topics until there are this many: a list that is being read may see some of them."""
+    """Read updates until this many topics are new. The first list may already have some of them."""
     found: list[str] = []
     while len(found) < count:
         found += update(peer)[0]
@@ -51,7 +51,7 @@ def test_a_watcher_hears_of_topics_whoever_makes_them(shared_vela: VelaProcess) 
         assert watch(peer, f"{PUBLIC}/{mark}-.*", known_hash=topics_hash) == ([], topics_hash)
         act(shared_vela, "delete_topic", f"{PUBLIC}/{mark}-b", force=False)
         assert update(peer) == ([], parts)
-        shared_vela.manage("createtopic", f"public/default/{mark}-c")  # from a process of its own
+        shared_vela.manage("createtopic", f"public/default/{mark}-c")  # in a separate process
         assert update(peer) == ([f"{PUBLIC}/{mark}-c"], [])
         peer.ask("SUCCESS", watch_topic_list_close(7, request_id=10))
 

@@ -152,7 +152,7 @@ def test_a_batch_is_not_traced(client: pulsar.Client, collector: TraceCollector)
         consumer.acknowledge(received(consumer))
     alone_id, alone = traceparent(0x3002)
     client.create_producer(topic).send(b"alone", properties=alone)
-    exported(collector, alone_id, 2)  # what came before has been exported too
+    exported(collector, alone_id, 2)  # by then, earlier spans have been exported too
     assert collector.spans(trace_id) == []
 
 

@@ -33,7 +33,7 @@ def test_first_message_with_each_client(shared_vela: VelaProcess) -> None:
     assert re.search(r"^stored as \d+:0$", said, re.MULTILINE)
     assert "received: my first message" in said
     assert run(shared_vela, "hello_websocket.py") == "stored: ok\nreceived: my second message\n"
-    assert "received: my second message" in run(shared_vela, "hello_pulsar.py")  # what waited comes first
+    assert "received: my second message" in run(shared_vela, "hello_pulsar.py")  # the backlog comes first
 
 
 def test_the_library_in_and_out_and_out_again_after_a_rewind(shared_vela: VelaProcess) -> None:

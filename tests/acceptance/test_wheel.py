@@ -1,4 +1,4 @@
-"""The wheel: what is in it, and that it works where nothing else of Vela's is."""
+"""The wheel (the Python package): what it contains, and that it works outside the checkout."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _WHAT_IS_NOT = ("config", "tests", "bench")
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy, so that nothing is left in the checkout, with folders beside it that must stay out."""
+    """The wheel, built from a copy so that nothing is left in the checkout. The copy has folders that must stay out."""
     folder = tmp_path_factory.mktemp("wheel")
     for name in (*_WHAT_IS_BUILT, *_WHAT_IS_NOT):
         source = PROJECT_DIR / name
@@ -60,18 +60,18 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the wheel and what it says that it needs, and nothing else."""
+    """The Python of an environment that has only the wheel and its requirements."""
     return _environment(tmp_path_factory.mktemp("environment"), wheel, extras=set())
 
 
 @pytest.fixture(scope="module")
 def server_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with what the extra `server` needs."""
+    """The Python of an environment that also has the requirements of the extra `server`."""
     return _environment(tmp_path_factory.mktemp("server"), wheel, extras={"server"})
 
 
 def _environment(folder: Path, wheel: Path, *, extras: set[str]) -> Path:
-    """Makes an environment; gives its Python."""
+    """Make an environment and return its Python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=60)
     interpreter = folder / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--quiet", "--python", str(interpreter)]
@@ -86,7 +86,7 @@ def _environment(folder: Path, wheel: Path, *, extras: set[str]) -> Path:
 
 
 def _needed_by(own: metadata.Distribution, extras: set[str]) -> set[str]:
-    """The distributions that one with these extras needs, and those that they need."""
+    """Return the distributions that one with these extras needs, directly or through others."""
     found: set[str] = set()
     wanted = _requirements(own, extras)
     while wanted:
@@ -107,7 +107,7 @@ def _requirements(distribution: metadata.Distribution, extras: set[str]) -> list
 
 
 def _lend(name: str, packages: Path) -> None:
-    """Links the files of a distribution of this environment into another: as installing it there, without a network."""
+    """Link a distribution of this environment into another one, which replaces installing it over the network."""
     distribution = metadata.distribution(name)
     for top in {Path(str(file)).parts[0] for file in distribution.files or []} - {"..", "__pycache__"}:
         target = packages / top
@@ -118,7 +118,7 @@ def _lend(name: str, packages: Path) -> None:
 def run(
     python: Path, *arguments: str, folder: Path, variables: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the environment's Python somewhere where there is no checkout."""
+    """Run the environment's Python outside the checkout."""
     return subprocess.run(
         [str(python), *arguments],
         capture_output=True,
@@ -131,7 +131,7 @@ def run(
 
 
 def _outside() -> dict[str, str]:
-    """The environment's variables without those of this checkout."""
+    """Return the environment variables without those of this checkout."""
     mine = ("PYTHON", "VELA_", "DJANGO_")
     return {name: value for name, value in os.environ.items() if not name.startswith(mine)}
 
@@ -197,7 +197,7 @@ def test_a_console_of_the_wheel_finds_its_templates(python: Path, tmp_path: Path
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    """A Django project that is not Vela's, away from the checkout."""
+    """A Django project of somebody else, outside the checkout."""
     return shutil.copytree(PROJECT_DIR / "docs/examples/shop", tmp_path / "shop")
 
 
@@ -266,7 +266,7 @@ def test_broker_and_console_serve_another_project(
 def _serving(
     python: Path, shop: Path, variables: Mapping[str, str], command: str, port: int, path: str
 ) -> Iterator[None]:
-    """A command of the shop that runs until its page answers, and is stopped afterwards."""
+    """Run a command of the shop, wait until its page answers, and stop it at the end."""
     log = shop / f"{command}.log"
     with (
         log.open("wb") as output,

@@ -1,4 +1,4 @@
-"""Read an export's files without Spark, which wrote them."""
+"""Read an export's files without Spark, so that Spark does not check its own work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job that runs, the processes of it that can be killed, and what comes of it."""
+"""A running job, its processes that can be killed, and how it ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STAGE: Final = re.compile(r"^([a-z][a-zA-Z ]+?)(?:: \d+)?$", re.MULTILINE)
 
 
 class Target(StrEnum):
-    """What is killed."""
+    """A kind of process to kill."""
 
     WORKER = "Vela's worker"
     BROKER = "the broker"
@@ -44,7 +44,10 @@ class Target(StrEnum):
     EXECUTOR_PYTHON = "a Python of an executor"
 
 
-_ARGUMENTS: Final = {Target.JAVA: "deploy.SparkSubmit ", Target.PYTHON: " -m pyspark."}  # of processes
+_ARGUMENTS: Final = {
+    Target.JAVA: "deploy.SparkSubmit ",
+    Target.PYTHON: " -m pyspark.",
+}  # a part of their command lines
 
 
 class Run(Protocol):
@@ -59,10 +62,10 @@ class Run(Protocol):
         """Whether it has ended, well or not."""
 
     def processes(self, target: Target) -> list[int]:
-        """The process ids of a target; none if there is none now."""
+        """Return the ids of the processes of this kind that run now."""
 
     def end(self, killed: Target | None) -> str:
-        """Wait until it has ended and nothing of it lives. Return why it failed; "" if it ended well."""
+        """Wait until it has ended and none of its processes lives. Return why it failed; "" if it ended well."""
 
 
 class _InTheWorker:
@@ -86,7 +89,7 @@ class _InTheWorker:
         vela = self._situation.vela
         assert vela.process is not None
         if target in (Target.WORKER, Target.BROKER):
-            # While the job runs: a worker without it is not what the kill is about.
+            # Only while the job runs: killing a worker that runs no job would show nothing.
             name = "worker" if target is Target.WORKER else "broker"
             return [vela.pids()[name]] if self.processes(Target.DRIVER) and name in vela.pids() else []
         below = descendants_of(vela.process.pid)
@@ -161,13 +164,13 @@ class _OnTheCluster:
 
 @contextmanager
 def on_the_cluster(situation: Situation, cluster: SparkCluster, job: Job) -> Iterator[Run]:
-    """Run a job in a terminal, so to speak."""
+    """Run a job as a user does in a terminal."""
     vela, output = situation.vela, cluster.folder / "driver.log"
     output.unlink(missing_ok=True)
     options = [word for name, value in job.options.items() for word in (f"--{name.replace('_', '-')}", value)]
     command = [
         *(sys.executable, "-m", "pipeline", job.name, "--topic", job.topic, *options, "--memory", "512m"),
-        # A worker gives the runs that continue a killed one its id, and a terminal's user gives them a name.
+        # All attempts must have the same write id. A worker uses the first run's id; in a terminal the user chooses it.
         *("--write-id", f"soak {job.topic} {job.options}"),
         *("--url", vela.database_url, "--service-url", vela.pulsar_url, "--folder", str(situation.folder)),
     ]

@@ -1,4 +1,4 @@
-"""Kill each process of a job in turn, at moments that are spread over the job, and do the job again."""
+"""Kill each kind of process of a job in turn, at moments spread over the job, and do the job again."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ ON_THE_CLUSTER: Final = (Target.CLUSTER_DRIVER, Target.EXECUTOR, Target.EXECUTOR
 WITHOUT_SPARK: Final = {"offload": (Target.WORKER, Target.DRIVER, Target.BROKER)}
 MUST_END_WELL: Final = (Target.EXECUTOR, Target.EXECUTOR_PYTHON)
 MOST_MISSES: Final = 20  # in a row
-MOST_S: Final = 1800.0  # for whatever is waited for
-LOOK_S: Final = 0.3  # a look at the processes takes 30 ms of a processor
-EARLIER: Final = 0.8  # a job that had ended before the kill is shorter than it was thought to be
+MOST_S: Final = 1800.0  # the longest wait for anything
+LOOK_S: Final = 0.3  # between two looks at the processes, each of which takes 30 ms of CPU time
+EARLIER: Final = 0.8  # if a job ended before its kill, later kills come earlier by this factor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +43,14 @@ class Hit:
 
 @dataclass(slots=True, kw_only=True)
 class Span:
-    """How long a job takes that nobody kills, and when each of its processes begins."""
+    """How long a job takes without a kill, and when each of its processes begins."""
 
     all_s: float = 0.0
     first_s: dict[Target, float] = field(default_factory=dict)
 
 
 class JobSoak:
-    """Kills jobs, runs them again, and compares."""
+    """Kills jobs, runs them again, and checks what they did."""
 
     def __init__(
         self, situation: Situation, cluster: SparkCluster, scratch: Path, rng: random.Random
@@ -62,7 +62,7 @@ class JobSoak:
         self._rng = rng
 
     def kill_each(self, name: str, kills: int) -> None:
-        """Kill a job this many times, in turn each of its processes, at moments all over the time that it takes."""
+        """Kill a job this many times: each of its processes in turn, at moments spread over the time that it takes."""
         work = WORKS[name](self._situation)
         targets = WITHOUT_SPARK.get(name, (*IN_THE_WORKER, *ON_THE_CLUSTER))
         spans = {where: self._span(work, where) for where in {self._is_clustered(each) for each in targets}}
@@ -148,7 +148,7 @@ class JobSoak:
     ) -> AbstractContextManager[Run]:
         if self._is_clustered(target):
             return on_the_cluster(self._situation, self._cluster, job)
-        # Only a run that continues another one is the same replay.
+        # A new run of a replay publishes again; only one that continues the killed run completes it.
         is_new = job.name != "replay" and self._rng.random() < 0.5
         return in_the_worker(self._situation, job, continues=None if is_new else continues)
 

@@ -22,7 +22,7 @@ __all__ = ["FORMATS", "LEDGER_ENTRIES", "WORKS", "Job", "Situation", "Work"]
 
 FORMATS: Final = ("parquet", "ndjson", "csv")
 LEDGER_ENTRIES: Final = 500
-_PUBLISHING_S: Final = 4  # slow enough for kills to find a job that publishes
+_PUBLISHING_S: Final = 4  # how long a job should publish, so that kills find it at work
 _LEDGERS: Final = 8  # of a topic that is offloaded
 _SWEPT_S: Final = 60.0
 _OF_HOURS: Final = (
@@ -64,7 +64,7 @@ class Job:
 
 
 class Work(Protocol):
-    """What one job does, again and again, and how to see whether it has."""
+    """What one job does again and again, and how to check that it was done."""
 
     def job(self) -> Job:
         """Return the next job, which has everything still to do."""
@@ -84,7 +84,7 @@ class _Export:
         return Job(name="export", topic=self._situation.source, options=options)
 
     def check(self, job: Job, *, is_done: bool) -> None:
-        """A folder of that name is complete, and if the job is done nothing else is there."""
+        """If the export's folder exists, it is complete; if the job is done, no temporary files are left."""
         folder = self._situation.folder / job.options["to"]
         assert folder.exists() or not is_done, f"there is no {folder}"
         if folder.exists():
@@ -113,7 +113,7 @@ class _Publishing:
         return Job(name="replay", topic=situation.source, options=options)
 
     def check(self, job: Job, *, is_done: bool) -> None:
-        """No message comes twice, and if the job is done none is missing."""
+        """There are no more messages than were published; if the job is done, they are the same."""
         target = job.options.get("to", job.topic)
         found, published = checksum_of(self._situation.client, target), self._situation.published
         assert found.messages <= published.messages
@@ -129,7 +129,7 @@ class _Insights:
         return Job(name="insights", topic=self._situation.source, options={"hours": "100"})
 
     def check(self, job: Job, *, is_done: bool) -> None:
-        """An hour that is stored counts each message once, and if the job is done all hours are stored."""
+        """A stored hour counts each message once; if the job is done, all hours are stored."""
         row = self._situation.database.execute(_OF_HOURS, (job.topic,)).fetchone()
         whole = (self._situation.published.messages, self._situation.size_bytes)
         assert row is not None
@@ -153,7 +153,7 @@ class _Compact:
         return Job(name="compact", topic=self._topic, options={})
 
     def check(self, job: Job, *, is_done: bool) -> None:
-        """Readers get each key's latest value; if the job is done, nothing else, and what Spark noted is gone."""
+        """Readers get each key's latest value; if the job is done, they get nothing else, and no survey is left."""
         read = stored(self._situation.client, self._topic, is_compacted=True)
         assert {str(each.partition_key()): each.data() for each in read} == self._latest
         if is_done:
@@ -186,7 +186,7 @@ class _Offload:
         return Job(name="offload", topic=topic, options={"keep_bytes": "0"})
 
     def check(self, job: Job, *, is_done: bool) -> None:
-        """All messages can be read, in order; if the job is done, each file is one that a ledger names."""
+        """All messages can be read, in order; if the job is done, each file belongs to a ledger."""
         if is_done:
             wait_until(
                 lambda: self._has_only_files_of_ledgers(job.topic),

@@ -1,7 +1,7 @@
 """Kill jobs at random moments, do them again, then prove that nothing is half done and every message is there once.
 
-`make pipeline-soak` runs it: `python -m tests.chaos.jobs --messages 20000 --kills 20 [--seed N]`. Names of jobs leave
-out the others. Some kills hit runs of Vela's worker, with Spark on this machine, the others jobs on a cluster.
+`make pipeline-soak` runs it: `python -m tests.chaos.jobs [JOB …] --messages 20000 --kills 20 [--seed N]`. Without a
+JOB it runs all of them. Some kills hit runs of Vela's worker, with Spark on this machine, the others jobs on a cluster.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ __all__ = ["table_of"]
 
 SOURCE = "persistent://public/soak/from"
 EXPORTED = "exported"
-START_S = 600.0  # a soak may have little of the machine
+START_S = 600.0  # a soak may have to share the machine
 # Most jobs last some seconds, in which Java would compile more than it runs.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @contextmanager
 def _situation(vela: VelaProcess, messages: int, rng: random.Random) -> Iterator[Situation]:
-    """A running Vela that has a topic with messages, and an export of it."""
+    """Start the Vela, publish messages to a topic, and export it."""
     vela.start(START_S)
     with (
         client_of_vela.Client(vela.pulsar_url) as client,
@@ -68,7 +68,7 @@ def _situation(vela: VelaProcess, messages: int, rng: random.Random) -> Iterator
 
 
 def table_of(hits: Sequence[Hit]) -> str:
-    """Return the summary: a line for each job and what was killed of it."""
+    """Return the summary: a line for each job and kind of process that was killed."""
     lines: list[tuple[str, ...]] = [("job", "killed", "kills", "ended well", "done again", "in the stages")]
     for job, target in dict.fromkeys((hit.job, hit.target) for hit in hits):
         found = [hit for hit in hits if (hit.job, hit.target) == (job, target)]
@@ -106,7 +106,7 @@ def main() -> int:
             "VELA_LEDGER_MAX_ENTRIES": str(LEDGER_ENTRIES),
             "VELA_LEDGER_MIN_AGE_S": "0",
             "VELA_PIPELINE_MEMORY_MB": "512",
-            "VELA_PIPELINE_NICE": "0",  # beside other work, jobs that give way would not end
+            "VELA_PIPELINE_NICE": "0",  # at low priority, jobs would not end in time beside other work
             "TMPDIR": scratch,
         }
         os.environ["JAVA_TOOL_OPTIONS"] = JAVA

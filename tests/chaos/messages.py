@@ -46,7 +46,7 @@ def _own_properties(message: client_of_vela.Message) -> dict[str, str]:
 def stored(
     client: client_of_vela.Client, topic: str, *, is_compacted: bool = False
 ) -> list[client_of_vela.Message]:
-    """A topic's messages in order, as clients get them."""
+    """Return a topic's messages in order, as clients get them."""
     found = []
     with client.create_reader(
         topic, client_of_vela.MessageId.earliest, is_read_compacted=is_compacted

@@ -33,14 +33,14 @@ __all__ = ["run_pipeline_soak"]
 SOURCE = "persistent://public/soak/from"
 TARGET = "persistent://public/soak/to"
 BATCH_TARGET = "persistent://public/soak/to-in-a-batch"
-PROGRESS_S = 600.0  # until a driver that was started has copied something: it starts a Java first
+PROGRESS_S = 600.0  # until a started driver has copied something; it starts a Java first
 END_S = 1800.0
 
 
 def run_pipeline_soak(
     vela: VelaProcess, cluster: SparkCluster, *, messages: int, kills: int, seed: int
 ) -> dict[str, int]:
-    """Copy this many messages while Spark's processes are killed; the kills by target.
+    """Copy this many messages while Spark's processes are killed. Return the number of kills by target.
 
     Fails if the copy differs from what was published.
     """
@@ -68,7 +68,7 @@ def run_pipeline_soak(
                         vela, driver, _stored(vela, TARGET) + rng.randrange(messages // (kills + 2))
                     )
                     target = rng.choice(list(done))
-                    # The cluster starts an executor again, and its tasks. A driver is started again here.
+                    # The cluster replaces an executor and repeats its tasks. The driver is killed where its block ends.
                     if target == "executor":
                         kill(rng.choice(cluster.executors()))
                     elif target == "python worker":
@@ -115,7 +115,7 @@ def _publish(vela: VelaProcess, numbers: range) -> Checksum:
 def _driver(
     vela: VelaProcess, cluster: SparkCluster, folder: Path, *more: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A streaming driver, killed at the end."""
+    """Run a streaming driver, and kill it at the end."""
     command = [
         *(sys.executable, "-m", "tests.chaos.stream_copy", "--source", SOURCE, "--target", TARGET),
         *("--url", vela.database_url, "--service-url", vela.pulsar_url),
@@ -149,7 +149,7 @@ def _stored(vela: VelaProcess, topic: str) -> int:
 
 
 def _compare(vela: VelaProcess, published: Checksum, messages: int) -> None:
-    """Compare the topic and its copy with what was published, and a copy that a batch makes, written twice."""
+    """Copy the topic twice with the same batch. Then compare it, and both copies, with what was published."""
     spark = spark_session("vela soak", master="")
     reader = spark.read.format("vela").option("url", vela.database_url)
     try:

@@ -1,4 +1,4 @@
-"""Kill processes at random moments under a workload, then prove that nothing was lost, passed over or stored twice.
+"""Kill processes at random moments under a workload, then prove that no message was lost, skipped or stored twice.
 
 `make chaos` runs the long form: `python -m tests.chaos.run --kills 10 --messages 100000 [--seed N]`.
 """
@@ -39,8 +39,10 @@ class Findings:
     sent: int = 0
     receipted: int = 0
     delivered_again: int = 0  # deliveries beyond the first
-    delivered_again_limit: int = 0  # what unflushed acks and prefetched messages explain
-    stored_twice: int = 0  # messages in two entries: a client resent what got no receipt from a killed broker
+    delivered_again_limit: int = 0  # as many as unflushed acks and prefetched messages explain
+    stored_twice: int = (
+        0  # messages in two entries: a client resends those that a killed broker did not confirm
+    )
     stored_twice_limit: int = 0  # sends without receipt at the broker's kills
     unknown_outcomes: int = 0
 
@@ -55,7 +57,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of workload. `deduplicated`: the topic has the policy, so that clients' own resends are not stored."""
+    """A kind of workload. With `deduplicated`, the topic has the policy, so resent messages are not stored again."""
 
     shared: bool = True
     batching: bool = True
@@ -64,7 +66,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Trial:
-    """A workload on a topic of its own, and what came of it."""
+    """A workload on its own topic, and its findings."""
 
     workload: Workload
     findings: Findings
@@ -73,9 +75,9 @@ class _Trial:
 def run_chaos(
     vela: VelaProcess, *, kills: int, messages: int, seed: int, kinds: Sequence[Kind] = (Kind(),)
 ) -> list[Findings]:
-    """`kills` of each target under at least `messages` messages of each kind of workload, all at the same time.
+    """Kill each target `kills` times while workloads of all kinds publish at least `messages` messages each.
 
-    Returns the findings of each workload. Raises AssertionError with what went wrong.
+    Return the findings of each workload. Raises AssertionError with what went wrong.
     """
     chance = random.Random(seed)
     order = list(TARGETS) * kills
@@ -123,7 +125,7 @@ def _workload(vela: VelaProcess, topic: str, kind: Kind, rate_per_s: int) -> Wor
 
 
 def _kill(vela: VelaProcess, trials: Sequence[_Trial], target: str, chance: random.Random) -> None:
-    # A commit is under way about half of the time: any moment will do, but not the same one each time.
+    # A commit is under way about half of the time, so a random moment will often interrupt one.
     moment = time.monotonic() + chance.uniform(0.05, 1.0)
     wait_until(lambda: time.monotonic() >= moment, "a random moment")
     unknown_outcomes = _metric(vela, UNKNOWN) if target == "broker" else 0  # a new broker counts from 0
@@ -145,13 +147,12 @@ def _kill(vela: VelaProcess, trials: Sequence[_Trial], target: str, chance: rand
             timeout_s=RECOVERY_S,
         )
         if target == "broker":
-            findings.stored_twice_limit += (
-                unanswered_then + 2000
-            )  # what was sent until the client noticed: its pending limit
+            # Until the client noticed, it sent at most as many messages as its pending limit.
+            findings.stored_twice_limit += unanswered_then + 2000
             unflushed = sum(1 for at_s, _ in record.acks if killed_s - FLUSH_WINDOW_S <= at_s)
             findings.delivered_again_limit += unflushed + 2 * RECEIVER_QUEUE
         elif target == "postgresql":
-            # The broker lives on and keeps its memory: connections of clients are not cut.
+            # The broker keeps running and remembers acks, and clients stay connected.
             findings.delivered_again_limit += 2 * RECEIVER_QUEUE
 
 
@@ -162,7 +163,7 @@ def _finish(workload: Workload, messages: int) -> None:
 
 
 def _wait_for_delivery(workload: Workload) -> None:
-    """Until everything receipted was delivered, as long as there is progress."""
+    """Wait until every message with a receipt was delivered, as long as there is progress."""
     while missing := len(workload.outstanding()):
         before = missing
         wait_until(
@@ -179,7 +180,7 @@ def _check(vela: VelaProcess, workload: Workload, findings: Findings) -> None:
     stored, twice = _stored(vela.database_url, workload.topic)
     numbers = set(stored.values())
     for number, (ledger, entry, batch_index) in record.receipts.items():
-        if ledger < 0:  # sent again, and stored by then
+        if ledger < 0:  # a duplicate: the first send was stored
             assert number in numbers, f"message {number} was said to be stored already and is not"
             continue
         found = stored.get((ledger, entry, max(0, batch_index)))
@@ -196,7 +197,7 @@ def _check(vela: VelaProcess, workload: Workload, findings: Findings) -> None:
 
 
 def _stored(database_url: str, topic: str) -> tuple[dict[tuple[int, int, int], int], int]:
-    """(ledger, entry, index) → message number, and how many messages lie there more than once; ids are gap-free."""
+    """Return message numbers by (ledger, entry, index), and how many are duplicates. Check that no entry is missing."""
     stored: dict[tuple[int, int, int], int] = {}
     expected: dict[int, int] = {}
     with psycopg.connect(database_url) as connection:
@@ -233,7 +234,7 @@ def _logs(vela: VelaProcess) -> list[str]:
 
 
 def main() -> int:
-    """The long form."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=10, help="of each process")
     parser.add_argument("--messages", type=int, default=100_000)

@@ -28,13 +28,13 @@ def _end(number: int, _frame: object) -> NoReturn:
 
 
 def kill(pid: int) -> None:
-    """SIGKILL; a process that has ended is none of our business."""
+    """Send SIGKILL to a process, which may have ended already."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
 
 def lives(pid: int) -> bool:
-    """Whether a process runs: one that has ended and that nobody waits for does not."""
+    """Return whether a process runs. A zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -45,7 +45,7 @@ def lives(pid: int) -> bool:
 def started_driver(
     command: Sequence[str], environment: Mapping[str, str], output: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A driver in a process group of its own. It and all processes below it are killed at the end.
+    """Start a driver in a new session. It and all processes below it are killed at the end.
 
     If this process is killed, so is the driver, and its Java ends with it.
     """

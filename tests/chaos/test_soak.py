@@ -1,4 +1,4 @@
-"""The parts of `make pipeline-soak` that need no Spark: it leaves no driver behind, and says what it killed."""
+"""The parts of `make pipeline-soak` that need no Spark: it leaves no driver behind, and its table shows the kills."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.chaos.jobs import table_of
 from tests.chaos.stopping import lives
 from tests.support.waiting import wait_until
 
-# A driver that starts a process of its own, as Python starts Java, in a group of its own.
+# A driver that starts another process in a new group, as Python starts Java.
 _SOAK = """
 import sys, time
 from pathlib import Path

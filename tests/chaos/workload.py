@@ -1,4 +1,4 @@
-"""What runs while processes are killed: Apache's client publishing and consuming numbered messages, recorded."""
+"""The load while processes are killed: Apache's client publishes and consumes numbered messages. All is recorded."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ PAUSE_S = 0.002
 
 @dataclass(slots=True)
 class Record:
-    """A record of what the clients saw. Message numbers are the payloads."""
+    """What the clients saw. The payload of a message is its number."""
 
-    receipts: dict[int, tuple[int, int, int]] = field(
-        default_factory=dict
-    )  # number → ledger, entry, batch index
+    # Number → ledger, entry, batch index.
+    receipts: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)  # number → the client's error
     deliveries: Counter[int] = field(default_factory=Counter)  # number → times received
     acks: list[tuple[float, int]] = field(default_factory=list)  # (monotonic s, number)
@@ -55,11 +54,11 @@ class Workload:
         )
         self._producer = self._client.create_producer(
             topic,
-            # A name of its own: the broker knows the sends of the connection before by it.
+            # By this name the broker recognizes messages that the previous connection already sent.
             producer_name="chaos" if deduplicated else None,
             batching_enabled=batching,
             batching_max_publish_delay_ms=5,
-            send_timeout_millis=0,  # wait for the broker to come back, for ever
+            send_timeout_millis=0,  # wait for the broker to come back, however long it takes
             block_if_queue_full=True,
             max_pending_messages=2000,
         )
@@ -78,13 +77,13 @@ class Workload:
             thread.start()
 
     def stop_sending(self) -> None:
-        """No more messages; returns when each has its receipt or has failed."""
+        """Send no more messages. Return when each has its receipt or has failed."""
         self._sending.clear()
         self._threads[0].join()
         self._producer.flush()
 
     def stop(self) -> None:
-        """End for good."""
+        """Stop sending and receiving, and close the client."""
         self._sending.clear()
         self._running.clear()
         for thread in self._threads:
@@ -92,7 +91,7 @@ class Workload:
         self._client.close()
 
     def outstanding(self) -> set[int]:
-        """Receipted messages that were not delivered yet."""
+        """Return the messages that have a receipt and were not delivered yet."""
         return self.record.receipts.keys() - self.record.deliveries.keys()
 
     def _send(self) -> None:
@@ -131,5 +130,5 @@ class Workload:
             self.record.acks.append((time.monotonic(), number))
 
     def _pause(self) -> None:
-        """Pace the sender: this is the workload's rate, not a wait for something."""
+        """Pace the sender. This makes the workload's rate; it waits for nothing."""
         time.sleep(PAUSE_S)

@@ -1,6 +1,6 @@
-"""What order a subscription's clients may hold the broker to.
+"""The order in which the broker must deliver, by subscription type.
 
-Each is asked about a delivery before the client takes note of it, and answers with what is wrong, "" for nothing.
+A client asks its subscription's order about each delivery before it records the delivery.
 """
 
 from __future__ import annotations
@@ -19,35 +19,38 @@ __all__ = ["Order", "order_of"]
 
 
 class Order(Protocol):
-    """One subscription's, over all lives of the broker."""
+    """The order that one subscription must keep, across restarts of the broker."""
 
     def complaint(self, consumer: CheckingConsumer, entry: StoredEntry, position: Position) -> str:
-        """Return what is wrong with this delivery."""
+        """Return what is wrong with this delivery, "" if nothing is."""
 
     def begins_again(self, consumer: CheckingConsumer) -> None:
         """Forget the consumer's last delivery: the next one need not follow it."""
 
 
 class NoOrder:
-    """Shared."""
+    """The order of Shared: none."""
 
     def complaint(self, consumer: CheckingConsumer, entry: StoredEntry, position: Position) -> str:
-        """Any order will do."""
+        """Return no complaint: any order is right."""
         return ""
 
     def begins_again(self, consumer: CheckingConsumer) -> None:
-        """It never went on."""
+        """Do nothing: no last delivery is kept."""
 
 
 class LogOrder:
-    """Exclusive and Failover: the log's, from the first unacked entry on, and on Failover to the active one alone."""
+    """The order of Exclusive and Failover: the log's, from the first unacked entry on.
+
+    With Failover, only the active consumer may get messages.
+    """
 
     def __init__(self, model: SubscriptionModel) -> None:
         self._model = model
         self._last: dict[CheckingConsumer, Position] = {}
 
     def complaint(self, consumer: CheckingConsumer, entry: StoredEntry, position: Position) -> str:
-        """Out of order, passed over, or not the active one's."""
+        """Return whether it is out of order, skips an unacked entry, or goes to a consumer that is not active."""
         if self._model.type is SubscriptionType.FAILOVER:
             told = [each for each in self._model.consumers if each.active and each.active[-1]]
             if told not in ([], [consumer]) or not consumer.active or not consumer.active[-1]:
@@ -67,14 +70,15 @@ class LogOrder:
         return f"it passes over {min(unacked)}" if unacked else ""
 
     def begins_again(self, consumer: CheckingConsumer) -> None:
-        """A rewind: asked for, or by a switch."""
+        """Forget the last delivery. The consumer asked for redelivery, or became active."""
         self._last.pop(consumer, None)
 
 
 class KeyOrder:
-    """Key_Shared: a key is at one consumer, its first deliveries ascend, and nothing overtakes what comes again.
+    """The order of Key_Shared: of each key, one consumer holds messages, and gets them in the log's order.
 
-    What has a delivery time is left out: it is passed by its key.
+    No message overtakes an earlier one of its key that will be delivered again. Delayed messages do not count, because
+    others of their key may overtake them.
     """
 
     def __init__(self, model: SubscriptionModel) -> None:
@@ -82,7 +86,7 @@ class KeyOrder:
         self._of_key: dict[int, list[Position]] = {}  # delivered so far, in the order of first deliveries
 
     def complaint(self, consumer: CheckingConsumer, entry: StoredEntry, position: Position) -> str:
-        """Its key is elsewhere, or something of it has to come before."""
+        """Return whether another consumer holds the key, or an earlier message of the key must come first."""
         key, model = entry.key_hash, self._model
         if not key:
             return ""
@@ -104,11 +108,11 @@ class KeyOrder:
         return f"it overtakes {waiting[0]} of its key" if waiting else ""
 
     def begins_again(self, consumer: CheckingConsumer) -> None:
-        """Order is the subscription's, not a consumer's."""
+        """Do nothing: the order is that of the subscription's keys."""
 
 
 def order_of(model: SubscriptionModel) -> Order:
-    """By the subscription's type."""
+    """Return the order of the subscription's type."""
     if model.type is SubscriptionType.SHARED:
         return NoOrder()
     return KeyOrder(model) if model.type is SubscriptionType.KEY_SHARED else LogOrder(model)

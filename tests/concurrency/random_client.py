@@ -1,4 +1,4 @@
-"""Clients that check the broker's promises to them with every call they get."""
+"""Clients that check with every delivery whether the broker keeps its promises."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ __all__ = ["CheckingConsumer", "SubscriptionModel"]
 
 @dataclass(kw_only=True)
 class SubscriptionModel:
-    """What a subscription's clients know about it, over all lives of the broker."""
+    """What a subscription's clients know about it, across restarts of the broker."""
 
     name: str
     type: SubscriptionType
     seen: dict[Position, int] = field(default_factory=dict)  # deliveries
-    left: dict[Position, int] = field(
-        default_factory=dict
-    )  # members not acked with a receipt, of partly acked entries
+    # Members not acked with a receipt, of partly acked entries.
+    left: dict[Position, int] = field(default_factory=dict)
     done: set[Position] = field(default_factory=set)  # wholly acked with a receipt
     hoped: set[Position] = field(default_factory=set)  # wholly acked, without a receipt so far
     hoped_left: dict[Position, int] = field(default_factory=dict)  # the same of partly acked ones, as `left`
@@ -38,11 +37,11 @@ class SubscriptionModel:
 
     @property
     def has_many(self) -> bool:
-        """Several consumers are sent to, each entry to one of them."""
+        """Whether the broker may send to several consumers, each entry to one of them."""
         return not self.type.single_active
 
     def stored(self, position: Position, remaining: int | None) -> None:
-        """An ack's receipt came."""
+        """Record that an ack got its receipt."""
         if remaining is None:
             self.done.add(position)
             return
@@ -63,7 +62,7 @@ class CheckingConsumer(ConsumerProbe):
         self.is_gone = False
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Take them, and hold the broker to its promises."""
+        """Take the deliveries and check each."""
         super().deliver(deliveries)
         for delivery in deliveries:
             self._check(delivery)
@@ -93,12 +92,12 @@ class CheckingConsumer(ConsumerProbe):
         model.seen[position] = model.seen.get(position, 0) + 1
 
     def grant(self, permits: int) -> None:
-        """Flow."""
+        """Grant the broker permits."""
         self.permits += permits
         self.flow(permits)
 
     def acknowledge(self, positions: Sequence[Position], remaining: int | None, *, receipt: bool) -> None:
-        """Ack; the model learns of it when the receipt comes."""
+        """Acknowledge entries. With `receipt`, the model counts them as acked when the receipt comes."""
         assert self.consumer is not None
 
         def on_durable(error: BrokerError | None) -> None:
@@ -121,7 +120,7 @@ class CheckingConsumer(ConsumerProbe):
         )
 
     def give_back(self, positions: Sequence[Position] | None) -> None:
-        """Negative ack."""
+        """Ask the broker to deliver these entries again, or all."""
         assert self.consumer is not None
         self.model.order.begins_again(self)
         if positions is None or not self.model.has_many:
@@ -132,19 +131,19 @@ class CheckingConsumer(ConsumerProbe):
         self.consumer.redeliver(positions)
 
     def leave(self) -> None:
-        """The connection ends."""
+        """End the connection."""
         self.is_gone = True
         self.model.consumers.remove(self)
         if self.consumer is not None:
             self.consumer.detach()
 
     def on_active_change(self, is_active: bool) -> None:
-        """Failover: a consumer that becomes active begins after mark-delete."""
+        """Forget the last delivery: a Failover consumer that becomes active begins after mark-delete."""
         super().on_active_change(is_active)
         self.model.order.begins_again(self)
 
     def on_consumer_closed(self, reason: str) -> None:
-        """The broker let it go; it may subscribe again."""
+        """Record that the broker closed the consumer, which may subscribe again."""
         super().on_consumer_closed(reason)
         self.is_gone = True
         if self in self.model.consumers:

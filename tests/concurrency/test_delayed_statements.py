@@ -1,4 +1,4 @@
-"""Appends with due times or out of the outbox, and the deletion of due times, lost, late or fenced
+"""Appends of delayed messages or from the outbox, and deletions of due times, that are lost, late or fenced
 (storage/sql/README.md).
 """
 
@@ -33,7 +33,7 @@ LOSSES = [Moment.LOSE_REQUEST, Moment.LOSE_ANSWER, Moment.LATE_REQUEST]
 
 @pytest.fixture
 async def still(broker_url: str) -> AsyncIterator[BrokerRun]:
-    """Time passes when the test says so."""
+    """A broker for which time passes only when the test says so."""
     async with running(broker_url, clock=ManualClock(), wheel_enabled=False) as run:
         yield run
 
@@ -44,7 +44,7 @@ def clock_of(run: BrokerRun) -> ManualClock:
 
 
 async def delayed(producer: ProducerProbe, due_ms: int) -> tuple[int, int, int]:
-    """One message; its row."""
+    """Send one delayed message, and return its row."""
     producer.send(deliver_at_ms=due_ms)
     await producer.has_receipts(len(producer.receipts) + 1)
     receipt = producer.receipts[-1]
@@ -52,7 +52,7 @@ async def delayed(producer: ProducerProbe, due_ms: int) -> tuple[int, int, int]:
 
 
 async def fall_due(run: BrokerRun, at_ms: int) -> None:
-    """Time is `at_ms`, and what is due by then is let go."""
+    """Set the time to `at_ms`, and deliver what is due by then."""
     clock_of(run).advance(at_ms - run.clock.now_ms())
     run.topic().delayed.run_due(at_ms)
 

@@ -95,7 +95,7 @@ async def test_an_advance_whose_answer_is_lost_is_not_taken_for_another_broker(r
 
 
 async def advanced_but_not_told(run: BrokerRun, topic: Topic) -> tuple[asyncio.Task[set[TopicLog]], object]:
-    """The epoch is advanced in PostgreSQL; this process does not know it yet."""
+    """Advance the epoch in PostgreSQL without telling this process."""
     trap = run.proxy.trap(ADVANCE, Moment.HOLD_ANSWER)
     task = asyncio.create_task(run.broker.epochs.advance({topic.log: topic.owner_epoch}))
     await trap.caught.wait()

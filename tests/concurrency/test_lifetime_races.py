@@ -157,7 +157,7 @@ async def test_a_reader_whose_ledger_is_trimmed_during_its_read_goes_on_after_it
 
 
 async def closed_segment(run: BrokerRun) -> int:
-    """Close the open segment behind everything stored so far; its id."""
+    """Close the open segment after everything stored so far, and return its id."""
     segments = run.broker.segments
     closing = segments.open_id
     await segments._open_next()

@@ -1,6 +1,6 @@
 """The broker over a real PostgreSQL under random clients, lost connections and crashes.
 
-The seed is in the test's name. VELA_SOAK_SEEDS=200 runs so many seeds, each four times as long.
+The seed is in the test's name. VELA_SOAK_SEEDS=200 runs that many seeds, each four times as long.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class World:
             await self.join(model)
 
     async def patiently(self, call: Callable[[], Awaitable[T]], what: str) -> T:
-        """As a client does: again while the broker says that it may work later."""
+        """Try again as long as the broker says that it may work later, as a client does."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + PATIENCE_S
         while True:
@@ -91,7 +91,7 @@ class World:
                 await asyncio.sleep(0.01)
 
     async def join(self, model: SubscriptionModel) -> None:
-        """One more consumer."""
+        """Add a consumer."""
         consumer = CheckingConsumer(model)
         name = f"c{self.chance.random()}"
         priority = self.chance.randint(0, 2)
@@ -104,12 +104,12 @@ class World:
             consumer.grant(self.chance.randint(1, 30))
 
     def collect(self) -> None:
-        """Remember what the producer was promised."""
+        """Record the receipts of the producer."""
         for receipt in self.producer.receipts:
             self.receipts[b"%d" % receipt.sequence_id] = (receipt.ledger_id, receipt.entry_id)
 
     async def step(self) -> None:
-        """One random thing."""
+        """Do one random thing."""
         chance = self.chance
         kind = chance.choices(
             ("publish", "flow", "ack", "partly", "nack", "leave", "join", "cut", "lose", "crash", "breathe"),
@@ -118,7 +118,7 @@ class World:
         await getattr(self, f"do_{kind}")()
 
     async def do_publish(self) -> None:
-        """Some entries, some of them batches."""
+        """Publish some entries, some of them batches."""
         if self.producer.closed:
             self.collect()
             self.producer = await self.patiently(self.run.producer, "a producer")
@@ -133,24 +133,24 @@ class World:
         self.sent = self.producer.next_sequence_id
 
     def pick(self) -> CheckingConsumer | None:
-        """A connected consumer."""
+        """Choose a connected consumer."""
         everybody = [each for model in self.models for each in model.consumers]
         return self.chance.choice(everybody) if everybody else None
 
     async def do_flow(self) -> None:
-        """Permits."""
+        """Grant permits."""
         if consumer := self.pick():
             consumer.grant(self.chance.randint(1, 40))
 
     async def do_ack(self) -> None:
-        """Whole entries, with or without a receipt."""
+        """Ack whole entries, with or without a receipt."""
         consumer = self.pick()
         if consumer is not None and consumer.held:
             some = self.chance.sample(sorted(consumer.held), self.chance.randint(1, len(consumer.held)))
             consumer.acknowledge(some, None, receipt=self.chance.random() < 0.5)
 
     async def do_partly(self) -> None:
-        """Some members of a batch."""
+        """Ack some members of a batch."""
         consumer = self.pick()
         if consumer is not None:
             batches = [each for each, delivery in consumer.held.items() if delivery.entry.messages > 1]
@@ -159,14 +159,14 @@ class World:
                 consumer.acknowledge([self.chance.choice(batches)], remaining, receipt=True)
 
     async def do_nack(self) -> None:
-        """One, or all."""
+        """Ask for one entry again, or for all."""
         consumer = self.pick()
         if consumer is not None and consumer.held:
             one = [self.chance.choice(sorted(consumer.held))]
             consumer.give_back(None if self.chance.random() < 0.3 else one)
 
     async def do_leave(self) -> None:
-        """A connection ends."""
+        """End a connection."""
         if consumer := self.pick():
             consumer.leave()
 
@@ -177,18 +177,18 @@ class World:
             await self.join(model)
 
     async def do_cut(self) -> None:
-        """Connections to PostgreSQL die."""
+        """Cut connections to PostgreSQL."""
         self.run.proxy.cut(self.chance.choice(("", "writer", "flusher", "work", "lock")))
 
     async def do_lose(self) -> None:
-        """The next statement of some kind is lost, or comes late."""
+        """Let the next statement of some kind be lost, or come late."""
         moment = self.chance.choice(LOSSES)
         trap = self.run.proxy.trap(self.chance.choice(STATEMENTS), moment)
         if moment is Moment.LATE_REQUEST:
             asyncio.get_running_loop().call_later(self.chance.random() * 0.5, trap.release)
 
     async def do_crash(self) -> None:
-        """kill -9, and the next one."""
+        """Crash the broker as with kill -9, and start the next one."""
         self.collect()
         await self.run.crash()
         for model in self.models:
@@ -199,11 +199,11 @@ class World:
         await self.begin()
 
     async def do_breathe(self) -> None:
-        """Let things happen."""
+        """Let the event loop run for a while."""
         await asyncio.sleep(self.chance.choice((0, 0, 0.001, 0.02)))
 
     def check_mark_delete(self) -> None:
-        """It never moves back."""
+        """Check that mark-delete never moves back."""
         for name, *position in rows(
             self.url,
             "SELECT s.name, c.mark_delete_ledger, c.mark_delete_entry"
@@ -214,7 +214,7 @@ class World:
             self.mark_deletes[name] = now
 
     async def drain(self) -> None:
-        """A last broker without trouble: everything that is not acked arrives and is acked."""
+        """Start a last broker, undisturbed, and check that everything unacked arrives and can be acked."""
         await self.do_crash()
         stored = {
             (ledger, entry): payload_of(data)
@@ -242,14 +242,14 @@ class World:
 
 
 async def recount(subscription: Subscription) -> object:
-    """The totals of its cursor, counted from nothing but its bitmaps."""
+    """Return the totals of a subscription's cursor, counted from its bitmaps alone."""
     found: list[object] = []
     await subscription.moves.with_index(lambda: found.append(subscription.cursor.recount()))
     return found[-1]
 
 
 def has_something(consumer: CheckingConsumer, subscription: Subscription) -> bool:
-    """Whether a drain can go on."""
+    """Return whether a drain can continue."""
     return bool(consumer.held or consumer.closed or not subscription.cursor.backlog_messages)
 
 

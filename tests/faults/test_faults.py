@@ -1,4 +1,4 @@
-"""Each fault is started with real clients on a real Vela, and the console names its cause first, within its window.
+"""Each fault is caused by real clients on a real Vela, and the console names its cause first, within its window.
 
 Two rules have no fault here: `stalled` would need a broker that is broken inside, and the window of `oldest_segment` is
 an hour.
@@ -122,9 +122,8 @@ def too_slow(place: Place) -> None:
 def database_blocked(place: Place) -> None:
     place.subscribe("worker")
     stranger = place.database(autocommit=False)
-    stranger.execute(
-        "LOCK TABLE vela_consumer_session IN SHARE ROW EXCLUSIVE MODE"
-    )  # pages can still read it
+    # Under this lock, pages can still read the table.
+    stranger.execute("LOCK TABLE vela_consumer_session IN SHARE ROW EXCLUSIVE MODE")
     place.publish(numbered(1))
 
 
@@ -178,7 +177,7 @@ def long_transaction(place: Place) -> None:
 
 
 def stopped(name: str) -> Callable[[Place], None]:
-    """A process of Vela that does not run for a while."""
+    """Stop a process of Vela while the block runs."""
 
     def start(place: Place) -> None:
         place.subscribe("worker")

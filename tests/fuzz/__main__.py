@@ -19,7 +19,7 @@ __all__ = ["main"]
 
 
 def main() -> int:
-    """Run the faces one after the other; 1 if there is a finding."""
+    """Run the faces one after the other. Return 1 if there is a finding."""
     parser = argparse.ArgumentParser(
         description="Feed generated inputs to the broker's and the client's parsers."
     )

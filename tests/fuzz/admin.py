@@ -1,4 +1,4 @@
-"""Bodies of the admin REST API, given to its pages in this process, with a broker that has none of the topics."""
+"""Send generated bodies to the admin REST API in this process, with a broker that has none of the topics."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def admin_body(random: Random) -> bytes:
 
 
 def admin_request(data: bytes) -> tuple[str, str, bytes]:
-    """Return method, path and body of what `admin_body` gave."""
+    """Return method, path and body of an input that `admin_body` made."""
     number, _, body = data.partition(b"\n")
     method, path, _ = _operations()[int(number)]
     return method, path, body
 
 
 class _Nothing:
-    """Any part of a broker that has no topic: each call of it says so."""
+    """Any part of a broker that has no topics. Each call of it raises TopicNotFound."""
 
     def __getattr__(self, name: str) -> _Nothing:
         return self

@@ -1,4 +1,4 @@
-"""Changes bytes and texts at random: what a broken or hostile peer might send instead of an example."""
+"""Change bytes and texts at random, into something that a broken or hostile peer might send."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The faces that take input from outside, driven in this process: each takes generated inputs and may only refuse them
-with the errors that it documents.
+"""The faces: the parsers and APIs that take input from outside. They run in this process.
+
+Each takes generated inputs. It may refuse them, but only with the errors that it documents.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _NOW_MS: Final = 1_700_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Face:
-    """One face. `take` returns after an input that was understood or refused as documented, and raises otherwise."""
+    """One face. `take` returns if the input was understood or refused as documented, and raises otherwise."""
 
     name: str
     generate: Callable[[Random], bytes]
@@ -86,7 +87,7 @@ def _every_command() -> list[Frame]:
 
 
 class _Frames:
-    """Generates streams of frames: a greeting, then one to three mutated commands, each kind as often as the others."""
+    """Generates streams of frames: a greeting, then one to three mutated commands, all kinds equally often."""
 
     def __init__(self, examples: Sequence[Frame], greeting: bytes) -> None:
         kinds: dict[bytes, list[tuple[Frame, Fields]]] = {}
@@ -108,7 +109,7 @@ class _Frames:
         command, payload = example.command, example.payload
         chance = random.random()
         if chance < 0.75:
-            # Keep the first field, the type, so that the command's own fields are what is wrong.
+            # Keep the first field, the type, so that only the command's own fields are wrong.
             command = encoded([fields[0], *mutated_fields(random, fields[1:], self._pieces)])
         elif chance < 0.85:
             command = mutated_bytes(random, command, self._pieces)
@@ -145,7 +146,7 @@ def _server_events(stream: bytes, piece_bytes: int) -> tuple[list[Event], type[E
 
 
 def _is_for_a_broker(example: Frame) -> bool:
-    """Return whether the broker reads on after the command."""
+    """Return whether the broker accepts the command and keeps reading."""
     command, payload = example.command, example.payload
     frame = simple_frame(command) if payload is None else payload_frame_head(command, len(payload)) + payload
     _, error = _server_events(_CONNECT + frame, 1 << 20)
@@ -198,7 +199,7 @@ _SPLIT_ENTRIES: Final = [_split(each) for each in _ENTRIES]
 
 
 def mutated_entry(random: Random, entry: bytes | None = None) -> bytes:
-    """Return a changed entry, of ten nine with the right checksum. Without `entry`, of an example."""
+    """Return a changed entry, or without `entry` a changed example. Nine of ten have the right checksum."""
     whole, fields, payload = (
         _SPLIT_ENTRIES[int(random.random() * len(_SPLIT_ENTRIES))] if entry is None else _split(entry)
     )
@@ -393,7 +394,7 @@ _CONNECTED: Final = simple_frame(
 client_commands: Final = _Frames(
     [each for each in _recorded("client") + _every_command() if _is_for_a_broker(each)], b""
 )
-"""Generates the same for a connection that is open: without CONNECT, and without what a broker refuses unchanged."""
+"""Generates streams for a connection that is open: without CONNECT and commands that a broker refuses unchanged."""
 
 FACES: Final = (
     Face(

@@ -1,4 +1,4 @@
-"""What a started Vela must have, so that inputs reach more than "there is no such topic"."""
+"""Fill a started Vela, so that inputs get further than "there is no such topic"."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.vela import VelaProcess
 __all__ = ["NAMESPACE", "furnish"]
 
 NAMESPACE: Final = "fuzz/inputs"
-"""Where the inputs go, apart from the innocent clients."""
+"""The namespace that gets the inputs. The innocent clients use another one."""
 
 _TOPICS: Final = ("orders", "payments", f"{NAMESPACE}/orders", f"{NAMESPACE}/topic")
 

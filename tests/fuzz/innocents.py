@@ -1,4 +1,4 @@
-"""Two clients of Apache's that do nothing wrong, while others do."""
+"""Two of Apache's clients that do nothing wrong, while others do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REST_MS: Final = 500  # a message that is delivered twice comes at once
 
 @dataclass(slots=True)
 class Innocents:
-    """A producer and a consumer, each message awaited: it comes once, and none comes before it."""
+    """A producer that waits for each message until its consumer has it. Each must come once, and no other before it."""
 
     url: str
     round_trips: int = 0
@@ -27,12 +27,12 @@ class Innocents:
     _thread: threading.Thread = field(init=False)
 
     def start(self) -> None:
-        """Begin."""
+        """Begin to exchange messages, in a thread."""
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Wait for the last message. Raises what failed."""
+        """Wait for the last message, and raise the error if one occurred."""
         self._ended.set()
         self._thread.join(60)
         if self.error is not None:

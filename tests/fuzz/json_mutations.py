@@ -1,4 +1,4 @@
-"""Changes JSON values member by member, and their texts byte by byte."""
+"""Change JSON values member by member, and their texts byte by byte."""
 
 from __future__ import annotations
 

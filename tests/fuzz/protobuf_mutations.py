@@ -1,7 +1,7 @@
-"""Changes serialized protobuf messages field by field, so that most of them parse and reach the code behind the parser.
+"""Change serialized protobuf messages field by field, so that most of them parse and reach the code behind the parser.
 
-A message is a list of fields, and a field a key (number and wire type) with its value. Bytes that parse as a message
-count as one.
+A message is a list of fields, and a field is a key (number and wire type) with its value. Bytes that parse as a message
+are taken for one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_NESTING: Final = 4
 
 
 def parsed(data: bytes, depth: int = 0) -> Fields | None:
-    """Return the fields of a serialized message; None if it is none."""
+    """Return the fields of a serialized message, or None if these bytes are no message."""
     fields: Fields = []
     at = 0
     while at < len(data):
@@ -121,7 +121,7 @@ def _value(random: Random, value: Value, others: Sequence[bytes]) -> Value:
 
 
 def filled(message: Message, depth: int = 0) -> None:
-    """Set every field, at any depth: an example of a command that no recording has."""
+    """Set every field, at any depth, to make an example of a command that no recording has."""
     for field in message.DESCRIPTOR.fields:
         if field.type == FieldDescriptor.TYPE_MESSAGE:
             if depth >= _MOST_NESTING:

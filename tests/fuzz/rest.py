@@ -1,4 +1,4 @@
-"""Requests that schemathesis makes of what `/api/v1` and the admin REST API say of themselves, for a started Vela.
+"""Let schemathesis send requests to a started Vela, made from the descriptions of `/api/v1` and the admin REST API.
 
 python -m tests.fuzz.rest --seconds 60 [--seed N] [--api NAME …]
 """
@@ -31,9 +31,9 @@ _PATIENCE_S: Final = 60.0
 
 
 def main() -> int:
-    """Start a Vela and send to each API; 1 if an answer is not as described, or a process complained."""
+    """Start a Vela and send to each API. Return 1 if an answer is not as described; raise if a process had an error."""
     parser = argparse.ArgumentParser(
-        description="Send a started Vela what its descriptions allow and forbid."
+        description="Send a started Vela requests that its API descriptions allow and forbid."
     )
     parser.add_argument("--seconds", type=int, default=60, help="for each API")
     parser.add_argument("--seed", type=int, default=None, help="repeats a run")

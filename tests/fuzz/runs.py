@@ -1,4 +1,4 @@
-"""Feeds a face with generated inputs and watches errors, time and memory."""
+"""Feed a face with generated inputs, and watch errors, time and memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from tests.fuzz.faces import Face
 
 __all__ = ["Finding", "Run", "run_face"]
 
-MOST_CPU_S: Final = 2.0  # of one input: milliseconds are usual, and a parser that backtracks takes minutes
+MOST_CPU_S: Final = (
+    2.0  # of one input; milliseconds are usual, and a parser that backtracks would take minutes
+)
 MOST_GROWTH_BYTES: Final = 128 << 20  # of this process, over all inputs
 
 

@@ -1,7 +1,7 @@
-"""Sends the inputs of each face to a started Vela, over many connections at once.
+"""Send the inputs of each face to a started Vela, over many connections at once.
 
-A connection that the broker closes is opened again. Only inputs that the broker has read are counted: a PING or a
-question follows each, and what follows the input that ended a connection does not count.
+A connection that the broker closes is opened again. Only inputs that the broker has read count. To know that, a PING or
+another request with a known answer follows each input. Inputs after the one that ended a connection do not count.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ CONNECTIONS: Final = 16
 COMMANDS_AT_ONCE: Final = 32
 ENTRIES_AT_ONCE: Final = 100
 MOST_SILENCE_S: Final = 0.5  # a frame whose size was changed swallows the PINGs after it
-CLOSE_S: Final = 0.2  # a peer with unread messages does not see the answer to its close
+CLOSE_S: Final = 0.2  # a client that leaves messages unread does not see the answer to its close frame
 LONGEST_FRAME_BYTES: Final = 4096  # larger ones are arrays of a thousand messages
 _PING: Final = commands.ping()
-_SESSIONS: Final = (  # path; a frame that is always answered; what is in the answer
+_SESSIONS: Final = (  # path; a frame that is always answered; a part of the answer
     (
         f"producer/persistent/{NAMESPACE}/json",
         '{"payload": "aGk=", "context": "the answer of this"}',
@@ -51,7 +51,7 @@ _SESSIONS: Final = (  # path; a frame that is always answered; what is in the an
 )
 
 Send: TypeAlias = Callable[[VelaProcess, Random, int, "Counter[str]"], int]
-"""Opens a connection, sends at most so many inputs, counts the answers, and returns how many inputs were taken."""
+"""Opens a connection, sends at most this many inputs, counts the answers, and returns how many the broker has read."""
 
 
 def _topic(name: str) -> str:
@@ -64,7 +64,7 @@ def _topic(name: str) -> str:
 def _send_commands(vela: VelaProcess, chance: Random, most: int, answers: Counter[str]) -> int:
     taken = 0
     with RawPulsar(vela.pulsar_url) as peer:
-        # An earlier input may just have deleted the subscription: any two answers will do.
+        # An earlier input may just have deleted the subscription, so these two answers may be errors.
         peer.tell(
             commands.producer(_topic("binary"), producer_id=1, request_id=1),
             commands.subscribe(_topic("binary"), "s", type=SubType.SHARED, consumer_id=1, request_id=2),
@@ -97,7 +97,7 @@ def _send_entries(vela: VelaProcess, chance: Random, most: int, answers: Counter
 
 
 def _tell(peer: RawPulsar, frames: list[bytes], pings: int, answers: Counter[str]) -> tuple[int, bool]:
-    """Send, and count answers until each PING has its own. Return how many had, and whether the connection lives."""
+    """Send frames, and count answers until each PING is answered. Return how many were, and whether all were."""
     pongs = 0
     peer.socket.settimeout(MOST_SILENCE_S)
     try:
@@ -119,7 +119,7 @@ def _tell(peer: RawPulsar, frames: list[bytes], pings: int, answers: Counter[str
 
 @contextmanager
 def _drained(vela: VelaProcess) -> Iterator[None]:
-    """Keep a JSON consumer, for which the broker decodes entries. It acks nothing, reads everything and reconnects."""
+    """Keep a JSON consumer, for which the broker decodes entries. It reads everything, acks nothing and reconnects."""
     url = (
         f"{vela.websocket_url}/ws/v2/consumer/persistent/{NAMESPACE}/entries/json?cryptoFailureAction=CONSUME"
     )
@@ -173,7 +173,9 @@ def _send_json(vela: VelaProcess, chance: Random, most: int, answers: Counter[st
 
 def _send_pulls(vela: VelaProcess, chance: Random, most: int, answers: Counter[str]) -> int:
     def request() -> tuple[str, str, bytes]:
-        address = pull_address(chance).replace(b"suspend", b"suspended")  # a parked pull would wait
+        address = pull_address(chance).replace(
+            b"suspend", b"suspended"
+        )  # so that no pull is parked, which would wait
         return "GET", "/" + quote_from_bytes(address, safe="/?&=%'()+:|").lstrip("/"), b""
 
     return _ask(vela, request, most, answers)

@@ -1,4 +1,4 @@
-"""The same generated inputs, sent to a started Vela, with two innocent clients beside them that must go on.
+"""Send generated inputs to a started Vela, while two innocent clients exchange messages undisturbed.
 
 python -m tests.fuzz.started --inputs 20000 [--seed N] [--face NAME …]
 """
@@ -27,19 +27,19 @@ from tests.support.vela import VelaProcess, started_vela  # noqa: E402
 __all__ = ["LogEnds", "main", "run_started"]
 
 MOST_GROWTH_BYTES: Final = 256 << 20  # inputs create topics and store messages
-MOST_LATE_GROWTH_BYTES: Final = 32 << 20  # in the second half: by then, what fills once is full
+MOST_LATE_GROWTH_BYTES: Final = 32 << 20  # in the second half, when caches are full
 _LOGS: Final = ("broker.log", "console.log", "supervisor.log")
 
 
 class LogEnds:
-    """Where the logs of a Vela ended, to read what it adds."""
+    """Where the logs of a Vela ended, so that what it adds can be read."""
 
     def __init__(self, vela: VelaProcess) -> None:
         files = (vela.data_dir / "log" / each for each in _LOGS)
         self._ends = {file: file.stat().st_size for file in files if file.exists()}
 
     def check(self) -> None:
-        """Raise AssertionError with the first traceback since."""
+        """Raise AssertionError with the first traceback that was added."""
         for file, end in self._ends.items():
             said = file.read_bytes()[end:].decode(errors="replace")
             at = said.find("Traceback")
@@ -81,7 +81,7 @@ def _resident_bytes(vela: VelaProcess) -> int:
 
 
 def main() -> int:
-    """Start a Vela and send to each face; 1 if something went wrong."""
+    """Start a Vela and send to each face. Return 1 if something went wrong."""
     parser = argparse.ArgumentParser(description="Send generated inputs to a started Vela.")
     parser.add_argument("--inputs", type=int, default=20_000, help="inputs for each face")
     parser.add_argument("--seed", type=int, default=None, help="repeats a run")

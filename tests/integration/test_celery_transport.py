@@ -24,7 +24,7 @@ from config.environment import PROJECT_DIR, ProjectSettings
 from config.run.children.lifeline import dies_with_parent
 from tests.support.waiting import wait_until
 
-# What a server without statistics may come to: the subquery run anew for each row of the outer table.
+# Forces a plan that a server without statistics may choose: it runs the subquery for each row of the outer table.
 PLAIN_LOOPS = " ".join(
     f"-c enable_{each}=off"
     for each in ("hashjoin", "mergejoin", "material", "hashagg", "indexscan", "bitmapscan", "sort")
@@ -40,7 +40,7 @@ def kombu_connection(database_url: str) -> Connection:
 
 @contextmanager
 def consumer(database_url: str, taken: list[Any], *, at_once: int = 0) -> Iterator[Any]:
-    """A connection that puts what it takes from the queue `work` into `taken`, and has looked into the empty queue."""
+    """Open a connection that appends the messages of the queue `work` to `taken`, and has found it empty once."""
     with kombu_connection(database_url) as celery:
         queue = celery.SimpleQueue("work")
         channel = queue.consumer.channel
@@ -157,7 +157,7 @@ def test_a_message_without_a_notification_is_found(
 
 
 def drained(celery: Any) -> bool:
-    """Let it look once; true."""
+    """Let the connection look for messages once. Always true, so that a condition can call it."""
     with suppress(TimeoutError):
         celery.drain_events(timeout=0)
     return True
@@ -201,7 +201,7 @@ def send_tick(database_url: str) -> None:
 
 
 def ticked_at(operator: psycopg.Connection[tuple[Any, ...]]) -> Any:
-    """When a tick last ran; None if none has."""
+    """Return the time at which a tick last ran, or None if none has."""
     row = operator.execute("SELECT at FROM vela_heartbeat WHERE name = 'worker'").fetchone()
     return row and row[0]
 

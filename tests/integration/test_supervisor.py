@@ -20,7 +20,7 @@ MakeChild = Callable[[str, str], Child]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[MakeChild]:
-    """Makes children that run a piece of shell in the test's folder and are up once there is a file of their name."""
+    """Makes children that run a shell script in the test's folder, and are up once a file with their name exists."""
     made: list[Child] = []
 
     def make_child(name: str, script: str) -> Child:
@@ -42,7 +42,7 @@ def make(tmp_path: Path) -> Iterator[MakeChild]:
 
 
 def serving(name: str, *, at_term: str = "exit 0") -> str:
-    """A script that is up until SIGTERM and then does what it is told."""
+    """Return a script that is up until SIGTERM, and then runs `at_term`."""
     return f"trap '{at_term}' TERM\n: > {name}\nwhile :; do sleep 0.02; done"
 
 

@@ -32,7 +32,7 @@ PAGE: Final = PROJECT_DIR / "docs" / "reference" / "clients-tried.md"
 QUESTIONS: Final = {
     "produce-and-consume": "100 messages in batches, with keys and properties",
     "exclusive": "a second Exclusive consumer is refused",
-    "failover": "the standby goes on where the first consumer closed",
+    "failover": "the standby continues where the first consumer closed",
     "shared": "two Shared consumers get each message once",
     "key-shared": "each key goes to one of two Key_Shared consumers",
     "schema": "a JSON schema; a producer with an incompatible one is refused",
@@ -43,7 +43,7 @@ QUESTIONS: Final = {
     "pattern": "a subscription to topics by pattern",
     "token": "a token of another key is refused",
     "tls": "TLS; a server of another authority is refused",
-    "reconnect": "go on after `kill -9` of the broker",
+    "reconnect": "continue after `kill -9` of the broker",
 }
 SIGNS: Final = {"ok": "yes", "failed": "**no**", "absent": "—"}
 
@@ -59,7 +59,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a client said to a question. `result` is a key of SIGNS."""
+    """A client's answer to a question. `result` is a key of SIGNS."""
 
     result: str
     reason: str = ""
@@ -136,7 +136,7 @@ def _environment(vela: VelaProcess, prefix: str, trust: Authority, foreign: Auth
 
 
 def ask(vela: VelaProcess, command: Sequence[str], environment: Mapping[str, str]) -> dict[str, Answer]:
-    """Run a client's program. Its answers, by question; each question that it did not come to has failed."""
+    """Run a client's program and return its answers, by question. A question without an answer has failed."""
     answers: dict[str, Answer] = {}
     with subprocess.Popen(
         command, cwd=PROJECT_DIR, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -158,7 +158,7 @@ def ask(vela: VelaProcess, command: Sequence[str], environment: Mapping[str, str
 
 
 def table(answers: Mapping[str, Mapping[str, Answer]], date: datetime.date) -> str:
-    """The page with the answers of all clients."""
+    """Return the page with the answers of all clients."""
     clients = [client for client in CLIENTS if client.key in answers]
     lines = [
         "# Clients that were tried",
@@ -178,7 +178,7 @@ def table(answers: Mapping[str, Mapping[str, Answer]], date: datetime.date) -> s
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Ask; the exit code is 1 if a client failed a question."""
+    """Ask all clients. Return 1 if one failed a question."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", action="append", choices=[client.key for client in CLIENTS])
     chosen = parser.parse_args(arguments).only

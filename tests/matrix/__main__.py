@@ -1,8 +1,8 @@
-"""make matrix: rows, tests and results, with no row missing.
+"""make matrix: print the rows of docs/reference/behaviour.md with the tests that show them and their results.
 
-A half of a row, the broker's or the client library's, is shown by a test marked with the row. The client's tests lie in
-tests/*/client. Exit code 1 when a half has no test or none that passed, when the client's was not shown against a whole
-Vela over each transport, or when any test failed.
+A row has a broker's half, a client library's half, or both. A test marked with the row shows one half; tests in
+tests/*/client show the client's. The exit code is 1 if a half has no test that passed, if the client's half was not
+shown against a whole Vela over each transport, or if any test failed.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ PULLED: Final = ("S3.1", "S3.15", "S3.19")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What is printed, and what is wrong."""
+    """The lines to print, and the lines that say what is wrong."""
 
     lines: list[str]
     wrong: list[str]
 
 
 def is_client_test(test: str) -> bool:
-    """Whether a test shows the client's half: it lies in a folder tests/*/client."""
+    """Return whether a test shows the client's half: it is in a folder tests/*/client."""
     return test.partition("::")[0].split("/")[2:3] == ["client"]
 
 
 def is_whole_client_test(test: str) -> bool:
-    """Whether it shows the client's half against a whole Vela: it lies in tests/acceptance/client."""
+    """Return whether a test shows the client's half against a whole Vela: it is in tests/acceptance/client."""
     return test.startswith("tests/acceptance/client/")
 
 
 def report(rows: Mapping[str, Row], results: Mapping[str, Mapping[str, Outcome]]) -> Report:
-    """All rows with the broker's tests, the client's and their results."""
+    """Report all rows with the broker's tests, the client's and their results."""
     lines: list[str] = []
     wrong: list[str] = []
     for row in rows.values():
@@ -70,7 +70,7 @@ def report(rows: Mapping[str, Row], results: Mapping[str, Mapping[str, Outcome]]
 
 
 def _missing(row: Row, side: str, found: Mapping[str, Outcome]) -> Iterator[str]:
-    """What this half of a row lacks."""
+    """Yield what this half of a row lacks."""
     if not (row.is_clients if side == CLIENT else row.is_brokers):
         return
     if not found:
@@ -91,16 +91,16 @@ def _not_whole(row: Row, outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 
 def _run_tests(file: Path) -> int:
-    """Run all tests that are marked with a row; pytest's exit code."""
+    """Run all tests that are marked with a row, and return pytest's exit code."""
     command = [sys.executable, "-m", "pytest", "-q", "-m", "row", f"--junitxml={file}"]
     return subprocess.run(command, cwd=PROJECT_DIR, check=False).returncode
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it; the exit code."""
+    """Run the command line and return the exit code."""
     parser = argparse.ArgumentParser(prog="make matrix", description=__doc__)
     parser.add_argument(
-        "results", nargs="*", type=Path, help="JUnit files of a run that was; else the tests are run"
+        "results", nargs="*", type=Path, help="JUnit files of an earlier run; without them, run the tests"
     )
     chosen = parser.parse_args(arguments).results
     code = 0

@@ -1,4 +1,4 @@
-"""docs/reference/behaviour.md as values."""
+"""Parse the rows of docs/reference/behaviour.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LINE = re.compile(r"^\| ([SI]\d[\d.]*) \| ([^|]*) \| (.*) \|$", re.MULTILINE)
 
 
 class BadPage(Exception):
-    """The page has a row that cannot be meant."""
+    """The page has a row that is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,17 +29,17 @@ class Row:
 
     @property
     def is_brokers(self) -> bool:
-        """Whether the broker has a part in it, which a test must show."""
+        """Whether the row has a broker's half, which a test must show."""
         return self.side != "client"
 
     @property
     def is_clients(self) -> bool:
-        """Whether the client library has a part in it, which a test of its own must show."""
+        """Whether the row has a client library's half, which another test must show."""
         return self.side != "broker"
 
 
 def rows_in(page: str) -> dict[str, Row]:
-    """The rows of a page's text by name, in its order. Raises BadPage for a row twice or an unknown side."""
+    """Return the rows of a page's text by name, in its order. Raises BadPage for a duplicate row or an unknown side."""
     found: dict[str, Row] = {}
     for name, side, statement in _LINE.findall(page):
         if name in found:
@@ -51,5 +51,5 @@ def rows_in(page: str) -> dict[str, Row]:
 
 
 def read_rows() -> dict[str, Row]:
-    """The rows of docs/reference/behaviour.md. Raises BadPage."""
+    """Return the rows of docs/reference/behaviour.md. Raises BadPage."""
     return rows_in(BEHAVIOUR.read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
-"""`@pytest.mark.row("S1.4", "I13")`: the rows of behaviour that a test, or one case of it, shows.
+"""`@pytest.mark.row("S1.4", "I13")` names the rows of docs/reference/behaviour.md that a test, or a case of it, shows.
 
-They go into pytest's JUnit file as properties of the case, where `make matrix` reads them.
+pytest writes them into its JUnit file as properties of the case, and `make matrix` reads them there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["pytest_collection_modifyitems"]
 
 
 def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
-    """Note each test's rows beside its results; a row that the page does not have stops the run."""
+    """Add each test's rows to its properties. A row that the page does not have ends the run."""
     known = read_rows()
     for item in items:
         shown = {row: None for mark in item.iter_markers("row") for row in mark.args}

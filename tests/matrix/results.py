@@ -1,4 +1,4 @@
-"""Rows, the tests that show them and their results, out of pytest's JUnit files."""
+"""Read rows, the tests that show them and their results from pytest's JUnit files."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _WORST: Final = (SKIPPED, PASSED, FAILED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a test's cases. Of several the worst counts, but one that passed outweighs skipped ones."""
+    """The result of a test's cases. The worst one counts, but one that passed outweighs skipped ones."""
 
     result: str
     passed_with: AbstractSet[str] = frozenset()
     """Parts of the parameters of cases that passed: `tcp`, `websocket`, `batches`."""
 
     def and_then(self, other: Outcome) -> Outcome:
-        """This one and another case."""
+        """Return the outcome of these cases and others together."""
         return Outcome(
             result=max(self.result, other.result, key=_WORST.index),
             passed_with=self.passed_with | other.passed_with,
@@ -33,7 +33,7 @@ class Outcome:
 
 
 def read_results(paths: Iterable[Path]) -> dict[str, dict[str, Outcome]]:
-    """Row → test (`tests/unit/x.py::TestY::test_z`) → what became of those of its cases that show the row.
+    """Return the outcome of the cases that show a row, by row and test (`tests/unit/x.py::TestY::test_z`).
 
     Raises OSError and ElementTree.ParseError.
     """

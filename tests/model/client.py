@@ -1,4 +1,4 @@
-"""A client that checks the broker's guarantees at every call."""
+"""A client of the model, which keeps what its own side knows."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ __all__ = ["Client", "members"]
 
 
 def members(bits: int) -> frozenset[int]:
-    """The indexes whose bits are set."""
+    """Return the indexes of the bits that are set."""
     return frozenset(index for index in range(bits.bit_length()) if bits >> index & 1)
 
 
 class Client(ConsumerProbe):
-    """One consumer as its own side sees it."""
+    """A consumer, and what it knows itself. It passes each delivery to `on_delivery`, which checks it."""
 
     def __init__(self, name: str, on_delivery: Callable[[Client, Delivery, Position], None]) -> None:
         super().__init__()
         self.name = name
         self.granted = 0  # messages, since it came
         self.received = 0  # messages
-        self.held: dict[
-            Position, frozenset[int]
-        ] = {}  # members delivered and not acked, of entries not given back
+        # Members delivered and not acked, of entries not given back.
+        self.held: dict[Position, frozenset[int]] = {}
         self.last: Position | None = None  # delivered since it last gave everything back
         self._on_delivery = on_delivery
 
@@ -37,23 +36,23 @@ class Client(ConsumerProbe):
 
     @property
     def is_gone(self) -> bool:
-        """It left, or was let go."""
+        """Whether it left, or the broker closed it."""
         return self.consumer is not None and not self.consumer.is_open
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Take them, one by one."""
+        """Take the deliveries one by one."""
         super().deliver(deliveries)
         for delivery in deliveries:
             position = Position(delivery.entry.ledger_id, delivery.entry.entry_id)
             self._on_delivery(self, delivery, position)
 
     def grant(self, permits: int) -> None:
-        """Flow."""
+        """Grant the broker permits."""
         self.granted += permits
         self.flow(permits)
 
     def give_back(self, positions: Sequence[Position] | None) -> None:
-        """Negative ack, or redelivery of everything."""
+        """Ask the broker to deliver these entries again, or all."""
         assert self.consumer is not None
         self.consumer.redeliver(positions)
 
@@ -65,11 +64,11 @@ class Client(ConsumerProbe):
         self.consumer.ack([AckRequest(position, part) for position in positions], cumulative=cumulative)
 
     def leave(self) -> None:
-        """Its connection ends."""
+        """End the connection."""
         assert self.consumer is not None
         self.consumer.detach()
 
     def read_again(self) -> None:
-        """Its socket takes bytes."""
+        """Tell the broker that the socket takes bytes again."""
         assert self.consumer is not None
         self.consumer.writable_again()

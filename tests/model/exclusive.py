@@ -1,4 +1,4 @@
-"""Exclusive: what of the model is this type's."""
+"""The part of the model that is particular to Exclusive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ExclusiveMachine"]
 
 
 class ExclusiveMachine(SubscriptionMachine):
-    """The log's order; whatever is asked for again begins behind mark-delete."""
+    """Deliveries follow the log's order, and every redelivery begins after mark-delete."""
 
     type = SubscriptionType.EXCLUSIVE
     max_consumers = 1

@@ -1,4 +1,4 @@
-"""Failover: what of the model is this type's."""
+"""The part of the model that is particular to Failover."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _FailoverClient(Client):
 
 
 class FailoverMachine(ExclusiveMachine):
-    """As Exclusive, for the consumer that was told to be active; a switch brings everything unacked again."""
+    """Like Exclusive, for the active consumer. After a switch, the new active one gets everything unacked again."""
 
     type = SubscriptionType.FAILOVER
     max_consumers = 3
@@ -51,7 +51,7 @@ class FailoverMachine(ExclusiveMachine):
             self.active = None
 
     def check_order(self, client: Client, delivery: Delivery, position: Position) -> None:
-        """I12."""
+        """Check also that only the active consumer gets messages (I12)."""
         assert client is self.active, "sent to one who is not active"
         assert self.subscription.dispatcher.due_ms is None, "sent while a switch waits"
         super().check_order(client, delivery, position)
@@ -66,7 +66,7 @@ class FailoverMachine(ExclusiveMachine):
             super().give_back(client, named)
 
     def close_clients(self) -> None:
-        """The standby ones stay: nothing was sent to them."""
+        """Remove the active client. The standby ones stay, because nothing was sent to them."""
         active = self.subscription.dispatcher.active
         self.clients = [
             each for each in self.clients if each.consumer and each.consumer.dispatch is not active

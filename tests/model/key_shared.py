@@ -1,4 +1,4 @@
-"""Key_Shared: what of the model is this type's."""
+"""The part of the model that is particular to Key_Shared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SLOTS = (1_000, 20_000, 40_000, 60_000)  # of four keys
 
 
 class KeySharedMachine(SharedMachine):
-    """As Shared, and a key is at one consumer, in order."""
+    """Like Shared, but one consumer holds all messages of a key, and gets them in order."""
 
     type = SubscriptionType.KEY_SHARED
 
@@ -26,7 +26,7 @@ class KeySharedMachine(SharedMachine):
         return self.storage.entries[position].key_hash
 
     def check_order(self, client: Client, delivery: Delivery, position: Position) -> None:
-        """I9."""
+        """Check also that the key is at one consumer and in order (I9)."""
         super().check_order(client, delivery, position)
         slot = self.slot_of(position)
         elsewhere = [each for each in self.clients if each is not client and self.holds_slot(each, slot)]
@@ -42,9 +42,9 @@ class KeySharedMachine(SharedMachine):
         return any(self.slot_of(position) == slot for position in client.held)
 
     def check_nothing_waits(self) -> None:
-        """The model does not know the owner of a slot.
+        """Check that no entry waits that could be delivered.
 
-        It checks only if every consumer could take the entry and its slot is free.
+        The model does not know the owner of a slot, so it checks only entries that every consumer could take.
         """
         if self.clients and all(self.could_take(client) for client in self.clients):
             for position in self.sizes():

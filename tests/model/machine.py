@@ -1,9 +1,9 @@
-"""One subscription of the whole service against a set of acked messages: any interleaving, crashes and acts included.
+"""One subscription, checked against a set of acked messages in random runs that include crashes and acts.
 
 Over 400 lines: every rule changes the same few sets, and they must be read together.
 
-Publishing, dispatch, cursor, flush and acts are the real ones, over rows in memory. After each step totals,
-mark-delete, permits and pending messages agree with the model. The model checks each delivery as it comes.
+Publishing, dispatch, cursor, flush and acts are the real ones, over rows in memory. After each step, totals,
+mark-delete, permits and pending messages must agree with the model. The model checks each delivery as it comes.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @rule()
     def roll(self) -> None:
-        """The next append opens a ledger."""
+        """Let the next append open a new ledger."""
         self.run.broker.segments.open_id += 1
 
     @rule()
@@ -173,7 +173,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.clients) < self.max_consumers)
     @rule(permits=st.integers(1, 20))
     def join_and_read(self, permits: int) -> None:
-        """The common course in one step, here and below, so that runs get deep."""
+        """Do the usual steps at once, so that runs get deep. `deliver` does the same."""
         self.join(priority=0, permits=permits)
         self.storage.is_answering.set()
         self.let_run()
@@ -191,7 +191,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @rule(answers=st.booleans())
     def database(self, answers: bool) -> None:
-        """Reads take as long as they like."""
+        """Let reads be answered, or wait until they are allowed again."""
         if answers:
             self.storage.is_answering.set()
         else:
@@ -199,7 +199,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @rule(by_ms=st.sampled_from([100, 1000, 5000]))
     def tick(self, by_ms: int) -> None:
-        """Time passes, and beat says so."""
+        """Let time pass, and run what is due."""
         self.clock.advance(by_ms)
         self.now(self.run.broker.deadlines.run_due)
 
@@ -212,7 +212,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @rule(really=st.sampled_from([False, False, False, True]))
     def crash(self, really: bool) -> None:
-        """As kill -9: what was not flushed is forgotten, what was is not."""
+        """Crash as with kill -9: acks that were not flushed are lost, the others are not."""
         if not really:
             return
         self.do(self.run.crash())
@@ -261,14 +261,14 @@ class SubscriptionMachine(RuleBasedStateMachine):
     @precondition(has_clients)
     @rule(data=st.data(), writable=st.booleans())
     def socket(self, data: st.DataObject, writable: bool) -> None:
-        """Takes effect at the next write, and at once when it takes bytes again."""
+        """Block or unblock a client's socket. The broker notices a block when it next writes, and its end at once."""
         client = self.someone(data)
         client.writable = writable
         if writable:
             self.now(client.read_again)
 
     def now(self, call: Callable[[], object]) -> None:
-        """Call something that needs a running loop, before anything else in it goes on."""
+        """Call something that needs a running loop, before any task of the loop continues."""
         asyncio._set_running_loop(self.loop)
         try:
             call()
@@ -276,7 +276,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             asyncio._set_running_loop(None)
 
     def delivered(self, client: Client, delivery: Delivery, position: Position) -> None:
-        """Checks of one delivery, at the moment it is made; the broker would only log what a transport raises."""
+        """Check a delivery and record what is wrong: the broker would only log an error that is raised here."""
         try:
             self.check_delivery(client, delivery, position)
         except AssertionError as error:
@@ -429,10 +429,10 @@ class SubscriptionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.planned is not None and self.can_act())
     @rule(allowed=st.sampled_from([0, 0, 3, 1000]))
     def apply_act(self, allowed: int = 0) -> None:
-        """The preview is the effect, or the act is refused.
+        """Apply the plan. Its effect must be the one that was shown, or it must be refused.
 
-        Refused: the cursor was moved since, more would be skipped, more would come again than is allowed, or acks were
-        lost in a crash.
+        It is refused if the cursor was moved since, if it would skip more messages, if more than allowed would be
+        delivered again, or if acks were lost in a crash.
         """
         self.do(self.settle())
         planned, self.planned = self.planned, None
@@ -451,7 +451,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         ):
             assert not self.do(self.operator.apply(self.run, planned, allowed_drift_messages=allowed))
             return
-        # Dispatch goes on before the call returns, from the cursor's new place.
+        # Dispatch continues at the cursor's new position before the call returns.
         self.acked = set(after)
         if planned.kind in ("reset", "undo"):
             self.close_clients()
@@ -474,7 +474,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         )
 
     def check_sums(self, plan: dict[str, Any], result: dict[str, Any], *, acked: int) -> None:
-        """The numbers of the plan, of the time since and of the result add up."""
+        """Check that the numbers of the plan, of the time since and of the result add up."""
         come_again = max(0, result["replayed_messages"] - plan["replayed_messages"])
         not_repeated = max(0, plan["replayed_messages"] - result["replayed_messages"])
         not_skipped = plan["skipped_messages"] - result["skipped_messages"]
@@ -491,7 +491,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         )
 
     def drop_held_below(self, after: set[Member]) -> None:
-        """Skip and clear keep consumers; what these hold at or below the new mark-delete is theirs no more."""
+        """Skip and clear close no consumers, but consumers lose what they hold up to the new mark-delete."""
         mark_delete = Position(-1, -1)
         for position in sorted(self.sizes()):
             if not self.members_of(position) <= after:
@@ -509,7 +509,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.can_act() and self.clients)
     @rule(data=st.data(), part=st.none() | st.integers(1, ALL), really=st.sampled_from([False, False, True]))
     def seek(self, data: st.DataObject, part: int | None, really: bool) -> None:
-        """A client's own: closes everybody."""
+        """Let a client seek, which closes all consumers of the subscription."""
         if not really:
             return
         self.do(self.settle())
@@ -540,7 +540,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         self.permits_add_up()
 
     def totals_are_exact(self) -> None:
-        """I2, I5: backlog and mark-delete follow from what is acked, whatever was done."""
+        """Check that backlog and mark-delete follow from the acked messages (I2, I5)."""
         unacked = self.everything() - self.acked
         open_entries = sorted({position for position, _ in unacked})
         assert self.cursor.backlog_messages == len(unacked)
@@ -550,12 +550,12 @@ class SubscriptionMachine(RuleBasedStateMachine):
         assert self.cursor.read_from() == first_open
 
     def receipts_are_kept(self) -> None:
-        """I1."""
+        """Check that every message with a receipt is stored (I1)."""
         for each in self.producer.receipts:
             assert Position(each.ledger_id, each.entry_id) in self.storage.entries
 
     def permits_add_up(self) -> None:
-        """I7."""
+        """Check that the broker's permits are those granted minus those spent (I7)."""
         for client in self.clients:
             assert client.consumer is not None
             assert client.consumer.is_open
@@ -566,7 +566,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             assert permits.balance > -MAX_BATCH
 
     def check_nothing_waits(self) -> None:
-        """I21: nothing that could be delivered now is not."""
+        """Check that no message waits that could be delivered now (I21)."""
         if any(self.could_take(client) for client in self.clients):
             waiting = [p for p in self.sizes() if self.unacked_of(p) and not self.is_delivered(p)]
             assert not waiting, "deliverable, and not delivered"

@@ -14,7 +14,7 @@ from tests.support.memory_broker import MemoryRun
 __all__ = ["Change", "Member", "Operator", "PlannedAct"]
 
 Member = tuple[Position, int]  # a message: its entry, its index in it
-Change = Callable[[set[Member]], set[Member]]  # what is acked → what is acked after the act
+Change = Callable[[set[Member]], set[Member]]  # acked messages before the act → acked messages after it
 
 
 @dataclass(kw_only=True)
@@ -29,7 +29,7 @@ class PlannedAct:
 
 
 class Operator:
-    """Asks the broker as the console does, without waiting for notifications."""
+    """Requests acts of the broker as the console does, but without notifications."""
 
     def __init__(self, topic: str, subscription: str) -> None:
         self._topic = TopicName.parse(topic).full  # may be partitioned
@@ -43,14 +43,14 @@ class Operator:
         parameters: Mapping[str, Any],
         undo_of: int | None = None,
     ) -> PlannedAct:
-        """Plan an act; `change` is what the model says that it will do. Raises AssertionError if it is refused."""
+        """Plan an act, which will do `change` by the model. Raises AssertionError if it is refused."""
         planned = await self._asked(run, kind, change, parameters, undo_of)
         act = run.storage.acts[planned.act_id]
         assert act.state == "planned", act.error
         return planned
 
     async def refused_undo(self, run: MemoryRun, undo_of: int) -> str:
-        """Why an undo is not planned. Raises AssertionError if it is."""
+        """Return why an undo is refused. Raises AssertionError if it is planned."""
         planned = await self._asked(run, "undo", set, {}, undo_of)
         act = run.storage.acts[planned.act_id]
         assert act.state == "refused", act.state
@@ -74,7 +74,7 @@ class Operator:
     async def apply(
         self, run: MemoryRun, planned: PlannedAct, *, allowed_drift_messages: int | None = None
     ) -> bool:
-        """Apply it; whether it was. None: with the drift that its plan allows."""
+        """Apply a plan, and return whether it was applied. Without a drift given, its plan's own drift is allowed."""
         plan = run.storage.acts[planned.act_id].plan
         if plan is not None and allowed_drift_messages is not None:
             plan["allowed_drift_messages"] = allowed_drift_messages

@@ -1,6 +1,7 @@
-"""Acts on a partitioned topic against a set of acked messages for each partition: all of an act, or nothing of it.
+"""Acts on a partitioned topic, checked against a set of acked messages for each partition.
 
-Messages are acked without being delivered first: machine.py is about delivery.
+An act must move the cursors of all its partitions, or none. Messages are acked without being delivered first;
+machine.py tests delivery.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ ACT = st.tuples(
     st.sampled_from(["nothing", "nothing", "ack", "ack", "move", "crash", "wait"]),
     ALLOWED,
 )
-"""A kind, its partitions, what happens before it is applied (wait: other steps), and the allowed drift."""
+"""An act: its kind, its partitions, what happens before it is applied ("wait": later steps), and the allowed drift."""
 
 
 class PartitionedMachine(RuleBasedStateMachine):
@@ -158,7 +159,7 @@ class PartitionedMachine(RuleBasedStateMachine):
 
     @rule(really=st.sampled_from([False, False, False, True]))
     def crash(self, really: bool) -> None:
-        """As kill -9: what was not flushed is forgotten."""
+        """Crash as with kill -9: acks that were not flushed are lost."""
         if not really:
             return
         self.do(self.run.crash())
@@ -172,7 +173,7 @@ class PartitionedMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), acts=st.lists(ACT, min_size=2, max_size=5))
     def act(self, data: st.DataObject, acts: list[tuple[str, set[int] | None, str, int]]) -> None:
-        """Plan and apply several acts, so that runs get deep. Some change before they are applied."""
+        """Plan and apply several acts, so that runs get deep. Before some are applied, something else happens."""
         for kind, chosen, meanwhile, allowed in acts:
             if self.plan_undo(data) if kind == "undo" else self.plan_act(data, kind, chosen):
                 self.go_on(data, meanwhile, allowed)
@@ -219,7 +220,7 @@ class PartitionedMachine(RuleBasedStateMachine):
     def on_one(
         self, data: st.DataObject, kind: str, partition: int
     ) -> tuple[str, dict[str, Any], Change] | None:
-        """Return an act that needs one partition, and what it does; None if there is no message for it."""
+        """Return an act that needs one partition, and what it does, or None if there is no message for it."""
         everything = sorted(self.everything(partition))
         unacked = sorted(set(everything) - self.acked[partition])
         if kind == "skip":
@@ -267,7 +268,7 @@ class PartitionedMachine(RuleBasedStateMachine):
             assert whole[name] == sum(part[name] for part in parts), name
 
     def plan_undo(self, data: st.DataObject) -> bool:
-        """An undo takes back all partitions, or none: not if a later act moved one of them."""
+        """Plan an undo. It must undo all partitions, or be refused if a later act moved one of them."""
         if not self.applied:
             return False
         act_id, parts = data.draw(st.sampled_from(self.applied[-3:]), label="act to undo")
@@ -283,7 +284,7 @@ class PartitionedMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.planned is not None)
     @rule(allowed=ALLOWED)
     def apply(self, allowed: int) -> None:
-        """The preview is the effect on every partition, or nothing moves on any of them."""
+        """Apply the plan. Each partition must change as was shown, or none may change."""
         assert self.planned is not None
         (planned, changes), self.planned = self.planned, None
         act = self.storage.acts[planned.act_id]
@@ -328,7 +329,7 @@ class PartitionedMachine(RuleBasedStateMachine):
         self.check_totals(act.result, act.result["partitions"], *names)
 
     def latest(self, partition: int) -> int | None:
-        """The latest act on this cursor."""
+        """Return the latest act on this cursor."""
         undo = self.undos[partition]
         return None if undo is None else undo.act_id
 

@@ -1,4 +1,4 @@
-"""Shared: what of the model is this type's."""
+"""The part of the model that is particular to Shared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["SharedMachine"]
 
 
 class SharedMachine(SubscriptionMachine):
-    """Held once, replayed with counts, blocked on unacked."""
+    """One consumer holds a message, redeliveries are counted, and consumers with too many unacked ones get no more."""
 
     type = SubscriptionType.SHARED
 
@@ -33,7 +33,7 @@ class SharedMachine(SubscriptionMachine):
         self.held_once_and_counted()
 
     def held_once_and_counted(self) -> None:
-        """I6, I8."""
+        """Check pending messages, and the limits of unacked ones (I6, I8)."""
         if not self.clients:
             return
         dispatcher = self.subscription.dispatcher

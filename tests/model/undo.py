@@ -12,23 +12,23 @@ __all__ = ["OpenUndo"]
 
 @dataclass(kw_only=True)
 class OpenUndo:
-    """The latest act, while it can be taken back."""
+    """The latest act, while it can be undone."""
 
     act_id: int
-    mark_delete: Position  # right after it
-    restored: set[Member]  # what its undo brings back: what was acked before it, and since
-    durable: set[Member]  # the part of it that a crash leaves
-    passed: set[Member]  # acked right after it
-    passed_wholly: set[Position]  # entries that were wholly acked right after it
+    mark_delete: Position  # right after the act
+    restored: set[Member]  # acked after its undo: what was acked before the act, and acks since
+    durable: set[Member]  # the part of `restored` that survives a crash
+    passed: set[Member]  # acked right after the act
+    passed_wholly: set[Position]  # entries that were wholly acked right after the act
 
     def ack(self, new: set[Member]) -> None:
-        """Of a batch of which the act took a part, what it passed was not delivered, whatever is acked."""
+        """Add acks. If the act passed a part of a batch, that part was not delivered, and acks of it do not count."""
         self.restored |= {
             m for m in new if m[0] <= self.mark_delete or m not in self.passed or m[0] in self.passed_wholly
         }
 
     def ack_through(self, position: Position, new: set[Member], *, is_beyond: bool) -> None:
-        """Beyond mark-delete it says nothing of what the act passed: the client never received that."""
+        """Add a cumulative ack. Beyond mark-delete it does not cover what the act passed: no client received that."""
         if is_beyond:
             self.restored |= {m for m in new if m[0] > self.mark_delete} - self.passed
         elif position <= self.mark_delete:

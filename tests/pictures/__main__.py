@@ -29,7 +29,7 @@ from tests.support.vela import ADMIN_PASSWORD, VelaProcess, prepared_vela
 __all__ = ["VIEWS", "chromium", "take"]
 
 _DOCS: Final = PROJECT_DIR / "docs" / "images"
-_SETTLED_MS: Final = 400  # charts are drawn
+_SETTLED_MS: Final = 400  # until charts are drawn
 _PATIENCE_MS: Final = 120_000  # the machine may be busy
 _START_S: Final = 400.0
 _DEMO_S: Final = 90
@@ -101,7 +101,7 @@ def _working_company(seconds: int) -> Iterator[VelaProcess]:
 
 @contextmanager
 def _demo() -> Iterator[VelaProcess]:
-    """A Vela with what `make demo` shows, for the tutorial."""
+    """Run a Vela with the messages of `make demo`, for the tutorial."""
     with prepared_vela() as vela:
         vela.start(_START_S)
         work = demo.Demo(vela.pulsar_url)
@@ -121,7 +121,7 @@ def _wait(seconds: int) -> None:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """The system's browser."""
+    """Start the system's browser."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         raise SystemExit("Chromium is not installed: apt-get install chromium")
@@ -132,7 +132,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def take_docs(browser: Browser, vela: VelaProcess, pages: Mapping[str, str]) -> None:
-    """Take the pictures of the documentation: light ones of most pages, and the two that matter most in other ways."""
+    """Take the documentation's pictures: light ones of most pages, and the two most important pages in all ways."""
     shown = {name: pages[page] for name, (page, _) in IN_DOCS.items()}
     take(browser, vela, VIEWS["light"], shown, _DOCS, {name: height for name, (_, height) in IN_DOCS.items()})
     for way, height in (("dark", 1000), ("phone", _PHONE_SHOWN), ("chinese", 1000)):

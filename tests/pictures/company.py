@@ -28,7 +28,7 @@ REPORTS: Final = "persistent://shop/office/reports"
 POSITIONS: Final = "persistent://fleet/telemetry/positions"
 EVENTS: Final = "persistent://fleet/telemetry/events"
 SHARED: Final = pulsar.ConsumerType.Shared
-_TAKEN_S: Final = 2.0  # then the slow consumer has every report
+_TAKEN_S: Final = 2.0  # by then, the slow consumer has every report
 _REPORTS: Final = 600
 _LETTERS: Final = 11
 _REASONS: Final = (
@@ -68,7 +68,7 @@ class Company:
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
-        """Start everything. Returns when what must be in order has happened."""
+        """Start the applications. Returns when the steps that must happen in order have happened."""
         self._wait_for_letters()
         self._remind()
         self._hoard()
@@ -223,7 +223,7 @@ class Company:
             )
 
     def _wait_for_letters(self) -> None:
-        """Payments that the ledger refused, as dead letters with their reasons; a desk has read the first ones."""
+        """Publish refused payments as dead letters with their reasons, and let a desk read the first ones."""
         self._subscribe(PAYMENTS, "ledger", "ledger-1").close()
         desk = self._subscribe(LEDGER_LETTERS, "desk", "desk-1")
         producer = self._client.create_producer(LEDGER_LETTERS, batching_enabled=False)
@@ -245,7 +245,7 @@ class Company:
         producer.close()
 
     def _remind(self) -> None:
-        """Messages for later."""
+        """Publish messages that are delivered hours later."""
         self._keep_up(REMINDERS, "sender", 1)
         producer = self._client.create_producer(
             REMINDERS, batching_enabled=False, producer_name="reminders-api"
@@ -255,7 +255,7 @@ class Company:
             producer.send(json.dumps(body).encode(), deliver_after=timedelta(hours=1 + number / 7))
 
     def _hoard(self) -> None:
-        """One consumer has every report in its queue and is slow; a quick one has nothing to do."""
+        """Let a slow consumer take every report into its queue, so that a quick one has nothing to do."""
         slow = self._subscribe(REPORTS, "renderer", "renderer-1", receiver_queue_size=1000)
         producer = self._client.create_producer(REPORTS, producer_name="reports-api")
         for number in range(_REPORTS):
@@ -269,7 +269,7 @@ class Company:
         self._begin(lambda: self._consume(quick, 0.05, None))
 
     def _pause_later(self, topic: str, name: str) -> None:
-        """A consumer that came and went: nobody reads any more."""
+        """Subscribe a consumer that soon leaves, so that nobody reads the topic any more."""
         consumer = self._subscribe(topic, name, f"{name}-1")
 
         def run() -> None:

@@ -1,4 +1,4 @@
-"""What people of the company did: users, roles, views, alerts, bookmarks, acts, runs of the pipeline."""
+"""Do what people of the company did: make users, roles, views, alerts and bookmarks, do acts, and run a job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.vela import VelaProcess
 __all__ = ["SETTINGS", "furnish", "furnish_later", "make_topics"]
 
 SETTINGS: Final = {"VELA_TOKEN_SECRET_KEY": base64.b64encode(b"the secret of all the pictures here").decode()}
-"""With a key the broker can make tokens. It asks nobody for one."""
+"""With this key, Vela can make tokens. The broker requires none."""
 
 _PEOPLE: Final = (
     ("mira.olsen", "operator", "shop/*"),
@@ -42,7 +42,7 @@ _RULES: Final[tuple[dict[str, str], ...]] = (
 
 
 def make_topics(vela: VelaProcess) -> None:
-    """Create the company's topics, with policies of their own."""
+    """Create the company's topics, some with policies."""
     create_topic(vela, ORDERS, partitions=4)
     for topic in (PAYMENTS, INVOICES, REMINDERS, REPORTS, POSITIONS, EVENTS, LEDGER_LETTERS):
         create_topic(vela, topic)

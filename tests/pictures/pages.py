@@ -1,4 +1,4 @@
-"""Every page by the name of its picture, with its address."""
+"""The address of every page, by the name of its picture."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ IN_DOCS: Final[Mapping[str, tuple[str, int]]] = {
     "dead-letters": ("dead-letter-topic", 1100),
     "messages": ("messages", 900),
 }
-"""Pictures in the docs: the page of each, and how much of it is shown."""
+"""The pictures in the docs: of which page each is, and its height in pixels."""
 
 
 def addresses(vela: VelaProcess) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""The hour before the pictures: points of history, as a broker that had run all the time would have stored them."""
+"""Store the history of the hour before the pictures, as a broker that had run all the time would have stored it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["remember_an_hour"]
 _STEPS_S: Final = (10, 60)
 _HOUR_S: Final = 3600
 _EVERYTHING: Final = 0
-_BUMP_S: Final = (1500, 2100)  # so long ago a deployment stopped the consumers
+_BUMP_S: Final = (1500, 2100)  # between 2,100 and 1,500 s ago, a deployment stopped the consumers
 _COLUMNS: Final = (
     "at_ms, topic_id, subscription_id, messages_in, bytes_in, messages_out, messages_acked, messages_redelivered,"
     " backlog_before, backlog, backlog_most, stored_bytes, ack_latencies"
@@ -29,7 +29,7 @@ _MESSAGE_BYTES: Final = 190
 
 
 def remember_an_hour(database_url: str) -> None:
-    """Store points for the hour before now, and let every topic be three days old."""
+    """Store points for the past hour, and make every topic three days old."""
     now_s = int(time.time()) // 60 * 60
     chance = random.Random(3)
     with psycopg.connect(database_url) as connection:
@@ -72,7 +72,7 @@ def _wave(at_s: int) -> float:
 
 
 def _point(age_s: int, messages: int) -> list[int]:
-    """Messages in, out, acked, redelivered, and the backlog at the end."""
+    """Return the messages in, out, acked and redelivered, and the backlog at the end."""
     begin, end = _BUMP_S
     if begin <= age_s < end:  # the consumers are away
         return [messages, 0, 0, 0, int(messages * (end - age_s) / 60)]

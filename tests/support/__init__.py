@@ -1,1 +1,1 @@
-"""Support for tests: really started servers, users, clocks."""
+"""Support for tests: real servers, scripted peers, clients, clocks."""

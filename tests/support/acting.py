@@ -1,4 +1,4 @@
-"""Asking a running broker for acts as the console does: a row, a notification, and its answer."""
+"""Request acts of a running broker as the console does: insert a row, notify, and read the answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def ask(
     topic: str = "t",
     undo_of: int | None = None,
 ) -> int:
-    """Insert a request for a plan; `subscription` None: about the topic. The act's id."""
+    """Insert a request for a plan and return the act's id. Without a subscription, the act is about the topic."""
     (act_id,) = one_row(
         run.database_url,
         "INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters,"
@@ -39,7 +39,7 @@ async def ask(
 
 
 async def answered(run: BrokerRun, act_id: int) -> tuple[str, dict[str, Any], dict[str, Any], str]:
-    """(state, plan, result, error) once it neither waits nor is under way."""
+    """Wait until the act neither waits nor is under way. Return its state, plan, result and error."""
 
     def look() -> tuple[Any, ...] | None:
         row = one_row(
@@ -56,7 +56,7 @@ async def answered(run: BrokerRun, act_id: int) -> tuple[str, dict[str, Any], di
 async def planned(
     run: BrokerRun, kind: str, parameters: dict[str, Any] | None = None, **about: Any
 ) -> tuple[int, dict[str, Any]]:
-    """A plan that was made."""
+    """Request a plan, which must be made. Return the act's id and its plan."""
     act_id = await ask(run, kind, parameters, **about)
     state, plan, _, error = await answered(run, act_id)
     assert state == "planned", error
@@ -64,14 +64,14 @@ async def planned(
 
 
 async def refused(run: BrokerRun, kind: str, parameters: dict[str, Any] | None = None, **about: Any) -> str:
-    """Why a plan was not made."""
+    """Request a plan, which must be refused. Return the error."""
     state, _, _, error = await answered(run, await ask(run, kind, parameters, **about))
     assert state == "refused", state
     return error
 
 
 async def apply(run: BrokerRun, act_id: int) -> tuple[str, dict[str, Any], str]:
-    """(state, result, error) of its application."""
+    """Apply a plan. Return the act's state, result and error."""
     rows(
         run.database_url,
         "UPDATE vela_act SET state = 'apply_requested', requested_at = now() WHERE id = %s",
@@ -85,7 +85,7 @@ async def apply(run: BrokerRun, act_id: int) -> tuple[str, dict[str, Any], str]:
 async def done(
     run: BrokerRun, kind: str, parameters: dict[str, Any] | None = None, **about: Any
 ) -> tuple[int, dict[str, Any]]:
-    """Planned and applied: the act's id and its result."""
+    """Plan and apply an act, which must succeed. Return its id and its result."""
     act_id, _ = await planned(run, kind, parameters, **about)
     state, result, error = await apply(run, act_id)
     assert state == "applied", error

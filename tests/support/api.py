@@ -1,4 +1,4 @@
-"""`/api/v1` of a whole Vela as the admin: quicker than manage.py, each of whose commands starts a Python."""
+"""Use `/api/v1` of a whole Vela as the admin. It is quicker than manage.py, which starts a Python for each command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AUTHORIZATION = "Basic " + base64.b64encode(f"admin:{ADMIN_PASSWORD}".encode())
 
 
 def ask(vela: VelaProcess, path: str, body: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
-    """GET, or POST with a body; the status and the answer."""
+    """Send a GET request, or with a body a POST request. Return the status and the answer."""
     request = urllib.request.Request(
         f"{vela.console_url}/api/v1/{path}",
         data=None if body is None else json.dumps(body).encode(),
@@ -38,7 +38,7 @@ def act(vela: VelaProcess, kind: str, topic: str, **parameters: Any) -> dict[str
 
 
 def create_topic(vela: VelaProcess, topic: str, *, partitions: int = 0, **policies: str) -> None:
-    """Create a topic with policies of its own, and its namespace if there is none."""
+    """Create a topic with these policies, and its namespace if that does not exist."""
     namespace, _, name = topic.removeprefix("persistent://").rpartition("/")
     namespace = namespace or "public/default"
     parameters = {"name": name, "partitions": partitions, "policies": policies}

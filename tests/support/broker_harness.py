@@ -1,6 +1,6 @@
-"""A broker inside the test's own loop: fake sinks, a clock of the test's, a proxy in front of PostgreSQL.
+"""Run a broker inside the test's own loop, with fake sinks, a clock that the test may set, and a proxy to PostgreSQL.
 
-`crash` drops a broker as kill -9 would: nothing is flushed, nothing said; PostgreSQL sees closed sockets.
+`crash` ends a broker as kill -9 would: it flushes nothing and tells nobody; PostgreSQL sees closed sockets.
 
 Over 400 lines: one run and its probes, which know each other.
 """
@@ -64,7 +64,7 @@ _FEW_BYTES = 64 * 1024
 
 
 async def eventually(condition: Callable[[], T], what: str, *, timeout_s: float = 8.0) -> T:
-    """The condition's first truthy value; fails with `what` after the timeout."""
+    """Wait until the condition is truthy and return its value. Fails with `what` after the timeout."""
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + timeout_s
     while True:
@@ -76,7 +76,7 @@ async def eventually(condition: Callable[[], T], what: str, *, timeout_s: float 
 
 
 def empty(url: str) -> None:
-    """Bring a migrated database back to how the migrations left it; ten times as quick as a copy."""
+    """Restore a database to the state that the migrations left. This is ten times as fast as a new copy."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -106,7 +106,7 @@ def empty(url: str) -> None:
 
 
 def _empty_tables(connection: psycopg.Connection[Any], sizes: Mapping[str, int]) -> None:
-    """Delete the few rows that most tables have: TRUNCATE makes new files for a table and for each of its indexes."""
+    """Empty the tables. Small ones by DELETE, as TRUNCATE makes new files for a table and for each of its indexes."""
     connection.execute("SET session_replication_role = replica")  # foreign keys need no checks: all rows go
     for name, size in sizes.items():
         if size <= _FEW_BYTES:
@@ -127,7 +127,9 @@ def rows(url: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
     """Return the rows of a query, over a separate connection that bypasses the proxy."""
     try:
         return _rows(url, sql, parameters)
-    except psycopg.errors.AdminShutdown:  # a test ended all connections, this one too: nothing was committed
+    except (
+        psycopg.errors.AdminShutdown
+    ):  # a test ended all connections, including this one, so nothing was committed
         return _rows(url, sql, parameters)
 
 
@@ -142,9 +144,9 @@ _open: dict[str, psycopg.Connection[Any]] = {}  # the last one that `rows` used,
 
 @contextmanager
 def _connection(url: str) -> Iterator[psycopg.Connection[Any]]:
-    """Borrow a connection that stays open: polls would spend most of their time on new ones.
+    """Borrow a connection that stays open, because polls would spend most of their time on new ones.
 
-    A thread gets one of its own, because its statement may wait for what the main thread does next.
+    Another thread gets a separate one, because its statement may wait for what the main thread does next.
     """
     if threading.current_thread() is not threading.main_thread():
         with psycopg.connect(url, autocommit=True) as own:
@@ -163,23 +165,23 @@ def _connection(url: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 def one_row(url: str, sql: str, *parameters: object) -> tuple[Any, ...]:
-    """The only row of an answer."""
+    """Return the only row of a query."""
     (row,) = rows(url, sql, *parameters)
     return row
 
 
 class ManualClock:
-    """Stands still until the test moves it."""
+    """A clock that stands still until the test moves it."""
 
     def __init__(self, now_ms: int = START_MS) -> None:
         self._now_ms = now_ms
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
         return self._now_ms
 
     def advance(self, by_ms: int) -> None:
-        """Move it forward, or back."""
+        """Move the clock forward, or back."""
         self._now_ms += by_ms
 
 
@@ -189,7 +191,7 @@ def payload_of(data: bytes | memoryview) -> bytes:
 
 
 class ProducerProbe:
-    """A producer's sink that remembers, and the client's half of a producer."""
+    """A producer's sink that records its calls, and the client's half of a producer."""
 
     def __init__(self) -> None:
         self.producer: Producer | None = None
@@ -200,11 +202,11 @@ class ProducerProbe:
         self.next_sequence_id = 0
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """The sends are durable."""
+        """Record receipts: these sends are durable."""
         self.receipts.extend(receipts)
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """This one is not."""
+        """Record that a send failed."""
         self.failed.append((request, error))
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
@@ -225,9 +227,9 @@ class ProducerProbe:
         flags: int = 0,
         data: bytes = b"",
     ) -> SendRequest:
-        """Send one entry; without `payload` its payload is its sequence id. `slot` is the hash of its key.
+        """Send one entry. Without a `payload`, its payload is its sequence id. `slot` is the hash of its key.
 
-        `data` is a whole entry, sent as it is.
+        `data` is a whole entry, which is sent unchanged.
         """
         assert self.producer is not None
         request = SendRequest(
@@ -250,7 +252,7 @@ class ProducerProbe:
         return request
 
     def send_entry(self, data: bytes) -> SendRequest:
-        """Send a real entry; what a transport reads from its metadata is read here too."""
+        """Send an entry, with the facts from its metadata that a transport reads."""
         assert self.producer is not None
         header = parse_header(data)
         request = SendRequest(
@@ -260,7 +262,7 @@ class ProducerProbe:
         return request
 
     async def publish(self, count: int, *, messages: int = 1) -> list[Position]:
-        """Send `count` entries and wait for their receipts; their positions."""
+        """Send `count` entries, wait for their receipts, and return their positions."""
         before = len(self.receipts)
         for _ in range(count):
             self.send(messages=messages)
@@ -273,7 +275,7 @@ class ProducerProbe:
 
 
 class ConsumerProbe:
-    """A consumer's sink that remembers, and the client's half of a consumer."""
+    """A consumer's sink that records its calls, and the client's half of a consumer."""
 
     def __init__(self, *, acks: bool = False) -> None:
         self.consumer: Consumer | None = None
@@ -284,10 +286,10 @@ class ConsumerProbe:
         self.active: list[bool] = []  # what it was told on Failover
         self.writable = True
         self.alive = True
-        self.acks = acks  # at once, inside `deliver`, with permits back
+        self.acks = acks  # whether `deliver` acks at once and grants the permits again
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Take them."""
+        """Record deliveries."""
         self.deliveries.extend(deliveries)
         if self.acks and self.consumer is not None:
             self.consumer.ack([AckRequest(_position(each)) for each in deliveries], cumulative=False)
@@ -298,7 +300,7 @@ class ConsumerProbe:
         return self.writable
 
     def on_end_of_topic(self) -> None:
-        """Nothing will come any more."""
+        """Record that the topic has ended."""
         self.ends += 1
 
     def on_consumer_closed(self, reason: str) -> None:
@@ -306,11 +308,11 @@ class ConsumerProbe:
         self.closed.append(reason)
 
     def close_connection(self, reason: str) -> None:
-        """The broker ends the connection, and with it the consumer."""
+        """Record that the broker closes the connection, and with it the consumer."""
         self.connection_closed.append(reason)
 
     def on_active_change(self, is_active: bool) -> None:
-        """The broker says who is active."""
+        """Record whether this consumer is the active one."""
         self.active.append(is_active)
 
     async def is_alive(self) -> bool:
@@ -340,7 +342,7 @@ class ConsumerProbe:
     async def ack_durably(
         self, *positions: Position, cumulative: bool = False, remaining: int | None = None
     ) -> BrokerError | None:
-        """Ack and wait until the broker says that it is stored, or what was wrong."""
+        """Ack and wait for the receipt. Return its error, or None if the ack is stored."""
         assert self.consumer is not None
         answers: list[BrokerError | None] = []
         self.consumer.ack(
@@ -365,7 +367,7 @@ def _position(delivery: Delivery) -> Position:
 
 @dataclass(kw_only=True)
 class BrokerRun:
-    """One life of a broker. Everything it does with PostgreSQL passes its proxy."""
+    """One run of a broker, from its start to its end. It reaches PostgreSQL only through its proxy."""
 
     database_url: str
     proxy: PostgresProxy
@@ -375,17 +377,17 @@ class BrokerRun:
     tasks_before: set[asyncio.Task[Any]] = field(default_factory=set)
 
     async def start(self) -> None:
-        """Begin to serve."""
+        """Start the broker."""
         self.tasks_before = asyncio.all_tasks()
         await self.broker.start()
 
     async def stop(self) -> None:
-        """A clean stop."""
+        """Stop the broker cleanly."""
         await self.broker.stop()
         await self.proxy.stop()
 
     async def crash(self) -> None:
-        """As kill -9: tasks end where they are, sockets close, nothing is flushed."""
+        """Crash as with kill -9: tasks end where they are, sockets close, nothing is flushed."""
         self.broker.ownership.is_held = False
         self.broker.deadlines.stop()
         self.broker.parked_pulls.stop()
@@ -407,14 +409,14 @@ class BrokerRun:
     async def open(
         self, probe: ProducerProbe, topic: str = "t", name: str | None = None, **request: Any
     ) -> ProducerProbe:
-        """Open a producer with a sink of the test's own."""
+        """Open a producer with this sink."""
         probe.producer = await self.broker.open_producer(
             ProducerRequest(topic=TopicName.parse(topic), name=name, **request), IDENTITY, probe
         )
         return probe
 
     async def policies(self, topic: str = "t", **values: PolicyValue) -> Topic:
-        """Make the topic, with these policies stored and in force."""
+        """Create the topic, with these policies stored and in force."""
         found = await self.broker.topics.open(TopicName.parse(topic), create=True)
         rows(
             self.database_url,
@@ -454,7 +456,7 @@ class BrokerRun:
         identity: ClientIdentity = IDENTITY,
         **request: Any,
     ) -> Consumer:
-        """Subscribe with a sink of the test's own."""
+        """Subscribe with this sink."""
         request.setdefault("earliest", True)
         probe.consumer = await self.broker.subscribe(
             SubscribeRequest(
@@ -470,19 +472,19 @@ class BrokerRun:
         return probe.consumer
 
     def metrics_text(self) -> str:
-        """The page /metrics."""
+        """Return the page /metrics."""
         return b"".join(self.broker.metrics_page()).decode()
 
     def topic(self, topic: str = "t") -> Topic:
-        """The topic in this broker's memory."""
+        """Return a topic that this broker has loaded."""
         return self.broker.topics.loaded[TopicName.parse(topic).full]
 
     def subscription(self, topic: str = "t", subscription: str = "s") -> Subscription:
-        """The subscription in this broker's memory."""
+        """Return a subscription of a topic that this broker has loaded."""
         return self.topic(topic).subscriptions[subscription]
 
     async def flushed(self) -> None:
-        """Every ack so far is stored."""
+        """Store every ack so far."""
         await self.broker.flusher.flush_now()
 
 
@@ -491,7 +493,7 @@ def _is_brokers(task: asyncio.Task[Any]) -> bool:
     return code is not None and "/broker/" in code.co_filename
 
 
-# Nothing is trimmed by itself: tests say when.
+# Nothing is trimmed unless a test asks for it.
 _ENVIRONMENT = {
     "VELA_LOCK_WAIT_S": "10",  # PostgreSQL releases a crashed broker's lock only when it notices the closed socket
     "VELA_LEDGER_MIN_AGE_S": "0",
@@ -500,7 +502,7 @@ _ENVIRONMENT = {
 
 
 async def new_run(database_url: str, *, clock: Clock | None = None, **settings: Any) -> BrokerRun:
-    """A broker that is not started yet, behind a proxy of its own."""
+    """Return a broker that is not started yet, with a new proxy."""
     proxy = PostgresProxy(database_url)
     await proxy.start()
     clock = clock or SystemClock()
@@ -518,7 +520,7 @@ async def new_run(database_url: str, *, clock: Clock | None = None, **settings: 
 async def running(
     database_url: str, *, clock: Clock | None = None, **settings: Any
 ) -> AsyncIterator[BrokerRun]:
-    """A started broker, crashed at the end: what a clean stop does is tested where it is the subject."""
+    """Run a broker, and crash it at the end. A clean stop is tested elsewhere."""
     run = await new_run(database_url, clock=clock, **settings)
     try:
         await run.start()

@@ -28,7 +28,7 @@ def chromium() -> Iterator[Browser]:
         browser.close()
         del browser
     del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
-    # Playwright stops its driver without waiting for it; Python says so when the object goes.
+    # Playwright stops its driver without waiting for it, and Python warns of that when the object is collected.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()

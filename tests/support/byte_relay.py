@@ -1,4 +1,4 @@
-"""A door before a server: what comes is handed on, byte for byte; with TLS, if wanted, though the server has none."""
+"""A relay in front of a server, which passes bytes on unchanged. It can add TLS to a server that has none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["relay"]
 async def relay(
     port: int, context: ssl.SSLContext | None = None, *, is_silent: Callable[[], bool] = lambda: False
 ) -> AsyncIterator[int]:
-    """Relays to 127.0.0.1:`port`; gives the port it listens on. A connection that `is_silent` hears nothing."""
+    """Relay to 127.0.0.1:`port`, and yield the port to connect to. Connections made while `is_silent` get no answer."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

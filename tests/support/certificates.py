@@ -1,4 +1,4 @@
-"""Certificates made for a test run: an authority, servers and clients it vouches for, and one nobody vouches for."""
+"""Make certificates for a test run: those of authorities, and those that they issue to servers and clients."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _DAY = datetime.timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """PEM files."""
+    """The paths of a certificate and its private key, in PEM."""
 
     certificate: str
     private_key: str
 
     def server_context(self, *, clients_of: Authority | None = None) -> ssl.SSLContext:
-        """For a server that shows this certificate; `clients_of`: it wants one of clients too."""
+        """Return a TLS context for a server. With `clients_of`, it requires client certificates of that authority."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate, self.private_key)
         if clients_of is not None:
@@ -50,10 +50,10 @@ class Authority:
             .sign(self._key, hashes.SHA256())
         )
         self.file = _write(folder / f"{name}.pem", certificate.public_bytes(serialization.Encoding.PEM))
-        """Its certificate: what a trust file holds."""
+        """The file of its certificate, for clients that trust it."""
 
     def issue(self, name: str, *hosts: str, lasts: datetime.timedelta = _DAY) -> KeyPair:
-        """A certificate of its own for these host names and addresses."""
+        """Issue a certificate for these host names and addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         builder = (

@@ -1,4 +1,4 @@
-"""Topics with keys, and the readers of what a compaction keeps."""
+"""Publish messages with keys, compact topics, and read what a compaction kept."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def put(producer: ProducerProbe, *pairs: str, key_b64: bool = False) -> li
 
 
 def batch(*pairs: str, compression: Compression = Compression.NONE) -> bytes:
-    """One entry of these messages."""
+    """Return these messages, "key=value" each, as one entry."""
     messages = []
     for pair in pairs:
         key, _, value = pair.partition("=")
@@ -71,7 +71,7 @@ async def compacted_reader(
 
 
 def values(probe: ConsumerProbe) -> list[str]:
-    """What a client would show: "key=value" of each message, without those that were removed."""
+    """Return "key=value" for each message that a client would get; those that compaction removed are not among them."""
     return [
         f"{message.key or ''}={message.payload.decode()}"
         for each in probe.deliveries

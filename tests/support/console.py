@@ -1,4 +1,4 @@
-"""The console as a person without JavaScript uses it: log in, fill in a form, follow where it leads."""
+"""Use the console as a person without JavaScript does: log in, fill in forms, follow redirects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Act", "ConsoleSession", "Page"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What the browser ended up with."""
+    """The page at the end of all redirects."""
 
     url: str
     status: int
@@ -30,7 +30,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """An act as its row says."""
+    """An act, as its row has it."""
 
     id: int
     state: str
@@ -49,7 +49,7 @@ class ConsoleSession:
 
     @classmethod
     def logged_in(cls, vela: VelaProcess) -> ConsoleSession:
-        """As the admin that `make run` created."""
+        """Log in as the admin that `make run` created."""
         session = cls(vela)
         session.get("/login")
         page = session.post("/login", {"username": "admin", "password": ADMIN_PASSWORD})
@@ -57,7 +57,7 @@ class ConsoleSession:
         return session
 
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Page:
-        """A page, redirects followed."""
+        """Return a page, after redirects."""
         return self._open(urllib.request.Request(self._vela.console_url + path, headers=dict(headers or {})))
 
     def post(self, path: str, fields: Mapping[str, str]) -> Page:
@@ -69,7 +69,7 @@ class ConsoleSession:
         return self._open(request)
 
     def plan(self, topic: str, subscription: str, form: str, fields: Mapping[str, str]) -> Act:
-        """Fill in one of the act forms (rewind, reset, skip, clear); the act planned."""
+        """Fill in one of the act forms (rewind, reset, skip, clear) and return the planned act."""
         path = f"/t/{topic.replace('://', '/')}/s/{subscription}/act/{form}"
         self.get(path)
         page = self.post(path, fields)
@@ -84,14 +84,14 @@ class ConsoleSession:
         return self.act(act.id)
 
     def undo(self, act: Act) -> Act:
-        """Press Undo; the undo planned."""
+        """Press Undo and return the planned undo."""
         page = self.post(f"/acts/{act.id}/undo", {})
         found = re.search(r"/acts/(\d+)", page.url)
         assert found, f"no undo was planned: {page.text[:2000]}"
         return self.act(int(found[1]))
 
     def act(self, act_id: int) -> Act:
-        """The act's row."""
+        """Read the act's row."""
         with psycopg.connect(self._vela.database_url, row_factory=dict_row) as connection:
             row = connection.execute(
                 "SELECT id, state, plan, result, error FROM vela_act WHERE id = %s", (act_id,)

@@ -1,4 +1,4 @@
-"""Which tests of a parallel run go to the same worker."""
+"""Decide which tests of a parallel run go to the same worker."""
 
 from __future__ import annotations
 

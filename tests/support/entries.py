@@ -1,4 +1,4 @@
-"""Entries as clients other than our own make them."""
+"""Make entries as other clients than Vela's make them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def _entry(metadata: MessageMetadata, payload: bytes) -> bytes:
 
 
 def single(producer_name: str, sequence_id: int, payload: bytes = b"") -> bytes:
-    """One message; its payload is its sequence id unless given."""
+    """Return an entry of one message. Its payload is its sequence id unless given."""
     metadata = MessageMetadata(producer_name=producer_name, sequence_id=sequence_id, publish_time=1)
     return _entry(metadata, payload or b"%d" % sequence_id)
 
 
 def batch_without_highest(producer_name: str, sequence_ids: Sequence[int]) -> bytes:
-    """A batch as C++, Python and Go make it: only its messages say which is the last sequence id."""
+    """Return a batch as the C++, Python and Go clients make it: only the last message has the last sequence id."""
     metadata = MessageMetadata(
         producer_name=producer_name,
         sequence_id=sequence_ids[0],
@@ -45,7 +45,7 @@ def batch_without_highest(producer_name: str, sequence_ids: Sequence[int]) -> by
 def chunk(
     producer_name: str, sequence_id: int, chunk_id: int, chunks: int, payload: bytes = b"", **others: Any
 ) -> bytes:
-    """One part of a large message; other fields of its metadata as given, None = not there."""
+    """Return one part of a large message. `others` are more fields of its metadata; None leaves a field out."""
     fields: dict[str, Any] = {
         "producer_name": producer_name,
         "sequence_id": sequence_id,
@@ -59,7 +59,7 @@ def chunk(
 
 
 def encrypted(entry: bytes, *, key_name: str = "finance-2026") -> bytes:
-    """An entry whose metadata says that its payload is encrypted."""
+    """Return the entry with metadata that say that its payload is encrypted."""
     metadata, payload_offset = parse_metadata(entry)
     metadata.encryption_keys.add(key=key_name, value=b"wrapped")
     return _entry(metadata, entry[payload_offset:])

@@ -1,4 +1,4 @@
-"""How many examples a Hypothesis model runs: some in `make test`, many in `make soak`."""
+"""Settings of Hypothesis models: few examples in `make test`, many in `make soak`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["model_settings"]
 
 
 def model_settings(*, examples: int, steps: int = 50) -> settings:
-    """`examples` runs of at most `steps` steps; VELA_SOAK_EXAMPLES replaces their number.
+    """Return settings for `examples` runs of at most `steps` steps. VELA_SOAK_EXAMPLES overrides `examples`.
 
-    VELA_SHRINK=0 leaves out the search for the shortest way to a failure: `make mutate` only asks whether there is one.
+    VELA_SHRINK=0 skips the search for the shortest failing run, which `make mutate` does not need.
     """
     return settings(
         phases=[

@@ -1,4 +1,4 @@
-"""A queue that fails."""
+"""A queue that fails once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Item = TypeVar("_Item")
 
 
 class FailsOnce(deque[_Item]):
-    """The first `popleft` raises and takes nothing."""
+    """A deque whose first `popleft` raises and removes nothing."""
 
     has_failed = False
 

@@ -1,4 +1,4 @@
-"""Faults of consumption, each started with real clients on a topic of its own, and what the console says of them."""
+"""Cause faults of consumption with real clients on one topic, and read what the console says about them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Place:
     def subscribe(
         self, name: str, *, type_: pulsar.ConsumerType = SHARED, queue: int = 1000, **more: Any
     ) -> pulsar.Consumer:
-        """A consumer with a client of its own queue, from the beginning."""
+        """Subscribe a consumer from the beginning of the topic."""
         return self.client.subscribe(
             self.full_name,
             SUBSCRIPTION,
@@ -65,7 +65,7 @@ class Place:
         )
 
     def publish(self, payloads: list[bytes], *, topic: str = "", keys: int = 0, **more: Any) -> None:
-        """Publish, one entry each, with one of so many keys if there are any."""
+        """Publish the payloads, an entry each. With `keys`, use that many different keys."""
         producer = self.client.create_producer(topic or self.full_name, batching_enabled=False)
         for number, payload in enumerate(payloads):
             producer.send(payload, partition_key=f"k{number % keys}" if keys else None, **more)
@@ -85,7 +85,7 @@ class Place:
         producer.close()
 
     def in_background(self, turn: Callable[[], None]) -> None:
-        """Repeat until the end of the test. A Timeout of `turn` is no end."""
+        """Call `turn` again and again until the end of the test. Its Timeouts are ignored."""
         ended = threading.Event()
 
         def run() -> None:
@@ -99,7 +99,7 @@ class Place:
         self.stack.callback(ended.set)
 
     def has_in_flight(self, messages: int) -> None:
-        """Wait until the broker has reported so many messages in flight."""
+        """Wait until the broker has reported this many messages in flight."""
         wait_until(
             lambda: self.api(f"{self._path}")["unacked_messages"] == messages,
             f"{messages} messages in flight",
@@ -123,7 +123,7 @@ class Place:
         self.act("set_topic_policies", subscription="", set={name: str(value)})
 
     def findings(self) -> list[dict[str, Any]]:
-        """What the console says now; nothing while it cannot answer."""
+        """Return the console's findings, or none while it cannot answer."""
         try:
             found: list[dict[str, Any]] = self.api(f"{self._path}/diagnosis")["findings"]
         except (urllib.error.HTTPError, TimeoutError):
@@ -131,7 +131,7 @@ class Place:
         return found
 
     def waits_for(self, rule: str, *, timeout_s: float, leads: bool = True) -> dict[str, Any]:
-        """Wait until a rule's finding leads, or is there at all. Returns it."""
+        """Wait until a rule's finding is the first one, or with `leads` False any of them. Return it."""
         seen: list[str] = []
 
         def found() -> dict[str, Any] | None:
@@ -164,7 +164,7 @@ class Place:
         return found
 
     def database(self, *, autocommit: bool = True) -> psycopg.Connection[Any]:
-        """A connection of a stranger to Vela's database."""
+        """Return a connection to Vela's database that is not Vela's."""
         connection = psycopg.connect(
             self.vela.database_url, autocommit=autocommit, application_name="a stranger"
         )
@@ -172,7 +172,7 @@ class Place:
         return connection
 
     def raw_consumer(self, *, protocol_version: int = 21) -> RawPulsar:
-        """A consumer that does only what it is told."""
+        """Subscribe a consumer that does nothing by itself."""
         peer = self.stack.enter_context(RawPulsar(self.vela.pulsar_url, connect=False))
         peer.ask("CONNECTED", commands.connect(client_version="raw", protocol_version=protocol_version))
         peer.subscribe(self.full_name, SUBSCRIPTION)
@@ -180,32 +180,32 @@ class Place:
 
 
 def numbered(count: int) -> list[bytes]:
-    """So many different payloads."""
+    """Return this many different payloads."""
     return [b"%d" % number for number in range(count)]
 
 
 def no_consumer(place: Place) -> None:
-    """The only consumer was closed."""
+    """Close the only consumer."""
     consumer = place.subscribe("worker")
     place.publish(numbered(5))
     consumer.close()
 
 
 def paused(place: Place) -> None:
-    """An operator paused it while a consumer was waiting."""
+    """Pause the subscription while a consumer waits."""
     place.subscribe("worker")
     place.act("pause")
     place.publish(numbered(5))
 
 
 def no_permits(place: Place) -> None:
-    """The application never calls receive."""
+    """Subscribe an application that never calls receive."""
     place.subscribe("worker", queue=10)
     place.publish(numbered(100))
 
 
 def hoarder(place: Place) -> None:
-    """One consumer took everything before the other one came."""
+    """Let one consumer take everything before another one subscribes."""
     place.subscribe("greedy")
     place.publish(numbered(100))
     place.has_in_flight(100)
@@ -213,7 +213,7 @@ def hoarder(place: Place) -> None:
 
 
 def poison(place: Place) -> None:
-    """The consumer fails on one message and acks all others."""
+    """Run a consumer that fails on one message and acks all others."""
     consumer = place.subscribe("worker", negative_ack_redelivery_delay_ms=100)
 
     def turn() -> None:

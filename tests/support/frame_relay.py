@@ -7,8 +7,8 @@
         assert relay.count(events.Flow) == 1
         await relay.cut()
 
-Look-ups are answered with the relay's own address, so that the client meets it as it would meet the broker: one
-connection for look-ups and topics.
+The relay puts its own address into the answers to lookups, so that the client uses one connection for lookups and
+topics, as it does with a broker.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAX_FRAME_BYTES = 64 * 1024 * 1024
 REFUSED_STATUS = 503
 
 Hook = Callable[[Frame], Sequence[Frame]]
-"""What is handed on in place of a frame: nothing, the frame, another, several."""
+"""Returns the frames to pass on in place of one: none, the same, another, or several."""
 E = TypeVar("E", bound=events.Event)
 
 
@@ -56,13 +56,13 @@ class End(Protocol):
         """Yield the bytes until the connection closes or breaks."""
 
     async def send(self, data: bytes) -> None:
-        """Raises OSError or ConnectionClosed when it is gone."""
+        """Send bytes. Raises OSError or ConnectionClosed when the connection has ended."""
 
     async def close(self) -> None:
-        """In order, after what was sent."""
+        """Close the connection in order, after everything was sent."""
 
     def abort(self) -> None:
-        """At once, without a goodbye."""
+        """Break the connection at once."""
 
 
 class FrameRelay:
@@ -70,41 +70,42 @@ class FrameRelay:
 
     def __init__(self) -> None:
         self.service_url = ""
-        """What the client is given."""
+        """The URL for the client."""
         self.to_broker: Hook = as_it_is
         self.to_client: Hook = as_it_is
         self.flows_to_broker = asyncio.Event()
-        """Clear it and frames wait, in order, until it is set again; so does the other."""
+        """While this event is cleared, frames to the broker wait, in order."""
         self.flows_to_client = asyncio.Event()
+        """While this event is cleared, frames to the client wait, in order."""
         self.sent: list[events.Event] = []
-        """The client's commands over all links, in the order they came, as it sent them."""
+        """The client's commands over all links, in order, before hooks change them."""
         self.attempts = 0
-        """How often a client came, admitted or not."""
+        """How often a client tried to connect, admitted or not."""
         self.connections = 0
-        """How many links there ever were."""
+        """How many links there have been."""
         self.is_admitting = True
-        """Whether a client that comes is let through; otherwise it is turned away at once."""
+        """Whether a client that connects is admitted; otherwise it is rejected at once."""
         self.failure: Exception | None = None
-        """What a hook raised; the relay raises it at its end."""
+        """The error that a hook raised. `frame_relay` raises it at the end."""
         self._links: dict[asyncio.Task[None], tuple[End, End]] = {}
         self.flows_to_broker.set()
         self.flows_to_client.set()
 
     @property
     def open_connections(self) -> int:
-        """How many links there are."""
+        """How many links there are now."""
         return len(self._links)
 
     def of(self, kind: type[E]) -> list[E]:
-        """The client's commands of this kind."""
+        """Return the client's commands of this kind."""
         return [event for event in self.sent if isinstance(event, kind)]
 
     def count(self, kind: type[events.Event]) -> int:
-        """How many commands of this kind the client sent."""
+        """Return how many commands of this kind the client sent."""
         return sum(isinstance(event, kind) for event in self.sent)
 
     async def cut(self) -> None:
-        """Break every link without a goodbye; returns when they are gone on both sides."""
+        """Break every link, and return when both of its sides have ended."""
         links = dict(self._links)
         for ends in links.values():
             for end in ends:
@@ -113,7 +114,7 @@ class FrameRelay:
             await asyncio.wait(links)
 
     async def relay(self, client: End, broker: End) -> None:
-        """One link, until one of its sides ends."""
+        """Serve one link until one of its sides ends."""
         task = asyncio.current_task()
         assert task is not None
         self._links[task] = (client, broker)
@@ -212,7 +213,7 @@ class WebSocketEnd:
 
 @asynccontextmanager
 async def frame_relay(vela: VelaProcess, transport: str) -> AsyncIterator[FrameRelay]:
-    """A relay to this Vela; `transport` is "tcp" or "websocket". At the end every link is cut."""
+    """Run a relay to this Vela; `transport` is "tcp" or "websocket". At the end every link is cut."""
     relay = FrameRelay()
     listen = _listen_websocket if transport == "websocket" else _listen_tcp
     stop = await listen(relay, vela)

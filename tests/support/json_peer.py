@@ -1,4 +1,4 @@
-"""A client of the JSON face whose broker, with a clock of the test's, runs in the test's own loop."""
+"""A JSON consumer over WebSocket. Its broker runs in the test's own loop, with the test's clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EARLY = "subscriptionInitialPosition=Earliest"
 
 
 class JsonPeer:
-    """Keeps every push in `pushes`."""
+    """One consumer. It keeps every push in `pushes`."""
 
     def __init__(self, run: BrokerRun, query: str, *, topic: str, subscription: str) -> None:
         path = f"/ws/v2/consumer/persistent/public/default/{quote(topic)}/{quote(subscription)}"
@@ -42,7 +42,7 @@ class JsonPeer:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Of the handshake's answer."""
+        """The headers of the handshake's answer."""
         return {name.decode(): value.decode() for name, value in self.peer.sent[0].get("headers", ())}
 
     async def has(self, count: int) -> list[dict[str, Any]]:
@@ -56,22 +56,22 @@ class JsonPeer:
         return self.pushes
 
     async def has_no_more(self, count: int) -> None:
-        """After everything that is ready has run there are `count` pushes, not one more."""
+        """Check that no push comes after the first `count`, once everything that is ready has run."""
         for _ in range(20):
             await asyncio.sleep(0.002)
         self.pushes += self.peer.heard()
         assert [text_of(push) for push in self.pushes[count:]] == []
 
     async def ack(self, *pushes: dict[str, Any], **fields: Any) -> None:
-        """Acknowledge them, one frame each."""
+        """Acknowledge pushes, with one frame each."""
         await self.peer.tell(*({"messageId": push["messageId"], **fields} for push in pushes))
 
     async def nack(self, *pushes: dict[str, Any]) -> None:
-        """Negative acks."""
+        """Ask for the messages again, with negative acks."""
         await self.ack(*pushes, type="negativeAcknowledge")
 
     async def reconsume_later(self, push: dict[str, Any], delay_ms: int, **properties: str) -> None:
-        """Put a message off."""
+        """Ask for a message again after a delay."""
         fields: dict[str, Any] = {"properties": properties} if properties else {}
         await self.ack(push, type="reconsumeLater", delayMillis=delay_ms, **fields)
 
@@ -81,17 +81,17 @@ class JsonPeer:
 
 
 def text_of(push: dict[str, Any]) -> str:
-    """The payload as text."""
+    """Return the payload as text."""
     return base64.b64decode(push["payload"]).decode()
 
 
 def texts_of(pushes: Iterable[dict[str, Any]]) -> list[str]:
-    """Their payloads."""
+    """Return the payloads as texts."""
     return [text_of(push) for push in pushes]
 
 
 async def publish(run: BrokerRun, *payloads: str, topic: str = "t", **fields: Any) -> None:
-    """Publish messages, each an entry of its own."""
+    """Publish messages, an entry each."""
     entries = [
         encode_single(
             producer_name="p",
@@ -119,7 +119,7 @@ async def publish_batch(run: BrokerRun, *payloads: str, topic: str = "t") -> Non
 async def publish_entries(
     run: BrokerRun, *entries: bytes, topic: str = "t", messages: int = 1, flags: int = 0
 ) -> None:
-    """Publish entries as they are."""
+    """Publish entries unchanged."""
     probe = await run.producer(topic)
     assert probe.producer is not None
     for number, data in enumerate(entries):
@@ -129,6 +129,6 @@ async def publish_entries(
 
 
 def only_consumer(subscription: Subscription) -> Consumer:
-    """The one that is attached."""
+    """Return the only attached consumer."""
     (consumer,) = subscription.consumers.values()
     return consumer

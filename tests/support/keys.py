@@ -11,7 +11,7 @@ __all__ = ["write_key_pair"]
 
 
 def write_key_pair(folder: Path) -> tuple[str, str]:
-    """A new pair as PEM files; paths of the public and the private one."""
+    """Write a new pair as PEM files, and return the paths of the public and the private key."""
     key = rsa.generate_private_key(65537, 2048)
     private, public = folder / "private-key.pem", folder / "public-key.pem"
     private.write_bytes(

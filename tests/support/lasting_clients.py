@@ -1,6 +1,6 @@
-"""Clients that do as real ones: what is closed is opened again, what got no receipt is sent again.
+"""Clients that behave like real ones: they reopen what was closed, and send again what got no receipt.
 
-A receipt is checked against PostgreSQL at the moment it is given, so one that came too early is seen.
+They check each receipt against PostgreSQL when it arrives, so they notice one that came too early.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LastingProducer(ProducerProbe):
 
     @property
     def is_done(self) -> bool:
-        """Everything has its receipt."""
+        """Whether every payload has its receipt."""
         return not self._sent and not self._waiting
 
     def publish_all(self, payloads: Sequence[bytes]) -> None:
@@ -66,7 +66,7 @@ class LastingProducer(ProducerProbe):
             self.send(payload)
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """Look whether they are true."""
+        """Check that each receipt is the first one and that its entry is stored."""
         super().on_receipts(receipts)
         for each in receipts:
             if not self._sent.pop(each.sequence_id, None):
@@ -89,12 +89,12 @@ class LastingProducer(ProducerProbe):
         self._open_again()
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """A close follows."""
+        """Only record it: the broker closes the producer next."""
         super().on_send_failed(request, error)
 
 
 class LastingConsumer(ConsumerProbe):
-    """Attaches until it is let in, acks each message with a receipt, and attaches again when it is closed."""
+    """Subscribes until it succeeds, acks each message with a receipt, and subscribes again when it is closed."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class LastingConsumer(ConsumerProbe):
 
     @property
     def has_all_answers(self) -> bool:
-        """No receipt is awaited any more."""
+        """Whether every ack has been answered."""
         return self.asked == len(self.answers)
 
     def attach(self) -> None:
@@ -126,7 +126,7 @@ class LastingConsumer(ConsumerProbe):
             self._opening = asyncio.create_task(self._attach())
 
     async def attached(self) -> None:
-        """Wait until it is let in."""
+        """Wait until it has subscribed."""
         assert self._opening is not None
         await self._opening
 
@@ -141,13 +141,13 @@ class LastingConsumer(ConsumerProbe):
             super().flow(self._permits)
 
     def flow(self, permits: int) -> None:
-        """Grant permits, now and again each time it attaches."""
+        """Grant permits, now and each time that it subscribes again."""
         self._permits = permits
         if self.consumer is not None:
             super().flow(permits)
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Ack them."""
+        """Ack the deliveries."""
         super().deliver(deliveries)
         for each in deliveries:
             self.acknowledge(Position(each.entry.ledger_id, each.entry.entry_id))
@@ -162,7 +162,7 @@ class LastingConsumer(ConsumerProbe):
         )
 
     def on_consumer_closed(self, reason: str) -> None:
-        """Come again."""
+        """Subscribe again."""
         super().on_consumer_closed(reason)
         self.consumer = None
         self.attach()
@@ -183,5 +183,5 @@ class LastingConsumer(ConsumerProbe):
 
     @property
     def all_payloads(self) -> set[bytes]:
-        """What came, repetitions not counted."""
+        """All payloads that came, each once."""
         return {payload_of(each.entry.data) for each in self.deliveries}

@@ -1,4 +1,4 @@
-"""Topics whose ledgers are small, and what the tests of trimming ask about them."""
+"""Make topics with small ledgers, and read what is kept of them, for tests of trimming."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENTRIES = 4  # of a ledger
 async def keeping(
     url: str, *, time_ms: int = 0, size_bytes: int = 0, clock: ManualClock | None = None, **settings: Any
 ) -> AsyncIterator[BrokerRun]:
-    """A broker whose ledgers hold a few entries and whose retention is what the test says; 0/0 = delete on ack."""
+    """Run a broker whose ledgers hold a few entries, with this retention; 0 for both deletes on ack."""
     settings.setdefault("ledger_max_entries", ENTRIES)
     async with running(
         url, clock=clock, default_retention_ms=time_ms, default_retention_bytes=size_bytes, **settings
@@ -58,29 +58,29 @@ async def consumed(
 
 
 async def settled(run: BrokerRun, *, topic: str = "t", subscription: str = "s") -> None:
-    """Nothing is unacked, and that is stored. An ack may wait for counts that memory had evicted."""
+    """Wait until everything is acked, and store the acks. An ack may wait until the counts of its entry are read."""
     cursor = run.subscription(topic, subscription).cursor
     await eventually(lambda: cursor.backlog_messages == 0, "all acked")
     await run.flushed()
 
 
 async def look(run: BrokerRun, topic: str = "t") -> None:
-    """What the lifetime task does with a topic."""
+    """Do with a topic what the lifetime task does."""
     await run.broker.lifetime.look_at(run.topic(topic))
 
 
 def kept(run: BrokerRun, topic: str = "t") -> list[LedgerInfo]:
-    """The ledgers memory knows."""
+    """Return the ledgers that the broker knows."""
     return run.topic(topic).log.ledgers.infos()
 
 
 def stored_ledgers(url: str) -> list[int]:
-    """The ledgers PostgreSQL knows."""
+    """Return the ids of the ledgers that PostgreSQL has."""
     return [row[0] for row in rows(url, "SELECT id FROM vela_ledger ORDER BY id")]
 
 
 async def recounted(run: BrokerRun, topic: str = "t") -> None:
-    """I5: for every subscription, a recount of stored minus acked equals its counters."""
+    """Check for every subscription that a recount of stored minus acked equals its counters (I5)."""
     found = run.topic(topic)
     for subscription in found.subscriptions.values():
         while True:

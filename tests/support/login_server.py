@@ -23,7 +23,7 @@ CLIENT_SECRET = "hush/ü%"
 
 
 class LoginServer:
-    """Answers as the test says. `person` is who logs in; `change` may spoil what the token says."""
+    """Answers as the test says. `person` are the claims of who logs in; `change` may spoil the claims of the token."""
 
     def __init__(self) -> None:
         self.issuer = ""
@@ -42,18 +42,18 @@ class LoginServer:
         self._codes: dict[str, dict[str, str]] = {}
 
     def use_key(self, key: ECKey | RSAKey, algorithm: str) -> None:
-        """Publish and sign with this key from now on, and no more with the one before."""
+        """From now on, publish and sign with this key only."""
         self.key = self.signs_with = key
         self.algorithm = algorithm
 
     def access_token(self, claims: dict[str, Any], *, key_id: str | None) -> str:
-        """A token with these claims. It names the key that signs, or another."""
+        """Return a token with these claims. It names the key that signs it, or `key_id`."""
         header = {"alg": self.algorithm, "kid": key_id or self.signs_with.kid}
         full = {"iss": self.issuer, "exp": int(time.time()) + self.lifetime_s, **claims}
         return jwt.encode(header, full, self.signs_with, algorithms=[self.algorithm])
 
     def log_in(self, address: str) -> str:
-        """What a browser does at the address that the console sends it to. Returns where it is sent back to."""
+        """Log in at the address to which the console sends a browser. Return the address to which it is sent back."""
         asked = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
         assert asked["response_type"] == "code"
         assert asked["client_id"] == CLIENT_ID
@@ -63,7 +63,7 @@ class LoginServer:
         return f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state'], 'iss': self.issuer})}"
 
     def answer(self, method: str, path: str, headers: Any, body: str) -> tuple[int, Any]:
-        """Status and document of one request."""
+        """Answer one request with a status and a document."""
         self.asked.append(path)
         if self.status != 200:
             return self.status, {"error": "test"}
@@ -150,7 +150,7 @@ def running_login_server() -> Iterator[LoginServer]:
         do_GET = do_POST = _answer  # noqa: N815 - the names that the standard library looks for
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
         server.issuer = f"http://127.0.0.1:{listener.server_port}"

@@ -1,4 +1,4 @@
-"""Time that passes when a test says so."""
+"""Timers for which time passes only when a test says so."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ManualTimers:
 
     @property
     def running(self) -> int:
-        """Timers that are to go off."""
+        """How many timers are still to call back."""
         return sum(timer.callback is not None for _, _, timer in self._waiting)
 
     def now_ms(self) -> int:
@@ -42,13 +42,13 @@ class ManualTimers:
         return timer
 
     def call_later_in_loop(self, delay_s: float, callback: Callable[[], None], /) -> asyncio.TimerHandle:
-        """As the loop's `call_later`."""
+        """Do as the loop's `call_later`."""
         handle = asyncio.TimerHandle(delay_s, callback, (), asyncio.get_running_loop())
         self.call_later(round(delay_s * 1000), lambda: None if handle.cancelled() else handle._run())
         return handle
 
     def advance(self, ms: int) -> None:
-        """Let time pass; what is due meanwhile is called at its moment."""
+        """Let time pass. Each callback that becomes due is called at its time."""
         until_ms = self._now_ms + ms
         while self._waiting and self._waiting[0][0] <= until_ms:
             self._now_ms, _, timer = heappop(self._waiting)

@@ -1,6 +1,6 @@
-"""A broker without PostgreSQL: the real service over rows in memory. What tests/unit needs of it takes milliseconds.
+"""A broker without PostgreSQL: the real service over rows in memory, so that tests/unit takes milliseconds.
 
-Lost connections, fencing and everything that is SQL's are tests/support/broker_harness.py's, over the real one.
+Tests of lost connections, fencing and SQL use tests/support/broker_harness.py, with a real PostgreSQL.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ _ENVIRONMENT = {"VELA_LEDGER_MIN_AGE_S": "0", "VELA_WHEEL": "0"}
 
 
 class _NoProxy:
-    """There is nothing to pass."""
+    """Stands for the proxy, which is not needed."""
 
     url = "memory"
 
     async def stop(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 @dataclass(kw_only=True)
 class MemoryRun(BrokerRun):
-    """One life of a broker over a storage that outlives it. Without `flushes`, cursors are stored when the test says
-    so.
+    """One run of a broker over a storage that outlives it.
+
+    Without `flushes`, cursors are stored only when the test says so.
     """
 
     storage: MemoryStorage
     flushes: bool = True
 
     async def start(self) -> None:
-        """Begin to serve."""
+        """Start the parts of the broker that work without PostgreSQL."""
         self.tasks_before = asyncio.all_tasks()
         broker = self.broker
         broker.ownership.is_held = True
@@ -52,7 +53,7 @@ class MemoryRun(BrokerRun):
             broker.flusher.start()
 
     async def reported_consumers(self) -> list[ConsumerRow]:
-        """The consumers as the console sees them, by key; what changed is reported first."""
+        """Report changes, and return the consumers as the console sees them, ordered by key."""
         await self.broker.reporter._report()
         return [row for _, row in sorted(self.storage.consumers.items())]
 
@@ -60,7 +61,7 @@ class MemoryRun(BrokerRun):
 def memory_run(
     storage: MemoryStorage, *, clock: Clock | None = None, flushes: bool = True, **settings: Any
 ) -> MemoryRun:
-    """A broker that is not started yet. Call it and everything else inside `storage.installed()`."""
+    """Return a broker that is not started yet. Call this and everything else inside `storage.installed()`."""
     clock = clock or ManualClock()
     chosen = replace(BrokerSettings.from_environment(_ENVIRONMENT), **settings)
     return MemoryRun(
@@ -78,7 +79,7 @@ def memory_run(
 async def memory_broker(
     storage: MemoryStorage | None = None, *, clock: Clock | None = None, **settings: Any
 ) -> AsyncIterator[MemoryRun]:
-    """A started broker over a storage of its own, or over one that an earlier broker left; crashed at the end."""
+    """Run a broker over a new storage, or over one that an earlier broker left, and crash it at the end."""
     storage = storage or MemoryStorage()
     with storage.installed():
         run = memory_run(storage, clock=clock, **settings)

@@ -1,7 +1,7 @@
-"""What broker.storage does, without PostgreSQL: rows in dicts, for tests of the service that need no server.
+"""A stand-in for broker.storage that keeps rows in dicts, for tests of the service that need no PostgreSQL.
 
-Only what publishing, delivery, acks and moves of one broker need, without fencing and without lost connections; those
-are tested with the real one. What is not here finds nothing.
+It has what publishing, delivery, acks and moves of one broker need. Tests of fencing and lost connections use the real
+storage. Queries that are not here find nothing.
 
 Over 400 lines: it stands for every statement of broker.storage that a message needs, over the same rows.
 """
@@ -41,13 +41,13 @@ class StoredCursor:
     ack_sets: dict[tuple[int, int], dict[int, int]] = field(default_factory=dict)
 
     def set(self, state: CursorState) -> None:
-        """The whole state anew."""
+        """Replace the whole state."""
         self.row = replace(self.row, cursor=state)
         self.bits = {(each.ledger_id, each.chunk): each.bits for each in state.chunks}
         self.ack_sets = {(each.ledger_id, each.chunk): dict(each.ack_sets) for each in state.chunks}
 
     def apply(self, flush: CursorFlush) -> None:
-        """What a flush changes."""
+        """Apply the changes of a flush."""
         for key in flush.dropped:
             self.bits.pop(key, None)
             self.ack_sets.pop(key, None)
@@ -77,7 +77,7 @@ class _Act:
     kind: str
     state: str
     subscription_id: int | None
-    part_of: int | None = None  # the act on several partitions
+    part_of: int | None = None  # the act on several partitions to which it belongs
     topic: str = ""  # of a part
     before: CursorState | None = None
     result: dict[str, Any] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class _Act:
 
 
 class _Connection:
-    """Finds nothing and stores nothing: for queries that are not here."""
+    """A connection that finds and stores nothing, for queries that are not here."""
 
     closed = False
     broken = False
@@ -129,13 +129,13 @@ class MemoryStorage:
         self.consumers: dict[int, sessions.ConsumerRow] = {}  # sessions, by key
         self.holds: list[Position] = []  # of open undo windows, as trimming asks for them
         self.bookmarks: list[Position] = []
-        self.is_answering = asyncio.Event()  # cleared, reads wait
+        self.is_answering = asyncio.Event()  # while it is cleared, reads wait
         self.is_answering.set()
         self._last_id = 0
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """The broker's calls of the storage come here."""
+        """Let the broker's calls of its storage come here while the block runs."""
         with ExitStack() as stack:
             for module, names in (
                 (log, ("append", "read", "read_some", "read_counts", "last_entry", "append_ms_at")),
@@ -159,7 +159,7 @@ class MemoryStorage:
             yield
 
     def cursor_of(self, name: str) -> StoredCursor:
-        """The rows of the subscription of this name."""
+        """Return the rows of the subscription with this name."""
         return next(stored for _, stored in self.cursors.values() if stored.row.name == name)
 
     def _next_id(self) -> int:
@@ -236,7 +236,7 @@ class MemoryStorage:
         self.topics.setdefault(name.full, self._next_id())
 
     def create_partitioned(self, name: TopicName, partitions: int) -> None:
-        """A topic with partitions."""
+        """Create a topic with partitions."""
         self.partitions[name.full] = partitions
         for each in (name, *(name.with_partition(number) for number in range(partitions))):
             self.topics[each.full] = self._next_id()
@@ -400,7 +400,7 @@ class MemoryStorage:
     # -- acts
 
     def plan_act(self, kind: str, subscription_id: int | None) -> int:
-        """A new act; the runner is given the rest by the test. On a partitioned topic it has no subscription."""
+        """Add an act and return its id. The test gives the rest to the runner. On a partitioned topic, pass no id."""
         act_id = self._next_id()
         self.acts[act_id] = _Act(kind=kind, state="plan_requested", subscription_id=subscription_id)
         return act_id

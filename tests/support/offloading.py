@@ -1,4 +1,4 @@
-"""The job offload against a broker of a test, and what is left of it."""
+"""Run the job `offload` against a test's broker, and look at its files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILES = "SELECT name, state FROM vela_ledger_file ORDER BY ledger_id, name"
 
 
 class Silent:
-    """A reporter that nobody reads."""
+    """A reporter that drops everything."""
 
     def stage(self, name: str, of: int | None = None) -> None:
         pass
@@ -33,7 +33,7 @@ class Silent:
 
 
 def job_request(database_url: str, files_url: str, topic: str = "t", **options: str) -> JobRequest:
-    """A request for the job; without options, for every sealed ledger."""
+    """Return a request for the job. Without options, it offloads every sealed ledger."""
     return JobRequest(
         job="offload",
         topic=full_topic_name(topic),
@@ -53,11 +53,11 @@ async def offloaded(database_url: str, files_url: str, topic: str = "t", **optio
 
 
 def files_in(files_url: str) -> list[str]:
-    """The names of the files that exist."""
+    """Return the names of the files that exist."""
     root = Path(unquote(urlsplit(files_url).path))
     return sorted(str(path.relative_to(root)) for path in root.rglob("*.parquet"))
 
 
 def attached_files(database_url: str) -> list[str]:
-    """The files that ledgers are read from."""
+    """Return the names of the files from which ledgers are read."""
     return [row[2] for row in rows(database_url, LEDGERS) if row[2] is not None]

@@ -11,7 +11,7 @@ __all__ = ["a_partitioned_plan", "a_plan"]
 
 
 def a_plan(**changes: Any) -> dict[str, Any]:
-    """A preview as the owner makes it."""
+    """Return a plan as the topic's owner makes it."""
     return {
         "current": {"mark_delete": "1:4", "backlog_messages": 12, "acked_messages": 5},
         "target": {"mark_delete": "1:0", "next": "1:1", "next_append_ms": 1000, "backlog_messages": 16},
@@ -38,7 +38,7 @@ def a_plan(**changes: Any) -> dict[str, Any]:
 def a_partitioned_plan(
     replayed: Sequence[int], topic: str = "persistent://public/default/orders"
 ) -> dict[str, Any]:
-    """A preview of a reset that brings back this many messages of each partition."""
+    """Return the plan of a reset that replays this many messages of each partition."""
     return merged_plan(
         [
             a_plan(

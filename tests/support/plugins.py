@@ -1,4 +1,4 @@
-"""Entry filters and interceptors that tests name in settings; what they are told stays in class attributes."""
+"""Entry filters and interceptors that tests name in settings. They record their calls in class attributes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ __all__ = ["Broken", "ByPayload", "Failing", "Recording"]
 
 
 class ByPayload:
-    """`reject…` is rejected, `later…` put off until `is_later` is taken away, `raise…` raises; the rest is accepted."""
+    """A filter that rejects the payloads `reject…`, and while `is_later` delays `later…` and raises for `raise…`.
+
+    It accepts all others.
+    """
 
     is_later: ClassVar[bool] = True
     asked: ClassVar[list[FilteredEntry]] = []
 
     def verdict(self, entry: FilteredEntry) -> Verdict:
-        """See above."""
+        """Decide by the payload."""
         self.asked.append(entry)
         payload = decode_messages(entry.data, max_message_bytes=1 << 20)[0].payload
         if payload.startswith(b"reject"):
@@ -30,25 +33,25 @@ class ByPayload:
 
 
 class Recording:
-    """Remembers what is sent."""
+    """An interceptor that records what is sent."""
 
     seen: ClassVar[list[SentEntry]] = []
 
     def sending(self, entry: SentEntry) -> None:
-        """Remember."""
+        """Record the entry."""
         self.seen.append(entry)
 
 
 class Failing:
-    """Fails on everything."""
+    """An interceptor that fails on every entry."""
 
     def sending(self, entry: SentEntry) -> None:
-        """Fail."""
+        """Raise ValueError."""
         raise ValueError(f"cannot look at {entry.ledger_id}:{entry.entry_id}")
 
 
 class Broken:
-    """Cannot be made."""
+    """A class of which no object can be made."""
 
     def __init__(self) -> None:
         raise RuntimeError("no configuration")

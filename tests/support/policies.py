@@ -1,4 +1,4 @@
-"""Setting policies in tests: as an act would store them, then in force at once."""
+"""Set policies in tests. They are stored as by an act, and in force at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["set_policies"]
 
 
 async def set_policies(run: BrokerRun, topic: str = "t", /, **values: object) -> None:
-    """Set these on a topic that exists, beside what is set already."""
+    """Set these policies on an existing topic, in addition to those that are set already."""
     holder = Holder.of_topic(TopicName.parse(topic))
     state = await run.broker.policies.documents.read(holder)
     await run.broker.policies.change(holder, before=state.document, after={**state.document, **values})

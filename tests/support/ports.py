@@ -1,4 +1,4 @@
-"""Free TCP ports for what a test starts."""
+"""Free TCP ports for servers that a test starts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import socket
 
 __all__ = ["free_ports"]
 
-# Below what systems hand out to outgoing connections (Linux from 32768, others from 49152): a port from there may
-# be taken by any client between the probe and its use.
+# Below the ports that systems give to outgoing connections (Linux from 32768, others from 49152): any client might
+# take such a port between the probe and its use.
 _PORTS = range(10_000, 32_000)
 
 
 def _shuffled() -> list[int]:
-    """The ports this process tries, one after the other; workers of a parallel run have none in common."""
+    """Return the ports that this process tries, in order. Workers of a parallel run have none in common."""
     worker, workers = (
         os.environ.get("PYTEST_XDIST_WORKER", "gw0"),
         os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"),
@@ -28,7 +28,7 @@ _untried = _shuffled()
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on, all different, and none that was given before."""
+    """Return different ports on which nothing listens, none of which was returned before."""
     found: list[int] = []
     while len(found) < count:
         port = _untried.pop()

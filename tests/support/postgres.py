@@ -1,4 +1,4 @@
-"""PostgreSQL servers that the tests really start: 18 from the embedded package, 15 from Debian's."""
+"""Start real PostgreSQL servers for tests: 18 from the embedded package, 15 from Debian's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FAST = {**DURABLE, "fsync": "off", "full_page_writes": "off", "max_wal_size": "1
 
 @contextmanager
 def world_readable_folder(prefix: str = "vela-test-") -> Iterator[Path]:
-    """A temporary folder that other users may enter: pytest's own is closed to the user PostgreSQL runs as."""
+    """Make a temporary folder that other users may enter, unlike pytest's folder: PostgreSQL's user must enter it."""
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     folder.chmod(0o755)
     try:
@@ -41,9 +41,9 @@ def world_readable_folder(prefix: str = "vela-test-") -> Iterator[Path]:
 def started_postgres(
     *, major: int = 18, binaries: Path | None = None, durable: bool = False, folder: Path | None = None
 ) -> Iterator[PostgresServer]:
-    """A server on a free port; without fsync unless the test is about durability.
+    """Start a server on a free port; without fsync, unless it must be `durable`.
 
-    `folder` is Vela's data folder; unless it is given, the server has one of its own that ends with it.
+    `folder` is Vela's data folder. Without it, the server gets a temporary one.
     """
     with nullcontext(folder) if folder else world_readable_folder("vela-pg-") as folder:
         user = postgres_user()
@@ -67,7 +67,7 @@ def started_postgres(
 
 
 def _with_quick_logins(url: str) -> None:
-    """Store the password with one round of hashing: with 4,096, each of a run's many connections takes milliseconds."""
+    """Store the password with one round of hashing: with 4,096, each of many connections would take milliseconds."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET scram_iterations = 1")
         password = Literal(connection.info.password)
@@ -76,9 +76,9 @@ def _with_quick_logins(url: str) -> None:
 
 @contextmanager
 def postgres_15() -> Iterator[tuple[str, str]]:
-    """The oldest PostgreSQL that Vela supports: (URL, what it is).
+    """Yield the URL of the oldest PostgreSQL that Vela supports, and what it is.
 
-    VELA_TEST_PG15_URL, else Debian's postgresql-15, else the embedded package's 16, and then the report says so.
+    It is VELA_TEST_PG15_URL, else Debian's postgresql-15, else the embedded package's 16; the run's summary names it.
     """
     if url := os.environ.get("VELA_TEST_PG15_URL"):
         yield url, "VELA_TEST_PG15_URL"
@@ -92,7 +92,7 @@ def postgres_15() -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def fresh_database(server_url: str, name: str, *, template: str = "template1") -> Iterator[str]:
-    """A database on a running server, empty or a copy of another, dropped afterwards; gives its URL."""
+    """Create a database on a running server, yield its URL, and drop it at the end. It is a copy of `template`."""
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
         connection.execute(
@@ -106,7 +106,7 @@ def fresh_database(server_url: str, name: str, *, template: str = "template1") -
 
 
 def migrate(url: str) -> None:
-    """Bring a database up to date, in a process of its own so that this one's Django keeps its connections."""
+    """Migrate a database, in a separate process so that this one's Django keeps its connections."""
     subprocess.run(
         [sys.executable, "manage.py", "migrate", "--verbosity=0"],
         cwd=PROJECT_DIR,

@@ -1,4 +1,4 @@
-"""A TCP proxy in front of PostgreSQL that loses connections at a chosen moment of a chosen statement.
+"""A TCP proxy in front of PostgreSQL that loses or holds a connection at a chosen moment of a chosen statement.
 
 It reads just enough of the protocol to know which SQL a message runs: Parse names a statement, Bind runs it, CopyData
 has its rows, and the answer ends with ReadyForQuery, which the server sends after COMMIT.
@@ -16,20 +16,21 @@ from urllib.parse import urlsplit, urlunsplit
 __all__ = ["Moment", "PostgresProxy", "Trap"]
 
 _CHUNK = 1 << 16
+# What a client may send before the startup message.
 _ASKS_FOR_ENCRYPTION = (
     (80877103).to_bytes(4, "big"),
     (80877104).to_bytes(4, "big"),
-)  # before the startup message
+)
 
 
 class Moment(Enum):
-    """What happens to the statement a trap catches."""
+    """What happens to a statement that a trap catches."""
 
     LOSE_REQUEST = auto()  # the connection dies before the server has seen it
-    LOSE_ROWS = auto()  # the connection dies when the server has half of the rows that a COPY sends
-    HOLD_ROWS = auto()  # the server has half of them, and gets the others after `release`
+    LOSE_ROWS = auto()  # the connection dies when the server has half of the rows of a COPY
+    HOLD_ROWS = auto()  # the server has half of the rows of a COPY, and gets the others after `release`
     LOSE_ANSWER = auto()  # the server has committed; the connection dies before the answer
-    HOLD_REQUEST = auto()  # it waits in front of the server until `release`
+    HOLD_REQUEST = auto()  # the server gets the statement after `release`
     HOLD_ANSWER = auto()  # the server has committed; the answer waits until `release`
     LATE_REQUEST = auto()  # the client sees its connection die; the server gets the statement at `release`
 
@@ -47,11 +48,11 @@ class Trap:
     taken: bool = False
 
     def release(self) -> None:
-        """Let a held statement or answer go on."""
+        """Pass on a held statement or answer."""
         self._released.set()
 
     async def wait_released(self) -> None:
-        """Until `release`."""
+        """Wait for `release`."""
         await self._released.wait()
 
 
@@ -75,7 +76,7 @@ class _Link:
         self.name = ""
 
     async def run(self) -> None:
-        """Until one side ends."""
+        """Pass bytes on until one side ends."""
         pumps = [asyncio.ensure_future(self._requests()), asyncio.ensure_future(self._answers())]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
@@ -90,12 +91,12 @@ class _Link:
             await asyncio.gather(*pumps, return_exceptions=True)
 
     def kill(self) -> None:
-        """Both sides at once, as a lost network does."""
+        """End both sides at once, as a lost network does."""
         self.kill_client()
         self._server.transport.abort()
 
     def kill_client(self) -> None:
-        """Only the client learns of it."""
+        """End the client's side only."""
         self._client.transport.abort()
 
     async def _requests(self) -> None:
@@ -113,7 +114,7 @@ class _Link:
                 await self._server.drain()
 
     def _scan(self, buffer: bytes) -> tuple[Trap | None, bytes, bytes]:
-        """(trap caught in it, whole messages, the rest)."""
+        """Return the trap that a message sprang, the whole messages, and the rest of the buffer."""
         at = 0
         trap: Trap | None = None
         while len(buffer) - at >= 5:
@@ -147,7 +148,7 @@ class _Link:
         return None
 
     async def _spring(self, trap: Trap, ready: bytes) -> bytes | None:
-        """Act on the request side; what is left to send, None when this link is at its end."""
+        """Do what the trap does to a request. Return the bytes still to send, or None if the link must end."""
         if trap.moment is Moment.LOSE_REQUEST:
             trap.caught.set()
             return None
@@ -203,7 +204,7 @@ class _Link:
 
 
 class PostgresProxy:
-    """Listens on a port of its own; `url` is the database behind it as clients are to see it."""
+    """Listens on a free port. `url` is the database behind it, for clients."""
 
     def __init__(self, database_url: str) -> None:
         self._upstream = urlsplit(database_url)
@@ -223,7 +224,7 @@ class PostgresProxy:
         self.url = urlunsplit(self._upstream._replace(netloc=f"{user}@127.0.0.1:{port}"))
 
     async def stop(self) -> None:
-        """Cut everything and listen no more."""
+        """Cut all connections and stop listening."""
         self.stopped.set()
         if self._server is not None:
             self._server.close()
@@ -240,7 +241,7 @@ class PostgresProxy:
         return trap
 
     def trap_for(self, sql: str, name: str) -> Trap | None:
-        """The trap that a statement falls into now."""
+        """Return the trap that a statement springs, and mark it as taken."""
         for trap in self._traps:
             if not trap.taken and trap.sql in sql and trap.connection in name:
                 trap.taken = True
@@ -248,14 +249,14 @@ class PostgresProxy:
         return None
 
     def cut(self, name: str = "") -> int:
-        """Kill the connections whose application's name contains `name`; how many."""
+        """Kill the connections whose application's name contains `name`. Return how many there were."""
         found = list(self._named(name))
         for link in found:
             link.kill()
         return len(found)
 
     def orphan(self, name: str) -> None:
-        """Kill the client's side only, as when a host vanishes: the server holds session and locks."""
+        """Kill the client's side only, as when a host vanishes: the server keeps the session and its locks."""
         for link in self._named(name):
             link.is_orphan = True
             link.kill_client()

@@ -1,4 +1,4 @@
-"""A peer of the binary protocol that does as it is told, right or wrong."""
+"""A client of the binary protocol that sends what a test says, right or wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["RawPulsar", "frame", "watch_topic_list", "watch_topic_list_close"]
 
 
 def frame(command: BaseCommand) -> bytes:
-    """The simple frame of a command."""
+    """Return the simple frame of a command."""
     body = command.SerializePartialToString()
     return (len(body) + 4).to_bytes(4, "big") + len(body).to_bytes(4, "big") + body
 
@@ -25,7 +25,7 @@ def frame(command: BaseCommand) -> bytes:
 def watch_topic_list(
     namespace: str, pattern: str, *, watcher_id: int, request_id: int, known_hash: str | None = None
 ) -> bytes:
-    """WATCH_TOPIC_LIST."""
+    """Return the frame of WATCH_TOPIC_LIST."""
     body = pb.CommandWatchTopicList(
         request_id=request_id,
         watcher_id=watcher_id,
@@ -37,13 +37,13 @@ def watch_topic_list(
 
 
 def watch_topic_list_close(watcher_id: int, *, request_id: int) -> bytes:
-    """WATCH_TOPIC_LIST_CLOSE."""
+    """Return the frame of WATCH_TOPIC_LIST_CLOSE."""
     body = pb.CommandWatchTopicListClose(request_id=request_id, watcher_id=watcher_id)
     return frame(BaseCommand(type=BaseCommand.WATCH_TOPIC_LIST_CLOSE, watchTopicListClose=body))
 
 
 class RawPulsar:
-    """A TCP connection, CONNECT done. Use it in `with`."""
+    """A TCP connection, after CONNECT unless `connect` is False. Use it in `with`."""
 
     def __init__(self, url: str, *, connect: bool = True, timeout_s: float = 20.0) -> None:
         parts = urlsplit(url)
@@ -62,11 +62,11 @@ class RawPulsar:
         self.socket.close()
 
     def tell(self, *frames: bytes) -> None:
-        """Send."""
+        """Send frames."""
         self.socket.sendall(b"".join(frames))
 
     def hear(self) -> BaseCommand | None:
-        """The next command but pings, None when the broker closed."""
+        """Return the next command that is no PING, or None when the broker has closed the connection."""
         while True:
             while not self._heard:
                 try:
@@ -81,7 +81,7 @@ class RawPulsar:
                 return command
 
     def ask(self, expected: str, *frames: bytes) -> BaseCommand:
-        """Send and take the answer, which must be of this kind."""
+        """Send frames and return the answer, which must be of this kind."""
         self.tell(*frames)
         answer = self.hear()
         assert answer is not None, f"closed instead of {expected}"
@@ -89,13 +89,13 @@ class RawPulsar:
         return answer
 
     def open_producer(self, topic: str, *, producer_id: int = 1) -> None:
-        """PRODUCER."""
+        """Open a producer."""
         self.ask("PRODUCER_SUCCESS", commands.producer(topic, producer_id=producer_id, request_id=1))
 
     def subscribe(
         self, topic: str, subscription: str = "s", *, type_: SubType = SubType.SHARED, priority: int = 0
     ) -> None:
-        """SUBSCRIBE as consumer 1, from the beginning."""
+        """Subscribe consumer 1 from the beginning."""
         self.ask(
             "SUCCESS",
             commands.subscribe(
@@ -117,7 +117,7 @@ class RawPulsar:
         return command.active_consumer_change.is_active
 
     def until_closed(self) -> list[BaseCommand]:
-        """Everything the broker still says before it closes."""
+        """Return everything that the broker still sends before it closes the connection."""
         said = []
         while (command := self.hear()) is not None:
             said.append(command)

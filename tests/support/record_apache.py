@@ -1,8 +1,8 @@
-"""Records what Apache's Python client and a Vela say to each other: `python -m tests.support.record_apache`.
+"""Record what Apache's Python client and a Vela send to each other: `python -m tests.support.record_apache`.
 
-Its producers' frames are the inputs of tests/integration/client/consumer/test_recorded_frames.py. Run it again for
-a new release of that client; the files in tests/data/apache are what it writes. The
-keys among them were made for this and protect nothing.
+It writes the files in tests/data/apache. The frames of the client's producers are the inputs of
+tests/integration/client/consumer/test_recorded_frames.py. Run it again for a new release of that client. The keys among
+the files were made for this purpose and protect nothing.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ MAX_MESSAGE_BYTES = 100_000  # so that a message in chunks is a small file
 
 
 def recorded(name: str, side: str) -> list[bytes]:
-    """What one side ("client", "broker") sent in a scenario, connection by connection."""
+    """Return what one side ("client" or "broker") sent in a scenario, connection by connection."""
     files = sorted(DATA.glob(f"{name}.{side}.*.gz"), key=lambda path: int(path.suffixes[-2][1:]))
     return [gzip.decompress(path.read_bytes()) for path in files]
 
 
 @dataclass(slots=True)
 class Relay:
-    """Passes connections on to a port and keeps what goes each way, connection by connection."""
+    """Passes connections on to a port, and records both directions of each."""
 
     to_port: int
     from_client: list[bytearray] = field(default_factory=list)
@@ -90,7 +90,7 @@ Scenario = Callable[[pulsar.Client, str], list[dict[str, Any]]]
 
 
 def publishing(messages: list[dict[str, Any]], **options: Any) -> Scenario:
-    """A producer with these options sends these messages; they are what a consumer must see."""
+    """Return a scenario in which a producer with these options sends these messages. A consumer must get them."""
 
     def run(client: pulsar.Client, topic: str) -> list[dict[str, Any]]:
         producer = client.create_producer(topic, producer_name="recorded", **options)
@@ -106,7 +106,7 @@ def publishing(messages: list[dict[str, Any]], **options: Any) -> Scenario:
 
 
 def consuming(client: pulsar.Client, topic: str) -> list[dict[str, Any]]:
-    """A consumer takes ten messages, acknowledges them in several ways, and leaves."""
+    """Let a consumer receive ten messages, acknowledge each, and leave."""
     consumer = client.subscribe(
         topic, "s", pulsar.ConsumerType.Shared, receiver_queue_size=4, consumer_name="c"
     )
@@ -121,7 +121,7 @@ def consuming(client: pulsar.Client, topic: str) -> list[dict[str, Any]]:
 
 
 def scenarios(public_key: str, private_key: str) -> dict[str, Scenario]:
-    """By name of their files."""
+    """Return the scenarios by the names of their files."""
     plain = [{"text": f"message {number}"} for number in range(30)]
     rich: list[dict[str, Any]] = [
         {"text": "with properties", "properties": {"colour": "grün", "empty": ""}},
@@ -159,7 +159,7 @@ def scenarios(public_key: str, private_key: str) -> dict[str, Scenario]:
 
 
 def main() -> None:
-    """Writes every scenario's files."""
+    """Write every scenario's files."""
     DATA.mkdir(parents=True, exist_ok=True)
     public_key, private_key = write_key_pair(DATA)
     expected: dict[str, list[dict[str, Any]]] = {}

@@ -1,4 +1,4 @@
-"""An S3 server of a test: moto, with faults that a test switches on, and a stop that loses nothing."""
+"""An S3 server for tests: moto, with faults that a test switches on. It keeps its files over a stop and a start."""
 
 from __future__ import annotations
 
@@ -31,11 +31,13 @@ _REFUSALS: Final = {
 
 
 class S3Server:
-    """A server with one bucket, on a port of its own that stays the same over `stop` and `start`."""
+    """A server with one bucket. Its port stays the same over `stop` and `start`."""
 
     def __init__(self, bucket: str) -> None:
         self.bucket = bucket
-        self.fault = ""  # "wrong keys", "bucket gone", or "cut": every answer with data ends in its middle
+        self.fault = (
+            ""  # "wrong keys", "bucket gone", or "cut": every answer with data breaks off in the middle
+        )
         self.cuts = 0
         self._moto = moto_app.DomainDispatcherApplication(moto_app.create_backend_app)
         self._server: Any = None
@@ -43,7 +45,7 @@ class S3Server:
         self._port = 0
 
     def start(self) -> None:
-        """Serve. What was stored before a `stop` is there. Safe to repeat."""
+        """Serve. Files that were stored before a `stop` are still there. Safe to repeat."""
         if self._thread is not None:
             return
         self._server = serving.make_server("127.0.0.1", self._port, self._answer, threaded=True)
@@ -61,13 +63,13 @@ class S3Server:
 
     @property
     def url(self) -> str:
-        """A folder in the bucket, as VELA_OFFLOAD_URL takes it."""
+        """The URL of a folder in the bucket, for VELA_OFFLOAD_URL."""
         return (
             f"s3://{self.bucket}/vela?region={_REGION}&scheme=http&endpoint_override=127.0.0.1:{self._port}"
         )
 
     def files(self) -> list[str]:
-        """The names of all files in the folder."""
+        """Return the names of all files in the folder."""
         bucket = self._filesystem()
         found = bucket.get_file_info(
             fs.FileSelector(f"{self.bucket}/vela", recursive=True, allow_not_found=True)
@@ -88,9 +90,8 @@ class S3Server:
             body = f"<Error><Code>{code}</Code><Message>{text}</Message></Error>"
             return wrappers.Response(body, status, mimetype="application/xml")(environ, start_response)
         answer = wrappers.Response.from_app(self._moto, environ, buffered=True)
-        if (
-            environ["REQUEST_METHOD"] == "POST"
-        ):  # the name that S3 gives to the end of an upload: Arrow takes no other
+        # Arrow accepts only the name that S3 itself gives the end of an upload.
+        if environ["REQUEST_METHOD"] == "POST":
             data = answer.get_data()
             answer.set_data(
                 data.replace(b"CompleteMultipartUploadResponse", b"CompleteMultipartUploadResult")
@@ -109,7 +110,7 @@ def _half(data: bytes, connection: socket.socket) -> Iterator[bytes]:
 
 @contextmanager
 def s3_server(bucket: str = "history") -> Iterator[S3Server]:
-    """A server that runs and has its bucket. The process must have `CREDENTIALS` in its environment."""
+    """Run a server with a bucket. The process must have `CREDENTIALS` in its environment."""
     server = S3Server(bucket)
     server.start()
     try:

@@ -1,4 +1,4 @@
-"""An HTTP server of the test's own, in the test's own event loop: it answers as the script says, or not at all."""
+"""An HTTP server inside the test's event loop. It answers as a script says, or not at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 __all__ = ["DROP", "HttpRequest", "PullPeer", "ScriptedHttp"]
 
 DROP = (0, b"")
-"""An answer: the connection is closed in its place."""
+"""Instead of an answer: close the connection."""
 
 Answer = tuple[int, bytes]
 Script = Callable[["HttpRequest"], Awaitable[Answer]]
@@ -31,7 +31,7 @@ class HttpRequest:
 
 
 class ScriptedHttp:
-    """Keeps connections open, answers one request of each after the other."""
+    """A server that keeps connections open and answers the requests of each one by one."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -70,7 +70,8 @@ class ScriptedHttp:
                 request = _request(head)
                 self.heard.append(request)
                 answering = asyncio.ensure_future(self.script(request))
-                gone = asyncio.ensure_future(reader.read(1))  # no client here sends ahead
+                # This read ends only if the client leaves: none sends a request before the last one is answered.
+                gone = asyncio.ensure_future(reader.read(1))
                 await asyncio.wait((answering, gone), return_when=asyncio.FIRST_COMPLETED)
                 if not answering.done() or answering.result() == DROP:
                     return
@@ -102,17 +103,17 @@ def _request(head: bytes) -> HttpRequest:
 
 @dataclass
 class PullPeer:
-    """The queues of a topic, as a script for `ScriptedHttp`: holds what asks to be held, keeps offsets of groups."""
+    """A script for `ScriptedHttp`: the queues of a topic. It parks pulls that ask for it, and keeps groups' offsets."""
 
     queues: list[list[dict[str, Any]]] = field(default_factory=lambda: [[]])
     least: int = 0  # the oldest offset kept, of every queue
     committed: dict[tuple[int, str], int] = field(default_factory=dict)
     refuse: Callable[[HttpRequest], Answer | None] = lambda request: None
-    pulls: list[tuple[int, int]] = field(default_factory=list)  # (queue, offset) of each that was asked for
+    pulls: list[tuple[int, int]] = field(default_factory=list)  # (queue, offset) of each pull
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     def publish(self, *payloads: bytes, queue: int = 0, tag: str | None = None) -> None:
-        """Store messages, and wake who is held."""
+        """Store messages, and wake parked pulls."""
         for payload in payloads:
             offset = len(self.queues[queue])
             properties = {} if tag is None else {"TAGS": tag}

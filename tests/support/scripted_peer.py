@@ -1,4 +1,4 @@
-"""A broker of the test's own, in the test's own event loop: it answers as the script says, right or wrong.
+"""A scripted broker inside the test's event loop: it answers as its scripts say, right or wrong.
 
     async with ScriptedPeer.started() as peer:
         peer.on(events.Subscribe, lambda link, event: link.engine.send_error(event.request_id, …))
@@ -6,8 +6,8 @@
         …
         assert peer.count(events.Lookup) == 1
 
-Without a script every command is answered as a broker does that has nothing to deliver. What a script writes to
-`link.engine` leaves when the script returns; at other times call `link.flush()`.
+A command without a script is answered as by a broker that has nothing to deliver. What a script writes to
+`link.engine` is sent when the script returns; at other times call `link.flush()`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from vela.wire.message_id import EARLIEST
 
 __all__ = ["LEDGER_ID", "Link", "ScriptedPeer", "silent"]
 
-LEDGER_ID = 77  # of everything that is sent to it
+LEDGER_ID = 77  # of every message that it stores or delivers
 MAX_MESSAGE_BYTES = 1_000_000
 
 E = TypeVar("E", bound=events.Event)
@@ -49,16 +49,16 @@ class Link:
     ) -> None:
         self.engine = engine
         self.heard: list[events.Event] = []
-        """What came over it."""
+        """The commands that arrived over it."""
         self.websocket: ServerConnection | None = None
-        """What carries it, unless TCP does."""
+        """The WebSocket that carries it; None over TCP."""
         self.is_open = True
         self.stored = 0
         """How many SENDs the default script answered."""
         self._write = write
         self._drop = drop
         self.stop_reading = stop_reading
-        """Take nothing more from the socket, for good: the client's buffers fill."""
+        """Never read from the socket again, so that the client's buffers fill."""
 
     def flush(self) -> None:
         """Send what the engine holds."""
@@ -66,7 +66,7 @@ class Link:
             self._write(data)
 
     def raw(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send bytes unchanged."""
         self.flush()
         self._write(data)
 
@@ -76,12 +76,12 @@ class Link:
         self._write(pieces)
 
     def drop(self) -> None:
-        """Break the connection, without a goodbye."""
+        """Break the connection."""
         self.is_open = False
         self._drop()
 
     def deliver(self, consumer_id: int, entry: bytes, *, entry_id: int, **fields: Any) -> None:
-        """MESSAGE, at once."""
+        """Send a MESSAGE at once."""
         fields.setdefault("ledger_id", LEDGER_ID)
         self.engine.send_message(consumer_id, entry_id=entry_id, entry=entry, **fields)
         self.flush()
@@ -92,9 +92,9 @@ class ScriptedPeer:
 
     def __init__(self, *, websocket: bool = False, tls: ssl.SSLContext | None = None) -> None:
         self.links: list[Link] = []
-        """All that ever were, oldest first."""
+        """All links, broken ones too, the oldest first."""
         self.heard: list[events.Event] = []
-        """All commands, in the order they came."""
+        """All commands, in the order of arrival."""
         self.is_listening = False
         self.max_message_bytes = MAX_MESSAGE_BYTES
         self.port = 0
@@ -108,7 +108,7 @@ class ScriptedPeer:
     async def started(
         cls, *, websocket: bool = False, tls: ssl.SSLContext | None = None
     ) -> AsyncIterator[ScriptedPeer]:
-        """One that listens; at the end everything is dropped."""
+        """Run a peer, and drop all links at the end."""
         peer = cls(websocket=websocket, tls=tls)
         await peer.listen()
         try:
@@ -130,27 +130,27 @@ class ScriptedPeer:
 
     @property
     def link(self) -> Link:
-        """The latest."""
+        """The latest link."""
         return self.links[-1]
 
     def on(self, kind: type[E], script: Callable[[Link, E], None]) -> None:
-        """Answer commands of this kind so, in place of the default."""
+        """Answer commands of this kind with this script instead of the default."""
         self._scripts[kind] = script
 
     def forget_script(self, kind: type[events.Event]) -> None:
-        """The default again."""
+        """Answer commands of this kind with the default again."""
         self._scripts.pop(kind, None)
 
     def count(self, kind: type[events.Event]) -> int:
-        """How many commands of this kind came."""
+        """Return how many commands of this kind arrived."""
         return len(self.of(kind))
 
     def of(self, kind: type[E]) -> list[E]:
-        """The commands of this kind."""
+        """Return the commands of this kind."""
         return [event for event in self.heard if isinstance(event, kind)]
 
     async def listen(self) -> None:
-        """Begin to take connections, on the same port as before."""
+        """Accept connections, on the same port as before a `stop`."""
         if self._websocket:
             server = await serve_websocket(
                 self._serve_websocket, "127.0.0.1", self.port, ssl=self._tls, compression=None, max_size=None
@@ -163,7 +163,7 @@ class ScriptedPeer:
         self.is_listening = True
 
     async def stop(self) -> None:
-        """Drop all links and take no more connections."""
+        """Drop all links and accept no more connections."""
         self.is_listening = False
         self._server.close()
         for link in self.open_links:
@@ -230,7 +230,7 @@ class ScriptedPeer:
             sender.cancel()
 
     def answer(self, link: Link, event: events.Event) -> None:
-        """Answer like a broker with nothing to deliver. Scripts may fall back on it."""
+        """Answer like a broker with nothing to deliver. Scripts may call this."""
         engine = link.engine
         match event:
             case events.Connect():
@@ -276,4 +276,4 @@ class ScriptedPeer:
 
 
 def silent(_link: Link, _event: events.Event) -> None:
-    """A script: nothing is answered."""
+    """Answer nothing. This is a script."""

@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on this machine: a master and workers of one core each, in folders of their own."""
+"""A standalone Spark cluster on this machine: a master, and workers with one core each."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ _START_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkCluster:
-    """Where the master is, and the daemons of the workers."""
+    """The cluster's address, its folder and its workers' daemons."""
 
     url: str  # spark://host:port
-    folder: Path  # of logs and of what the executors write
+    folder: Path  # of logs and of the executors' files
     workers: list[subprocess.Popen[bytes]]
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a driver needs in its environment to run on this cluster."""
+        """The environment that a driver needs to run on this cluster."""
         return {"VELA_SPARK_MASTER": self.url, "SPARK_LOCAL_IP": "127.0.0.1"}
 
     def executors(self) -> list[int]:
-        """The process ids of the executors' Javas."""
+        """Return the process ids of the executors, which are Java processes."""
         return [pid for worker in self.workers for pid in children_of(worker.pid)]
 
     def python_workers(self) -> list[int]:
-        """The process ids of the Pythons that run tasks."""
+        """Return the process ids of the Python processes that run tasks."""
         return [
             pid
             for executor in self.executors()
@@ -54,7 +54,7 @@ class SparkCluster:
 
 @contextmanager
 def started_cluster(workers: int = 2, *, memory: str = "1g") -> Iterator[SparkCluster]:
-    """A cluster whose executors have neither this checkout nor its PYTHONPATH; everything is killed at the end."""
+    """Start a cluster whose executors know neither this checkout nor its PYTHONPATH. Kill everything at the end."""
     (port,) = free_ports(1)
     url = f"spark://127.0.0.1:{port}"
     with (

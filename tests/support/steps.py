@@ -1,4 +1,4 @@
-"""Work counted in lines that Python executes, so that a test can tell linear from quadratic without a clock."""
+"""Count work in executed lines of Python, so that a test can tell linear from quadratic work without a clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Steps", "counted_steps"]
 
 @dataclass
 class Steps:
-    """How many lines were executed so far, each turn of a comprehension counted."""
+    """How many lines were executed so far. Each iteration of a comprehension counts."""
 
     count: int = 0
 

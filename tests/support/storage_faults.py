@@ -1,4 +1,4 @@
-"""Faults of this process itself, injected at the broker's calls of its storage: neither PostgreSQL's nor a socket's."""
+"""Inject faults into the broker's calls of its storage. They are faults of the process, not of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _MODULES = (acts, compaction, cursors, deduplication, delayed, entries, outbox, 
 
 
 class Fault(RuntimeError):
-    """What is injected."""
+    """An injected fault."""
 
 
 class Moment(Enum):
-    """Where in a call it breaks."""
+    """When a call fails."""
 
     BEFORE = "before"  # nothing has been sent
-    AFTER = "after"  # PostgreSQL has carried it out, and this process does not know
+    AFTER = "after"  # PostgreSQL has done it, and this process does not know that
 
 
 class StorageFaults:
-    """Counts the calls made inside `installed()`, and breaks those that a test asks for."""
+    """Counts the calls made inside `installed()`, and lets those fail that a test chooses."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
@@ -51,17 +51,17 @@ class StorageFaults:
         times: int = 1,
         error: type[Exception] = Fault,
     ) -> None:
-        """Break calls `first` … of `call` ("entries.append") from now on."""
+        """Let `times` calls of `call`, such as "entries.append", fail, beginning with the `first` one from now."""
         first += self.calls[call]
         self._plan[call] = moment, range(first, first + times), error
 
     def heal(self) -> None:
-        """No call breaks any more."""
+        """Let no call fail any more."""
         self._plan.clear()
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """The broker's calls pass here."""
+        """Let the broker's calls pass here while the block runs."""
         with ExitStack() as stack:
             for module in _MODULES:
                 short = module.__name__.rpartition(".")[2]

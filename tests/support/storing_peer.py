@@ -1,4 +1,4 @@
-"""A scripted peer that keeps what producers send, with or without deduplication, and answers or not as a test says."""
+"""A scripted peer that stores the messages of producers, with or without deduplication, and answers as a test says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Behaviour = Callable[[Link, events.Send], None]
 
 
 class StoringPeer:
-    """What `peer` has stored. `on_send` replaces what it does with a SEND; `accept` is the ordinary way."""
+    """The messages that `peer` has stored. `on_send` is what it does with a SEND; by default it is `accept`."""
 
     def __init__(self, peer: ScriptedPeer, *, deduplicates: bool = False) -> None:
         self.peer = peer
@@ -29,12 +29,12 @@ class StoringPeer:
 
     @property
     def payloads(self) -> list[bytes]:
-        """Of all messages stored, in order."""
+        """The payloads of all stored messages, in order."""
         return [message.payload for message in self.messages]
 
     @property
     def messages(self) -> list[Message]:
-        """All messages stored, in order."""
+        """All stored messages, in order."""
         limit = self.peer.max_message_bytes
         return [
             message for entry in self.entries for message in decode_messages(entry, max_message_bytes=limit)
@@ -47,7 +47,7 @@ class StoringPeer:
         link.engine.send_producer_success(event.request_id, name=name, last_sequence_id=last)
 
     def store(self, link: Link, event: events.Send) -> int:
-        """Keeps the entry; its id, -1 for a duplicate."""
+        """Store the entry and return its id, or -1 for a duplicate."""
         assert checksum_ok(event.entry_block)
         header = parse_header(event.entry_block)
         assert header.sequence_id == event.sequence_id
@@ -63,17 +63,17 @@ class StoringPeer:
         return len(self.entries) - 1
 
     def accept(self, link: Link, event: events.Send) -> None:
-        """Stores and answers."""
+        """Store the entry and answer with a receipt."""
         entry_id = self.store(link, event)
         ledger_id = LEDGER_ID if entry_id >= 0 else -1
         receipt = Receipt(event.sequence_id, event.highest_sequence_id or 0, ledger_id, entry_id, 0)
         link.engine.send_receipts(event.producer_id, [receipt])
 
     def ignore(self, _link: Link, _event: events.Send) -> None:
-        """Does nothing."""
+        """Neither store nor answer."""
 
     def break_after(self, sends: int, *, stores: bool) -> None:
-        """Accepts so many, then drops the link once: with the next one stored but not answered, or not at all."""
+        """Accept this many sends, then drop the link once, at the next one. That one is stored if `stores`."""
         left = sends
 
         def behave(link: Link, event: events.Send) -> None:

@@ -1,4 +1,4 @@
-"""Tokens for tests, and the settings of a broker that takes them."""
+"""Tokens for tests, and the settings of a broker that accepts them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENVIRONMENT: Final = {
 def token(
     role: str, *, expires_ms: int | None = None, token_id: str | None = None, secret: str = SECRET
 ) -> str:
-    """A token that a broker with `ENVIRONMENT` takes."""
+    """Return a token; unless `secret` is another one, a broker with `ENVIRONMENT` accepts it."""
     return issue(
         secret_key(secret.encode()),
         role=role,

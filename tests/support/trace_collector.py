@@ -1,4 +1,4 @@
-"""An OpenTelemetry collector that records what it gets over HTTP."""
+"""An OpenTelemetry collector that records the exports it gets over HTTP."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["TraceCollector", "attributes_of", "started_collector"]
 
 
 class TraceCollector:
-    """The exports that came, in order."""
+    """The exports that arrived, in order."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.requests: list[ExportTraceServiceRequest] = []
 
     def spans(self, trace_id: str) -> list[Span]:
-        """The spans of one trace by start time."""
+        """Return the spans of one trace, ordered by start time."""
         found = [
             span
             for request in list(self.requests)
@@ -37,7 +37,7 @@ class TraceCollector:
         return sorted(found, key=lambda span: span.start_time_unix_nano)
 
     def services(self) -> set[str]:
-        """The services that exported."""
+        """Return the names of the services that exported."""
         return {
             each.value.string_value
             for request in list(self.requests)
@@ -48,7 +48,7 @@ class TraceCollector:
 
 
 def attributes_of(span: Span) -> dict[str, str | int]:
-    """A span's attributes: texts and whole numbers."""
+    """Return a span's attributes, which are texts or whole numbers."""
     return {
         each.key: each.value.string_value if each.value.HasField("string_value") else each.value.int_value
         for each in span.attributes
@@ -57,7 +57,7 @@ def attributes_of(span: Span) -> dict[str, str | int]:
 
 @contextmanager
 def started_collector() -> Iterator[TraceCollector]:
-    """A collector that serves; `url` is what OTEL_EXPORTER_OTLP_ENDPOINT takes."""
+    """Run a collector. Its `url` is for OTEL_EXPORTER_OTLP_ENDPOINT."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

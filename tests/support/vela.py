@@ -1,4 +1,4 @@
-"""A whole Vela, started as `make run` starts it, on free ports in a folder of its own."""
+"""A whole Vela, started as `make run` starts it, on free ports and in a new folder."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ __all__ = [
 
 PORT_SETTINGS = ("VELA_CONSOLE_PORT", "VELA_HTTP_PORT", "VELA_PULSAR_PORT", "VELA_PG_PORT")
 ADMIN_PASSWORD = "test-password-7"
-START_TIMEOUT_S = 90.0  # the machine may be busy; what is promised on an idle one is measured elsewhere
+START_TIMEOUT_S = 90.0  # the machine may be busy; another test measures how long a start takes
 
 
 @dataclass(slots=True, kw_only=True)
 class VelaProcess:
-    """The supervisor's process and where its doors are."""
+    """The supervisor's process, and the addresses of its Vela."""
 
     data_dir: Path
     environment: dict[str, str]
@@ -85,11 +85,11 @@ class VelaProcess:
                 start_new_session=True,
                 preexec_fn=dies_with_parent(
                     signal.SIGTERM
-                ),  # a run of tests that is killed leaves none behind
+                ),  # so that tests that are killed leave none behind
             )
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Start and wait for the ready line; fails with everything that was printed."""
+        """Start and wait for the ready line. If it does not come, fail with everything that was printed."""
         seen = self.text().count("vela ready")
         self.spawn()
         wait_until(lambda: self._ready_or_dead(seen), f"vela ready in {self.text()!r}", timeout_s=timeout_s)
@@ -101,20 +101,20 @@ class VelaProcess:
         return self.text().count("vela ready") > seen
 
     def stop(self, timeout_s: float = 60.0) -> int:
-        """SIGTERM; the exit code."""
+        """Stop the supervisor with SIGTERM and return its exit code."""
         assert self.process is not None
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout_s)
 
     def kill_supervisor(self) -> None:
-        """kill -9 of the supervisor itself."""
+        """Kill the supervisor itself with SIGKILL."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
 
     def manage(self, *arguments: str) -> str:
-        """Run `manage.py …` against this Vela; what it printed. Fails when it fails."""
+        """Run `manage.py …` against this Vela, which must succeed, and return what it printed."""
         done = subprocess.run(
             [sys.executable, "manage.py", *arguments],
             cwd=PROJECT_DIR,
@@ -128,7 +128,7 @@ class VelaProcess:
         return done.stdout
 
     def pids(self) -> dict[str, int]:
-        """The process ids of the children by name: broker, console, worker, worker-tick, beat, postgresql."""
+        """Return the process ids of the children by name: broker, console, worker, worker-tick, beat, postgresql."""
         assert self.process is not None
         return {
             name: pid
@@ -138,7 +138,7 @@ class VelaProcess:
         }
 
     def kill(self, name: str) -> int:
-        """kill -9 of one child; its process id."""
+        """Kill one child with SIGKILL and return its process id."""
         pid = wait_until(lambda: self.pids().get(name, 0), f"a process {name}")
         os.kill(pid, signal.SIGKILL)
         return pid
@@ -155,12 +155,12 @@ _NAMES = {
 
 
 def children_of(pid: int) -> dict[int, str]:
-    """Direct children of a process that still live: their command lines, each with a space at the end."""
+    """Return the living direct children of a process with their command lines, each with a space at the end."""
     return {child: started_as for child, (parent, started_as) in _living().items() if parent == pid}
 
 
 def descendants_of(pid: int) -> dict[int, str]:
-    """The command lines of all living processes below this one, the lowest first."""
+    """Return all living processes below this one with their command lines, the lowest first."""
     living = _living()
     found: dict[int, str] = {}
     above = {pid}
@@ -172,7 +172,7 @@ def descendants_of(pid: int) -> dict[int, str]:
 
 
 def _living() -> dict[int, tuple[int, str]]:
-    """The parents and the command lines of all processes that live.
+    """Return the parents and the command lines of all living processes.
 
     One `ps` lists them all, because tests that wait for a process ask again and again.
     """
@@ -188,7 +188,7 @@ def _living() -> dict[int, tuple[int, str]]:
 
 
 def processes_about(data_dir: Path) -> list[str]:
-    """The processes that know this data folder, from their arguments or environment; dead ones not counted."""
+    """Return the living processes that have this data folder in their arguments or environment, as `ps` prints them."""
     done = subprocess.run(
         ["ps", "-eww", "-o", "pid=,stat=,args="], capture_output=True, text=True, check=True
     )
@@ -208,9 +208,9 @@ def processes_about(data_dir: Path) -> list[str]:
 
 @contextmanager
 def made_data() -> Iterator[Path]:
-    """A data folder as a first start and a stop leave it: `started_vela` copies it, which saves initdb and migrations.
+    """Make a data folder like one after a first start. Copies of it save `started_vela` initdb and migrations.
 
-    Its PostgreSQL runs without fsync: tests kill processes, they do not pull the plug of the machine.
+    Its PostgreSQL runs without fsync, because tests kill processes but never the machine.
     """
     with world_readable_folder("vela-data-") as folder:
         with started_postgres(folder=folder) as server:
@@ -233,7 +233,7 @@ def made_data() -> Iterator[Path]:
 def prepared_vela(
     settings: Mapping[str, str] | None = None, *, data: Path | None = None
 ) -> Iterator[VelaProcess]:
-    """A Vela that is not started yet; whatever of it runs at the end is stopped. `data`: what `made_data` gave."""
+    """Yield a Vela that is not started yet, and stop it at the end if it runs. `data` is a folder of `made_data`."""
     with world_readable_folder("vela-run-") as folder:
         if data is not None:
             # cp keeps the owner, who is not the user that runs the tests if that is root.
@@ -264,14 +264,14 @@ def prepared_vela(
 def started_vela(
     settings: Mapping[str, str] | None = None, *, data: Path | None = None
 ) -> Iterator[VelaProcess]:
-    """A Vela that serves; stopped at the end. `data`: as in `prepared_vela`."""
+    """Start a Vela, and stop it at the end. `data` is as in `prepared_vela`."""
     with prepared_vela(settings, data=data) as process:
         process.start()
         yield process
 
 
 def _inherited() -> dict[str, str]:
-    """This process's environment without what it says about a Vela."""
+    """Return this process's environment without the settings of a Vela."""
     return {
         name: value
         for name, value in os.environ.items()

@@ -1,4 +1,4 @@
-"""Bounded waits on conditions, for what happens in other processes or elsewhere on the event loop."""
+"""Wait a limited time for conditions that other processes or other tasks of the event loop fulfil."""
 
 from __future__ import annotations
 

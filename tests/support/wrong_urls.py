@@ -15,11 +15,11 @@ __all__ = ["ClientClass", "refusal"]
 
 ClientClass = Callable[..., Any]
 
-SOON_S = 8.0  # on a busy machine; the client asks elsewhere after one second of silence
+SOON_S = 8.0  # on a busy machine; the client checks the port with another protocol after one second without an answer
 
 
 async def refusal(client_class: ClientClass, url: str, *authentication: Any) -> str:
-    """The HandshakeError of a client that wants a producer there. Fails when that takes longer than seconds."""
+    """Return the text of the HandshakeError when a client opens a producer there. It must come within SOON_S."""
     client = client_class(url, *authentication, tls_allow_insecure_connection=True, initial_backoff_ms=5)
     try:
         with pytest.raises(errors.HandshakeError) as caught:

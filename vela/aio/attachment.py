@@ -47,7 +47,8 @@ _FATAL_LATER: Final = (
     UnsupportedVersionError,
 )
 """Errors that end an attachment after its first success. After any other error it tries again. ConsumerBusy and
-ProducerBusy may come from this client's previous connection, whose loss the broker has not noticed; tokens are renewed.
+ProducerBusy may come from this client's previous connection, whose loss the broker has not noticed. A refusal of the
+credentials may pass, because tokens are renewed.
 """
 
 

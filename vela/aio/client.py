@@ -372,7 +372,7 @@ class Client:
         broker_consumer_stats_cache_time_ms has no effect.
 
         Beyond Apache's Python client:
-        enable_zero_queue_consumer: the same as receiver_queue_size=0, and stronger.
+        enable_zero_queue_consumer: do as with receiver_queue_size=0, whatever that argument is.
         auto_scaled_receiver_queue_size_enabled: the queue begins at 1 and doubles each time it runs empty, up to
             receiver_queue_size.
         priority_level: consumers at 0 get messages first.
@@ -568,9 +568,10 @@ class Client:
         pattern: str | None = None,
         known_hash: str | None = None,
     ) -> replies.TopicsOfNamespace:
-        """Return the topics of "tenant/namespace", with each partition.
+        """Return the topics of "tenant/namespace", each partition by its own name.
 
-        The broker may ignore `pattern`, so filter the result again. If the list still has `known_hash`, none are sent.
+        The broker may ignore `pattern`, so filter the result again. If the hash of the list is still `known_hash`, the
+        broker sends no names.
         """
         self.require_open()
         return await self._lookups.topics_of_namespace(

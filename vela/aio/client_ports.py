@@ -59,7 +59,7 @@ class ClientPorts(Protocol):
     ) -> replies.TopicsOfNamespace:
         """Return the topics of "tenant/namespace", each partition by its own name.
 
-        The broker may ignore `pattern`. If the list still has `known_hash`, no names are returned.
+        The broker may ignore `pattern`. If the hash of the list is still `known_hash`, no names are returned.
         """
 
     async def get_schema(self, topic: str, version: bytes | None = None) -> replies.SchemaFound:

@@ -47,19 +47,19 @@ class AuthenticationOauth2(Authentication):
         *,
         tls_trust_certs_file_path: str | None = None,
     ) -> None:
-        """`tls_trust_certs_file_path` names the only authorities that the server's certificate may have.
+        """`tls_trust_certs_file_path` names the only authorities that may have signed the server's certificate.
 
         Raises InvalidConfiguration.
         """
         fields = _fields(auth_params_string, "auth_params_string")
         if fields.get("type", _GRANT) != _GRANT:
-            raise InvalidConfiguration(f"OAuth 2.0: type is {fields['type']!r}; it takes {_GRANT}")
+            raise InvalidConfiguration(f"OAuth 2.0: type must be {_GRANT}, not {fields['type']!r}")
         self._issuer = str(fields.get("issuer_url") or "").rstrip("/")
         self._key_file = str(fields.get("private_key") or "")
         self._fields = fields
         if urlsplit(self._issuer).scheme not in ("http", "https"):
             raise InvalidConfiguration(f"OAuth 2.0 needs {_TAKES}: issuer_url is {self._issuer!r}")
-        self._client()  # a wrong file is found now, and not when the broker asks
+        self._client()  # raises now if the file is wrong, not when the broker asks
         self._tls = TlsOptions(
             trust_certs_file_path=tls_trust_certs_file_path, validate_hostname=True
         ).context()
@@ -69,7 +69,7 @@ class AuthenticationOauth2(Authentication):
         self._endpoint = ""
 
     async def data(self) -> bytes:
-        """Return a token that lasts for a while yet. Raises ErrorGettingAuthenticationData."""
+        """Return a token that stays valid for a while. Raises ErrorGettingAuthenticationData."""
         if not self._token or self._now_s() >= self._renew_s:
             self._token, lifetime_s = await self._new_token()
             self._renew_s = self._now_s() + lifetime_s - min(_LONGEST_MARGIN_S, lifetime_s / 10)
@@ -115,13 +115,13 @@ class AuthenticationOauth2(Authentication):
 
 
 def _content(place: str) -> str:
-    """Return what a path, a file: URL or a data: URL has."""
+    """Return the content of a path, a file: URL or a data: URL."""
     if place.startswith("data:"):
         kind, _, data = place.partition(",")
         try:
             return base64.b64decode(data).decode() if kind.endswith(";base64") else unquote(data)
         except (binascii.Error, UnicodeDecodeError):
-            raise InvalidConfiguration("OAuth 2.0: private_key is no data: URL in base64") from None
+            raise InvalidConfiguration("OAuth 2.0: private_key is not a valid data: URL in base64") from None
     path = Path(unquote(urlsplit(place).path)) if place.startswith("file:") else Path(place).expanduser()
     try:
         return path.read_text(encoding="utf-8")
@@ -135,12 +135,12 @@ def _fields(text: str, where: str) -> Mapping[str, Any]:
     except (ValueError, TypeError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
-        raise InvalidConfiguration(f"OAuth 2.0 needs {_TAKES}: {where[:100]} is no JSON object")
+        raise InvalidConfiguration(f"OAuth 2.0 needs {_TAKES}: {where[:100]} is not a JSON object")
     return fields
 
 
 def _document(answer: Any) -> Mapping[str, Any]:
-    """Return the JSON object of an answer. Raises ErrorGettingAuthenticationData, which says what the server said."""
+    """Return the JSON object of an answer. Raises ErrorGettingAuthenticationData with the server's own words."""
     try:
         found = answer.json()
     except (ValueError, RecursionError):
@@ -155,7 +155,7 @@ def _document(answer: Any) -> Mapping[str, Any]:
 
 
 def _endpoint(issuer: str, document: Mapping[str, Any]) -> str:
-    """Return where tokens are given. The secret goes to no worse scheme than the issuer's."""
+    """Return the URL that gives tokens. If the issuer's URL is https, this one must be too: the secret goes there."""
     url = document.get("token_endpoint")
     schemes = ("https",) if issuer.startswith("https:") else ("https", "http")
     if not isinstance(url, str) or urlsplit(url).scheme not in schemes:

@@ -75,7 +75,7 @@ class Client(Facade[AioClient]):
         try:
             super().__init__(thread.call(lambda: AioClient(**given)), thread)
         except BaseException:
-            thread.stop("the client could not be made")
+            thread.stop("the client could not be created")
             raise
         self._callbacks = DaemonThread("vela-callbacks")
         thread.at_the_end(close=self.aio.close, drop=self.aio.pool.close)

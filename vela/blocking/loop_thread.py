@@ -60,9 +60,8 @@ class LoopThread:
             self._queue.append(function)
             if not self._is_woken:
                 self._loop.call_soon_threadsafe(self._drain)
-                self._is_woken = (
-                    True  # set after the call: an interrupt in between then wakes the loop twice, not never
-                )
+                # Set after the call: an interrupt in between then wakes the loop twice, not never.
+                self._is_woken = True
 
     def require_own_process(self) -> None:
         """Raise AlreadyClosed in a forked process."""

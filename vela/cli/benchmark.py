@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Latency", "Load", "Throughput", "measure_latency", "measure_throughput", "percentile"]
 
-_STAMP: Final = struct.Struct(
-    "<q"
-)  # time of the send, in ns of this process's clock; the same process receives it
+# time of the send, in ns of this process's clock; the same process receives it
+_STAMP: Final = struct.Struct("<q")
 _WINDOW: Final = 5000  # messages without a receipt
 LEAST_BYTES: Final = _STAMP.size
 

@@ -32,13 +32,13 @@ _AWAY: Final = frozenset(
         errno.ETIMEDOUT,
     )
 )
-_WEBSOCKETS: Final = {"http": "ws", "https": "wss"}  # VELA_URL may be the one that runhandlers has
+_WEBSOCKETS: Final = {"http": "ws", "https": "wss"}  # VELA_URL may be set for runhandlers
 
 
 def run_with_client(topic: str, work: Callable[[Client], Awaitable[R]]) -> R:
     """Run `work` with a client that reaches the broker, and return its result. Raises CliError if the client fails.
 
-    Look up the topic once before that, so that a wrong address fails at once and not after all retries.
+    Looks up the topic once before that, so that a wrong address fails at once and not after all retries.
     """
     asked = settings()
 
@@ -77,7 +77,7 @@ def authentication_of(asked: Settings) -> Authentication | None:
     from vela.errors import InvalidConfiguration
 
     if asked.token or asked.token_file:
-        raise InvalidConfiguration("there are a token and --oauth2-key-file: give one of them")
+        raise InvalidConfiguration("there is a token as well as OAuth 2.0 credentials: give one of them")
     fields = {
         "issuer_url": oauth2.issuer_url,
         "private_key": oauth2.key_file,

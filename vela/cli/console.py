@@ -90,7 +90,7 @@ class ConsoleApi:
         return self._send("GET", path, params=asked, headers=headers)
 
     def download(self, path: str, /, **query: str | int | None) -> Iterator[bytes]:
-        """Yield the pieces of a file while it comes."""
+        """Yield the pieces of a file as they arrive."""
         asked = {name: value for name, value in query.items() if value not in (None, "")}
         with self._reached(), self._client.stream("GET", path, params=asked) as response:
             if response.status_code >= 400 or "Content-Disposition" not in response.headers:
@@ -104,11 +104,11 @@ class ConsoleApi:
         return self._send("POST", path, json=dict(body))
 
     def patch(self, path: str, body: Mapping[str, Any]) -> Answer:
-        """Change what the path names."""
+        """Change the object at this path."""
         return self._send("PATCH", path, json=dict(body))
 
     def delete(self, path: str) -> Answer:
-        """Delete what the path names."""
+        """Delete the object at this path."""
         return self._send("DELETE", path, json={})
 
     def rows(
@@ -249,7 +249,10 @@ def console_api(*, timeout_s: float | None = None) -> ConsoleApi:
 
 
 def _token_header(asked: Settings) -> dict[str, str]:
-    """Return the header with the token, if there is one for it and no user. Raises CliError if it cannot be got."""
+    """Return the header with the token; empty if none is for the console, or if a user is set.
+
+    Raises CliError if the token cannot be read or fetched.
+    """
     if asked.user or not asked.for_console:
         return {}
     if asked.uses_oauth2:
@@ -299,7 +302,7 @@ def _typed_password(asked: Settings) -> str:
 
 
 def _with_where_to_look(text: str, is_missing: bool) -> str:
-    """Say after an error about something missing how to find its right name, or why nothing shows it."""
+    """Add to an error about something missing how to find its right name, or why it cannot be shown."""
     if not is_missing:
         return text
     if "non-persistent://" in text:

@@ -202,7 +202,7 @@ COMMANDS = (
     Lazy(
         name="alerts",
         where=f"{_COMMANDS}.alerts:alerts",
-        summary="List what fires; list, create, change, silence, test and delete alert rules.",
+        summary="List alerts; list, create, change, silence, test and delete alert rules.",
         section=_MANAGE,
     ),
     Lazy(

@@ -54,7 +54,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuth2:
-    """Where the command fetches a token automatically; nowhere if issuer_url is empty."""
+    """How the command gets a token from an OAuth 2.0 server."""
 
     issuer_url: str = ""
     key_file: str = ""  # JSON with client_id and client_secret
@@ -79,7 +79,10 @@ class Settings:
 
     @property
     def uses_oauth2(self) -> bool:
-        """Whether a login server is asked for the token. An audience or a scope says so too, if there is no token."""
+        """Return whether to ask an OAuth 2.0 server for the token.
+
+        An audience or a scope alone means that too, if no token is given, so that the error says what is missing.
+        """
         if self.oauth2.issuer_url or self.oauth2.key_file:
             return True
         return self.oauth2 != OAuth2() and not (self.token or self.token_file)
@@ -122,17 +125,16 @@ class _Source:
 
     name: str
     is_profile: bool = False
-    is_typed: bool = (
-        False  # on the command line, or its profile is the one that --profile or VELA_PROFILE chooses
-    )
+    # on the command line, or its profile is the one that --profile or VELA_PROFILE chooses
+    is_typed: bool = False
     names_address: bool = False
 
 
 def _is_for(credentials: _Source | None, address: _Source | None) -> bool:
     """Return whether credentials may go to an address; None = the default.
 
-    Those of the environment are for no server of a profile. Those of a profile with addresses are for these, and for an
-    address on the command line if the user chose the profile for this command.
+    Credentials from the environment never go to an address from a profile. Those of a profile with addresses go to
+    these addresses, and to one on the command line if the user chose the profile for this command.
     """
     if credentials is None or address is None or credentials in (address, _TYPED):
         return True

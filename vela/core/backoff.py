@@ -6,9 +6,8 @@ from typing import Final
 
 __all__ = ["Backoff"]
 
-_JITTER: Final = (
-    0.2  # up to this share of a pause is left out, so that clients of one broker do not come at once
-)
+# up to this share of a pause is left out, so that clients of one broker do not come at once
+_JITTER: Final = 0.2
 
 
 class Backoff:

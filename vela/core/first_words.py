@@ -69,7 +69,5 @@ class FirstWords:
             # A server refuses a missing certificate after the client's part of the handshake, often without a word.
             return f"{text} Or it wants a certificate of this client" if self._with_tls else text
         if not self._first:
-            return (
-                "speaks WebSocket and did not begin the handshake, is it Vela's address, and the path right?"
-            )
+            return "speaks WebSocket and did not begin the handshake, is it Vela's address, and is the path right?"
         return f"began with {self._first!r} and did not finish the handshake"

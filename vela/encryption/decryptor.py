@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Decryptor"]
 
-_DATA_KEYS_KEPT: Final = (
-    1000  # a producer makes a new one every four hours; unwrapping one takes about a millisecond
-)
+# a producer makes a new one every four hours; unwrapping one takes about a millisecond
+_DATA_KEYS_KEPT: Final = 1000
 _AES_KEY_BYTES: Final = (16, 24, 32)
 
 

@@ -28,9 +28,8 @@ class RecordMeta(ABCMeta):
             if isinstance(value, type) and issubclass(value, enum.Enum):
                 fields[attribute] = CustomEnum(value)
             elif isinstance(value, RecordMeta):
-                fields[attribute] = RecordField(
-                    cast("type[Record]", value)
-                )  # the class itself is short for a field without a default
+                # the class itself is short for a field without a default
+                fields[attribute] = RecordField(cast("type[Record]", value))
             elif isinstance(value, Described):
                 fields[attribute] = type(value).as_field(value)
         namespace["__record_fields__"] = fields
@@ -144,7 +143,7 @@ class RecordField(FieldType):
 
 
 def filled(record_cls: type[R], values: Mapping[str, Any]) -> R:
-    """Return a record with plain values, for any names of fields. Raises TypeError."""
+    """Return a record from plain values. Unlike the constructor, it takes any name of a field. Raises TypeError."""
     record = record_cls.__new__(record_cls)
     _fill(record, values)
     return record

@@ -12,20 +12,20 @@ __all__ = ["MAGIC", "PREFIX_BYTES", "checksum_ok", "crc32c", "with_checksum"]
 MAGIC: Final = b"\x0e\x01"
 """Says that a CRC32C follows."""
 PREFIX_BYTES: Final = 6
-"""Magic and CRC; what they cover begins here."""
+"""Size of magic and CRC. The bytes that the CRC covers follow."""
 
 _U32: Final = struct.Struct(">I")
 _crc: Final = google_crc32c.value  # through the module and `crc32c` it costs 0.2 us more
 
 
 def crc32c(data: bytes) -> int:
-    """CRC32C of `data` as an unsigned 32-bit number."""
+    """Return the CRC32C of `data` as an unsigned 32-bit number."""
     value: int = _crc(data)
     return value
 
 
 def checksum_ok(entry: bytes) -> bool:
-    """Return True when the entry begins with the magic and its CRC is right. Never raises."""
+    """Return whether the entry begins with the magic and its CRC is right. Never raises."""
     if len(entry) < PREFIX_BYTES or entry[:2] != MAGIC:
         return False
     return bool(_U32.unpack_from(entry, 2)[0] == _crc(entry[PREFIX_BYTES:]))
@@ -34,8 +34,8 @@ def checksum_ok(entry: bytes) -> bool:
 def with_checksum(headers_and_payload: bytes) -> bytes:
     """Return what a producer sent after its SEND command, as an entry.
 
-    Unchanged if it carries a checksum, right or wrong; else magic and CRC are put in front, because clients
-    take a MESSAGE without them for damaged.
+    It stays unchanged if it carries a checksum, right or wrong. Otherwise magic and CRC are put in front, because
+    clients treat a MESSAGE without them as damaged.
     """
     if headers_and_payload[:2] == MAGIC:
         return headers_and_payload

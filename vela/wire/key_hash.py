@@ -13,17 +13,17 @@ _INT_MAX: Final = 0x7FFFFFFF
 
 
 def murmur3_32(data: bytes) -> int:
-    """Murmur3 x86 32-bit with seed 0, unsigned."""
+    """Return Murmur3 (x86, 32 bits, seed 0) as an unsigned number."""
     return mmh3.hash(data, 0, signed=False)
 
 
 def murmur3_string_hash(text: str) -> int:
-    """Murmur3 of the text in UTF-8, without its sign: clients choose partitions by it."""
+    """Return Murmur3 of the text in UTF-8, without its sign: clients choose partitions by it."""
     return murmur3_32(text.encode()) & _INT_MAX
 
 
 def java_string_hash(text: str) -> int:
-    """`String.hashCode()` without its sign, over UTF-16 units: clients choose partitions by it."""
+    """Return Java's `String.hashCode()`, over UTF-16 units, without its sign: clients choose partitions by it."""
     value = 0
     for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
         value = (31 * value + unit) & _MASK

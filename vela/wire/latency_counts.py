@@ -1,7 +1,7 @@
 """Latencies counted in buckets that double in width: below 1 ms, 1 ms, 2 to 3 ms, 4 to 7 ms and so on.
 
-The broker counts, and stores the counts of a time as a list. To join times, add the lists; a percentile of the result
-lies in the right bucket, so it is wrong by less than a factor of two.
+The broker stores the counts of a period as a list. To join periods, add their lists. A percentile of the sum lies in
+the right bucket, so it is wrong by less than a factor of two.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def summed(counts: Iterable[Sequence[int]]) -> list[int]:
 
 
 def percentile_ms(counts: Sequence[int], share: float) -> int | None:
-    """Return the latency that `share` (0 to 1) of what was counted did not exceed, in ms; None if nothing was counted.
+    """Return the latency in ms that `share` (0 to 1) of the counted ones do not exceed; None if nothing was counted.
 
-    Inside its bucket the latency is interpolated. Below 1 ms is 0.
+    Inside its bucket the latency is interpolated. Latencies below 1 ms are 0.
     """
     wanted, before = share * sum(counts), 0
     for bucket, count in enumerate(counts):

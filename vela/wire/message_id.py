@@ -1,4 +1,4 @@
-"""Message ids: where one message lies, and the three spellings of it (bytes, base64, text)."""
+"""Message ids: where one message lies, written in three forms (bytes, base64, text)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class MessageId:
         return self.ledger_id, self.entry_id, self.batch_index, self.partition
 
     def to_bytes(self) -> bytes:
-        """MessageIdData as Java writes it: batch_size always, partition and batch index if set."""
+        """Return MessageIdData as Java writes it: batch_size always, partition and batch index if set."""
         parts = [b"\x08", varint.encode(self.ledger_id), b"\x10", varint.encode(self.entry_id)]
         if self.partition >= 0:
             parts += (b"\x18", varint.encode(self.partition))
@@ -52,7 +52,7 @@ class MessageId:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> MessageId:
-        """Reads MessageIdData in any field order, with unknown fields. Raises InvalidMessageId."""
+        """Read MessageIdData in any field order, with unknown fields. Raises InvalidMessageId."""
         try:
             fields = _varint_fields(data)
         except ValueError as error:
@@ -68,12 +68,12 @@ class MessageId:
         )
 
     def to_base64(self) -> str:
-        """Standard base64 with padding, what the WebSocket faces carry."""
+        """Return standard base64 with padding, as JSON over WebSocket carries it."""
         return base64.b64encode(self.to_bytes()).decode("ascii")
 
     @classmethod
     def from_base64(cls, text: str) -> MessageId:
-        """Inverse of `to_base64`. Raises InvalidMessageId."""
+        """Read the text that `to_base64` returns. Raises InvalidMessageId."""
         try:
             data = base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
@@ -88,7 +88,7 @@ class MessageId:
 
     @classmethod
     def parse(cls, text: str) -> MessageId:
-        """Reads "ledger:entry[:partition[:batch_index]]". Raises InvalidMessageId."""
+        """Read "ledger:entry[:partition[:batch_index]]". Raises InvalidMessageId."""
         parts = text.split(":")
         try:
             numbers = [int(part) for part in parts]
@@ -117,7 +117,7 @@ def _small(fields: dict[int, int], number: int, *, default: int) -> int:
 
 
 def _varint_fields(data: bytes) -> dict[int, int]:
-    """Varint fields by number, the last of each; other wire types are stepped over. Raises ValueError."""
+    """Return the varint fields by number, the last of each. Other wire types are skipped. Raises ValueError."""
     fields: dict[int, int] = {}
     offset = 0
     while offset < len(data):

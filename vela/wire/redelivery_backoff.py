@@ -1,4 +1,4 @@
-"""How long to wait before a message is delivered again, longer with every time it was."""
+"""How long to wait before a message is delivered again: longer after each redelivery."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 __all__ = ["RedeliveryBackoff"]
 
-_LARGEST_EXPONENT = 64  # beyond any `max_ms`, and a float all the same
+_LARGEST_EXPONENT = 64  # keeps the power within a float; after more redeliveries the wait no longer grows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,6 @@ class RedeliveryBackoff:
             raise ValueError("a back-off takes 1 <= min_ms <= max_ms and a multiplier from 1 to 1000")
 
     def delay_ms(self, redeliveries: int) -> int:
-        """Return the wait after a message was redelivered so often."""
+        """Return the wait after this many redeliveries."""
         grown = self.min_ms * self.multiplier ** min(max(redeliveries, 0), _LARGEST_EXPONENT)
         return int(min(self.max_ms, grown))

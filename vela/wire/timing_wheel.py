@@ -1,6 +1,6 @@
 """Due times in a timing wheel: scheduling and cancelling cost the same, however many keys there are. No clock inside.
 
-Broker and client both keep deadlines: of deliveries and parked pulls there, of acks here.
+The broker keeps deadlines of deliveries and parked pulls, the client those of acks.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _SPARE_TICKS: Final = 64  # ticks without a bucket that a small heap may hold
 class TimingWheel(Generic[K]):
     """Keys with a due time each, in buckets of `tick_ms`; a heap knows which bucket is the next.
 
-    No key is popped before its due time, and each by the first `pop_due` at or after it, whatever the tick. A longer
-    tick makes fewer buckets, and each look into one longer.
+    `pop_due` returns no key before its due time, and each key at the first call at or after it, whatever the tick. With
+    a longer tick there are fewer buckets, and searching one takes longer.
     """
 
     __slots__ = ("_buckets", "_due_ms", "_next", "_tick_ms")
@@ -30,8 +30,9 @@ class TimingWheel(Generic[K]):
             raise ValueError("tick_ms must be 1 or more")
         self._tick_ms = tick_ms
         self._due_ms: dict[K, int] = {}
-        self._buckets: dict[int, set[K]] = {}  # by tick; those that are empty are taken out
-        self._next: list[int] = []  # heap of ticks; those whose bucket is gone stay until they surface
+        self._buckets: dict[int, set[K]] = {}  # by tick; empty ones are removed
+        # A heap of ticks. A tick whose bucket is gone stays until it is the first.
+        self._next: list[int] = []
 
     def __len__(self) -> int:
         return len(self._due_ms)
@@ -43,7 +44,7 @@ class TimingWheel(Generic[K]):
         return iter(self._due_ms)
 
     def due_ms(self, key: K) -> int | None:
-        """When a key is due, None when it is not scheduled."""
+        """Return when a key is due; None if it is not scheduled."""
         return self._due_ms.get(key)
 
     def schedule(self, key: K, due_ms: int) -> None:
@@ -58,7 +59,7 @@ class TimingWheel(Generic[K]):
         self._due_ms[key] = due_ms
 
     def cancel(self, key: K) -> bool:
-        """Forget a key; False when it is not scheduled."""
+        """Forget a key. Return False if it was not scheduled."""
         due_ms = self._due_ms.pop(key, None)
         if due_ms is None:
             return False
@@ -66,7 +67,7 @@ class TimingWheel(Generic[K]):
         return True
 
     def pop_due(self, now_ms: int) -> list[K]:
-        """Take out the keys due at or before `now_ms`, earliest first."""
+        """Remove and return the keys due at or before `now_ms`, earliest first."""
         now_tick = now_ms // self._tick_ms
         due: list[tuple[int, K]] = []
         while (tick := self._first_tick()) is not None and tick < now_tick:
@@ -82,7 +83,7 @@ class TimingWheel(Generic[K]):
         return [key for _, key in due]
 
     def next_due_ms(self) -> int | None:
-        """Return the earliest due time, None when nothing is scheduled."""
+        """Return the earliest due time; None if nothing is scheduled."""
         tick = self._first_tick()
         return None if tick is None else min(self._due_ms[key] for key in self._buckets[tick])
 
@@ -101,7 +102,8 @@ class TimingWheel(Generic[K]):
 
     def _push(self, tick: int) -> None:
         heappush(self._next, tick)
-        # One key that comes and goes within a tick makes its bucket again each time.
+        # A key that is scheduled and cancelled repeatedly pushes its tick each time. Drop ticks without a bucket before
+        # they fill the heap.
         if len(self._next) > 2 * len(self._buckets) + _SPARE_TICKS:
             self._next = list(self._buckets)
             heapify(self._next)

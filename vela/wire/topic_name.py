@@ -12,7 +12,7 @@ __all__ = ["DEFAULT_NAMESPACE", "DOMAINS", "TopicName", "parse_namespace"]
 
 DOMAINS: Final = ("persistent", "non-persistent")
 DEFAULT_NAMESPACE: Final = "public/default"
-"""Where a topic is whose name says no namespace."""
+"""The namespace of a topic whose name has none."""
 _ENTITY: Final = re.compile(r"(?!\.+\Z)[-=:.\w]+", re.ASCII)
 _PARTITION: Final = re.compile(r".+-partition-(0|[1-9][0-9]{0,8})", re.DOTALL)
 
@@ -74,7 +74,7 @@ class TopicName:
 
 
 def parse_namespace(text: str) -> tuple[str, str]:
-    """Tenant and namespace of `tenant/namespace`. Raises InvalidTopicName."""
+    """Return tenant and namespace of `tenant/namespace`. Raises InvalidTopicName."""
     tenant, separator, namespace = text.partition("/")
     if not separator:
         raise InvalidTopicName(f"{text!r} is not a namespace's name: write it as tenant/namespace")
@@ -83,7 +83,7 @@ def parse_namespace(text: str) -> tuple[str, str]:
 
 
 def _check_namespace(what: str, tenant: str, namespace: str) -> None:
-    """Pulsar's rule for names, and one more: a name of dots only is a step in a path to whoever reads it."""
+    """Check Pulsar's rule for names, and refuse names of dots only, which URLs and file systems read as a step."""
     for word, value in (("tenant", tenant), ("namespace", namespace)):
         if not _ENTITY.fullmatch(value):
             raise InvalidTopicName(

@@ -20,11 +20,11 @@ class Run(NamedTuple):
     """One measured run, from the first message to the last."""
 
     messages_s: float  # per second
-    cpu_us: float  # of this process, a message
+    cpu_us: float  # of this process, per message
 
 
 async def consume_aio(url: str, topic: str, subscription: str, messages: int, queue: int) -> Run:
-    """`async for` with an individual acknowledgement each, grouped as by default."""
+    """Consume with `async for` and acknowledge each message. The client groups acks, as it does by default."""
     async with aio.Client(url) as client:
         consumer = await client.subscribe(
             topic,
@@ -44,12 +44,12 @@ async def consume_aio(url: str, topic: str, subscription: str, messages: int, qu
 
 
 def consume_blocking(url: str, topic: str, subscription: str, messages: int, queue: int) -> Run:
-    """`receive` and `acknowledge` of `vela.Client`."""
+    """Consume with `receive` and `acknowledge` of `vela.Client`."""
     return _consume(vela.Client(url), vela.InitialPosition.Earliest, topic, subscription, messages, queue)
 
 
 def consume_apache(url: str, topic: str, subscription: str, messages: int, queue: int) -> Run:
-    """The same calls of Apache's client."""
+    """Consume with the same calls of Apache's client."""
     client = pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     return _consume(client, pulsar.InitialPosition.Earliest, topic, subscription, messages, queue)
 

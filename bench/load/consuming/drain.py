@@ -1,4 +1,4 @@
-"""Consuming over TCP as fast as entries come, each acked."""
+"""Consume over TCP as fast as entries come, and ack them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATIENCE_S = 60.0
 
 
 class _Drain:
-    """Grants permits by halves and acks in groups, as clients do."""
+    """Grants permits when half of them are used, and acks in groups, as clients do."""
 
     def __init__(
         self, peer: BinaryPeer, entries: int, *, must_ack: Callable[[int], bool], permits_an_entry: int
@@ -68,9 +68,9 @@ async def drain(
     permits_an_entry: int = 1,
     must_ack: Callable[[int], bool] = lambda _: True,
 ) -> float:
-    """Receive `entries` from the subscription's cursor on, in order, and ack those chosen; entries per second.
+    """Receive `entries` from the subscription's cursor on, in order, and ack those that `must_ack` selects.
 
-    Counts from the first permit to the last entry. Returns after the acks are durable.
+    Return the entries per second from the first permit to the last entry, once the acks are durable.
     """
     peer = await BinaryPeer.connect(port)
     try:

@@ -20,11 +20,11 @@ _ACKS_A_COMMAND: Final = 500
 
 
 class _Consumer:
-    """Takes the numbers in order; acks all or half of the first `holed`, and all but the last of the rest."""
+    """Takes the numbers in order. Acks all or half of the first `holed`, and all of the rest but the last."""
 
     def __init__(self, peer: BinaryPeer, messages: int, holed: int, *, leaves_holes: bool) -> None:
         self.received = 0
-        self.limit = holed  # no permits beyond
+        self.limit = holed  # it grants permits for no message beyond this one
         self.left: list[int] = []
         self._peer = peer
         self._last = messages - 1
@@ -35,14 +35,14 @@ class _Consumer:
         peer.on_message = self._on_message
 
     def grant(self) -> None:
-        """Permits up to the limit, no more than a queue's full."""
+        """Grant permits up to the limit, but for no more messages than a receiver queue holds."""
         more = min(self.limit, self.received + _PERMITS) - self._granted
         if more:
             self._granted += more
             self._peer.write([commands.flow(0, more)])
 
     async def acked(self) -> None:
-        """Ack what waits, and wait until all acks are durable."""
+        """Send the acks that are left, and wait until all acks are durable."""
         self._ack()
         await self._peer.acked([self._acked])
 
@@ -77,11 +77,11 @@ async def holed_drain(
     leaves_holes: bool,
     cpu: Callable[[], CpuTime],
 ) -> tuple[float, str]:
-    """Receive the topic's first `holed` messages and ack every second one, or all; then the rest, timed.
+    """Receive the topic's first `holed` messages and ack every second one, or all; then time the rest.
 
-    The rest is acked one by one as it comes. Messages of the rest per second, from the first permit to the last
-    message, and their CPU in words. Raises PeerFailed when one is missing or out of order, or another one is left
-    unacked than should be.
+    The rest is acked one by one as it comes. Return its messages per second, from the first permit to the last message,
+    and their CPU time in words. Raises PeerFailed if a message is missing or out of order, or if not exactly the right
+    ones are left unacked.
     """
     peer = await BinaryPeer.connect(port)
     try:

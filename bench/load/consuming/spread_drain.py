@@ -1,4 +1,4 @@
-"""A stored backlog of numbered messages, drained over TCP by one consumer or by several."""
+"""Drain a stored backlog of numbered messages over TCP, with one consumer or several."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Backlog:
     """What all consumers together must see: every number once, each key's in order."""
 
     messages: int
-    keys: int  # 0 = in no order
+    keys: int  # 0 = messages may come in any order
     received: int = 0
     ended_at: float = 0.0
     consumers: list[_Consumer] = field(default_factory=list)
@@ -38,7 +38,7 @@ class _Backlog:
         self._next = list(range(self.keys))
 
     def take(self, number: int) -> None:
-        """Raises PeerFailed for a number that came before, or before its time."""
+        """Count a message. Raises PeerFailed if it came twice or is not the next of its key."""
         if self._seen[number]:
             raise PeerFailed(f"message {number} came twice")
         self._seen[number] = 1
@@ -53,7 +53,7 @@ class _Backlog:
 
 
 class _Consumer:
-    """Grants permits by halves and acks in groups, as clients do; all but the backlog's last message."""
+    """Grants permits when half of them are used, and acks in groups, as clients do, but not the last message."""
 
     def __init__(
         self, peer: BinaryPeer, backlog: _Backlog, permits: int, chance: random.Random | None
@@ -112,10 +112,11 @@ async def spread_drain(
     acks_at_random: bool,
     keys: int = 0,
 ) -> float:
-    """Receive the topic's `messages` with a new subscription and ack all but the last, one by one; messages per second.
+    """Receive the topic's `messages` with a new subscription and ack all but the last, one by one.
 
-    Counts from the first permit to the last message, acks under way included. Raises PeerFailed when a message comes
-    twice, or out of its key's order, or not at all; when a consumer gets none; when an ack was lost.
+    Return the messages per second from the first permit to the last message; most acks are sent in this time. Raises
+    PeerFailed if a message comes twice, out of its key's order or not at all, if a consumer gets none, or if an ack was
+    lost.
     """
     backlog = _Backlog(messages, keys)
     chance = random.Random(subscription) if acks_at_random else None

@@ -1,4 +1,4 @@
-"""Many binary connections: open and idle, and coming and going."""
+"""Many binary connections: some that stay open, and some that come and go."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vela.wire.binary import commands
 
 __all__ = ["arriving", "crowd"]
 
-_OPENING = 100  # at a time
+_OPENING = 100  # connections that are opened at a time
 _PING_EVERY_S = 0.1
 
 

@@ -27,7 +27,7 @@ _STATEMENTS: Final = Path(__file__).with_suffix(".sql").read_text(encoding="utf-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What the tables have, and names to open."""
+    """How much the tables contain, and names of which the console has a page."""
 
     topics: int  # as lists count them
     subscriptions: int
@@ -38,7 +38,7 @@ class Names:
 
 
 def seed(database_url: str, *, topics: int) -> Names:
-    """Write `topics` topics, and what belongs to them, in one transaction, and let PostgreSQL look at the tables."""
+    """Write `topics` topics, and what belongs to them, in one transaction; then let PostgreSQL analyze the tables."""
     values: dict[str, Any] = {
         "base": _BASE,
         "topics": topics,

@@ -1,4 +1,4 @@
-"""Producers and consumers that are open and say nothing, all on one connection."""
+"""Producers and consumers that are open and send nothing, all on one connection."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _AT_ONCE: Final = 16
 
 
 class Opened(BinaryPeer):
-    """Ids are numbers in the order of the lists."""
+    """One connection. A producer's or consumer's id is its index in the list that it was opened from."""
 
     async def producers(self, topics: Sequence[str]) -> None:
-        """Open a producer on each; a topic may be named many times."""
+        """Open a producer on each topic. A topic may be in the list many times."""
 
         async def one(number: int) -> None:
             request = self._request()
@@ -33,7 +33,7 @@ class Opened(BinaryPeer):
         await _each(len(topics), one)
 
     async def consumers(self, topic: str, subscriptions: Sequence[str]) -> None:
-        """Open a Shared consumer of each subscription; one may be named many times."""
+        """Open a Shared consumer of each subscription. A subscription may be in the list many times."""
 
         async def one(number: int) -> None:
             request = self._request()
@@ -53,7 +53,7 @@ class Opened(BinaryPeer):
 
 
 async def opened_connections(port: int, count: int) -> list[BinaryPeer]:
-    """Connect and shake hands."""
+    """Open `count` connections and shake hands on each."""
     peers: list[BinaryPeer] = []
 
     async def one(_: int) -> None:
@@ -64,7 +64,7 @@ async def opened_connections(port: int, count: int) -> list[BinaryPeer]:
 
 
 async def _each(count: int, one: Callable[[int], Awaitable[None]]) -> None:
-    """A few at a time."""
+    """Call `one` with each number below `count`, a few at a time."""
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def gated(number: int) -> None:

@@ -19,7 +19,7 @@ _PERMITS = 1000
 
 
 class ManyTopics(BinaryPeer):
-    """Producer and consumer ids are the topic's number. What arrives is acked at once."""
+    """A topic's index is the id of its producer and of its consumer. Consumers ack each message at once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,12 +50,12 @@ class ManyTopics(BinaryPeer):
         await asyncio.gather(*(one(number, topic) for number, topic in enumerate(topics)))
 
     def send(self, number: int) -> None:
-        """One message to one topic."""
+        """Send one message to the topic with this index."""
         self.write(commands.send(number, self._sent[number], self._entry))
         self._sent[number] += 1
 
     async def all_arrived(self, count: int, patience_s: float) -> None:
-        """Wait for so many deliveries and receipts. Raises PeerFailed when they do not come."""
+        """Wait until there were `count` deliveries and `count` receipts. Raises PeerFailed when they do not come."""
         try:
             async with asyncio.timeout(patience_s):
                 while self.delivered < count or self.receipts < count:

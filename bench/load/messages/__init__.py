@@ -1,1 +1,1 @@
-"""What is sent: entries and frames, made before the run."""
+"""Entries and frames to send, made before the run."""

@@ -16,14 +16,14 @@ BATCH_BYTES = 128 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One entry's bytes and what is in them."""
+    """One entry's bytes, and how many messages they contain."""
 
     data: bytes
     messages: int
 
 
 def batch(payload_bytes: int) -> Entry:
-    """A full batch of random payloads."""
+    """Return a full batch of random payloads."""
     messages = max(1, min(BATCH_MESSAGES, BATCH_BYTES // payload_bytes))
     members = [OutgoingMessage(payload=os.urandom(payload_bytes)) for _ in range(messages)]
     data = encode_batch(members, producer_name="bench", sequence_id=0, publish_time_ms=_now_ms())
@@ -31,7 +31,7 @@ def batch(payload_bytes: int) -> Entry:
 
 
 def single(payload: bytes, sequence_id: int = 0) -> Entry:
-    """A message sent alone."""
+    """Return the entry of a message that is sent alone."""
     data = encode_single(
         producer_name="bench", sequence_id=sequence_id, publish_time_ms=_now_ms(), payload=payload
     )

@@ -1,4 +1,4 @@
-"""The JSON face's messages, made before a run; only a number changes in them."""
+"""JSON messages for the WebSocket API, made before a run; only a number changes in them."""
 
 from __future__ import annotations
 
@@ -33,39 +33,39 @@ class MessageFrames:
         self._head, self._tail = whole[:at], whole[at + _KEY_DIGITS :]
 
     def frame(self, number: int) -> bytes:
-        """The frame of one message."""
+        """Return the frame of message `number`."""
         return b"%b%0*d%b" % (self._head, _KEY_DIGITS, number, self._tail)
 
 
 def key_of(push: bytes) -> int:
-    """The number of a delivered message. Raises ValueError when it has none."""
+    """Return the number of a delivered message. Raises ValueError when it has none."""
     at = push.rindex(_KEY) + len(_KEY)
     return int(push[at : at + _KEY_DIGITS])
 
 
 def message_id_of(frame: bytes) -> bytes:
-    """The base64 message id of a delivery or a receipt."""
+    """Return the message id of a delivery or a receipt, in base64."""
     at = frame.index(_MESSAGE_ID) + len(_MESSAGE_ID)
     return frame[at : frame.index(b'"', at)]
 
 
 def ack_frame(message_id: bytes) -> bytes:
-    """The consumer's ack of one message."""
+    """Return the frame with which a consumer acks one message."""
     return text_frame(b'{"messageId":"%b"}' % message_id)
 
 
 def acks_frame(message_ids: Sequence[bytes]) -> bytes:
-    """The consumer's acks of several messages, at most 1,000, in one array."""
+    """Return the frame with which a consumer acks several messages, at most 1,000, in one array."""
     return text_frame(b'[{"messageId":"%b"}]' % b'"},{"messageId":"'.join(message_ids))
 
 
 def producer_path(topic: str) -> str:
-    """Where a producer of persistent://tenant/namespace/name connects."""
+    """Return the path at which a producer of persistent://tenant/namespace/name connects."""
     return f"/ws/v2/producer/{topic.replace('://', '/')}"
 
 
 def consumer_path(topic: str, subscription: str, *, type_: str = "Exclusive") -> str:
-    """Where a consumer connects, from the topic's beginning."""
+    """Return the path at which a consumer connects that reads from the topic's beginning."""
     return (
         f"/ws/v2/consumer/{topic.replace('://', '/')}/{subscription}"
         f"?subscriptionType={type_}&subscriptionInitialPosition=Earliest&receiverQueueSize=1000"

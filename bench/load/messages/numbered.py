@@ -24,9 +24,9 @@ _BEYOND: Final = 10  # permits above what is expected: one message too many woul
 
 
 def numbered_entries(*, keys: int = 0) -> Callable[[int], bytes]:
-    """The entry of each number: a message sent alone whose payload begins with it.
+    """Return a function that makes the entry of a number: a message sent alone whose payload begins with the number.
 
-    With `keys`, number n has key n modulo `keys`.
+    With `keys`, the message of number n has the key n modulo `keys`.
     """
     rest = os.urandom(PAYLOAD_BYTES - _NUMBER.size)
     now_ms = time.time_ns() // 1_000_000
@@ -44,7 +44,7 @@ def numbered_entries(*, keys: int = 0) -> Callable[[int], bytes]:
 
 
 def number_of(entry: bytes) -> int:
-    """The number of an entry made here."""
+    """Return the number of an entry that `numbered_entries` made."""
     (number,) = _NUMBER.unpack_from(entry, len(entry) - PAYLOAD_BYTES)
     return int(number)
 
@@ -52,8 +52,8 @@ def number_of(entry: bytes) -> int:
 async def check_left(port: int, topic: str, subscription: str, left: Sequence[int]) -> None:
     """Check that exactly these numbers, in order, are unacked. Earlier consumers must have closed.
 
-    `left` ends with the topic's last message, so that nothing can come after it. Acks nothing. Acks that nobody asked
-    an answer for may still be under way behind others: it looks again for a while. Raises PeerFailed.
+    `left` ends with the topic's last message, so that nothing can come after it. The check acks nothing. It looks again
+    for a while, because the broker may still be applying acks that asked for no answer. Raises PeerFailed.
     """
     deadline = time.monotonic() + _SETTLING_S
     while (came := await _unacked(port, topic, subscription, len(left))) != list(left):
@@ -64,7 +64,7 @@ async def check_left(port: int, topic: str, subscription: str, left: Sequence[in
 
 
 async def _unacked(port: int, topic: str, subscription: str, count: int) -> list[int]:
-    """The first `count` unacked messages, and what comes with them."""
+    """Return the numbers of the unacked messages that arrive, in order, as soon as there are `count` or more."""
     peer = await _only_consumer(port, topic, subscription)
     try:
         came: list[int] = []
@@ -77,7 +77,7 @@ async def _unacked(port: int, topic: str, subscription: str, count: int) -> list
 
 
 async def _only_consumer(port: int, topic: str, subscription: str) -> BinaryPeer:
-    """Retry for a while, because the broker may still be closing the connections of earlier consumers."""
+    """Subscribe alone. Retry for a while, because the broker may still be closing earlier consumers' connections."""
     deadline = time.monotonic() + _SETTLING_S
     while True:
         peer = await BinaryPeer.connect(port)

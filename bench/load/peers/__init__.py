@@ -1,1 +1,1 @@
-"""Clients that do little themselves, so that the broker's work shows."""
+"""Clients that do so little work that the figures show the broker's."""

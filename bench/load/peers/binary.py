@@ -56,7 +56,7 @@ class BinaryPeer(asyncio.Protocol):
     async def subscribe(
         self, topic: str, subscription: str, type_: SubType, start: InitialPosition = InitialPosition.EARLIEST
     ) -> None:
-        """Open consumer 0; give it permits with `write`."""
+        """Open consumer 0. It gets no messages until `write` sends permits."""
         request = self._request()
         await self._answer(
             request,
@@ -66,14 +66,14 @@ class BinaryPeer(asyncio.Protocol):
         )
 
     async def acked(self, ids: Sequence[tuple[int, int]], *, cumulative: bool = False) -> None:
-        """Acknowledge and wait until that is durable."""
+        """Acknowledge entries, and wait until the acknowledgement is durable."""
         request = self._request()
         await self._answer(
             request, commands.ack(0, [(*one, None) for one in ids], cumulative=cumulative, request_id=request)
         )
 
     def write(self, buffers: Sequence[bytes]) -> None:
-        """Send ready made bytes."""
+        """Send prepared bytes."""
         self.transport.writelines(buffers)
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class BinaryPeer(asyncio.Protocol):
         self.transport.abort()
 
     def check(self) -> None:
-        """Raise what went wrong, if something did."""
+        """Raise the connection's error, if there is one."""
         if self.failure is not None:
             raise self.failure
 
@@ -140,4 +140,4 @@ class BinaryPeer(asyncio.Protocol):
 
 
 def _unexpected(*_: object) -> None:
-    raise PeerFailed("the broker sent what nobody asked for")
+    raise PeerFailed("the broker sent a receipt or a message that this peer did not expect")

@@ -16,7 +16,7 @@ _HEAD_END: Final = b"\r\n\r\n"
 
 
 class PullWaiter(asyncio.Protocol):
-    """Waits for a topic's next messages for ever; `on_payload` gets each payload."""
+    """Waits for a topic's next messages until it is closed; `on_payload` gets each payload."""
 
     def __init__(self, port: int, topic: str, on_payload: Callable[[bytes], None]) -> None:
         self.failure: PeerFailed | None = None
@@ -34,12 +34,12 @@ class PullWaiter(asyncio.Protocol):
         return waiter
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The first pull."""
+        """Send the first pull."""
         self._transport = cast(asyncio.Transport, transport)
         self._pull(0)
 
     def data_received(self, data: bytes) -> None:
-        """An answer, then the next pull."""
+        """Read the answer, once it is complete, and send the next pull."""
         self._buffer += data
         head, separator, rest = self._buffer.partition(_HEAD_END)
         if not separator:
@@ -57,7 +57,7 @@ class PullWaiter(asyncio.Protocol):
             self._on_payload(base64.b64decode(message["payload"]))
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Expected only after `close`."""
+        """Record a failure, unless `close` was called."""
         if self._transport is not None:
             self.failure = PeerFailed(f"the connection of a parked pull was lost: {error}")
 

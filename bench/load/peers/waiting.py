@@ -22,7 +22,7 @@ class _Checked(Protocol):
 async def until(
     is_done: Callable[[], bool], progress: Callable[[], int], peers: Sequence[_Checked], what: str
 ) -> None:
-    """Wait. Raises a peer's error, and PeerFailed if there is no progress for a minute."""
+    """Wait until `is_done`. Raises a peer's error, and PeerFailed if `progress` does not change for a minute."""
     seen, moved = progress(), time.monotonic()
     while not is_done():
         await asyncio.sleep(_LOOK_EVERY_S)

@@ -1,4 +1,4 @@
-"""A WebSocket client that does little: frames come ready made, with a mask of zeros, and answers are only cut apart."""
+"""A WebSocket client that does little: it sends prepared frames, masked with zeros, and splits answers into frames."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CONTROL: Final = 8  # opcodes from here on
 
 
 def text_frame(payload: bytes) -> bytes:
-    """A client's text frame."""
+    """Return a text frame as a client sends it."""
     return _frame(0x81, payload)
 
 
@@ -36,7 +36,7 @@ def _frame(opcode: int, payload: bytes) -> bytes:
 
 
 class WebSocketPeer(asyncio.Protocol):
-    """One connection; `on_frames` gets the text frames of one piece together, so that answers can be joined."""
+    """One connection. `on_frames` gets all text frames of one read, so that it can answer them in one write."""
 
     def __init__(self, request: bytes) -> None:
         self.on_frames: Callable[[list[bytes]], None] = lambda _: None
@@ -47,7 +47,7 @@ class WebSocketPeer(asyncio.Protocol):
 
     @classmethod
     async def connect(cls, port: int, path: str) -> WebSocketPeer:
-        """Connect to 127.0.0.1. Raises PeerFailed with the answer when it is not 101."""
+        """Connect to 127.0.0.1. Raises PeerFailed with the server's answer if its status is not 101."""
         key = base64.b64encode(os.urandom(16)).decode()
         request = (
             f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -58,7 +58,7 @@ class WebSocketPeer(asyncio.Protocol):
         return peer
 
     def write(self, frames: Sequence[bytes]) -> None:
-        """Send ready made frames."""
+        """Send prepared frames."""
         self.transport.writelines(frames)
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class WebSocketPeer(asyncio.Protocol):
         self.transport.abort()
 
     def check(self) -> None:
-        """Raise what went wrong, if something did."""
+        """Raise the connection's error, if there is one."""
         if self.failure is not None:
             raise self.failure
 

@@ -18,14 +18,14 @@ _PATIENCE_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What a run's measured part stored."""
+    """How many messages the measured part of a run stored, and how long it took."""
 
     messages: int
     seconds: float
 
     @property
     def per_s(self) -> float:
-        """Messages with a receipt per second."""
+        """How many messages got their receipt per second."""
         return self.messages / self.seconds
 
 
@@ -70,7 +70,7 @@ class _Window:
         if sequence_id != self.receipts:
             raise PeerFailed(f"receipt {sequence_id} came where {self.receipts} was due")
         self.receipts += 1
-        # Half a window at a time: a system call an entry would cost the generator more than the broker.
+        # Half a window at a time: a system call per entry would cost the generator more than an entry costs the broker.
         if not self.is_stopping and self.sent - self.receipts <= self._refill_at:
             self.fill()
         if self.sent == self.receipts:
@@ -80,7 +80,7 @@ class _Window:
 async def publish_for(
     port: int, topic: str, entry: Entry, *, window: int, warm_up_s: float, run_s: float
 ) -> Published:
-    """Publish one entry over and over. Raises PeerFailed when a receipt is missing or out of order."""
+    """Publish one entry over and over. Raises PeerFailed if a receipt is missing or out of order."""
     peer = await BinaryPeer.connect(port)
     try:
         await peer.open_producer(topic)
@@ -98,7 +98,7 @@ async def publish_for(
 
 
 async def publish_count(port: int, topic: str, entry: Entry, count: int, *, window: int) -> Published:
-    """Publish one entry `count` times: a preload."""
+    """Publish one entry `count` times, as a preload."""
     seconds = await _publish(port, topic, lambda _: entry.data, count, window=window, messages=entry.messages)
     return Published(messages=count * entry.messages, seconds=seconds)
 
@@ -106,7 +106,7 @@ async def publish_count(port: int, topic: str, entry: Entry, count: int, *, wind
 async def publish_each(
     port: int, topic: str, data_of: Callable[[int], bytes], count: int, *, window: int
 ) -> Published:
-    """Publish `count` messages, each made when it is sent: a preload of which no two are alike."""
+    """Publish `count` messages, each made when it is sent, as a preload of different messages."""
     seconds = await _publish(port, topic, data_of, count, window=window, messages=1)
     return Published(messages=count, seconds=seconds)
 
@@ -114,7 +114,7 @@ async def publish_each(
 async def _publish(
     port: int, topic: str, data_of: Callable[[int], bytes], count: int, *, window: int, messages: int
 ) -> float:
-    """How many seconds it took."""
+    """Publish `count` entries and return how many seconds it took."""
     peer = await BinaryPeer.connect(port)
     try:
         await peer.open_producer(topic)

@@ -10,13 +10,16 @@ from vela.message import MessageId
 
 __all__ = ["publish_with_client"]
 
-AT_ONCE = 2000  # messages handed over before the answer to the last of those before is awaited
+AT_ONCE = 2000  # messages handed to the client before the loop waits for the last of the previous ones
 
 
 async def publish_with_client(
     service_url: str, topic: str, payload_bytes: int, run_s: float
 ) -> tuple[float, float]:
-    """Messages a second, and CPU microseconds a message here. Batches and limits as `publish_with_apache`."""
+    """Return the messages per second, and this process's CPU time per message in µs.
+
+    Batches and limits are those of `publish_with_apache`.
+    """
     payload = os.urandom(payload_bytes)
     async with Client(service_url) as client:
         producer = await client.create_producer(

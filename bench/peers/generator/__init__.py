@@ -1,4 +1,4 @@
-"""The Go program that loads each server (main.go): how it is built and run."""
+"""Build and run the Go program that loads each server (main.go)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Generator:
     """The built program."""
 
     def __init__(self, folder: Path) -> None:
-        """Build it into `folder`. Raises ProgramFailed without Go or its modules."""
+        """Build the program into `folder`. Raises ProgramFailed if Go or a module is missing."""
         self._folder = folder
         self._program = folder / "generator"
         output_of(["go", "build", "-o", str(self._program), "."], SOURCE)
 
     def run(self, server: Server, work: str, topic: str, **options: float | str) -> Mapping[str, float]:
-        """Do one kind of work; its figures. Raises ProgramFailed if it fails: it has printed why."""
+        """Do one kind of work and return its figures. Raises ProgramFailed if the program, which prints why, fails."""
         named = [f"-{name.replace('_', '-')}={value}" for name, value in options.items()]
         where = [f"-system={server.protocol}", f"-url={server.url}", f"-topic={topic}", f"-work={work}"]
         figures: Mapping[str, float] = json.loads(

@@ -1,4 +1,4 @@
-"""How many transactions a PostgreSQL database has committed."""
+"""Count the transactions that a PostgreSQL database has committed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["commits_of"]
 
 
 def commits_of(database_url: str) -> int:
-    """Return PostgreSQL's own count. It may be a second late."""
+    """Return PostgreSQL's own count, which may be a second old."""
     with psycopg.connect(database_url) as connection:
         row = connection.execute(
             "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"

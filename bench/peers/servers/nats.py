@@ -26,7 +26,7 @@ jetstream {{ store_dir: "{folder}/store", sync_interval: always }}
 
 @contextmanager
 def started(folder: Path) -> Iterator[Server]:
-    """One server with streams in files. Raises ProgramFailed without Go or the module."""
+    """Start one server that keeps its streams in files. Raises ProgramFailed if Go or the module is missing."""
     port, monitor = free_ports(2)
     output_of(["go", "build", "-o", str(folder / "nats-server"), _MODULE], SOURCE)
     settings = _SETTINGS.format(port=port, monitor=monitor, folder=folder)

@@ -24,7 +24,7 @@ _CONNECTIONS: Final = 10
 
 @contextmanager
 def started(folder: Path) -> Iterator[Server]:
-    """PostgreSQL with PGMQ's functions. Raises ProgramFailed without the package."""
+    """Start PostgreSQL with PGMQ's functions. Raises ProgramFailed if the package is missing."""
     output_of(
         [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", "pgmq", _PACKAGE], folder
     )

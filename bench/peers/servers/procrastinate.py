@@ -19,14 +19,14 @@ from tests.support.postgres import started_postgres
 
 __all__ = ["started"]
 
-_PACKAGES: Final = ("procrastinate==3.10.0", "croniter==7.0.0")  # what else it needs, Vela needs too
+_PACKAGES: Final = ("procrastinate==3.10.0", "croniter==7.0.0")  # Vela has its other dependencies already
 
 _LOAD: Final = "import sys; from bench.peers.jobs import main; sys.exit(main())"
 
 
 @contextmanager
 def started(folder: Path) -> Iterator[Server]:
-    """PostgreSQL with procrastinate's tables. Raises ProgramFailed without the package."""
+    """Start PostgreSQL with procrastinate's tables. Raises ProgramFailed if the package is missing."""
     installed = folder / "procrastinate"
     output_of(
         [

@@ -18,12 +18,12 @@ __all__ = ["started"]
 
 _PROJECT: Final = Path(__file__).with_name("pulsar.xml")
 _MEMORY: Final = ("-Xms2g", "-Xmx2g", "-XX:MaxDirectMemorySize=4g")  # as bin/pulsar sets it
-_OPENED: Final = (
+_OPENED: Final = (  # packages that Netty and BookKeeper reach into
     "java.base/java.nio",
     "java.base/jdk.internal.misc",
     "java.base/sun.net",
-)  # netty and BookKeeper
-# As conf/standalone.conf has it, with one exception: its journal is not synced, and Vela's is.
+)
+# As conf/standalone.conf has them, but that does not sync the journal. Here it is synced, because Vela syncs too.
 _SETTINGS: Final = """\
 clusterName=standalone
 bindAddress=127.0.0.1
@@ -47,7 +47,7 @@ allowLoopback=true
 
 @contextmanager
 def started(folder: Path) -> Iterator[Server]:
-    """Pulsar with its journal synced. Raises ProgramFailed without Java, Maven or the jars."""
+    """Start Pulsar, which syncs its journal. Raises ProgramFailed if Java, Maven or a jar is missing."""
     binary, http, bookie = free_ports(3)
     (folder / "standalone.conf").write_text(_SETTINGS.format(binary=binary, http=http), encoding="ascii")
     jars = _class_path(folder)

@@ -23,14 +23,14 @@ listeners.tcp.1 = 127.0.0.1:{port}
 
 @contextmanager
 def started(folder: Path) -> Iterator[Server]:
-    """One node with its own data, ports and port mapper. Raises ProgramFailed without the package."""
+    """Start one node with its own data, ports and port mapper. Raises ProgramFailed if the package is missing."""
     if not _PROGRAM.exists():
         raise ProgramFailed("RabbitMQ is not installed: apt-get install rabbitmq-server")
     port, distribution, mapper = free_ports(3)
     (folder / "rabbitmq.conf").write_text(_SETTINGS.format(port=port), encoding="ascii")
     (folder / "enabled_plugins").write_text("[].\n", encoding="ascii")
     environment = {
-        "HOME": folder,  # of the cookie that nodes share
+        "HOME": folder,  # where the node keeps its Erlang cookie
         "ERL_EPMD_PORT": mapper,
         "RABBITMQ_ALLOW_INPUT": 1,  # become the server instead of starting it
         "RABBITMQ_CONF_ENV_FILE": folder / "no-environment",
@@ -45,7 +45,7 @@ def started(folder: Path) -> Iterator[Server]:
     mapping_folder = folder / "epmd"
     mapping_folder.mkdir()
     with (
-        # Otherwise the node starts one that outlives it.
+        # The port mapper. Otherwise the node would start one, which outlives the node.
         serving(["epmd", "-port", str(mapper)], mapping_folder, lambda: _listens(mapper)),
         serving(
             ["env", *variables, str(_PROGRAM), "-noinput"], folder, lambda: _listens(port), patience_s=120.0

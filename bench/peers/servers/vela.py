@@ -19,7 +19,7 @@ __all__ = ["started"]
 
 @contextmanager
 def started(_folder: Path) -> Iterator[Server]:
-    """Vela with its defaults; `fsync` and `synchronous_commit` are on."""
+    """Start Vela with its defaults; `fsync` and `synchronous_commit` are on."""
     with started_vela() as vela:
         pids = vela.pids()
         processes = Processes(broker_pid=pids["broker"], postgres_pid=pids["postgresql"])

@@ -1,1 +1,1 @@
-"""How fast messages come out."""
+"""Questions about how fast messages are consumed."""

@@ -1,4 +1,4 @@
-"""What do a hundred thousand ack holes before a cursor's end cost whoever consumes on?"""
+"""How much do a hundred thousand ack holes slow down a consumer that receives the messages after them?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HELD_BACK = 200_000  # messages of which every second one is acked
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """One topic, two new subscriptions a run; the timed part is the same messages for both."""
+    """Use one topic, with two new subscriptions for each run; both are timed over the same messages."""
     timed = setting.sized(300_000, 60_000)
     holed = setting.sized(_HELD_BACK, _HELD_BACK // 2)
     messages = holed + timed

@@ -1,4 +1,4 @@
-"""How fast does Apache's own client get a stored backlog of small messages?"""
+"""How fast does Apache's own client receive a stored backlog of small messages?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RECEIVER_QUEUE = 10_000  # messages; with the default of 1,000 one full batch i
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Receive everything once a run, each time with a new subscription from the beginning."""
+    """Receive everything once in each run, each time with a new subscription from the beginning."""
     topic = setting.fresh_topic("backlog")
     entry = entries.batch(PAYLOAD_BYTES)
     batches = setting.sized(2000, 200)

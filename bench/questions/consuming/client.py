@@ -1,4 +1,4 @@
-"""How fast does an application consume with the client, beside Apache's Python client?
+"""How fast does an application consume with Vela's client, compared with Apache's Python client?
 
 One client at a time, in this process: on two cores it has one, broker and PostgreSQL the other. The backlog lies in
 batches of 1,000, as both libraries' producers make them of small messages.
@@ -25,7 +25,7 @@ _AIO = "vela.aio, async for"
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Everything received and acknowledged, a new subscription each time; the clients in turn."""
+    """Let the clients in turn receive and acknowledge everything, each time with a new subscription."""
     topic = setting.fresh_topic("clients")
     entry = entries.batch(PAYLOAD_BYTES)
     batches = setting.sized(500, 50)

@@ -19,10 +19,10 @@ _GOAL = Goal(at_least=90.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Messages stored alone, drained by a Shared consumer that acks each.
+    """Drain messages that were sent alone, with a Shared consumer that acks each.
 
-    One small backlog takes too short a time to be compared: there are ten, each read once a run. They are published
-    before the large one, and it is drained between them, so that nothing comes from the broker's cache but what has to.
+    One small backlog is drained too quickly to be compared, so there are ten, each drained once in each run. They are
+    published before the large one, which pushes them out of the broker's cache.
     """
     large = setting.sized(1_000_000, 100_000)
     entry = entries.single(os.urandom(PAYLOAD_BYTES))

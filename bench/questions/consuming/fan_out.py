@@ -1,4 +1,4 @@
-"""How many messages a second leave through the JSON face when five subscriptions read one topic?"""
+"""How many messages a second does the broker deliver as JSON when five subscriptions read one topic?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GOAL = Goal(at_least=40_000.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Published in binary batches, then one JSON frame a message."""
+    """Publish in binary batches, then with one JSON frame per message."""
     return [
         _figure(
             setting,

@@ -1,4 +1,4 @@
-"""What does Key_Shared with many consumers and keys cost?"""
+"""How much slower than one Exclusive consumer are many Key_Shared consumers?"""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ KEYS = 1000
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Eight Key_Shared consumers against an Exclusive one, of the same keyed messages."""
+    """Compare eight Key_Shared consumers with an Exclusive one, of the same messages with keys."""
     return compared(setting, SubType.KEY_SHARED, keys=KEYS)

@@ -1,4 +1,4 @@
-"""What does Shared with many consumers cost, whose acks come in no order?"""
+"""How much slower than one Exclusive consumer are many Shared consumers that ack in random order?"""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ __all__ = ["ask"]
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Eight Shared consumers against an Exclusive one."""
+    """Compare eight Shared consumers with an Exclusive one."""
     return compared(setting, SubType.SHARED)

@@ -1,4 +1,4 @@
-"""A stored backlog drained by eight consumers of one subscription type, and by one Exclusive consumer."""
+"""Drain a stored backlog with eight consumers of one subscription type, and with one Exclusive consumer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GOAL = Goal(at_least=50.0)
 
 
 def compared(setting: Setting, type_: SubType, *, keys: int = 0) -> list[Figure]:
-    """One topic, two new subscriptions a run; with `keys` the order of each key is checked too."""
+    """Use one topic, with two new subscriptions for each run. With `keys`, also check the order of each key."""
     messages = setting.sized(300_000, 60_000)
     name = type_.name.title()
     topic = setting.fresh_topic(name.lower())

@@ -1,1 +1,1 @@
-"""Questions that need minutes: what stays as it is, and what comes between."""
+"""Questions that need minutes: whether resources stay flat, and what disturbances cost."""

@@ -1,4 +1,4 @@
-"""How long do the slowest messages take when checkpoints, vacuums, ends of segments and a drain come between?"""
+"""How long do the slowest messages take while checkpoints, vacuums, ends of segments and a drain disturb the broker?"""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _WINDOW: Final = 1000
 _QUIET: Final = "nothing else"
 _KINDS: Final = ("checkpoint", "vacuum", "segment end", "drain", _QUIET)
 _SHOWN: Final = 8
-_APART_S: Final = 1.0  # delays that are closer are one
+_APART_S: Final = 1.0  # delays that are closer count as one
 _GOAL: Final = Goal(at_most=50.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """One run of ten minutes. What happened while a message was on its way is charged with its latency."""
+    """Do one run of ten minutes. A message counts for each disturbance that happened while it was on its way."""
     run_s = _QUICK_RUN_S if setting.is_quick else _RUN_S
     backlog = setting.fresh_topic("backlog")
     count = setting.sized(BACKLOG, 20_000)
@@ -78,7 +78,7 @@ def ask(setting: Setting) -> list[Figure]:
 
 
 def _plan(setting: Setting, backlog: str, count: int, run_s: float) -> list[Disturbance]:
-    """The drain comes in the middle. The rest happens twice, the second time after it."""
+    """Return the disturbances: checkpoints and vacuums before and after the drain, which begins near the middle."""
     url = setting.vela.database_url
     steps = (
         (0.10, "checkpoint", partial(checkpoint, url)),
@@ -92,7 +92,7 @@ def _plan(setting: Setting, backlog: str, count: int, run_s: float) -> list[Dist
 
 
 async def _stored(setting: Setting, topic: str, count: int) -> None:
-    """A backlog of single messages for a subscription: to drain it is all the broker can do."""
+    """Store a backlog of single messages for a subscription. Draining it keeps the broker fully busy."""
     consumer = await BinaryPeer.connect(setting.pulsar_port)
     await consumer.subscribe(topic, "other", SubType.SHARED)
     consumer.close()
@@ -101,7 +101,7 @@ async def _stored(setting: Setting, topic: str, count: int) -> None:
 
 
 def _charged(latencies: Latencies, disturbances: Disturbances) -> list[frozenset[str]]:
-    """What happened while each message was on its way."""
+    """Return for each message what happened while it was on its way."""
     return [
         disturbances.what_at(intended_s, intended_s + value_ms / 1000) or frozenset((_QUIET,))
         for intended_s, value_ms in zip(latencies.intended_s, latencies.values_ms, strict=True)
@@ -123,7 +123,7 @@ def _figure(
 
 
 def _largest(latencies: Latencies, charged: Sequence[frozenset[str]]) -> Iterable[str]:
-    """The largest delays, each with its time and what happened then. Delays that are close are one."""
+    """Yield a line for each of the largest delays: when it was, and what happened then. Close delays count as one."""
     began_s, slow_ms = latencies.intended_s[0], latencies.at(99.5)
     slow = sorted(
         (number for number, value in enumerate(latencies.values_ms) if value > slow_ms),

@@ -44,7 +44,7 @@ class _Series:
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """One run. A figure is the growth over the second half, by a straight line through its samples."""
+    """Do one run. A figure is the growth of a quantity over the second half, by a straight line through its samples."""
     run_s = _QUICK_RUN_S if setting.is_quick else _RUN_S
     delivered, series = asyncio.run(_run(setting, run_s))
     figures = [
@@ -97,7 +97,7 @@ async def _run(setting: Setting, run_s: float) -> tuple[int, dict[str, _Series]]
                     samples[name].append((now_s, value))
                 await asyncio.sleep(run_s / _SAMPLES)
                 for cycle in cycles:
-                    await cycle.per_s(0)  # which fails if a peer was refused
+                    await cycle.per_s(0)  # raises if a peer has failed
             delivered = sum(cycle.delivered for cycle in cycles)
             for cycle in cycles:
                 await cycle.finish()
@@ -113,7 +113,10 @@ async def _run(setting: Setting, run_s: float) -> tuple[int, dict[str, _Series]]
 async def _sample(
     setting: Setting, connection: psycopg.AsyncConnection[tuple[object, ...]]
 ) -> dict[str, float]:
-    """Memory and files of each process with its children; PostgreSQL's shared buffers are not counted."""
+    """Return the memory and open files of each process with its children, the disk's use and the dead rows.
+
+    PostgreSQL's shared buffers do not count.
+    """
     found: dict[str, float] = {}
     for name, pid in sorted((await asyncio.to_thread(setting.vela.pids)).items()):
         family = with_children(pid)

@@ -1,1 +1,1 @@
-"""What operators' requests cost the messages beside them."""
+"""Questions that operators ask: what an idle Vela costs, and how their requests slow down messages."""

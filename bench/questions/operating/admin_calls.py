@@ -1,4 +1,4 @@
-"""What do fifty calls of the admin API a second do to messages at 200 and at 1,000 a second?"""
+"""How much do fifty calls of the admin API a second delay messages at 200 and at 1,000 a second?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RATES_PER_S = (200.0, 1000.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """A producer and a consumer, alone and beside the calls, run by run, at each rate."""
+    """Measure a producer and a consumer at each rate, alone and beside the calls, run by run."""
     calls = partial(calling, setting.http_port, per_s=CALLS_PER_S)
     figures: list[Figure] = []
     for per_s in RATES_PER_S:

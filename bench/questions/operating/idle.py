@@ -1,4 +1,4 @@
-"""What does a Vela cost that nobody uses?"""
+"""How much CPU time does a Vela take that nobody uses?"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GOAL = Goal(at_most=2.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """No client, then ten topics whose producers and consumers are connected and say nothing."""
+    """Measure without a client, then with ten topics whose producers and consumers are connected and send nothing."""
     return asyncio.run(_ask(setting))
 
 
@@ -46,7 +46,7 @@ async def _ask(setting: Setting) -> list[Figure]:
 
 
 async def _quiet(setting: Setting, name: str) -> list[Figure]:
-    """Measure runs in which nothing happens, in percent of one core for each process and for all of them."""
+    """Measure runs in which nobody sends, in percent of one core for each process and for all of them."""
     run_s = _QUICK_RUN_S if setting.is_quick else _RUN_S
     runs: list[dict[str, float]] = []
     for _ in range(setting.repeats):

@@ -1,4 +1,4 @@
-"""How many bytes of the broker's memory does one of each thing take?"""
+"""How many bytes of the broker's memory does one connection, producer, consumer, topic and so on take?"""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ SETTINGS: Final = {  # one consumer may hold all pending acks of a run, and noth
 _PAYLOAD_BYTES: Final = 100
 _WINDOW: Final = 1000
 _ACKS_A_COMMAND: Final = 500
-_SETTLING_S: Final = 3.0  # cursors are stored, and reports written
+_SETTLING_S: Final = 3.0  # the broker stores cursors and writes its reports
 _DAY_MS: Final = 24 * 3600 * 1000
 
 _Made = tuple[int, Sequence[BinaryPeer]]  # how many, and the connections that hold them
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Make many of each, keep them, and divide what the broker's resident size grew by.
+    """Make many of each kind, and divide the growth of the broker's resident size by their number.
 
-    Nothing made earlier is given up before the end, so that no freed memory is used again. A first round fills caches
-    and does not count.
+    Everything is kept until the end, so that the broker uses no freed memory again. A first round fills caches and does
+    not count.
     """
     _allow_files(20_000)
     return asyncio.run(_ask(setting))
@@ -103,7 +103,7 @@ async def _consumers(setting: Setting, count: int) -> _Made:
 
 
 async def _subscriptions(setting: Setting, count: int) -> _Made:
-    """Their consumers leave. The producer keeps the topic loaded."""
+    """Make subscriptions whose consumers leave. A producer keeps the topic loaded."""
     topic = setting.fresh_topic("subscriptions")
     keeper, consumers = await _opened(setting), await _opened(setting)
     await keeper.producers([topic])
@@ -134,12 +134,12 @@ async def _delayed(setting: Setting, count: int) -> _Made:
 
 
 async def _pending(setting: Setting, count: int) -> _Made:
-    """Delivered to one Shared consumer that acks nothing."""
+    """Deliver messages to one Shared consumer that acks nothing."""
     return count, [await _received(setting, count, SubType.SHARED, must_ack=lambda _: False)]
 
 
 async def _holes(setting: Setting, count: int) -> _Made:
-    """Every second message acked: an Exclusive consumer keeps no pending acks, only the range it was given."""
+    """Ack every second message. The consumer is Exclusive, for which the broker keeps no pending acks, only a range."""
     return count, [
         await _received(setting, 2 * count, SubType.EXCLUSIVE, must_ack=lambda number: number % 2 > 0)
     ]

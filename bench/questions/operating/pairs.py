@@ -1,4 +1,4 @@
-"""A producer and a consumer, alone and beside an operator's requests, run by run."""
+"""Measure a producer and a consumer, alone and beside an operator's requests, run by run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOVES = Goal(at_most=2.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairs:
-    """Runs alone and beside the requests, and what the program that makes them said at the end."""
+    """Runs without and with the requests, and the last report of the program that makes them."""
 
     alone: tuple[Latencies, ...]
     beside: tuple[Latencies, ...]
@@ -49,7 +49,7 @@ def measured(
     *,
     per_s: float = 1000.0,
 ) -> Pairs:
-    """Measure messages of 1 KB without and with the requests, whose list gets a report at the end."""
+    """Measure messages of 1 KB without and with the requests. `requests` yields a list for its report at the end."""
     alone: list[Latencies] = []
     beside: list[Latencies] = []
     note = ""

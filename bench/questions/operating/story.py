@@ -1,4 +1,4 @@
-"""What does the delivery story of each message cost?"""
+"""How much CPU time and how many rows does the delivery story of a message cost?"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STORED: Final = "SELECT count(*), coalesce(sum(pg_column_size(s)), 0)::bigint F
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cost:
-    """Of messages that are sent alone, delivered once and acked in order."""
+    """What messages cost that are sent alone, delivered once and acked in order."""
 
     cpu_us: float  # of one message, broker and PostgreSQL
     rows: float  # of a thousand messages, which share rows

@@ -1,1 +1,1 @@
-"""How fast messages go in."""
+"""Questions about how fast messages are published."""

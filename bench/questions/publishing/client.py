@@ -1,4 +1,4 @@
-"""How fast does an application publish with the client, beside Apache's Python client?"""
+"""How fast does an application publish with Vela's client, compared with Apache's Python client?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GOAL = Goal(at_least=50_000.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """100 B messages in batches: `vela.aio` over TCP and over WebSocket, then Apache's client."""
+    """Publish 100 B messages in batches: with `vela.aio` over TCP and over WebSocket, then with Apache's client."""
     urls = {"TCP": setting.vela.pulsar_url, "WebSocket": setting.vela.websocket_url}
     figures = [_vela(setting, label, url) for label, url in urls.items()]
     return [*figures, _apache(setting)]

@@ -1,4 +1,4 @@
-"""How many messages a second does the JSON face make durable, one frame a message?"""
+"""How many messages a second does the broker make durable that arrive as JSON, one frame per message?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GOAL = Goal(at_least=8000.0)
 
 
 def ask(setting: Setting) -> list[Figure]:
-    """Vela and the bare echo, in turn."""
+    """Publish to Vela and to the bare echo in turn."""
     reached: list[float] = []
     ceilings: list[float] = []
     note = ""

@@ -22,8 +22,7 @@ class CompactionEntry(NamedTuple):
     """One entry. If `messages` is empty, the entry could not be read, and it stays as it is."""
 
     position: Position
-    messages: tuple[
-        CompactionMessage | None, ...
-    ]  # in batch order; None = an earlier compaction removed this one
+    # In batch order; None = an earlier compaction removed this one.
+    messages: tuple[CompactionMessage | None, ...]
     chunk_uuid: str | None = None  # of the large message that this entry is a part of
     is_last_chunk: bool = False

@@ -150,6 +150,7 @@ class DeliveryStory:
         if self._keeps_order:
             run = self._sent[-1] if self._sent else None
             ledger_id, first = entries[0].position
+            # Nearly always; a message that does not come back costs no more than this.
             if (
                 run is not None
                 and first == run.last + 1
@@ -157,7 +158,7 @@ class DeliveryStory:
                 and ledger_id == run.ledger_id
                 and now_ms < run.at_ms + _GROWS_MS
                 and (len(entries) == 1 or _has_no_gap(entries))
-            ):  # nearly always; a message that does not come back costs no more than this
+            ):
                 run.last, run.until_ms = first + len(entries) - 1, now_ms
             else:
                 self._remember(consumer, [each.position for each in entries], cursor.mark_delete, now_ms)

@@ -24,9 +24,8 @@ class StoryEvent(IntEnum):
     DELIVERED = 1
     ACKED = 2
     PARTLY_ACKED = 3  # some messages of a batch
-    ASKED_AGAIN = (
-        4  # the client asked for redelivery: a negative ack, or an ack timeout that it measures itself
-    )
+    # The client asked for redelivery: a negative ack, or an ack timeout that it measures itself.
+    ASKED_AGAIN = 4
     NEGATIVELY_ACKED = 5  # the delay after a negative ack is over; the broker measures it
     TIMED_OUT = 6  # the ack timeout is over; the broker measures it
     CONSUMER_LEFT = 7

@@ -38,7 +38,7 @@ _RESOLVER: Final = URLResolver(
 
 
 _OPENAPI_PATH: Final = "/admin/v2/openapi.json"
-# Made when the module is imported. At a request it would block the event loop for a tenth of a second.
+# Made when the module is imported. Making it for a request would block the event loop for a tenth of a second.
 _OPENAPI: Final = json.dumps(API.get_openapi_schema(path_prefix=""), cls=NinjaJSONEncoder).encode()
 
 

@@ -59,9 +59,8 @@ class History:
         try:
             await self._store()
             ended_ms = _begin_of_bucket(self._clock.now_ms()) - BUCKET_MS
-            if (
-                ended_ms >= self._open_ms
-            ):  # false until a new bucket has ended, and while the clock is set back
+            # False until a new bucket has ended, and while the clock is set back.
+            if ended_ms >= self._open_ms:
                 await self._close(ended_ms)
             elif ended_ms < self._open_ms - _MOST_BEHIND_MS:
                 self._discard(ended_ms)

@@ -15,9 +15,8 @@ __all__ = ["MAX_ROWS", "pending_rows"]
 
 MAX_ROWS = 2000  # of one consumer, as many as a page can show; the counts of sessions stay exact
 
-_Run = tuple[
-    int, int, int, int, int, int, int | None
-]  # ledger, first, last, messages, delivered, count, deadline
+# Ledger, first, last, messages, delivered, count, deadline.
+_Run = tuple[int, int, int, int, int, int, int | None]
 
 
 def pending_rows(subscription: Subscription, consumer: Consumer) -> list[PendingRow]:

@@ -60,9 +60,8 @@ class Reporter:
         self._gone_consumers: dict[int, obstacle_store.DepartureRow | None] = {}
         self._gone_producers: list[int] = []
         self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()  # by topic id
-        self._obstacles: WeakKeyDictionary[Subscription, obstacle_store.ObstaclesRow] = (
-            WeakKeyDictionary()
-        )  # as stored
+        # The rows as they are stored.
+        self._obstacles: WeakKeyDictionary[Subscription, obstacle_store.ObstaclesRow] = WeakKeyDictionary()
         self._refused: set[Topic] = set()  # the database refused their numbers last time
         self.rates = Rates()  # read by plans of acts too
         self.standings = Standings()  # read by /metrics too
@@ -202,9 +201,8 @@ class Reporter:
             elif subscription.log.is_open and (
                 found is None or found.owner_epoch < subscription.log.owner_epoch
             ):
-                self._subscriptions.add(
-                    subscription
-                )  # its topic is still loading; try again with the next report
+                # Its topic is still loading; try again with the next report.
+                self._subscriptions.add(subscription)
         now_ms = self._clock.now_ms()
         reports = []
         done = 0

@@ -37,9 +37,8 @@ class AppendRows:
     """The rows that one append stores, by topic: entries, and the rows in other tables that belong to them."""
 
     entries: dict[int, Sequence[StoredEntry]] = field(default_factory=dict)
-    delayed: dict[int, Sequence[StoredEntry]] = field(
-        default_factory=dict
-    )  # the entries that are not due yet
+    # The entries that are not due yet.
+    delayed: dict[int, Sequence[StoredEntry]] = field(default_factory=dict)
     moved: dict[int, Sequence[int]] = field(default_factory=dict)  # outbox rows that become entries
     size_bytes: int = 0
 

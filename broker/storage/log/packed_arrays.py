@@ -16,9 +16,8 @@ import psycopg
 
 __all__ = ["bigints", "byteas", "integers", "smallints"]
 
-_HEAD: Final = struct.Struct(
-    "!iiiii"
-)  # dimensions, has NULLs, the items' type, their number, index of the first
+# Dimensions, has NULLs, the items' type, their number, index of the first.
+_HEAD: Final = struct.Struct("!iiiii")
 _EMPTY: Final = struct.Struct("!iii")
 _SIZE: Final = struct.Struct("!i")
 _NULL: Final = _SIZE.pack(-1)

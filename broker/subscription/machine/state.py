@@ -48,9 +48,8 @@ class Counters:
     messages_expired: int = 0
     invalid_acks: int = 0
     ignored_acks: int = 0
-    validation_errors: dict[str, int] = field(
-        default_factory=dict
-    )  # number of acks for each reason that clients gave
+    # Number of acks for each reason that clients gave.
+    validation_errors: dict[str, int] = field(default_factory=dict)
     option_warnings: dict[str, int] = field(default_factory=dict)  # number of consumers for each warning
     discarded: dict[Discard, int] = field(default_factory=lambda: dict.fromkeys(Discard, 0))
     damaged_entries: int = 0
@@ -119,12 +118,10 @@ class State:
         self._unstored_place: tuple[Position, Position] | None = None  # see `begin_at`
         self.read_position = cursor.read_from()
         self.deadlines = DeliveryDeadlines()
-        self.rescheduled: TimingWheel[Position] = TimingWheel(
-            tick_ms=_RESCHEDULE_TICK_MS
-        )  # after a filter's verdict
-        self.waits_for_filter_until_ms = (
-            0  # until then an entry, and all behind it, wait for a filter; 0 = none
-        )
+        # After a filter's verdict.
+        self.rescheduled: TimingWheel[Position] = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)
+        # Until then an entry, and all behind it, wait for a filter; 0 = none.
+        self.waits_for_filter_until_ms = 0
         self.limit: DispatchLimit | None = None  # dispatch rates
         self.counters = Counters()
         self.gap = ""  # what is missing from the log; nothing beyond it is sent

@@ -41,9 +41,8 @@ __all__ = ["CursorMove"]
 logger = logging.getLogger(__name__)
 
 _MOVED = "the topic moved to another broker"
-_RETURN_S: Final = (
-    60.0  # after its seek a reader must reconnect within this time, the longest back-off of a client
-)
+# After its seek a reader must reconnect within this time, the longest back-off of a client.
+_RETURN_S: Final = 60.0
 
 
 class CursorMove:

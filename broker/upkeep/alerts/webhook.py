@@ -36,7 +36,7 @@ def post(url: str, body: Mapping[str, Any], *, allows_local: bool, timeout_s: fl
     address = _address(host, port, allows_local=allows_local)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
-        # Connect to the address that was checked: a second look-up of the name could give another one.
+        # Connect to the address that was checked: a second lookup of the name could give another one.
         plain = socket.create_connection((address, port), timeout=timeout_s)
     except OSError as error:
         raise WebhookFailed(f"{host}:{port} does not answer: {error}") from None

@@ -28,8 +28,10 @@ class Rule(_Answer):
     name: str
     measure: Measure
     threshold: int | None = Field(description="in messages, ms, bytes or per second, as the measure says")
-    within_ms: int | None = Field(description="dead letters only: the time in which they grew")
-    for_ms: int = Field(description="how long before it fires, and before it clears")
+    within_ms: int | None = Field(description="dead letters only: the period in which they grew")
+    for_ms: int = Field(
+        description="how long the value must be above the threshold before it fires, or below it before it clears"
+    )
     condition: str = Field(description="measure, threshold and times in words")
     namespaces: str
     topics: str
@@ -40,11 +42,11 @@ class Rule(_Answer):
     silent_until: datetime | None
     who: str = Field(description="who created it")
     firing: int = Field(description="how many subscriptions or topics it fires for now")
-    evaluated_ms: int | None = Field(description="when Celery last looked; null: not yet")
+    evaluated_ms: int | None = Field(description="when Celery last evaluated it; null: not yet")
     told_at: datetime | None = Field(description="when its latest notification was stored; null: none yet")
-    sent_at: datetime | None = Field(description="when that was sent")
-    attempts: int | None = Field(description="how often that was tried")
-    next_at: datetime | None = Field(description="when it is tried next; null: it was sent or given up")
+    sent_at: datetime | None = Field(description="when that notification was sent")
+    attempts: int | None = Field(description="how often sending it was tried")
+    next_at: datetime | None = Field(description="when sending is tried next; null: it was sent or given up")
     error: str | None = Field(description="why the last attempt failed")
 
 

@@ -38,7 +38,7 @@ router = Router()
 @read(router, _RULES, response=Rules)
 @decorate_view(with_etag)
 def alert_rules(request: AuthorizedRequest) -> dict[str, Any]:
-    """List the alert rules by name, each with how much it fires for and its latest notification."""
+    """List the alert rules by name, each with the number of alerts that it fires and its latest notification."""
     # One query.
     return {"rules": [row for row in queries.alert_rules() if request.auth.may_see(row.namespaces)]}
 
@@ -99,7 +99,7 @@ def delete_alert_rule(request: AuthorizedRequest, rule_id: int) -> RuleRow:
 def silence_alert_rule(request: AuthorizedRequest, rule_id: int, asked: Body[Silence]) -> RuleRow:
     """Send no notifications of an alert rule for a while.
 
-    It still fires and clears. When its silence ends, it tells what still fires.
+    It still fires and clears. When its silence ends, it notifies of the alerts that still fire.
     """
     rule = _changeable(request, rule_id)
     length_ms = silence_ms(asked)

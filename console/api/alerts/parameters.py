@@ -31,8 +31,16 @@ _Quantity = Annotated[
 _Threshold = Annotated[
     _Quantity, Field(description="a number of messages, ms, bytes or per second, or text: 15m, 10GB")
 ]
-_Within = Annotated[_Quantity, Field(description="dead letters only: in which time they grew, ms or 10m")]
-_For = Annotated[_Quantity, Field(description="how long before it fires, and before it clears: ms or 5m")]
+_Within = Annotated[
+    _Quantity, Field(description="dead letters only: the period in which they grew, ms or 10m")
+]
+_For = Annotated[
+    _Quantity,
+    Field(
+        description="how long the value must be above the threshold before it fires, or below it before it clears:"
+        " ms or 5m"
+    ),
+]
 _Namespaces = Annotated[StorableText, Field(description="*, tenant/* or tenant/namespace")]
 
 

@@ -44,7 +44,7 @@ def history(request: AuthorizedRequest, asked: Query[Asked]) -> dict[str, Any]:
     # Three queries.
     if not request.auth.scope.is_everything:
         raise Problem(
-            403, "AuthorizationError", f"this takes a role of {EVERYTHING}: ask for the history of a topic"
+            403, "AuthorizationError", f"this requires a role of {EVERYTHING}: ask for the history of a topic"
         )
     return _answer(queries.history_of_everything(asked.window))
 

@@ -36,7 +36,7 @@ class StoryEvent(BaseModel):
     redelivery_count: int
     topic: str = Field(description="of the letter, if it became one")
     act: int | None
-    who: str = Field(description="made the act")
+    who: str = Field(description="who requested the act")
     words: str
 
 

@@ -59,9 +59,8 @@ async def _listen(server: LimitedServer, settings: DoorSettings, bind: str, port
             server.listen(bind, port)
         setting, asked = "VELA_CONSOLE_TLS_PORT", settings.console_tls_port
         if settings.has_tls and asked is not None:
-            certificates = TlsCertificates(
-                settings, asks_clients=False
-            )  # browsers would ask people for a certificate; the console has logins
+            # Browsers would ask people for a certificate; the console has logins.
+            certificates = TlsCertificates(settings, asks_clients=False)
             await server.listen_tls(bind, asked, certificates)
             certificates.watch()
     except CertificateUnusable as error:

@@ -59,9 +59,8 @@ def decompressed(name: str, data: bytes, *, most_bytes: int) -> bytes:
 
 
 def _inflated(data: bytes, most_bytes: int) -> bytes:
-    return _whole(
-        zlib.decompressobj(zlib.MAX_WBITS | 32), data, most_bytes
-    )  # 32: gzip or zlib, whichever the header says
+    # 32: gzip or zlib, whichever the header says.
+    return _whole(zlib.decompressobj(zlib.MAX_WBITS | 32), data, most_bytes)
 
 
 def _bunzipped(data: bytes, most_bytes: int) -> bytes:

@@ -88,9 +88,8 @@ class UnreadLetters:
 
     topic_id: int
     name: str  # of the dead-letter topic
-    subscription: (
-        str  # the one with the most waiting letters; "" = the topic has none, so retention removes them
-    )
+    # The one with the most waiting letters; "" = the topic has none, so retention removes them.
+    subscription: str
     messages: int
 
 

@@ -29,9 +29,8 @@ class CompactionRow:
     started_at: datetime | None
     succeeded_at: datetime | None
     failed_at: datetime | None
-    retry_at: (
-        datetime | None
-    )  # the earliest time at which the policy starts the next run; None = the latest did not fail
+    # The earliest time at which the policy starts the next run; None = the latest did not fail.
+    retry_at: datetime | None
 
 
 def compactions(topic_id: int, ends: Ends) -> list[CompactionRow]:

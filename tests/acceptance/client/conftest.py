@@ -17,7 +17,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(params=["tcp", "websocket"])
 def transport(request: pytest.FixtureRequest) -> str:
-    """How the client reaches Vela; each test that asks for it, or for what builds on it, runs over both."""
+    """The client's transport. Each test that uses this fixture, directly or through another one, runs over both."""
     return str(request.param)
 
 
@@ -29,9 +29,9 @@ def service_url(transport: str, shared_vela: VelaProcess) -> str:
 
 @pytest_asyncio.fixture
 async def relay(transport: str, shared_vela: VelaProcess) -> AsyncIterator[FrameRelay]:
-    """A relay between client and broker, whose `service_url` the client gets.
+    """A relay between client and broker. It can record, change, delay and drop frames.
 
-    It sees, changes, delays or cuts frames.
+    The client connects to its `service_url`.
     """
     async with frame_relay(shared_vela, transport) as started:
         yield started
@@ -39,7 +39,7 @@ async def relay(transport: str, shared_vela: VelaProcess) -> AsyncIterator[Frame
 
 @pytest_asyncio.fixture
 async def client(service_url: str) -> AsyncIterator[Client]:
-    """One that reconnects quickly."""
+    """A client that reconnects quickly."""
     made = Client(service_url, initial_backoff_ms=20)
     yield made
     await made.close()
@@ -47,7 +47,7 @@ async def client(service_url: str) -> AsyncIterator[Client]:
 
 @pytest_asyncio.fixture
 async def tcp_client(shared_vela: VelaProcess) -> AsyncIterator[Client]:
-    """For what takes seconds and does not depend on the transport."""
+    """A client over TCP alone, for tests that take seconds and do not depend on the transport."""
     made = Client(shared_vela.pulsar_url, initial_backoff_ms=20)
     yield made
     await made.close()
@@ -63,5 +63,5 @@ async def relayed(relay: FrameRelay) -> AsyncIterator[Client]:
 
 @pytest.fixture
 def topic() -> str:
-    """A topic that no other test uses."""
+    """The name of a topic that no other test uses."""
     return f"persistent://public/default/client-{next(_numbers)}"

@@ -1,4 +1,4 @@
-"""Entries published as they are, sound or not: what a producer would never send."""
+"""Publish entries byte for byte, including broken ones that a producer would never send."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["publish_entries"]
 
 
 class _Receipts:
-    """Counts the answers."""
+    """A producer for the connection that only counts receipts. Any other answer fails the test."""
 
     def __init__(self) -> None:
         self.stored = 0
@@ -40,7 +40,7 @@ async def publish_entries(client: Client, topic: str, *entries: tuple[bytes, int
     )
     for number, (entry, messages) in enumerate(entries):
         connection.write(*commands.send(producer_id, number, entry, messages=messages))
-    await connection.request(  # answered when everything before is stored
+    await connection.request(  # the broker answers when it has stored all of them
         lambda request_id: commands.close_producer(producer_id, request_id=request_id), timeout_s=10
     )
     connection.producers.pop(producer_id)

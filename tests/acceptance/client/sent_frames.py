@@ -15,9 +15,9 @@ __all__ = ["PermitAccount", "acked", "asked_again", "fence"]
 
 
 class PermitAccount:
-    """What the only consumer behind a relay granted, and what of it the broker spent, since it subscribed last.
+    """The permits that the only consumer behind a relay has granted since it last subscribed, and how many are spent.
 
-    Entries count as one message each: publish without batches.
+    Entries count as one message each, so publish without batches.
     """
 
     def __init__(self, relay: FrameRelay) -> None:
@@ -25,7 +25,7 @@ class PermitAccount:
         self.flows: list[int] = []
         """Permits of each FLOW."""
         self.messages = 0
-        """How many the broker sent."""
+        """How many messages the broker sent."""
         self.most_outstanding = 0
         """The most permits that the broker ever had at once."""
         relay.to_broker = self._from_client
@@ -51,7 +51,7 @@ class PermitAccount:
 
 
 async def fence(consumer: Consumer) -> None:
-    """Returns when everything that the consumer sent has passed the relay."""
+    """Return when everything that the consumer has sent so far has passed the relay."""
     await consumer.get_last_message_id()
 
 
@@ -61,7 +61,7 @@ def acked(relay: FrameRelay) -> list[list[tuple[int, int | None]]]:
 
 
 def asked_again(relay: FrameRelay, consumer: TopicConsumer) -> list[list[int]]:
-    """The entries that each of a consumer's redelivery requests named."""
+    """Return the entries that each of a consumer's redelivery requests named."""
     return [
         [entry_id for _, entry_id in request.positions]
         for request in relay.of(events.Redeliver)

@@ -1,4 +1,4 @@
-"""The client for threads: interrupts, many threads, callbacks, ends."""
+"""The client for threads: interrupts, many threads, callbacks, and how programs end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def client(service_url: str) -> Iterator[vela.Client]:
 
 
 def interrupt_when(condition: Callable[[], object]) -> threading.Thread:
-    """Ctrl-C for the main thread, as soon as it is time."""
+    """Send Ctrl-C to the main thread as soon as the condition is true."""
 
     def interrupt() -> None:
         wait_until(condition, "the moment to interrupt")

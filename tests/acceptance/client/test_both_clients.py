@@ -36,7 +36,7 @@ def key_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 @pytest.fixture
 def place(shared_vela: VelaProcess, key_files: tuple[str, str]) -> Place:
-    """Apache's client speaks TCP; ours here too, over WebSocket in its own tests."""
+    """The place of the examples. Both clients use TCP here; other tests cover Vela's client over WebSocket."""
     url = shared_vela.pulsar_url
     return Place(
         vela=shared_vela,
@@ -61,7 +61,7 @@ def _exchange(
     send: dict[str, Any],
     **options: Any,
 ) -> list[tuple[Any, Any]]:
-    """Each client reads messages that the other has published."""
+    """Publish with each client and read with the other."""
     topic = place.topic()
     sending, receiving = writer.Client(place.url(writer)), reader.Client(place.url(reader))
     schemas_of = options.pop("schemas", {})
@@ -78,9 +78,8 @@ def _exchange(
         producer.send_async(content, lambda result, message_id: None, **send)
     producer.flush()
     messages = received(consumer, len(contents))
-    values = [
-        message.value() for message in messages
-    ]  # before the close: Apache's client asks for the schema here
+    # Before the close: Apache's client asks for the schema here.
+    values = [message.value() for message in messages]
     sending.close()
     receiving.close()
     return list(zip(messages, values, strict=True))

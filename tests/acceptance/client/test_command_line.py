@@ -1,4 +1,4 @@
-"""The real `vela` against a whole Vela. Every start of the process costs, so each test says much with few of them."""
+"""The real `vela` against a whole Vela. A start of the process is slow, so each test does much with few starts."""
 
 from __future__ import annotations
 

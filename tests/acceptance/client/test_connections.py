@@ -1,4 +1,4 @@
-"""Connections, look-ups, topics of a namespace and schemas, against the broker."""
+"""Connections, lookups, topics of a namespace and schemas, against the broker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_both_transports_shake_hands_and_ask(service_url: str, topic: str)
         assert connection.max_message_bytes >= 5 * 1024 * 1024
 
 
-async def test_one_connection_serves_look_ups_and_topics(service_url: str, topic: str) -> None:
+async def test_one_connection_serves_lookups_and_topics(service_url: str, topic: str) -> None:
     async with Client(service_url) as client:
         first = await client.connection_for(topic)
         assert await client.connection_for(f"{topic}-other") is first
@@ -95,7 +95,7 @@ async def test_the_wrong_one_of_the_two_ports_is_named_in_the_error(
     wrong = shared_vela.websocket_url.replace("ws://", "pulsar://")
     async with Client(
         wrong, operation_timeout_seconds=0.5
-    ) as client:  # an HTTP server waits for a line to end
+    ) as client:  # an HTTP server waits for the end of a line
         with pytest.raises(errors.Timeout, match="took the connection and did not answer, is the port right"):
             await client.subscribe(topic, "s")
 

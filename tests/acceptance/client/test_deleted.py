@@ -1,4 +1,4 @@
-"""A forced delete with connected clients: by policy they make the topic again, or they end."""
+"""A forced delete with connected clients: they create the topic again, or fail if the policy forbids that."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ WHAT = pytest.mark.parametrize("what", ["topics", "subscriptions"])
 
 @pytest.fixture
 def topic() -> str:
-    """In a namespace of its own, whose policies may change."""
+    """A topic in a separate namespace, whose policies a test may change."""
     return f"persistent://public/{uuid4().hex[:8]}/t"
 
 
 async def vela(process: VelaProcess, *arguments: str) -> str:
-    """Run one command line; what it printed."""
+    """Run one command line and return what it printed."""
 
     def run() -> str:
         done = subprocess.run(

@@ -30,7 +30,7 @@ def session(shared_vela: VelaProcess) -> ConsoleSession:
 
 
 def found(session: ConsoleSession, topic: str, query: str) -> list[dict[str, Any]]:
-    """What matches, over all pages."""
+    """Return the matching messages of all pages."""
     messages: list[dict[str, Any]] = []
     after = ""
     while True:

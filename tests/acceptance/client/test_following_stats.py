@@ -1,4 +1,4 @@
-"""`vela stats` that goes on, in a terminal and in a pipe, until Ctrl-C."""
+"""`vela stats` that repeats until Ctrl-C, in a terminal and in a pipe."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def environment(shared_vela: VelaProcess) -> dict[str, str]:
 
 
 class Terminal:
-    """A reader, beside the test, of what a program writes to the terminal."""
+    """A terminal. A thread reads what the program writes to it."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -46,15 +46,15 @@ class Terminal:
         self._reader.start()
 
     def text(self) -> str:
-        """So far."""
+        """Everything that the program has written so far."""
         return b"".join(self._seen).decode(errors="replace")
 
     def type(self, keys: bytes) -> None:
-        """As from the keyboard."""
+        """Type a text, as on the keyboard."""
         os.write(self._descriptor, keys)
 
     def close(self) -> None:
-        """After the program has ended."""
+        """Close the terminal, after the program has ended."""
         self._reader.join()
         os.close(self._descriptor)
 
@@ -69,7 +69,7 @@ class Terminal:
 
 @contextmanager
 def in_a_terminal(environment: dict[str, str], *arguments: str) -> Iterator[tuple[int, Terminal]]:
-    """The process id of a command with a terminal of its own."""
+    """Run a command in a new terminal. Return its process id and the terminal."""
     pid, descriptor = pty.fork()
     if not pid:
         os.execve(sys.executable, [*VELA, *arguments], environment)

@@ -1,4 +1,4 @@
-"""A client in a child of the process that made it: harmless there, and the parent's goes on."""
+"""A client in a forked child is harmless, and the parent's client continues to work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def outcome(call: Callable[[], object]) -> str:
 
 
 def in_a_child(*calls: Callable[[], object]) -> list[str]:
-    """The outcomes of these in a forked process."""
+    """Return the outcomes of these calls in a forked process."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -45,7 +45,7 @@ def test_in_a_forked_child_closing_is_quiet_and_all_else_is_refused(service_url:
         view = client.create_table_view(topic)
         for number in range(4):
             producer.send(b"%d" % number, partition_key="key")
-        first = consumer.receive(WAIT_MS)  # and takes others ahead of it
+        first = consumer.receive(WAIT_MS)  # which prefetches the others
         assert reader.read_next(WAIT_MS).data() == b"0"
         iteration = iter(consumer)
 
@@ -67,7 +67,9 @@ def test_in_a_forked_child_closing_is_quiet_and_all_else_is_refused(service_url:
             lambda: reader.seek(0),
             lambda: producer.send(b"x"),
             lambda: producer.send_async(b"x", lambda result, message_id: None),
-            lambda: producer.send_async(b"x", lambda result, message_id: None),  # would wait for room
+            lambda: producer.send_async(
+                b"x", lambda result, message_id: None
+            ),  # in the parent it would wait for room
             producer.flush,
             lambda: view.for_each(print),
             lambda: list(view),

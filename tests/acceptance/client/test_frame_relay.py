@@ -1,4 +1,4 @@
-"""The relay that other tests stand on: frames go through it, are seen, changed, held and cut off."""
+"""The relay that other tests use: it passes frames on, records, changes and holds them, and cuts links."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_frames_are_dropped_doubled_and_delayed(relay: FrameRelay, topic: 
         producer = await client.create_producer(topic)
         relay.to_client = lambda frame: [] if is_message(frame) else [frame]
         await producer.send(b"dropped")
-        await client.get_topic_partitions(topic)  # answered behind the message
+        await client.get_topic_partitions(topic)  # answered after the message
         relay.to_client = lambda frame: [frame, frame] if is_message(frame) else [frame]
         await producer.send(b"doubled")
         assert [(await asyncio.wait_for(consumer.receive(), 10)).data() for _ in range(2)] == [b"doubled"] * 2

@@ -1,4 +1,4 @@
-"""Dead letters and retry letters of the client: against a whole Vela, over TCP and over WebSocket."""
+"""Dead letters and retry letters of the client, against a whole Vela, over TCP and over WebSocket."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vela.message import Message
 from vela.options import ConsumerDeadLetterPolicy, ConsumerType, InitialPosition
 
 SHARED = ConsumerType.Shared
-QUIET_MS = 300  # in which nothing comes, where nothing may
+QUIET_MS = 300  # how long to wait before saying that no message comes
 
 
 async def subscribed(client: Client, topic: str, **options: Any) -> Consumer:
@@ -224,7 +224,7 @@ def test_messages_that_vela_client_took_ahead_are_shown_before_they_become_lette
     producer.flush()
     first = [consumer.receive(20_000) for _ in range(4)]
     consumer.negative_acknowledge(first[0])
-    for _ in range(2):  # the first comes when it is waited for, and the second with what is taken ahead
+    for _ in range(2):  # the first is received, and the second is prefetched with it
         consumer.negative_acknowledge(consumer.receive(20_000))
     letters = client.subscribe(f"{topic}-s-DLQ", "look", consumer_type=SHARED)
     assert sorted(letters.receive(20_000).data() for _ in range(2)) == [b"0", b"1"]

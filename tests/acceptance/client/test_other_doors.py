@@ -1,4 +1,4 @@
-"""URLs of the wrong kind for Vela's own ports, and for doors with TLS before them: said soon, and by their cause."""
+"""URLs of the wrong kind for Vela's ports, with and without TLS in front: the error comes soon and names the cause."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vela.aio.connections import opening
 
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Users' clients doubt a URL after a second of silence."""
+    """Let clients check sooner what a silent port speaks; by default, they wait a second."""
     monkeypatch.setattr(opening, "_PATIENCE_S", 0.2)
 
 

@@ -43,7 +43,7 @@ def apache(shared_vela: VelaProcess) -> Iterator[pulsar.Client]:
 async def read_back(
     apache: pulsar.Client, topic: str, count: int, pick: Callable[[pulsar.Message], T], **options: Any
 ) -> list[T]:
-    """The messages of a topic from its beginning, and that there are no more."""
+    """Return the messages of a topic from its beginning, and check that there are no more."""
 
     def receive() -> list[T]:
         consumer = apache.subscribe(
@@ -343,7 +343,7 @@ async def test_access_modes(service_url: str, client: Client, topic: str) -> Non
         await second.send(b"3")
         third = await client.create_producer(topic, access_mode=mode.ExclusiveWithFencing)
         await third.send(b"4")
-        with pytest.raises(errors.Timeout):  # it stands in line again
+        with pytest.raises(errors.Timeout):  # it waits in line again
             await second.send(b"too late")
         assert not second.is_connected()
         await third.close()

@@ -67,7 +67,9 @@ async def test_a_hundred_messages_are_four_pulls(shared_vela: VelaProcess, topic
         shared_vela.http_url, topic, "g", initial_position=InitialPosition.Earliest
     ) as pulling:
         assert await data(pulling, 100) == numbers(100)
-        assert pulls_answered(shared_vela) == before + 5  # the first found where the queue begins
+        assert (
+            pulls_answered(shared_vela) == before + 5
+        )  # one more: the first pull found the beginning of the queue
         publish(shared_vela, topic, b"woken")
         message = await pulling.receive(timeout_millis=20_000)
         assert (message.data(), message.offset(), message.partition_key()) == (b"woken", 100, "k")
@@ -121,7 +123,7 @@ async def test_a_file_keeps_the_offsets_of_all_queues(
 async def test_the_end_of_a_parked_pull_is_not_a_failure(
     shared_vela: VelaProcess, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The broker answers in time, and the consumer pulls on with the same offset."""
+    """The broker answers in time, and the consumer pulls again with the same offset."""
     publish(shared_vela, topic, b"before")
     before = pulls_answered(shared_vela, "not found")
     async with PullConsumer(

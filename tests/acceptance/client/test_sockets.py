@@ -19,7 +19,7 @@ from vela.aio.client import Client
 
 
 @pytest.mark.row("S0.1")
-async def test_fifty_look_ups_share_one_connection_and_one_attempt(relay: FrameRelay, topic: str) -> None:
+async def test_fifty_lookups_share_one_connection_and_one_attempt(relay: FrameRelay, topic: str) -> None:
     async with Client(relay.service_url) as client:
         found = await asyncio.gather(*(client.get_topic_partitions(topic) for _ in range(50)))
         assert found == [[topic]] * 50
@@ -28,7 +28,7 @@ async def test_fifty_look_ups_share_one_connection_and_one_attempt(relay: FrameR
 
 
 @pytest.mark.row("S0.1")
-async def test_no_more_connections_than_allowed_carry_look_ups_producers_and_consumers(
+async def test_no_more_connections_than_allowed_carry_lookups_producers_and_consumers(
     relay: FrameRelay, topic: str
 ) -> None:
     async with Client(relay.service_url, connections_per_broker=3) as client:
@@ -40,12 +40,12 @@ async def test_no_more_connections_than_allowed_carry_look_ups_producers_and_con
 
 
 @pytest.mark.row("S0.1")
-async def test_without_pooling_everyone_has_a_connection_and_look_ups_leave_none(
+async def test_without_pooling_everyone_has_a_connection_and_lookups_leave_none(
     relay: FrameRelay, topic: str
 ) -> None:
     async with Client(relay.service_url, connections_per_broker=0) as client:
         await asyncio.gather(*(client.get_topic_partitions(topic) for _ in range(5)))
-        await until(lambda: relay.open_connections == 0, "the look-ups' connections to close")
+        await until(lambda: relay.open_connections == 0, "the lookups' connections to close")
         assert relay.connections == 5
         producer = await client.create_producer(topic)
         consumer = await client.subscribe(topic, "s")
@@ -61,7 +61,7 @@ async def test_concurrent_calls_fail_together_and_the_next_call_tries_again(
     relay: FrameRelay, topic: str
 ) -> None:
     async with Client(relay.service_url) as client:
-        # First the URL proves right: the port is not asked what else it speaks then.
+        # Once a URL has worked, the client no longer checks what else the port speaks.
         await client.get_topic_partitions(topic)
         await relay.cut()
         await until(lambda: not client.pool.connections, "the loss of the connection")
@@ -77,7 +77,7 @@ async def test_concurrent_calls_fail_together_and_the_next_call_tries_again(
 
 
 def no_delay_of_sockets_to(port: int) -> dict[tuple[object, ...], bool]:
-    """TCP_NODELAY of this process's connections to a port, by their own address."""
+    """Return TCP_NODELAY of this process's connections to a port, by their local address."""
     found = {}
     for entry in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):  # the folder's own, closed by now

@@ -79,7 +79,7 @@ async def test_a_trust_file_counts_alone_and_none_means_the_systems(
         for file in (None, "", other.file):
             assert "not trusted" in await outcome(file)
         assert await outcome(ours.file) == str([topic])
-        # The system's store is where OpenSSL looks; the variable is its own way to name another.
+        # OpenSSL reads the system's trust store; this variable names another one.
         monkeypatch.setenv("SSL_CERT_FILE", ours.file)
         for file in (None, ""):
             assert await outcome(file) == str([topic])

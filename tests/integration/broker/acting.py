@@ -1,4 +1,4 @@
-"""Messages for tests of acts, and what is left of them."""
+"""Publish messages for tests of acts, and read those that an act left."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def partitioned(run: BrokerRun, partitions: int, name: str = "p") -> None:
 
 
 async def ten(run: BrokerRun, *, messages: int = 1) -> list[Position]:
-    """Ten entries, and a subscription at their beginning without a consumer."""
+    """Make a subscription without a consumer, publish ten entries, and return their positions."""
     consumer = await run.consumer()
     producer = await run.producer()
     positions = await producer.publish(10, messages=messages)
@@ -32,7 +32,7 @@ async def ten(run: BrokerRun, *, messages: int = 1) -> list[Position]:
 
 
 async def rest_of(run: BrokerRun, subscription: str = "s") -> ConsumerProbe:
-    """A consumer that has got all that waits."""
+    """Return a consumer that has received everything in the backlog."""
     consumer = await run.consumer(subscription=subscription, permits=1000)
     waiting = run.subscription(subscription=subscription).cursor.backlog_entries
     if waiting:
@@ -41,6 +41,7 @@ async def rest_of(run: BrokerRun, subscription: str = "s") -> ConsumerProbe:
 
 
 def filled(value: Any, positions: list[Position]) -> Any:
+    """Put positions in place of "{0}", "{1}" … if the value is a text."""
     if not isinstance(value, str):
         return value
     for at, position in enumerate(positions):

@@ -12,5 +12,5 @@ __all__ = ["broker_url", "run"]
 
 @pytest.fixture
 def acts_of_run(run: BrokerRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Acts are asked for in the database of this broker."""
+    """Let acts be requested in this broker's database."""
     monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: run.database_url)

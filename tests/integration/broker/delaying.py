@@ -1,4 +1,4 @@
-"""Delayed messages for tests, and their due rows."""
+"""Delayed messages for tests, and the delivery of those that are due."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BY_HAND: dict[str, Any] = {"wheel_enabled": False}
 
 
 async def delayed(producer: ProducerProbe, clock: ManualClock, *delays_ms: int) -> list[Position]:
-    """Send one message a delay (0 = none) and wait for the receipts."""
+    """Send one message for each delay (0 = none) and wait for the receipts."""
     before = len(producer.receipts)
     for delay_ms in delays_ms:
         producer.send(deliver_at_ms=clock.now_ms() + delay_ms if delay_ms else 0)

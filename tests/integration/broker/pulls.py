@@ -48,14 +48,14 @@ async def result(waiting: ParkedPull) -> PullAnswer:
 
 
 def send(producer: ProducerProbe, data: bytes, *, messages: int = 1, flags: int = 0) -> None:
-    """An entry as it is."""
+    """Send these bytes as an entry."""
     assert producer.producer is not None
     flags |= FLAG_BATCH if messages > 1 else 0
     producer.producer.send(SendRequest(0, 0, messages, flags, 0, None, data))
 
 
 async def publish(producer: ProducerProbe, *payloads: bytes, tag: str = "") -> None:
-    """Each alone."""
+    """Publish each payload as an entry of its own."""
     before = len(producer.receipts)
     for payload in payloads:
         send(
@@ -72,7 +72,7 @@ async def publish(producer: ProducerProbe, *payloads: bytes, tag: str = "") -> N
 
 
 async def publish_batch(producer: ProducerProbe, *payloads: bytes) -> None:
-    """As one entry."""
+    """Publish the payloads as one entry."""
     before = len(producer.receipts)
     data = encode_batch(
         [OutgoingMessage(payload=payload) for payload in payloads],

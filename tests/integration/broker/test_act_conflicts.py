@@ -44,7 +44,7 @@ async def test_of_ten_resets_at_once_one_wins_and_the_others_are_busy(run: Broke
 
     outcomes = await asyncio.gather(*(seek(each) for each in consumers))
     for each in consumers:
-        each.ack(*positions[:5])  # in flight before: they must not move the new mark-delete
+        each.ack(*positions[:5])  # sent before the reset: these acks must not move the new mark-delete
     assert [error for error in outcomes if error is None] == [None]
     assert all(isinstance(error, SubscriptionBusy) for error in outcomes if error is not None)
     assert run.subscription().cursor.mark_delete == positions[4]
@@ -69,7 +69,7 @@ async def test_a_plan_loses_against_a_seek_that_comes_first(run: BrokerRun) -> N
 
 # -- messages in chunks
 async def chunked(run: BrokerRun, *of: str) -> list[Position]:
-    """A subscription without a consumer and an entry for each word: a chunk like u0 of the message u, or another."""
+    """Make a subscription without a consumer, and an entry for each word: "u0" is chunk 0 of the message u."""
     consumer = await run.consumer()
     assert consumer.consumer is not None
     consumer.consumer.detach()
@@ -137,9 +137,8 @@ async def test_an_undo_after_a_restart_keeps_acks_made_since(broker_url: str, is
     async with running(broker_url) as run:
         again = await run.consumer(permits=100)
         await again.has(4)
-        assert (
-            await again.ack_durably(positions[4]) is None
-        )  # held since before the restart, passed by the act
+        # The consumer has held it since before the restart, and the act moved the cursor past it.
+        assert await again.ack_durably(positions[4]) is None
         undo, plan = await planned(run, "undo", undo_of=act_id)
         assert plan["replayed_messages"] == 7
         assert (await apply(run, undo))[0] == "applied"

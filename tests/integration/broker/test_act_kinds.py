@@ -199,7 +199,7 @@ async def test_a_missing_object_has_its_own_error_code(run: BrokerRun) -> None:
     assert (set(there), len(there), nonsense) == ({("NothingToActOn",)}, 8, ("MetadataError",))
 
 
-# -- passing over
+# -- skipping
 async def test_one_message_is_skipped_and_its_undo_brings_it_back(run: BrokerRun) -> None:
     positions = await ten(run)
     poison, _ = await done(run, "skip_one", {"id": str(positions[4])})

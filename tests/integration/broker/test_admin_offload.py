@@ -16,7 +16,7 @@ PATH = "/admin/v2/persistent/public/default/t/offload"
 
 
 async def ask(run: BrokerRun, method: str, body: Any = None, path: str = PATH) -> tuple[int, Any]:
-    """Send one request; the status and the JSON of the answer."""
+    """Send one request. Return the status and the JSON of the answer."""
     sent: list[Mapping[str, Any]] = []
     raw = b"" if body is None else json.dumps(body).encode()
 
@@ -40,7 +40,7 @@ async def ask(run: BrokerRun, method: str, body: Any = None, path: str = PATH) -
 
 
 def end_run(run: BrokerRun, state: str, error: str = "") -> None:
-    """A worker ends the run."""
+    """End the run, as a worker does."""
     rows(
         run.database_url,
         "UPDATE vela_pipeline_run SET state = %s, error = %s, ended_at = now()",

@@ -1,4 +1,4 @@
-"""Acts asked for as console, commands and API do: what an apply allows, what a refusal names, what was undone."""
+"""Acts requested as by console, commands and API: the allowed drift, the names in refusals, and undone acts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = "persistent://public/default/t"
 
 
 async def asked(call: Any, *given: Any, **named: Any) -> acts.ActView:
-    """Ask in a thread, as the asking side is synchronous."""
+    """Call this in a thread, because the requesting side is synchronous."""
     view: acts.ActView = await asyncio.to_thread(
         partial(call, *given, who="op", origin="test", wait_s=8, **named)
     )

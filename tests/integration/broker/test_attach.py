@@ -18,7 +18,7 @@ TYPES = list(SubscriptionType)
 
 @pytest.fixture
 async def run(broker_url: str) -> AsyncIterator[BrokerRun]:
-    """Failover switches at once: the wait is not the subject here."""
+    """A broker in which Failover switches at once, because these tests are not about the delay."""
     async with running(broker_url, failover_delay_ms=0) as started:
         yield started
 
@@ -109,7 +109,7 @@ async def test_permits_of_an_old_connection_are_ignored(run: BrokerRun, type_: S
 @pytest.mark.row("I17")
 @pytest.mark.parametrize("type_", TYPES)
 async def test_a_zero_queue_consumer_has_at_most_one_message(run: BrokerRun, type_: SubscriptionType) -> None:
-    """It asks for one at a time, and gets one at a time, over reconnections too."""
+    """It grants one permit at a time and gets one message at a time, also after it reconnects."""
     producer = await run.producer()
     positions = await producer.publish(12)
     taken = []

@@ -41,7 +41,7 @@ async def test_producers_are_stopped_and_come_back_when_it_drained(
     consumer.flow(10)
     await consumer.has(4)
     consumer.ack(positions[-1])
-    again = await run.producer()  # without waiting for a round
+    again = await run.producer()  # without waiting for the next check
     await again.publish(1)
     assert len(quick.deliveries) == 5
 
@@ -156,7 +156,6 @@ async def test_beat_alone_is_enough(broker_url: str) -> None:
         await producer.publish(1)
         await run.broker.policy_rounds.turn()
         assert not producer.closed
-        one_row(
-            broker_url, "SELECT pg_notify('vela_policies', '')"
-        )  # what broker.upkeep.tasks.check_policies sends
+        # The notification that broker.upkeep.tasks.check_policies sends.
+        one_row(broker_url, "SELECT pg_notify('vela_policies', '')")
         await eventually(lambda: producer.closed, "the round that beat asked for")

@@ -148,7 +148,7 @@ async def test_values_in_trimmed_ledgers_are_still_read(broker_url: str) -> None
         await reader.has(5)
         assert values(reader) == ["c=1", "d=1", "a=5", "b=2", "e=1"]
         assert reader.positions[:2] == early[2:]
-        # What a client got it need not get again, wherever the log begins.
+        # A client need not get a message again that it already got, wherever the log begins.
         after = await compacted_reader(
             run, start=Position(early[2].ledger_id, early[2].entry_id + 1), subscription="after"
         )
@@ -439,7 +439,7 @@ async def test_after_a_failure_the_policy_waits_longer_each_time_and_says_until_
 
 
 def surveyed(run: BrokerRun, pairs: Sequence[str], positions: Sequence[Position], *, begin: Position) -> int:
-    """Store what the job compact finds in these messages; the survey's number."""
+    """Store what the job `compact` finds in these messages, and return the survey's number."""
     compaction = run.topic().compacted.stored
     (number,) = one_row(
         run.database_url,
@@ -466,7 +466,7 @@ def surveyed(run: BrokerRun, pairs: Sequence[str], positions: Sequence[Position]
 
 
 async def ended(run: BrokerRun, number: int) -> tuple[str, str, int, int]:
-    """How the survey ended."""
+    """Wait until the survey has ended, and return how."""
     how = "SELECT state, error, kept_messages, removed_messages FROM vela_compaction_survey WHERE id = %s"
     await run.broker.policy_rounds.run()
     await eventually(lambda: one_row(run.database_url, how, number)[0] != "ready", "the end of the survey")

@@ -13,7 +13,7 @@ EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
 
 
 def tick(run: BrokerRun) -> None:
-    """The notification of Celery's tick when it has found nothing."""
+    """Send the notification that Celery's tick sends when it has found nothing."""
     rows(run.database_url, "SELECT pg_notify('vela_tick', '{}')")
 
 
@@ -144,7 +144,9 @@ async def test_a_redelivery_of_all_on_exclusive_restarts_every_timeout(broker_ur
         await producer.publish(2)
         await consumer.has(4)
         clock.advance(500)
-        assert run.broker.deadlines.run_due() == 2  # all come again; no permits are left for them
+        assert (
+            run.broker.deadlines.run_due() == 2
+        )  # all must be redelivered, but there are no permits left for them
         clock.advance(500)
         assert run.broker.deadlines.run_due() == 0
         consumer.flow(10)

@@ -43,7 +43,7 @@ def positions(probe: ProducerProbe) -> list[tuple[int, int]]:
 
 
 def stored(run: BrokerRun) -> list[int]:
-    """Sequence ids of all messages in the log, in its order."""
+    """Return the sequence ids of all messages in the log, in its order."""
     data = rows(run.database_url, "SELECT data FROM vela_entry ORDER BY ledger_id, entry_id")
     return [
         message.sequence_id

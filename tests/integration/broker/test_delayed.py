@@ -1,4 +1,4 @@
-"""Delayed delivery: who waits, who does not, and what survives."""
+"""Delayed delivery: on which subscriptions messages wait, and what survives a restart."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ async def test_acks_by_other_means_leave_nothing_behind(broker_url: str) -> None
         producer = await run.producer()
         consumer = await run.consumer(permits=100)
         positions = await delayed(producer, clock, 500, 500, 500, 500)
-        consumer.ack(positions[1])  # of what it never got
+        consumer.ack(positions[1])  # which it never got
         subscription = run.subscription()
         async with subscription.moves.moving(closes_consumers=False):
             subscription.cursor.move_mark_delete(positions[2])

@@ -44,7 +44,7 @@ async def test_all_of_a_backlog_arrives_in_order_however_small_the_cache(
 async def test_one_read_takes_a_bounded_number_of_bytes(broker_url: str) -> None:
     async with running(broker_url, tail_cache_bytes=0) as run:
         producer = await run.producer()
-        await producer.publish(200)  # small ones, which must not make the average lie
+        await producer.publish(200)  # small ones, which lower the average size
         for _ in range(12):
             producer.send(bytes(1 << 20))
         await producer.has_receipts(212)
@@ -64,10 +64,11 @@ async def test_one_read_of_chosen_entries_is_bounded_over_all_ledgers(broker_url
         positions = [Position(each.ledger_id, each.entry_id) for each in producer.receipts]
         assert len({each.ledger_id for each in positions}) == 6
         reader, most = run.topic().reader, READ_BYTES >> 20
+        # The positions named first are read first; otherwise a replay would not continue.
         for wanted in (
             positions,
             positions[::-1],
-        ):  # the first ones named are read, or a replay would not go on
+        ):
             found = await reader.read_chosen(wanted)
             assert [Position(each.ledger_id, each.entry_id) for each in found] == sorted(wanted[:most])
 
@@ -142,7 +143,7 @@ async def test_a_connection_that_is_full_when_it_subscribes_gets_nothing(run: Br
 
 
 class Faulty(ConsumerProbe):
-    """Its transport breaks while it is written to, and takes another consumer of its connection along."""
+    """A consumer whose transport breaks in a write, which also ends another consumer of its connection."""
 
     def __init__(self, neighbour: ConsumerProbe) -> None:
         super().__init__()

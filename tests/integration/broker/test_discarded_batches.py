@@ -1,4 +1,4 @@
-"""Permits of what clients throw away come back exactly as they were charged."""
+"""The broker returns exactly the permits that it charged for entries that clients discard."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ async def test_permits_of_acked_messages_are_not_restored_twice(
     producer.send(messages=10)
     await consumer.has(1)
     await consumer.ack_durably(consumer.positions[0], remaining=0b1111)
-    consumer.flow(6)  # the client took these six
+    consumer.flow(6)  # for six messages that the client took
     discard(consumer, 0, "BATCH_DESERIALIZE_ERROR")
     assert balance(consumer) == 20
-    discard(consumer, 0)  # an ack that comes twice settles nothing twice
+    discard(consumer, 0)  # a repeated ack returns no permits again
     assert balance(consumer) == 21
 
 

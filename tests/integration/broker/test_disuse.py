@@ -1,4 +1,4 @@
-"""Subscription expiry and inactive topics, in memory and not."""
+"""Subscriptions that expire and inactive topics that are deleted, whether loaded or not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DAY_MS = 86_400_000
 
 
 def names(url: str) -> list[str]:
-    """Local names of all topics."""
+    """Return the local names of all topics."""
     return [row[0].rpartition("/")[2] for row in rows(url, "SELECT name FROM vela_topic ORDER BY name")]
 
 
@@ -28,7 +28,7 @@ async def test_a_subscription_expires_when_no_consumer_returns(broker_url: str) 
         await set_policies(run, subscription_expiry_ms=DAY_MS)
         clock.advance(2 * DAY_MS)
         await run.broker.policy_rounds.run()
-        assert len(run.topic().subscriptions) == 2  # connected is used
+        assert len(run.topic().subscriptions) == 2  # a connected one is in use
         assert away.consumer is not None
         away.consumer.detach()
         clock.advance(DAY_MS)
@@ -46,7 +46,7 @@ async def test_a_subscription_expires_when_no_consumer_returns(broker_url: str) 
 
 
 async def left_behind(url: str, clock: ManualClock, **policies: object) -> None:
-    """A broker's life after which nothing but rows is left."""
+    """Run a broker that leaves only rows behind."""
     async with running(url, clock=clock) as run:
         producer = await run.producer()
         consumer = await run.consumer(acks=True, permits=10)
@@ -70,7 +70,7 @@ async def test_subscriptions_that_are_not_in_memory_expire_too(broker_url: str) 
         clock.advance(60_001)
         await run.broker.policy_rounds.run()
         assert one_row(broker_url, "SELECT count(*) FROM vela_subscription") == (0,)
-        assert not run.broker.topics.loaded  # it was looked at and let go
+        assert not run.broker.topics.loaded  # the check did not keep it loaded
 
 
 async def test_a_consumer_connected_when_the_broker_died_has_the_full_time_to_return(broker_url: str) -> None:

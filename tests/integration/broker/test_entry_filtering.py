@@ -31,7 +31,9 @@ from vela.wire.entry import with_checksum
 
 EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
 NO_CACHE: dict[str, Any] = {"tail_cache_bytes": 0}
-BAD_METADATA = with_checksum(b"\x00\x00\x00\x02\xff\xff")  # the checksum is right, the metadata is none
+BAD_METADATA = with_checksum(
+    b"\x00\x00\x00\x02\xff\xff"
+)  # the checksum is right, but these bytes are no metadata
 FILTER = ("tests.support.plugins.ByPayload",)
 
 
@@ -43,7 +45,7 @@ def _fresh_plugins() -> None:
 
 
 def damage_payload(url: str, position: Position) -> None:
-    """One flipped bit at the end."""
+    """Flip one bit at the end of the entry."""
     rows(
         url,
         "UPDATE vela_entry_1 SET data = set_byte(data, length(data) - 1, get_byte(data, length(data) - 1) # 1)"
@@ -53,7 +55,7 @@ def damage_payload(url: str, position: Position) -> None:
 
 
 def damage_metadata(url: str, position: Position) -> None:
-    """A row that no producer of ours can have sent."""
+    """Store a row that no producer can have sent."""
     rows(
         url,
         "UPDATE vela_entry_1 SET data = %s WHERE ledger_id = %s AND entry_id = %s",
@@ -240,7 +242,7 @@ async def test_order_is_kept_where_it_must_be(broker_url: str) -> None:
         consumer.flow(5)
         assert consumer.payloads == [b"a"]
         clock.advance(1000)
-        assert run.broker.deadlines.run_due() == 1  # asked again, and put off again
+        assert run.broker.deadlines.run_due() == 1  # the filter is asked again, and delays it again
         assert consumer.payloads == [b"a"]
         ByPayload.is_later = False
         clock.advance(1000)

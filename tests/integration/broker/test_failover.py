@@ -23,7 +23,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 async def run(broker_url: str, clock: ManualClock) -> AsyncIterator[BrokerRun]:
-    """No timer: time passes when the test says so, as a tick does."""
+    """A broker without timers, for which time passes only when the test says so, as with a tick."""
     async with running(
         broker_url, clock=clock, wheel_enabled=False, failover_delay_ms=DELAY_MS, tail_cache_bytes=0
     ) as started:
@@ -190,7 +190,7 @@ async def read_up_to(run: BrokerRun, entry_id: int) -> None:
 
 
 async def test_churn_keeps_order_and_tells_everybody(run: BrokerRun, clock: ManualClock) -> None:
-    """I11, I12: whoever comes and goes, what is sent between two switches ascends from mark-delete on."""
+    """Whoever comes and goes, entries sent between two switches ascend from mark-delete on (I11, I12)."""
     producer = await run.producer()
     here: list[ConsumerProbe] = []
     got: set[Position] = set()

@@ -1,4 +1,4 @@
-"""A fault of the broker's own, at whichever call: no client hangs, no receipt is wrong, delivery goes on."""
+"""A fault inside the broker, at any call of its storage: no client hangs, no receipt is wrong, delivery continues."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.storage_faults import Fault, Moment, StorageFaults
 BEFORE, AFTER = Moment.BEFORE, Moment.AFTER
 OLD = [b"old %d" % number for number in range(12)]  # three full ledgers
 NEW = [b"new %d" % number for number in range(10)]
-# Every call that the traffic below makes of the storage, once it flows.
+# Every call of the storage that the traffic below causes.
 CALLS = {
     "cursors.flush",
     "entries.append",
@@ -40,7 +40,7 @@ CALLS = {
     "pool.work",
     "topics.roll_ledgers",
 }
-# Made beside it by the broker's clock, or when a client attaches; broken too, and each may be there or not.
+# Calls that timers cause, or clients that attach. They are tested too, and each may occur or not.
 ALSO = {
     "acts.waiting",
     "pool.connect",
@@ -58,7 +58,7 @@ ALSO = {
 
 @dataclass
 class Traffic:
-    """A producer, a consumer that reads, one that reads again, and one whose acks wait for counts."""
+    """A producer, a consumer that reads, one that gets redeliveries, and one whose acks wait for counts."""
 
     run: BrokerRun
     faults: StorageFaults
@@ -69,7 +69,7 @@ class Traffic:
     old: list[Position]
 
     def flow(self) -> None:
-        """Begin: every path from here on passes the faults."""
+        """Start the traffic, of which every call can be made to fail."""
         for position in self.old:
             self.late.acknowledge(position)
         self.producer.publish_all(NEW)
@@ -77,7 +77,7 @@ class Traffic:
         self.again.flow(1000)
 
     async def settle(self) -> None:
-        """What a client may rely on, once the fault is over."""
+        """Check what a client may rely on once the fault is over."""
         await eventually(lambda: self.producer.is_done, "every send to have its receipt")
         wanted = {*OLD, *NEW}
         for consumer in (self.reader, self.again):
@@ -91,18 +91,18 @@ class Traffic:
         await eventually(lambda: self.stored_backlogs() == [0, 0, 0], "every ack to be stored")
 
     def stored_backlogs(self) -> list[int]:
-        """Of each subscription, as PostgreSQL has them: what a crash now would bring again."""
+        """Return the backlog of each subscription in PostgreSQL: the messages that a crash now would redeliver."""
         query = "SELECT (SELECT sum(messages) FROM vela_entry)::bigint - c.acked_messages FROM vela_cursor c"
         return [row[0] for row in rows(self.run.database_url, query)]
 
 
 @asynccontextmanager
 async def traffic(url: str) -> AsyncIterator[Traffic]:
-    """Messages from before, in ledgers whose entries and counts are not in memory, and clients that are attached."""
+    """The traffic, after older messages whose entries and counts are not in memory, with clients attached."""
     async with running(url, ledger_max_entries=4, tail_cache_bytes=0) as run:
         faults = StorageFaults()
         producer = LastingProducer(run)
-        for payload in OLD:  # each an append of its own, so that they fill ledgers
+        for payload in OLD:  # an append for each, so that they fill ledgers
             producer.publish_all([payload])
             await eventually(lambda: producer.is_done, "the first messages")
         old = [Position(each.ledger_id, each.entry_id) for each in producer.receipts]
@@ -112,7 +112,7 @@ async def traffic(url: str) -> AsyncIterator[Traffic]:
         for each in (reader, again, late):
             each.attach()
             await each.attached()
-        # What a consumer that left had been sent is replayed to the next: chosen entries, not a range.
+        # Entries that were delivered to a consumer that left are replayed to the next: chosen entries, not a range.
         first = await run.consumer(subscription="again", permits=3, name="leaves")
         await first.has(3)
         assert first.consumer is not None
@@ -139,7 +139,7 @@ async def test_the_list_of_calls_matches_the_traffic(broker_url: str) -> None:
         pytest.param(call, moment, id=f"{moment.value} {call}")
         for call in sorted(CALLS)
         for moment in Moment
-        if moment is BEFORE or not call.startswith("pool.")  # a connection is borrowed or not
+        if moment is BEFORE or not call.startswith("pool.")  # borrowing a connection can only fail before
     ],
 )
 async def test_a_fault_in_a_call_still_answers_the_client(

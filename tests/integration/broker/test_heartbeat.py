@@ -1,4 +1,4 @@
-"""The heartbeat in `vela_broker`: it beats beside everything else, ends with a stop, and notices that it was late."""
+"""The heartbeat in `vela_broker`: it does not wait for other work, ends with a stop, and notices a long pause."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ OF_SUBSCRIPTIONS = """
 
 @pytest.fixture
 def clock() -> ManualClock:
-    """Stands at the begin of a bucket."""
+    """A clock that stands at the beginning of a bucket."""
     return ManualClock(START_MS)
 
 
@@ -50,7 +50,7 @@ async def run(
 
 
 async def bucket(run: BrokerRun, clock: ManualClock) -> None:
-    """The bucket ends, and the next turn of the report writes it."""
+    """End the bucket, and write it with the next turn of the report."""
     clock.advance(BUCKET_MS)
     await run.broker.reporter._report()
     await run.broker.reporter.history.write()

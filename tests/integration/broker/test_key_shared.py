@@ -44,7 +44,7 @@ async def test_keys_keep_their_order_while_consumers_come_and_go(
         sent = 0
 
         def take(probe: ConsumerProbe, limit: int) -> None:
-            """Process some of what came, in order, as an application does."""
+            """Process some of the delivered messages in order, as an application does."""
             for _ in range(min(limit, len(probe.deliveries))):
                 position = probe.positions[0]
                 del probe.deliveries[0]
@@ -179,7 +179,7 @@ async def test_a_consumer_that_leaves_inside_a_chunked_message_passes_on_the_who
 
 
 async def test_a_chunk_that_waits_for_its_consumer_delays_no_other(run: BrokerRun) -> None:
-    """The holder has no permits: others get what is theirs, and the loop does not run in vain."""
+    """The holder has no permits. Others get their messages, and the dispatcher does not loop in vain."""
     producer = await run.producer()
     holder = await run.consumer(name="holder", permits=1)
     data, flags = chunk("u", 0, 2)

@@ -31,7 +31,7 @@ MOVE = "UPDATE vela_cursor c SET mark_delete_ledger = $"
 async def ten_delivered(
     run: BrokerRun, type_: SubscriptionType = SHARED
 ) -> tuple[list[Position], ConsumerProbe]:
-    """Ten messages, all at one consumer, none acked."""
+    """Publish ten messages, deliver all to one consumer, and ack none."""
     producer = await run.producer()
     consumer = await run.consumer(type_=type_, permits=100)
     positions = await producer.publish(10)

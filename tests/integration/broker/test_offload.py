@@ -39,12 +39,12 @@ def files_url(tmp_path: Path) -> str:
 
 
 async def turn(run: BrokerRun) -> None:
-    """What the lifetime task does with files and segments."""
+    """Do what the lifetime task does with files and segments."""
     await run.broker.lifetime.look_at_segments()
 
 
 async def close_segment(run: BrokerRun) -> int:
-    """Close the open segment behind everything stored so far; its id."""
+    """Close the open segment after everything stored so far, and return its id."""
     closing = run.broker.segments.open_id
     await run.broker.segments._open_next()
     await run.broker.segments._refresh_views()
@@ -270,7 +270,7 @@ async def test_a_file_that_is_not_the_ledger_is_refused_and_the_rows_stay(
 async def test_what_a_killed_run_leaves_is_deleted_or_taken_over(
     broker_url: str, files_url: str, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run dies without a word, as by SIGKILL: nothing that it would do at its end happens."""
+    """A run ends as by SIGKILL, so it cleans nothing up."""
 
     class Killed(BaseException):
         pass
@@ -302,7 +302,7 @@ async def test_what_a_killed_run_leaves_is_deleted_or_taken_over(
             return
         assert [row[1] for row in rows(broker_url, FILES)] == ["writing"]
         await turn(run)
-        assert len(rows(broker_url, FILES)) == 1  # it may be a run that works
+        assert len(rows(broker_url, FILES)) == 1  # it may be of a run that still works
         assert (await offloaded(broker_url, files_url))["attached"] == 1  # the next run knows better
         await turn(run)
         assert files_in(files_url) == attached_files(broker_url)

@@ -1,4 +1,4 @@
-"""The outbox's mover: what a transaction published comes exactly once, in order, and what it rolled back never."""
+"""The outbox's mover: messages of a committed transaction come exactly once, in order; rolled back ones never come."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ TRY_LOCK = "pg_try_advisory_lock"
 
 
 async def lock_is_back(run: BrokerRun) -> None:
-    """The broker serves again."""
+    """Wait until the broker holds the lock again."""
     await eventually(lambda: run.broker.is_ready()[0], "the lock to be held again")
 
 
@@ -28,7 +28,7 @@ async def test_memory_is_kept_when_only_the_locks_connection_was_lost(run: Broke
     run.proxy.cut("lock")
     await trap.caught.wait()
     assert not run.broker.is_ready()[0]
-    await producer.publish(2)  # still the owner by epoch: the log goes on
+    await producer.publish(2)  # its epoch is still valid, so appends continue
     assert len(consumer.deliveries) == 4  # but nothing is sent without the lock
     with pytest.raises(ServiceNotReady):
         await run.producer("another")
@@ -123,7 +123,7 @@ async def test_a_clean_stop_frees_the_lock_before_its_connection_ends(
     run: BrokerRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def closed_later() -> None:
-        """The server ends a closed connection's backend when it gets to it."""
+        """Let the server end the backend of a closed connection later."""
 
     lock = run.broker.ownership._connection
     assert lock is not None

@@ -1,4 +1,4 @@
-"""Pulls that wait are in a table for the console: what changed, within about a second, and nothing after they ended."""
+"""Parked pulls are in a table for the console: changes within about a second, and no rows after they have ended."""
 
 from __future__ import annotations
 

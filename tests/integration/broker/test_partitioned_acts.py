@@ -21,7 +21,7 @@ def of(partition: int) -> str:
 
 
 async def three(run: BrokerRun, *, acked: Sequence[int] = (4, 0, 10)) -> list[list[Position]]:
-    """Ten messages on each of three partitions, of which the subscription has acked the first ones."""
+    """Publish ten messages to each of three partitions, and ack the first ones of each."""
     await partitioned(run, 3)
     positions = []
     for partition in range(3):
@@ -40,7 +40,7 @@ def backlogs(run: BrokerRun) -> list[int]:
 
 
 def stored(run: BrokerRun) -> list[tuple[Any, ...]]:
-    """Everything that PostgreSQL has of the cursors."""
+    """Return all rows of the cursors in PostgreSQL."""
     return rows(run.database_url, "SELECT * FROM vela_cursor ORDER BY subscription_id") + rows(
         run.database_url, "SELECT * FROM vela_cursor_chunk ORDER BY cursor_id, ledger_id, chunk"
     )

@@ -23,7 +23,7 @@ def pool(run: BrokerRun) -> ConnectionPool:
 
 
 def layout(run: BrokerRun) -> list[tuple[str, str]]:
-    """(partition, subscription) of all."""
+    """Return (partition, subscription) for all subscriptions."""
     return rows(
         run.database_url,
         "SELECT 'p' || t.partition, s.name FROM vela_subscription s JOIN vela_topic t ON t.id = s.topic_id"

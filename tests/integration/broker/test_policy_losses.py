@@ -19,7 +19,7 @@ TOPIC = "persistent://public/default/t"
 
 @pytest.fixture
 def planning(monkeypatch: pytest.MonkeyPatch, broker_url: str) -> None:
-    """Acts are asked for in the database of the test's brokers."""
+    """Let acts be requested in the database of the test's brokers."""
     monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: broker_url)
 
 

@@ -34,7 +34,7 @@ def messages_of(consumer: ConsumerProbe) -> list[Message]:
 
 
 def stored(run: BrokerRun, topic: str = "t") -> int:
-    """Messages ever appended."""
+    """Return how many messages were ever appended."""
     return run.topic(topic).log.ledgers.total_messages
 
 

@@ -44,7 +44,7 @@ class Peer:
         return peer
 
     def tell(self, *frames: bytes) -> None:
-        """Send."""
+        """Send a command."""
         self._writer.write(b"".join(frames))
 
     def flood(self) -> None:
@@ -55,7 +55,7 @@ class Peer:
             self.tell(*commands.send(1, number, data))
 
     async def hear(self) -> BaseCommand:
-        """The next command but pings."""
+        """Return the next command that is no PING."""
         while True:
             while not self._heard:
                 data = await asyncio.wait_for(self._reader.read(65536), 20)
@@ -66,12 +66,12 @@ class Peer:
                 return command
 
     async def receipts(self) -> list[int]:
-        """The sequence ids of the receipts of everything."""
+        """Return the sequence ids of the receipts of all messages."""
         heard = [await self.hear() for _ in range(MESSAGES)]
         return [each.send_receipt.sequence_id for each in heard]
 
     async def close(self) -> None:
-        """Leave."""
+        """Close the connection."""
         self._writer.close()
         await self._writer.wait_closed()
 
@@ -140,7 +140,7 @@ async def test_sends_of_a_producer_that_leaves_are_no_longer_counted(broker_url:
             assert LIMIT_BYTES // 2 < budget.size_bytes < LIMIT_BYTES
         else:
             assert gone.producer is not None
-            gone.producer.detach()  # what it sent is stored all the same
+            gone.producer.detach()  # the messages that it sent are stored nevertheless
             assert budget.size_bytes > LIMIT_BYTES
         await stays.has_receipts(10)
         await eventually(lambda: budget.size_bytes == 0, "nothing held")

@@ -134,7 +134,7 @@ async def test_beat_alone_answers_a_pull_whose_time_is_over(broker_url: str) -> 
         clock.advance(1_999)
         assert run.broker.deadlines.run_due() == 0
         clock.advance(1)
-        rows(run.database_url, "SELECT pg_notify('vela_tick', '{}')")  # what Celery's tick sends
+        rows(run.database_url, "SELECT pg_notify('vela_tick', '{}')")  # as Celery's tick does
         answer = await result(waiting)
         assert (answer.status, answer.next_begin_offset) == (PullStatus.NOT_FOUND, 0)
 
@@ -163,7 +163,7 @@ async def test_a_woken_pull_is_not_parked_a_second_time(broker_url: str) -> None
         producer = await run.producer()
         waiting = await parked(run, ask(0, matches=tagged("A"), park_ms=60_000))
         await publish(producer, b"other", tag="B")
-        clock.advance(6_000)  # the timer's look at every queue lets each filter pass
+        clock.advance(6_000)  # the timer checks every queue now, with each pull's filter
         assert run.broker.deadlines.run_due() == 1
         answer = await result(waiting)
         assert (answer.status, answer.next_begin_offset) == (PullStatus.NONE_MATCHED, 1)

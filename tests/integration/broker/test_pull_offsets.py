@@ -50,7 +50,7 @@ async def test_a_group_with_consumers_attached_cannot_commit(run: BrokerRun) -> 
 
 
 def commit_acts(run: BrokerRun) -> list[tuple[object, ...]]:
-    """(parameters, origin) of the commits in the act log."""
+    """Return (parameters, origin) of the commits in the act log."""
     assert {state for (state,) in rows(run.database_url, "SELECT state FROM vela_act")} <= {"applied"}
     return rows(
         run.database_url,

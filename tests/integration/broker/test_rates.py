@@ -1,4 +1,4 @@
-"""Publish and dispatch rates: who sends too much is not read from, what leaves too fast waits; nothing is lost."""
+"""Publish and dispatch rates: the broker stops reading from fast producers, and delays deliveries; nothing is lost."""
 
 from __future__ import annotations
 

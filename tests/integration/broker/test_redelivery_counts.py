@@ -14,7 +14,7 @@ EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
 
 @pytest.fixture
 async def still(broker_url: str) -> AsyncIterator[BrokerRun]:
-    """A broker whose time stands still, and then moves by tick alone."""
+    """A broker for which time stands still until a tick moves it."""
     async with running(broker_url, clock=ManualClock(), wheel_enabled=False) as started:
         yield started
 
@@ -28,7 +28,7 @@ def pass_ms(run: BrokerRun, ms: int) -> None:
 async def holding(
     run: BrokerRun, count: int, type_: SubscriptionType = SHARED, timeout_ms: int = 0
 ) -> ConsumerProbe:
-    """A consumer that holds `count` entries, all of them redelivered once already on Shared."""
+    """Return a consumer that holds `count` entries. On Shared, each has been redelivered once."""
     producer = await run.producer()
     consumer = await run.consumer(type_=type_, permits=100, ack_timeout_ms=timeout_ms)
     await producer.publish(count)

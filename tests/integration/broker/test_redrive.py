@@ -1,4 +1,4 @@
-"""Redrive: dead letters go back to where they came from, never lost, at worst twice."""
+"""Redrive: dead letters return to their topics. None is lost; at worst, one is published twice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HERE: dict[str, Any] = {"topic": DLQ, "subscription": "dead"}
 
 
 def letter(number: int, *, origin: str = "orders", key: str | None = None, **properties: str) -> bytes:
-    """An entry as a client's dead-letter producer makes it."""
+    """Return an entry as a client's dead-letter producer makes it."""
     return encode_single(
         producer_name="p",
         sequence_id=number,
@@ -32,7 +32,7 @@ def letter(number: int, *, origin: str = "orders", key: str | None = None, **pro
 
 
 async def dead(run: BrokerRun, *entries: bytes) -> ConsumerProbe:
-    """Dead letters that wait, and a consumer of the topic that they go back to."""
+    """Publish dead letters, and return them with a consumer of the topic to which they return."""
     holder = await run.consumer(DLQ, "dead")
     back = await run.consumer("orders", "s", permits=1000)
     producer = await run.producer(DLQ)
@@ -139,7 +139,7 @@ async def test_letters_that_cannot_be_redriven_stay_and_are_counted(run: BrokerR
         letter(4),
     )
     holder = await run.consumer(DLQ, "dead", permits=1)
-    await holder.has(1)  # and is of its consumer for now
+    await holder.has(1)  # and its consumer holds it for now
     _, plan = await planned(run, "redrive", {"to_topic": "orders"}, **HERE)
     assert plan["words"][0].startswith("3 messages")
     _, result = await done(run, "redrive", **HERE)

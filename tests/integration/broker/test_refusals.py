@@ -27,7 +27,7 @@ BAD = 77  # messages of an entry that the table below does not take
 
 
 def refuse_bad_entries(run: BrokerRun) -> None:
-    """A check that one entry will break."""
+    """Add a check constraint that one entry will violate."""
     rows(run.database_url, f"ALTER TABLE vela_entry_1 ADD CHECK (messages <> {BAD})")
 
 
@@ -39,7 +39,7 @@ async def test_a_refused_append_closes_its_producer_and_no_other(run: BrokerRun,
     refuse_bad_entries(run)
     sql = 'COPY "vela_entry_1"' if payload else 'INSERT INTO "vela_entry_1"'
     trap = run.proxy.trap(sql, Moment.HOLD_REQUEST)
-    good.send(payload)  # held, so that what follows is gathered into one statement of both topics
+    good.send(payload)  # held, so that the next sends of both topics are gathered into one statement
     await trap.caught.wait()
     second = run.proxy.trap(sql, Moment.HOLD_REQUEST)
     bad.send(payload)
@@ -89,7 +89,7 @@ async def test_a_ledger_that_cannot_be_opened_is_refused_and_not_waited_for(brok
 
 
 def refuse_cursor(run: BrokerRun, subscription: str) -> int:
-    """Let the database refuse this subscription's cursor from now on; its id."""
+    """Let the database refuse this subscription's cursor from now on, and return its id."""
     guilty = run.subscription(subscription=subscription).subscription_id
     rows(
         run.database_url,
@@ -219,7 +219,7 @@ async def test_many_dirty_cursors_are_several_statements(run: BrokerRun) -> None
 
 
 class Breaking(ProducerProbe):
-    """Its transport breaks at the first receipt."""
+    """A producer whose transport breaks at the first receipt."""
 
     def on_receipts(self, receipts: object) -> None:
         """Break."""

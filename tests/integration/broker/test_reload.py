@@ -1,4 +1,4 @@
-"""A broker that dies without a word, and the next one: what was durable stays, everything else comes again."""
+"""A broker that is killed, and the next one: durable acks stay, and everything else is delivered again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_durably_acked_never_again_everything_else_again_backlog_exact(
             some = chance.sample(positions, 15)
             assert await consumer.ack_durably(*some) is None
             acked |= set(some)
-        consumer.ack(*chance.sample(positions, 20))  # not flushed: they may come again, or not
+        consumer.ack(*chance.sample(positions, 20))  # not flushed, so they may be redelivered or not
         maybe = {each for each in positions if run.subscription().cursor.is_acked(each)} - acked
     async with running(broker_url) as again:
         consumer = await again.consumer(permits=1000)
@@ -45,7 +45,7 @@ async def test_durably_acked_never_again_everything_else_again_backlog_exact(
 
 
 async def recount(run: BrokerRun) -> object:
-    """The cursor's totals counted from nothing but its bitmaps."""
+    """Return the cursor's totals, counted from its bitmaps alone."""
     found: list[object] = []
     cursor = run.subscription().cursor
     await run.subscription().moves.with_index(lambda: found.append(cursor.recount()))

@@ -1,4 +1,4 @@
-"""What the console is told once a second: of objects that are there, and whatever becomes of one row."""
+"""The broker's reports for the console, once a second: only about existing objects, and even if one row is refused."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ async def run(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
 
 async def report(run: BrokerRun) -> None:
-    """The next report."""
+    """Write the next report."""
     await run.broker.reporter._report()
 
 
 async def publish(run: BrokerRun, topic: str, count: int) -> None:
-    """So many messages, and no producer left behind."""
+    """Publish this many messages with a producer that then leaves."""
     probe = await run.producer(topic)
     await probe.publish(count)
     assert probe.producer is not None
@@ -295,9 +295,8 @@ async def test_obstacles_are_written_when_they_change(run: BrokerRun) -> None:
         consumer.consumer.redeliver(consumer.positions[:1])
     await report(run)
     assert one_row(run.database_url, OBSTACLES)[4] == 3
-    rows(
-        run.database_url, "DELETE FROM vela_subscription_obstacles RETURNING 1"
-    )  # as PostgreSQL does after a crash
+    # As PostgreSQL does after a crash.
+    rows(run.database_url, "DELETE FROM vela_subscription_obstacles RETURNING 1")
     run.broker._report_anew()
     await report(run)
     assert one_row(run.database_url, OBSTACLES)[4] == 3

@@ -1,4 +1,4 @@
-"""The state of a subscription, judged by a broker from a real flow and stored where lists sort by it."""
+"""The state of a subscription, which a broker judges by real traffic and stores for lists."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def run(
 
 
 async def pass_time(run: BrokerRun, clock: ManualClock, seconds: int) -> list[SubscriptionState]:
-    """Report each second; the stored states of `s`, one for each time that they changed."""
+    """Report each second, and return the stored states of `s`, one for each change."""
     seen: list[SubscriptionState] = []
     for _ in range(seconds):
         clock.advance(1000)
@@ -59,19 +59,19 @@ async def pass_time(run: BrokerRun, clock: ManualClock, seconds: int) -> list[Su
 
 
 def state_of(run: BrokerRun, name: str) -> SubscriptionState:
-    """The stored state of a subscription."""
+    """Return the stored state of a subscription."""
     return SubscriptionState(one_row(run.database_url, OF_SUBSCRIPTION, name)[0])
 
 
 def worst(run: BrokerRun) -> SubscriptionState:
-    """The stored state of the topic."""
+    """Return the stored state of the topic."""
     return SubscriptionState(one_row(run.database_url, OF_TOPIC, T.full)[0])
 
 
 async def steadily(
     run: BrokerRun, clock: ManualClock, producer: ProducerProbe, seconds: int
 ) -> list[SubscriptionState]:
-    """Publish two messages each second; the states of `s` meanwhile."""
+    """Publish two messages each second, and return the states of `s` meanwhile."""
     seen: list[SubscriptionState] = []
     for _ in range(seconds):
         await producer.publish(2)

@@ -1,4 +1,4 @@
-"""The disk stays as full as the backlog is, whatever passes through (long form: `bench/questions/steady_disk.py`)."""
+"""The disk's use stays near the size of the backlog (long form: `bench/questions/steady_disk.py`)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.support.lifetime import keeping, recounted, settled
 TOPICS = 10
 PAYLOAD_BYTES = 4096
 SEGMENT_BYTES = 256 * 1024
-ROUND = 8  # entries a topic
+ROUND = 8  # entries per topic
 ROUNDS = 50
 TIMES = 20
 
 
 def size_bytes(url: str) -> int:
-    """All tables of entries."""
+    """Return the size of all tables of entries."""
     (size,) = one_row(
         url,
         "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class"

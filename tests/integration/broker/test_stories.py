@@ -38,7 +38,7 @@ Row = tuple[StoryEvent, str, int, int, int, int]
 
 @pytest.fixture
 def clock() -> ManualClock:
-    """Stands still until a test moves it."""
+    """A clock that stands still until a test moves it."""
     return ManualClock(START_MS)
 
 
@@ -53,7 +53,7 @@ async def run(
 
 
 async def stored(run: BrokerRun) -> list[Row]:
-    """Every row of the subscription s: event, consumer, first and last entry, ms since the start, count."""
+    """Return every row of the subscription s: event, consumer, first and last entry, ms since the start, count."""
     await run.broker.reporter.stories.write()
     return [(StoryEvent(event), *rest) for event, *rest in rows(run.database_url, STORED, START_MS)]
 
@@ -61,7 +61,7 @@ async def stored(run: BrokerRun) -> list[Row]:
 async def delivered(
     run: BrokerRun, count: int, type_: SubscriptionType = SHARED, ack_timeout_ms: int = 0
 ) -> ConsumerProbe:
-    """A consumer c that has this many messages."""
+    """Return a consumer c that has this many messages."""
     producer = await run.producer()
     probe = await run.consumer(name="c", type_=type_, permits=100, ack_timeout_ms=ack_timeout_ms)
     await producer.publish(count)

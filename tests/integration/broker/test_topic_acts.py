@@ -1,4 +1,4 @@
-"""Acts on policies, asked for as console, commands and API do: bad input changes nothing."""
+"""Acts on policies, requested as by console, commands and API: bad input changes nothing."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ REFERS = ("topic_id", "subscription_id", "cursor_id")
 
 
 async def partitioned(url: str, name: str, partitions: int) -> None:
-    """A partitioned topic."""
+    """Create a partitioned topic."""
     connection = await connect(url, name="test")
     await topic_store.create_topic(connection, TopicName.parse(name), partitions=partitions, policies={})
     await connection.close()
@@ -143,7 +143,7 @@ async def test_delete_removes_every_row_and_a_topic_of_that_name_starts_empty(ru
 
 
 def columns_that_refer(url: str) -> list[tuple[str, str]]:
-    """(table, column) of everything that names a topic or a subscription and does not expire by itself.
+    """Return (table, column) of everything that names a topic or a subscription and does not expire by itself.
 
     The points of charts stay: the sums over everything need them, and ids are not used again. So do the firings of
     alerts: they are history, and the next round ends those that are open.

@@ -1,4 +1,4 @@
-"""Watched lists of topics over PostgreSQL: each way to create or delete topics tells the watchers."""
+"""Watchers of topics over PostgreSQL hear of topics that are created or deleted in any way."""
 
 from __future__ import annotations
 

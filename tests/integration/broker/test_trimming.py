@@ -199,7 +199,7 @@ async def test_truncating_frees_all_but_the_open_ledger_despite_retention(broker
 
 
 async def applied(run: BrokerRun, kind: str, parameters: dict[str, Any], **request: Any) -> int:
-    """Plan and apply an act; its id."""
+    """Plan and apply an act, and return its id."""
     act_id = await ask(run, kind, parameters, **request)
     assert (await answered(run, act_id))[0] == "planned"
     rows(

@@ -124,7 +124,7 @@ async def test_delete_without_clients_needs_leave_to_remove_subscriptions(run: B
 
 @pytest.mark.parametrize("allowed", [True, False])
 async def test_the_plan_of_a_forced_delete_tells_how_clients_react(run: BrokerRun, allowed: bool) -> None:
-    """They come again, and make what the policy lets them make."""
+    """They reconnect, and create what the policy allows them to create."""
     await run.producer("n")
     await run.producer()
     await partitioned(run, 1)

@@ -1,4 +1,4 @@
-"""Acts on topics as console, commands and API ask for them."""
+"""Request acts on topics as the console, the commands and the API do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ P = "persistent://public/default/p"
 
 
 async def plan(kind: str, topic: str = T, **parameters: Any) -> acts.ActView:
-    """Ask for a plan, in a thread as the asking side is synchronous."""
+    """Request a plan, in a thread because the requesting side is synchronous."""
     return await asyncio.to_thread(
         partial(acts.plan, kind, topic=topic, parameters=parameters, who="op", origin="test", wait_s=8)
     )
@@ -30,7 +30,7 @@ async def apply(act: acts.ActView) -> acts.ActView:
 
 
 async def done(kind: str, topic: str = T, **parameters: Any) -> acts.ActView:
-    """Plan and apply; it must work."""
+    """Plan and apply an act, which must succeed."""
     planned = await plan(kind, topic, **parameters)
     assert planned.state == "planned", planned.error
     applied = await apply(planned)
@@ -39,7 +39,7 @@ async def done(kind: str, topic: str = T, **parameters: Any) -> acts.ActView:
 
 
 async def one_by_one(producer: ProducerProbe, count: int) -> list[Position]:
-    """Publish each with a commit of its own: a ledger is full between two."""
+    """Publish messages with a commit each, so that a ledger can end after any of them."""
     return [(await producer.publish(1))[0] for _ in range(count)]
 
 

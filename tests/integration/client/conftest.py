@@ -1,4 +1,4 @@
-"""Fixtures of the client's tests against a peer that does as it is told."""
+"""Fixtures of the client's tests against a scripted peer."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.support.scripted_peer import ScriptedPeer
 
 @pytest.fixture(params=[False, True], ids=["tcp", "websocket"])
 async def peer(request: pytest.FixtureRequest) -> AsyncIterator[ScriptedPeer]:
-    """One over TCP, then one over WebSocket."""
+    """A scripted peer over TCP, then one over WebSocket."""
     async with ScriptedPeer.started(websocket=request.param) as started:
         yield started
 
 
 @pytest.fixture
 async def tcp_peer() -> AsyncIterator[ScriptedPeer]:
-    """One over TCP."""
+    """A scripted peer over TCP."""
     async with ScriptedPeer.started() as started:
         yield started

@@ -1,4 +1,4 @@
-"""A consumer and a producer that only remember."""
+"""A consumer and producer in one that only records its events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Sink"]
 
 
 class Sink:
-    """Of a consumer and of a producer: remembers what it is told."""
+    """Takes a consumer's and a producer's events from a connection, and records them in `told`."""
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []

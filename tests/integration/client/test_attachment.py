@@ -36,7 +36,7 @@ async def client(peer: ScriptedPeer) -> AsyncIterator[Client]:
 
 
 class Subscriber(Sink):
-    """The least of a consumer."""
+    """The smallest possible consumer."""
 
     def __init__(self, client: Client) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Subscriber(Sink):
 
 
 def refuse_subscribe(peer: ScriptedPeer, code: ServerError, times: int) -> None:
-    """The next `times` SUBSCRIBEs are refused."""
+    """Refuse the next `times` SUBSCRIBEs."""
     left = [times]
 
     def script(link: Link, event: events.Subscribe) -> None:

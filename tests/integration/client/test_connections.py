@@ -1,4 +1,4 @@
-"""The pool and how connections are made, against a peer that does as it is told."""
+"""The pool and how connections are made, against a scripted peer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOPIC = "persistent://public/default/t"
 
 
 @pytest.mark.row("S0.1")
-async def test_fifty_look_ups_share_one_connection_and_one_attempt(peer: ScriptedPeer) -> None:
+async def test_fifty_lookups_share_one_connection_and_one_attempt(peer: ScriptedPeer) -> None:
     async with Client(peer.url) as client:
         await asyncio.gather(*(client.partitions(TOPIC) for _ in range(50)))
         assert (peer.count(events.Connect), peer.count(events.PartitionMetadata)) == (1, 50)
@@ -38,7 +38,7 @@ async def test_as_many_connections_as_allowed_are_used(tcp_peer: ScriptedPeer) -
 
 
 @pytest.mark.row("S0.1")
-async def test_without_pooling_each_has_its_own_and_look_ups_leave_none(tcp_peer: ScriptedPeer) -> None:
+async def test_without_pooling_each_has_its_own_and_lookups_leave_none(tcp_peer: ScriptedPeer) -> None:
     async with Client(tcp_peer.url, connections_per_broker=0) as client:
         first = await client.connection_for(TOPIC)
         second = await client.connection_for(TOPIC)
@@ -143,7 +143,7 @@ async def test_a_broker_that_does_not_answer_the_handshake_is_one_too(peer: Scri
 
 
 async def took_as_long_as_it_may(url: str) -> None:
-    """A connection to `url` fails after connection_timeout_ms, not before and not much later."""
+    """Check that a connection to `url` fails after connection_timeout_ms, not before and not much later."""
     async with Client(url, connection_timeout_ms=300) as client:
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -167,7 +167,7 @@ async def test_tcp_no_delay_reaches_the_socket(peer: ScriptedPeer, switch: bool)
 @pytest.mark.row("S0.5")
 async def test_bytes_of_payloads_are_always_released(peer: ScriptedPeer) -> None:
     class Picky(Sink):
-        """Takes one in two and remembers none."""
+        """A sink that accepts every second message and keeps none."""
 
         taken = 0
 
@@ -184,11 +184,10 @@ async def test_bytes_of_payloads_are_always_released(peer: ScriptedPeer) -> None
             before, _ = tracemalloc.get_traced_memory()
             for number in range(0, 500, 5):
                 for entry_id in range(number, number + 5):
-                    peer.link.deliver(
-                        1 + entry_id % 3 // 2, payload, entry_id=entry_id
-                    )  # one in three to nobody
+                    # One message in three is for a consumer that does not exist.
+                    peer.link.deliver(1 + entry_id % 3 // 2, payload, entry_id=entry_id)
                 peer.link.flush()
-                await client.partitions(TOPIC)  # behind all of them
+                await client.partitions(TOPIC)  # answered after all of them
             gc.collect()
             after, _ = tracemalloc.get_traced_memory()
         finally:

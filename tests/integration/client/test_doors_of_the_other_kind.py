@@ -1,4 +1,4 @@
-"""A URL with TLS for a port without, and the other way round: said soon and by its cause, by both clients.
+"""A URL with TLS for a port without, and the other way round: both clients soon raise an error that names the cause.
 
 Servers differ in what they do with the wrong first bytes: they answer, hang up, or wait for more.
 """
@@ -33,13 +33,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> KeyPair:
 
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Peers that answer do it at once here; users' clients wait for a second, twice."""
+    """Let clients wait only briefly for an answer, because peers here answer at once. By default, they wait seconds."""
     monkeypatch.setattr(opening, "_PATIENCE_S", 0.1)
     monkeypatch.setattr(other_door, "_ANSWER_S", 0.3)
 
 
 class Heard:
-    """What came to a port, over all connections."""
+    """The bytes that arrived at a port, over all connections."""
 
     def __init__(self) -> None:
         self.first: list[bytes] = []
@@ -52,7 +52,7 @@ class Heard:
 
 @asynccontextmanager
 async def waits_for_lines(answer: bytes) -> AsyncIterator[Heard]:
-    """An HTTP server: it waits for the whole head of a request, whatever comes instead, and answers that alone."""
+    """An HTTP server that answers only the complete head of a request, and waits for that whatever else arrives."""
     heard = Heard()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -131,7 +131,7 @@ async def test_a_port_with_tls(kind: ClientClass, scheme: str, websocket: bool, 
 
 @pytest.mark.parametrize("scheme", ["wss", "pulsar+ssl"])
 async def test_a_port_that_requires_tls_for_http_too_is_not_mistaken_for_plain_http(scheme: str) -> None:
-    """It is slow to answer in TLS, and answers plain HTTP at once, only to say that it is wrong there."""
+    """It answers slowly in TLS, but at once to plain HTTP, to say that this is wrong."""
     async with waits_for_lines(
         b"HTTP/1.1 400 The plain HTTP request was sent to HTTPS port\r\n\r\n"
     ) as heard:
@@ -155,7 +155,7 @@ async def test_a_url_that_was_right_once_is_not_doubted_again() -> None:
 
 @asynccontextmanager
 async def silent(port: int) -> AsyncIterator[Heard]:
-    """A server that hangs up at the first bytes, without a word."""
+    """A server that hangs up at the first bytes, without an answer."""
     heard = Heard()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

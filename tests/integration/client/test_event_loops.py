@@ -21,7 +21,7 @@ ID = vela.MessageId(-1, 1, 1)
 
 
 class Elsewhere:
-    """A client and what it makes, on an event loop that does not run now."""
+    """A client and the objects that it creates, on an event loop that does not run now."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -102,7 +102,7 @@ def test_the_error_is_raised_and_no_coroutine_is_left(
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         with monkeypatch.context() as patched:
-            # As asyncio.run leaves it; closed in earnest, the sockets could not be closed any more.
+            # As asyncio.run leaves it. If the loop were really closed, the sockets could not be closed any more.
             patched.setattr(elsewhere.loop, "_closed", is_closed)
             with pytest.raises(vela.InvalidConfiguration, match="belongs to another event loop"):
                 asyncio.run(outcome(CALLS[name], elsewhere.made))

@@ -1,4 +1,4 @@
-"""Requests, losses and keep-alive of one connection, against a peer that does as it is told."""
+"""Requests, losses and keep-alive of one connection, against a scripted peer."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ async def test_a_door_without_tls_is_a_handshake_error(websocket: bool) -> None:
         async with Client(url, AuthenticationToken("secret")) as client:
             with pytest.raises(errors.HandshakeError, match="does not speak TLS"):
                 await client.partitions(TOPIC)
-        # What else is spoken there is asked without a name, and without a word of what is wanted.
+        # The client's check of what else the port speaks contains no credentials and no topic.
         assert [(type(event), getattr(event, "auth_data", b"")) for event in peer.heard] == [
             (events.Connect, None)
         ]
@@ -107,7 +107,7 @@ async def test_a_trust_file_counts_alone_and_none_means_the_systems(
                 else:
                     with pytest.raises(errors.HandshakeError, match="not trusted"):
                         await client.partitions(TOPIC)
-        # The system's store is where OpenSSL looks; the variable is its own way to name another.
+        # OpenSSL reads the system's trust store; this variable names another one.
         monkeypatch.setenv("SSL_CERT_FILE", authority.file)
         async with Client(peer.url) as client:
             assert await client.partitions(TOPIC) == 0

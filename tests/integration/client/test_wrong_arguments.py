@@ -1,4 +1,4 @@
-"""Arguments of a wrong kind, with both clients: an error that names them, and nothing is asked of the broker."""
+"""Wrong arguments, with both clients: an error names them, and the broker gets no request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Named = dict[str, Any]
 
 
 class Api:
-    """One of the two clients, each call made where it may wait."""
+    """One of the two clients. Calls that may wait are made in a coroutine or in a thread."""
 
     def __init__(self, client: Any) -> None:
         self.client = client

@@ -24,7 +24,7 @@ TOPIC = "persistent://public/default/t"
 
 @asynccontextmanager
 async def speaking(answer: bytes) -> AsyncIterator[int]:
-    """A server that says this whatever it is asked; its port."""
+    """Run a server that gives this answer to everything. Yield its port."""
 
     async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
@@ -101,7 +101,7 @@ async def test_an_interrupted_handshake_is_reported_with_the_data_received() -> 
 
 @asynccontextmanager
 async def closing(taken: list[int]) -> AsyncIterator[int]:
-    """A server that takes connections and closes them without a word; its port. `taken` gets one entry for each."""
+    """Run a server that closes connections without an answer. Yield its port. `taken` gets one item for each."""
 
     async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         taken.append(1)
@@ -136,7 +136,7 @@ async def test_a_port_that_closes_without_an_answer_is_retried_and_named_at_the_
     ):
         with pytest.raises(errors.Timeout, match=f"given up after 0.4 s; the last failure: .*{said}"):
             await client.create_producer(TOPIC)
-    assert len(taken) > 3  # an attempt takes three: it asks what else is spoken there
+    assert len(taken) > 3  # an attempt makes three: it also checks what else the port speaks
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ async def test_a_handshake_that_only_begins_is_a_timeout_that_tells_so() -> None
 
 @asynccontextmanager
 async def refusing(*statuses: HTTPStatus) -> AsyncIterator[tuple[str, list[str]]]:
-    """A WebSocket server that answers upgrades with these, the last one for ever; its URL and the paths asked for."""
+    """Run a WebSocket server that answers upgrades with these, the last one again and again. Yield URL and paths."""
     paths: list[str] = []
 
     def refuse(connection: ServerConnection, request: Request) -> Response:

@@ -18,7 +18,7 @@ STEP_S = 30
 
 
 class Phone:
-    """Shows codes. Its clock is the one that the console reads too."""
+    """Shows codes. The console reads the same clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 1_790_000_010.0
@@ -26,18 +26,18 @@ class Phone:
         monkeypatch.setattr("console.people.second_factor.time.time", lambda: self.now_s)
 
     def code(self, *, early_s: float = 0) -> str:
-        """The code that the app shows now, or with a clock that is `early_s` ahead."""
+        """Return the code that the app shows now, or with a clock that is `early_s` ahead."""
         step = int((self.now_s + early_s) // STEP_S)
         return f"{hotp(base64.b32decode(self.secret), step):06}"
 
     def later(self, seconds: float = STEP_S) -> Phone:
-        """The same phone some time later."""
+        """Move the clock forward, and return the phone."""
         self.now_s += seconds
         return self
 
 
 def equipped(user: User, phone: Phone) -> list[str]:
-    """Give a user a second factor on this phone. Returns the recovery codes. The next code is a fresh one."""
+    """Give a user a second factor on this phone, and return the recovery codes. The phone's next code is unused."""
     phone.secret = new_secret()
     codes = switch_on(user, phone.secret, phone.code())
     phone.later()
@@ -45,7 +45,7 @@ def equipped(user: User, phone: Phone) -> list[str]:
 
 
 def secret_on(page: Any) -> str:
-    """The secret that a page shows for typing."""
+    """Return the secret that a page shows for typing."""
     found = re.search(r'class="made-password">([A-Z2-7 ]+)<', page.content.decode())
     assert found, page.content.decode()
     return found[1].replace(" ", "")

@@ -1,4 +1,4 @@
-"""The same people in every test: one who acts, one who looks, one without a role, and nobody; and a started console."""
+"""The same people in every test, from an admin to somebody who is not logged in; and a started console."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from tests.integration.console.started_console import StartedConsole, started_co
 
 @pytest.fixture(autouse=True)
 def pages_read_the_tests_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test's rows are not committed, so pages read on the connection that wrote them (test_reading.py does not)."""
+    """Let pages read on the connection that wrote the test's rows, which are not committed; not in test_reading.py."""
     monkeypatch.setattr("console.queries.database.READ_ALIAS", "default")
 
 
 @pytest.fixture(autouse=True)
 def quick_passwords(settings: Settings) -> None:
-    """A password that costs nothing to check: these tests are not about that."""
+    """Make passwords cheap to check: these tests are not about hashing."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 def granted(user: User, roles: Mapping[str, Role]) -> User:
-    """Give a user roles, by pattern."""
+    """Give a user roles, by pattern, and return the user."""
     Grant.objects.bulk_create(Grant(user=user, pattern=pattern, role=role) for pattern, role in roles.items())
     return user
 
 
 def person(name: str, roles: Mapping[str, Role]) -> Client:
-    """The browser of a new user with these roles, by pattern."""
+    """Return the browser of a new user with these roles, by pattern."""
     client = Client()
     client.force_login(granted(User.objects.create_user(name, password="tested-7"), roles))
     return client
@@ -43,31 +43,31 @@ def person(name: str, roles: Mapping[str, Role]) -> Client:
 
 @pytest.fixture
 def admin(db: None) -> Client:
-    """May also change namespaces and delete topics, everywhere."""
+    """Somebody who may also change namespaces and delete topics, everywhere."""
     return person("anna", {"*": Role.ADMIN})
 
 
 @pytest.fixture
 def operator(db: None) -> Client:
-    """May act and sees payloads, everywhere."""
+    """Somebody who may act and sees payloads, everywhere."""
     return person("ada", {"*": Role.OPERATOR})
 
 
 @pytest.fixture
 def looker(db: None) -> Client:
-    """Sees names and numbers, everywhere."""
+    """Somebody who sees names and numbers, everywhere."""
     return person("vera", {"*": Role.VIEWER})
 
 
 @pytest.fixture
 def outsider(db: None) -> Client:
-    """Logged in, without a role."""
+    """Somebody who is logged in and has no role."""
     return person("otto", {})
 
 
 @pytest.fixture
 def nobody(db: None) -> Client:
-    """Not logged in."""
+    """Somebody who is not logged in."""
     return Client()
 
 
@@ -86,13 +86,13 @@ def console(django_db_setup: None) -> Iterator[StartedConsole]:
 
 @pytest.fixture
 def console_url(console: StartedConsole) -> str:
-    """Where its pages are."""
+    """The console's address."""
     return console.url
 
 
 @pytest.fixture
 def errors() -> list[str]:
-    """What the browser complained about."""
+    """The errors that the browser logged."""
     return []
 
 

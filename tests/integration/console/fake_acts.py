@@ -1,4 +1,4 @@
-"""The asking side of acts without a broker: the same signatures, answers from memory."""
+"""A fake of `broker.acts.requests` that answers from memory, without a broker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FakeActs:
     next_plan: dict[str, Any] = field(default_factory=a_plan)
     refusal: str = ""
     answers: bool = True
-    has_drifted: bool = False  # applies are refused, each with a new plan
+    has_drifted: bool = False  # True: every apply is refused, with a new plan
 
     def plan(
         self,

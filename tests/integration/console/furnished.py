@@ -41,7 +41,7 @@ DATES: Final = "/t/persistent/public/default/dates"
 
 
 def furnish_everything(shop: Shop, word: str) -> dict[str, list[str]]:
-    """Fill the shop and add a partitioned topic. Return addresses of every page, by its name in `console.urls`."""
+    """Fill the shop and add a partitioned topic. Return the addresses of every page, by its name in `console.urls`."""
     furnish(shop, word)
     dates = make_topic("persistent://public/default/dates")
     dates.partitions = 2
@@ -70,7 +70,7 @@ def furnish(shop: Shop, word: str) -> None:
 
 
 def put_message(shop: Shop, word: str, *, producer: str = "") -> None:
-    """Write the word into the entry 6 of the sealed ledger."""
+    """Write the word into entry 6 of the sealed ledger."""
     data = encode_single(
         producer_name=producer or word,
         sequence_id=1,
@@ -87,7 +87,7 @@ def put_message(shop: Shop, word: str, *, producer: str = "") -> None:
 
 
 def _acts(shop: Shop, word: str) -> None:
-    """A plan, which waits to be applied, and a refused act, whose reason is the word."""
+    """Add a plan, which waits to be applied, and a refused act, whose reason is the word."""
     about: dict[str, Any] = {
         "kind": "reset",
         "topic": shop.topic,
@@ -106,7 +106,7 @@ def _acts(shop: Shop, word: str) -> None:
 
 
 def _letters(shop: Shop, word: str) -> None:
-    """A dead-letter topic with two letters, and a pull that waits."""
+    """Add a dead-letter topic with two letters, and a parked pull."""
     properties = {"REAL_TOPIC": word, "REAL_SUBSCRIPTION": word, "exception": word, "ORIGIN_MESSAGE_ID": word}
     data = encode_single(
         producer_name=word,
@@ -144,7 +144,7 @@ def _letters(shop: Shop, word: str) -> None:
 
 
 def _jobs(shop: Shop, word: str) -> None:
-    """A run that failed, and a schedule."""
+    """Add a run that failed, and a schedule."""
     about = {
         "job": "replay",
         "subject": shop.topic.name,
@@ -194,7 +194,7 @@ def _insights(shop: Shop, word: str) -> None:
 
 
 def _alerts(shop: Shop, word: str) -> None:
-    """A rule, an alert that fires and one that has cleared."""
+    """Add a rule, an alert that fires and one that has cleared."""
     rule = AlertRule.objects.create(
         name=word[:100],
         measure="backlog",

@@ -28,7 +28,7 @@ class Written:
     ledgers: tuple[Ledger, ...]
 
     def spot(self, number: int) -> str:
-        """The position of the entry with this number, counted from 0 over all ledgers."""
+        """Return the position of the entry with this number, counted from 0 over all ledgers."""
         for ledger in self.ledgers:
             if number < ledger.entries_before + ledger.entries:
                 return f"{ledger.pk}:{number - ledger.entries_before}"
@@ -36,7 +36,7 @@ class Written:
 
 
 def hash_of(data: bytes) -> tuple[int | None, int]:
-    """The key hash and the flags that the broker stores with an entry."""
+    """Return the key hash and the flags that the broker stores with an entry."""
     try:
         header = parse_header(data)
     except EntryCorrupt:
@@ -124,7 +124,7 @@ def _insert(
     append_ms: int,
     deliver_at_ms: int,
 ) -> None:
-    """`messages` and `size_bytes` are the topic's sums with this entry."""
+    """Store an entry. `messages` and `size_bytes` are the topic's sums with this entry."""
     key_hash, flags = hash_of(data)
     first, rest = divided(data)
     with connection.cursor() as cursor:

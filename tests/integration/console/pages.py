@@ -1,4 +1,4 @@
-"""Reading a page as a browser without scripts does."""
+"""Read a page as a browser without scripts shows it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["text_of"]
 
 
 def text_of(response: Any) -> str:
-    """The words of a page, tags and layout removed; narrow spaces are plain ones."""
+    """Return the words of a page, without tags and layout, and with plain spaces for narrow ones."""
     html = response.content.decode()
     html = re.sub(r"<(script|style|title|template)\b.*?</\1>", " ", html, flags=re.DOTALL)
     words = re.sub(r"<[^>]+>", " ", html).replace("\u202f", " ")

@@ -1,4 +1,4 @@
-"""A topic with a past, written straight into the tables: what the pages have to show."""
+"""A topic with a past, written straight into the tables, for pages to show."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["ORDERS", "Shop", "connect", "make_topic", "make_topics", "open_shop"
 ORDERS = "persistent://public/default/orders"
 BATCH_ENTRY = 3  # of the second ledger: five messages, of which 1 and 3 are acked
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
-"""When topics and subscriptions were made: charts show nothing from before that."""
+"""When topics and subscriptions were created. Charts show nothing from before."""
 
 INSERT = (
     "INSERT INTO vela_entry (ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms,"
@@ -46,7 +46,7 @@ INSERT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shop:
-    """What the tests name."""
+    """The rows that tests refer to."""
 
     topic: Topic
     sealed: Ledger  # 10 entries of one message
@@ -66,7 +66,7 @@ def make_topic(
     state: SubscriptionState | None = None,
     state_since_ms: int = 1,
 ) -> Topic:
-    """A topic, and its summary when a backlog is given."""
+    """Create a topic, and its summary if a backlog is given."""
     (topic,) = make_topics(
         {name: backlog}, rate=rate, parent=parent, state=state, state_since_ms=state_since_ms
     )
@@ -81,7 +81,7 @@ def make_topics(
     state: SubscriptionState | None = None,
     state_since_ms: int = 1,
 ) -> list[Topic]:
-    """Topics by name, each with a summary when a backlog is given."""
+    """Create topics by name, each with a summary if it has a backlog here."""
     topics = Topic.objects.bulk_create(
         Topic(namespace=_namespace_of(name), name=name, parent=parent) for name in backlogs
     )
@@ -117,16 +117,15 @@ def _namespace_of(name: str) -> Namespace:
 
 
 NEVER_SILENT = timedelta(hours=1)
-"""Heartbeats lie ahead by this: nobody renews them, and a test on a busy machine takes longer than they may be old."""
+"""How far heartbeats lie in the future. Nobody renews them, and a test may take longer than they may be old."""
 
 
 def open_shop() -> Shop:
-    """`orders` with 20 messages in two ledgers and the subscription `billing` in the middle of them."""
+    """Create `orders` with 20 messages in two ledgers, and the subscription `billing` in the middle of them."""
     now_ms = int(time.time() * 1000)
     topic = make_topic(ORDERS, backlog=14, rate=3.0, state=SubscriptionState.DRAINING)
-    segment, _ = Segment.objects.get_or_create(
-        pk=1, defaults={"opened_ms": now_ms}
-    )  # a flush between tests takes the row, not the table
+    # A flush between tests deletes the row, but not the table.
+    segment, _ = Segment.objects.get_or_create(pk=1, defaults={"opened_ms": now_ms})
     sealed, opened = Ledger.objects.bulk_create(
         [
             Ledger(

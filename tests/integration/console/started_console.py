@@ -1,4 +1,4 @@
-"""A console in a process of its own over the tests' database, and a user's window on it."""
+"""Start a console in a separate process over the tests' database, and open a user's window on it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StartedConsole:
 
 @contextmanager
 def started_console() -> Iterator[StartedConsole]:
-    """Start a console over the tests' database; it reads what is committed, so tests need `transaction=True`."""
+    """Start a console over the tests' database. It reads committed rows only, so tests need `transaction=True`."""
     port = free_ports(1)[0]
     at = connection.settings_dict
     process = subprocess.Popen(
@@ -64,7 +64,7 @@ def started_console() -> Iterator[StartedConsole]:
 
 @contextmanager
 def window(browser: Browser, url: str) -> Iterator[Page]:
-    """Open an empty window of an operator who has logged in. At the end the console's requests have ended too."""
+    """Open an empty window of a logged-in operator. At the end, wait until the console's queries have ended."""
     person = Client()
     person.force_login(User.objects.create_user("ada", is_superuser=True))
     context = browser.new_context(base_url=url)

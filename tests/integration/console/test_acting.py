@@ -1,4 +1,4 @@
-"""Describe, preview, apply, receipt, undo: the whole way without a script."""
+"""An act without scripts, from its form through plan, apply and receipt to its undo."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def an_act(shop: Shop, **changes: Any) -> Act:
 
 @pytest.fixture
 def history(shop: Shop) -> list[Act]:
-    """Three acts, the last one open for undo."""
+    """Three acts, of which the last one can be undone."""
     return [
         an_act(
             shop, kind="clear", state="refused", parameters={}, result=None, error="plan again", who="vera"

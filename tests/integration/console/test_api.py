@@ -228,7 +228,7 @@ def test_a_page_of_another_site_can_do_nothing(
     strict.cookies = operator.cookies
     answer = post(strict, "/api/v1/acts", CLEAR)
     assert (answer.status_code, answer.json()["code"]) == (403, "CsrfFailed")
-    # The credentials that a browser remembers, in the only body that a form can send.
+    # The browser's remembered credentials, with the only kind of body that a form of another site can send.
     form = strict.post("/api/v1/acts", json.dumps(CLEAR), content_type="text/plain", headers=staff)
     assert form.status_code == 415
     assert not broker.asked
@@ -317,7 +317,7 @@ def test_the_description_names_every_kind_and_every_address(nobody: Client) -> N
     assert {"/acts", "/acts/{act_id}", "/acts/{act_id}/apply", "/acts/{act_id}/undo"} <= document[
         "paths"
     ].keys()
-    described_nowhere = 2  # the document itself, and what matches nothing else
+    described_nowhere = 2  # the description itself, and the view for all other addresses
     assert len(document["paths"]) == len({str(each.pattern) for each in urlpatterns}) - described_nowhere
 
 

@@ -1,4 +1,4 @@
-"""HTTP Basic costs a password check once a minute, and forgets what is not true any more at once."""
+"""HTTP Basic checks a password once a minute, and at once after the user has changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STATS = "/api/v1/stats"
 
 @pytest.fixture
 def checks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The names whose password was checked in full."""
+    """The names of users whose password was hashed to check it."""
     names: list[str] = []
 
     def counted(request: Any, **credentials: Any) -> Any:

@@ -39,7 +39,7 @@ BODIES: dict[str, Any] = {
 
 
 def operations() -> list[Any]:
-    """Every operation with its method and path, in the order of an act's life."""
+    """Return every operation with its method and path, ordered so that an act is planned before it is applied."""
     found = [
         pytest.param(method, path, described, id=described["operationId"])
         for path, methods in DOCUMENT["paths"].items()
@@ -50,7 +50,7 @@ def operations() -> list[Any]:
 
 
 def closed(schema: Any) -> Any:
-    """The schema, with every object refusing members that it does not name."""
+    """Return the schema, in which no object may have members that it does not name."""
     if isinstance(schema, list):
         return [closed(each) for each in schema]
     if not isinstance(schema, dict):
@@ -60,7 +60,7 @@ def closed(schema: Any) -> Any:
 
 
 def check(answer: Any, responses: dict[str, Any], **changed: Any) -> None:
-    """Raises ValidationError if the answer, with members changed, is not one of the responses."""
+    """Raise ValidationError if the answer, with changed members, is not one of the described responses."""
     response = responses.get(str(answer.status_code)) or DOCUMENT["components"]["responses"]["Problem"]
     schema = response["content"][answer["Content-Type"]]["schema"]
     whole = closed(schema | {"components": DOCUMENT["components"]})

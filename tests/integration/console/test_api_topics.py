@@ -33,7 +33,7 @@ ORDERS = f"{TOPICS}/persistent/public/default/orders"
 
 
 def subscribe(topic: Topic, name: str, *, backlog: int | None = None, acked: int = 0) -> Subscription:
-    """A subscription at the beginning, and its summary when a backlog is given."""
+    """Add a subscription at the beginning, and its summary if a backlog is given."""
     made = Subscription.objects.create(topic=topic, name=name, type="Shared")
     Cursor.objects.create(
         subscription=made,
@@ -62,7 +62,7 @@ def subscribe(topic: Topic, name: str, *, backlog: int | None = None, acked: int
 
 
 def log_of_104(topic: Topic) -> None:
-    """Four messages more than its owner has reported; a sealed ledger that is trimmed keeps the counts."""
+    """Store four messages more than the owner has reported. A trimmed ledger before them has the other 100."""
     Ledger.objects.create(
         topic=topic,
         state=Ledger.State.SEALED,
@@ -79,7 +79,7 @@ def log_of_104(topic: Topic) -> None:
 
 @pytest.fixture
 def partitioned(db: None) -> Topic:
-    """`dates` with two partitions and 104 messages each; `slow` on both, `new` on one of them and never reported."""
+    """Create `dates` with two partitions of 104 messages, `slow` on both, and `new`, never reported, on one."""
     parent = make_topic("persistent://shop/eu/dates")
     parent.partitions = 2
     parent.save()
@@ -236,7 +236,7 @@ def test_stats_of_a_partitioned_topic_are_sums(looker: Client, partitioned: Topi
     body = looker.get(f"{TOPICS}/persistent/shop/eu/dates/stats").json()
     new, slow = body["subscriptions"]
     assert (slow["consumers"], slow["cursors"], slow["message_rate_out"]) == (2, 2, 3.0)
-    # Counted from logs and cursors, whatever their owners said last, or never.
+    # Counted from logs and cursors, not from the owners' reports.
     assert (slow["backlog_messages"], slow["backlog_bytes"], slow["standing"]["state"]) == (
         17,
         2080,

@@ -1,4 +1,4 @@
-"""The pages in a real Chromium: no console error, calm refreshing, keys. Without scripts: the other files here."""
+"""The pages in a real Chromium: no errors, quiet updates, keys. The other files here test pages without scripts."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ WORDS = "document.querySelector('#part-numbers .words')"
 
 
 def tell(shop: Shop) -> None:
-    """What the owner says after something changed."""
+    """Notify, as the topic's owner does after a change."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify('vela_page', %s)", [json.dumps([f"sub:{shop.billing.pk}"])])
 
 
 def ack_one(shop: Shop) -> None:
-    """One message less."""
+    """Ack one message."""
     cursor = Cursor.objects.get(pk=shop.billing.pk)
     cursor.acked_messages += 1
     cursor.save()
@@ -39,7 +39,7 @@ def ack_one(shop: Shop) -> None:
 
 
 def open_live(page: Page) -> None:
-    """The subscription's page, once its stream is open and the first look is over."""
+    """Open the subscription's page, and wait until its stream is open and has been read once."""
     with page.expect_response(lambda response: "part=next" in response.url):
         page.goto(BILLING)
     page.wait_for_selector(".pulse.on")

@@ -59,7 +59,7 @@ INDEXES = {
 
 
 def consumer(subscription: Subscription | None, key: int, **values: Any) -> None:
-    """A consumer that waits for messages, unless the values say something else."""
+    """Add a consumer that waits for messages, unless the values say something else."""
     now_ms = int(time.time() * 1000)
     usual: dict[str, Any] = {
         "owner_epoch": 1,
@@ -91,7 +91,7 @@ def consumer(subscription: Subscription | None, key: int, **values: Any) -> None
 
 
 def shown(response: Any) -> list[str]:
-    """The names in the first column, in order."""
+    """Return the names in the first column, in order."""
     rows: list[str] = re.findall(
         r'<th scope="row"[^>]*>\s*<span translate="no">([^\s<]+)', response.content.decode()
     )
@@ -100,7 +100,7 @@ def shown(response: Any) -> list[str]:
 
 @pytest.fixture
 def fleet(shop: Shop) -> Shop:
-    """Consumers of one subscription, each with another fault; `clerk` of the shop is blocked."""
+    """The shop, with consumers of one subscription that have a different fault each. Its own `clerk` is blocked."""
     now_ms = int(time.time() * 1000)
     billing = shop.billing
     consumer(billing, 2, name="idle")
@@ -261,7 +261,7 @@ def test_an_operator_acts_from_a_row_and_a_viewer_does_not(
     assert f'href="{BILLING}/act/redeliver?consumer=hoards&amp;consumer_key=5"' in html
     assert f'href="{BILLING}?consumer=5#part-pending"' in html
     words = text_of(operator.get("/consumers?name=reads"))
-    assert "A reader closes in its client." in words
+    assert "Only its client can close a reader." in words
     assert "Disconnect" not in words
     assert "/act/" not in looker.get("/consumers").content.decode()
     idle = operator.get("/consumers?name=idle").content.decode()

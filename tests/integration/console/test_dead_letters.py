@@ -1,4 +1,4 @@
-"""The pages of dead letters: which topics have some, why they failed, and what leads out."""
+"""The pages of dead letters: which topics have some, why their messages failed, and what can be done."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def letter(number: int, **properties: str) -> bytes:
 
 
 def subscribe(written: Written, name: str = "fixing", *, acked: int = 0) -> Subscription:
-    """A subscription that has acked the first entries."""
+    """Add a subscription that has acked the first entries."""
     first = written.ledgers[0]
     made = Subscription.objects.create(topic=written.topic, name=name, type="Shared")
     Cursor.objects.create(
@@ -70,7 +70,7 @@ def subscribe(written: Written, name: str = "fixing", *, acked: int = 0) -> Subs
 
 
 def reported(topic: Topic, *, waiting: int, messages_in: int, is_read: bool = True) -> None:
-    """What the broker has said about a topic."""
+    """Store a broker's report about a topic."""
     TopicSummary.objects.update_or_create(
         topic=topic,
         defaults={

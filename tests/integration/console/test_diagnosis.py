@@ -45,7 +45,7 @@ DIAGNOSIS = "/api/v1/topics/persistent/public/default/orders/subscriptions/billi
 
 @pytest.fixture(autouse=True)
 def beating(db: None) -> None:
-    """Beat and worker give signs of life."""
+    """Store fresh heartbeats of beat and worker."""
     for name in ("beat", "worker"):
         Heartbeat.objects.update_or_create(name=name, defaults={"at": now() + NEVER_SILENT})
 
@@ -286,14 +286,14 @@ def test_a_subscription_that_is_not_there(operator: Client, shop: Shop) -> None:
 
 
 def stranger(**options: Any) -> psycopg.Connection[tuple[Any, ...]]:
-    """A connection of the test's own that has a name as Vela's have."""
+    """Return a new connection with a name like those of Vela's."""
     parameters = connection.get_connection_params()
     wanted = {name: parameters[name] for name in ("host", "port", "dbname", "user", "password")}
     return psycopg.connect(**wanted, application_name="vela test", **options)
 
 
 def database_with_a_wait(shop: Shop) -> Database:
-    """What PostgreSQL says as soon as a statement of Vela waits for a lock."""
+    """Return what the console reads about the database once a statement of Vela waits for a lock."""
 
     def look() -> Database | None:
         found = snapshot(shop).database

@@ -22,7 +22,7 @@ def admin(nobody: Client) -> Client:
 
 
 def fields(user: User, **changed: str) -> dict[str, str]:
-    """The form of a user, as a browser sends it."""
+    """Return the form of a user, as a browser sends it."""
     given = {
         "username": user.username,
         "is_active": "on",

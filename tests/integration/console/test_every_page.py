@@ -14,7 +14,7 @@ from tests.integration.console.shop import Shop, make_topics
 
 ORDERS = "/t/persistent/public/default/orders"
 BILLING = f"{ORDERS}/s/billing"
-# Session, person and group are three, the frame one.
+# By address: the number of queries. Session, user and group take three, the frame one.
 PAGES = {
     "/": 4 + 20,
     "/topics": 4 + 5,
@@ -92,7 +92,7 @@ WITH_PARTS = [
 
 
 def fill(shop: Shop) -> None:
-    """Thirty more of everything that pages list."""
+    """Add thirty more of everything that pages list."""
     topics = make_topics({f"persistent://public/default/orders-{each:02}": each for each in range(30)})
     Subscription.objects.bulk_create(
         [

@@ -1,4 +1,4 @@
-"""Following a topic: each look finds what came since the one before, says what it skipped, and costs little."""
+"""Following a topic: each look finds the messages since the last one, says how many it skipped, and costs little."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_entries_that_their_key_hash_leaves_out_are_not_skipped(log: Written) ->
 def test_a_topic_without_a_message(operator: Client, db: None) -> None:
     make_topic(TEA)
     page = operator.get(PAGE)
-    assert "No message is here yet." in text_of(page)
+    assert "No message has arrived yet." in text_of(page)
     log = write_log(TEA + "-other", [single(0)])
     Ledger.objects.filter(pk=log.ledgers[0].pk).update(topic_id=topic_id_of(TEA))
     assert spots(operator.get(f"{PAGE}?since={since_of(page)}")) == [f"{log.ledgers[0].pk}:0"]
@@ -158,9 +158,8 @@ def test_each_partition_goes_on_from_its_own_place(db: None) -> None:
     append(logs[0].ledgers[0], [single(number) for number in range(5)])
     second = looked(since=first.since)
     assert (len(second.rows), {row.partition for row in second.rows}) == (5, {0})
-    append(
-        logs[1].ledgers[0], [single(7)]
-    )  # stored a second after its first, and before the last of partition 0
+    # Stored a second after its first, and before the last of partition 0.
+    append(logs[1].ledgers[0], [single(7)])
     third = looked(since=second.since)
     assert [(row.partition, row.message.entry_id) for row in third.rows] == [(1, 1)]
     added = write_log(f"{TEA}-partition-2", [single(8)], parent=parent)
@@ -179,7 +178,7 @@ def test_a_viewer_sees_metadata_only(looker: Client, log: Written) -> None:
         for hidden in ("customer-1", "region", "&quot;n&quot;"):
             assert hidden not in answer.content.decode()
     refused = looker.get(f"{PAGE}?key=customer-1")
-    assert (refused.status_code, "takes the role reader" in text_of(refused)) == (400, True)
+    assert (refused.status_code, "requires the role reader" in text_of(refused)) == (400, True)
 
 
 def test_the_state_on_a_subscription(operator: Client, log: Written) -> None:

@@ -22,12 +22,12 @@ NOW_MS = int(time.time() * 1000)
 
 
 def minutes_ago(minutes: int) -> int:
-    """The begin of a bucket."""
+    """Return the beginning of a bucket."""
     return NOW_MS // 60_000 * 60_000 - minutes * 60_000
 
 
 def add(model: Any, topic_id: int, subscription_id: int = 0, *, minutes: int, **values: int | None) -> None:
-    """A point of 10 messages a second, after which the backlog is 14."""
+    """Add a point of 10 messages a second, after which the backlog is 14."""
     length_s = int(re.findall(r"\d+", model._meta.db_table)[0])
     model.objects.create(
         **{
@@ -59,12 +59,12 @@ def past(shop: Shop) -> Shop:
 
 
 def rolled_until(minutes: int) -> None:
-    """Celery rolled up until so long ago."""
+    """Record that Celery has rolled points up until this long ago."""
     StatsProgress.objects.create(resolution_s=60, until_ms=minutes_ago(minutes))
 
 
 def an_act(shop: Shop, **values: Any) -> Act:
-    """An act that was applied 20 minutes ago."""
+    """Add an act that was applied 20 minutes ago."""
     return Act.objects.create(
         **{
             "kind": "clear",
@@ -83,7 +83,7 @@ def an_act(shop: Shop, **values: Any) -> Act:
 
 
 def steps_of(answer: Any) -> dict[int, dict[str, Any]]:
-    """The steps of an answer, by their begin."""
+    """Return the steps of an answer, by their beginning."""
     assert answer.status_code == 200, answer.content
     return {step["at_ms"]: step for step in answer.json()["steps"]}
 
@@ -116,10 +116,10 @@ def test_an_hour_in_steps_of_ten_seconds(address: str, looker: Client, past: Sho
 
 def test_points_that_are_not_rolled_up_yet_fill_longer_times(looker: Client, past: Shop) -> None:
     whole = sum(step["message_rate_in"] for step in steps_of(looker.get(f"{API}/history?range=24h")).values())
-    assert whole * 600 == pytest.approx(100)  # of the point of 10 s
+    assert whole * 600 == pytest.approx(100)  # from the point of 10 s
     rolled_until(10)
     whole = sum(step["message_rate_in"] for step in steps_of(looker.get(f"{API}/history?range=24h")).values())
-    assert whole * 600 == pytest.approx(600)  # of the minute's
+    assert whole * 600 == pytest.approx(600)  # from the point of a minute
     for window, length, count in (("6h", 60, 360), ("24h", 600, 144), ("30d", 7200, 360)):
         answer = looker.get(f"{API}/history?range={window}")
         assert (answer.json()["step_s"], len(answer.json()["steps"])) == (length, count)

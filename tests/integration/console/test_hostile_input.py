@@ -1,7 +1,7 @@
 """Every address of the console with hostile values: an answer below 500 and no traceback in the log.
 
-The addresses come from Django's resolver, and the names in query strings and forms from what the views look for, so a
-new one is walked by itself. Django's own admin is left out: its views are Django's, and so are its answers.
+The addresses come from Django's resolver, and the names in query strings and forms are those that the views read, so
+new ones are tried too. Django's own admin is left out, because its views are Django's.
 """
 
 from __future__ import annotations
@@ -84,11 +84,10 @@ HOSTS = [
 
 
 def routes(patterns: list[Any], prefix: str = "/") -> Iterator[str]:
-    """The address of every view, with <converter:name> in it."""
+    """Yield the address of every view, with <converter:name> in it."""
     for pattern in patterns:
-        route = getattr(
-            pattern.pattern, "_route", "no-such-address"
-        )  # a regular expression takes what is left
+        # The only regular expression matches every address that no other pattern does.
+        route = getattr(pattern.pattern, "_route", "no-such-address")
         if isinstance(pattern, URLResolver) and route != "django-admin/":
             yield from routes(pattern.url_patterns, prefix + route)
         elif isinstance(pattern, URLPattern):
@@ -99,7 +98,7 @@ ROUTES = sorted(set(routes(get_resolver().url_patterns)))
 
 
 def described_names(route: str) -> set[str]:
-    """The names that an operation of the API takes in a query string."""
+    """Return the names that an operation of the API takes in a query string."""
     operations = document_of(api)["paths"].get(PARAMETER.sub(r"{\g<name>}", route.removeprefix(API)))
     parameters = operations["get"]["parameters"] if operations and "get" in operations else []
     return {each["name"] for each in parameters if each["in"] == "query"}
@@ -123,13 +122,13 @@ FORMS = {
 
 
 class Watched(QueryDict):
-    """A query string or a form that remembers which names the view looked for: no other name can do any harm."""
+    """A query string or a form that records which names the view reads. No other name can do any harm."""
 
     names: ClassVar[set[str]] = set()
 
     def __init__(self, *given: Any, **options: Any) -> None:
         before = set(self.names)
-        super().__init__(*given, **options)  # looks for each name that was sent
+        super().__init__(*given, **options)  # this reads each name that was sent
         self.names.intersection_update(before)
 
     def __getitem__(self, key: str) -> Any:
@@ -146,7 +145,7 @@ class Watched(QueryDict):
 
 
 def try_all(names: set[str], status_of_all: Callable[[list[str], str], int]) -> set[str]:
-    """Send every hostile value under every name, until the view looks for no name that was not tried."""
+    """Send every hostile value under every name, until the view reads no name that was not tried."""
     tried: set[str] = set()
     while new := names - tried:
         for what, value in HOSTILE.items():
@@ -157,7 +156,7 @@ def try_all(names: set[str], status_of_all: Callable[[list[str], str], int]) -> 
 
 
 def given(names: list[str], value: str) -> str:
-    """The text of a query string or a form that gives all these names the value."""
+    """Return the text of a query string or a form that gives all these names the value."""
     return "&".join(f"{name}={value}" for name in names)
 
 
@@ -178,7 +177,7 @@ def people(admin: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Client
 
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Fails at the end if a traceback was logged where the settings' handler writes."""
+    """Fail at the end if the log handler of the settings wrote a traceback."""
     yield
     with_traceback = [
         record.getMessage()[:200]
@@ -189,7 +188,7 @@ def log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 def status_of(answer: Any) -> int:
-    """The status, after a file has been read to its end: a file that nobody reads keeps its place."""
+    """Return the status. A file is read to its end first, because an unread export keeps its slot."""
     if answer.streaming and not answer.is_async:
         b"".join(answer.streaming_content)
     return int(answer.status_code)
@@ -220,13 +219,13 @@ def test_hostile_query_strings(
     monkeypatch.setattr("django.core.handlers.wsgi.QueryDict", Watched)
     monkeypatch.setattr(Watched, "names", names)
 
-    alone: set[str] = set()  # names for which the view refuses values, without a look at the others
+    alone: set[str] = set()  # names of which the view refuses a value before it reads others
 
     def status_with(some: list[str], value: str) -> int:
         return status_of(people.get(f"{address}?{given(some, value)}"))
 
     def status_of_all(some: list[str], value: str) -> int:
-        """The worst status, of names together, and one by one where a refusal may hide what the others do."""
+        """Return the worst status of all names together, and of each alone if a refusal may hide the others."""
         together = [name for name in some if name not in alone]
         found = [status_with([name], value) for name in some if name in alone]
         found.append(status_with(together, value))
@@ -256,8 +255,8 @@ def test_hostile_forms(route: str, people: Client, log: None, monkeypatch: pytes
 
     if status_with("") in (404, 405):
         return
-    names.discard("csrfmiddlewaretoken")  # the test's client is not asked for it
-    # All fields get the value at once: a form looks at each, whatever the others have.
+    names.discard("csrfmiddlewaretoken")  # Django does not check it for the test's client
+    # All fields get the value at once, because a form checks each independently.
     tried = try_all(names, lambda some, value: status_with(f"to=id&messages=1&{given(some, value)}"))
     assert FORMS.get(route, set()) <= tried
 
@@ -267,7 +266,7 @@ def test_hostile_documents(route: str, people: Client, log: None) -> None:
     address = filled(route, GOOD)
     if people.post(address).status_code in (404, 405):
         return
-    # Pages do not read documents, so one value shows what all would.
+    # Pages do not read documents, so one value is enough.
     values = HOSTILE if route.startswith(API) else {"HTML": HOSTILE["HTML"]}
     for what, value in values.items():
         for text in (f'"\\u0000{value}"', f'"\\ud800{value}"', f"{value}", "[" * 10_000, "1e999", "{}"):

@@ -51,7 +51,7 @@ OPEN, CLOSE = "⟦", "⟧"
 
 @pytest.fixture(autouse=True)
 def english_again() -> Iterator[None]:
-    """A page leaves its language behind in the thread."""
+    """Reset the language, which a page leaves set in the thread."""
     yield
     translation.deactivate()
 
@@ -188,14 +188,13 @@ def bracketed(monkeypatch: pytest.MonkeyPatch) -> None:
         bracket(name)
 
 
-@pytest.mark.django_db(transaction=True)  # acts are read on a connection of their own
+@pytest.mark.django_db(transaction=True)  # acts are read over a separate connection
 def test_no_word_goes_untranslated(admin: Client, nobody: Client, shop: Shop, bracketed: None) -> None:
     found = {}
     furnished = furnish_everything(shop, "4711")  # names without a letter, whoever chooses them
     addresses = {*PAGES, *(each for some in furnished.values() for each in some), "/nothing"}
-    addresses -= {
-        each for each in addresses if each.startswith("/help")
-    }  # there is one version of the documentation
+    # The documentation is in English only.
+    addresses -= {each for each in addresses if each.startswith("/help")}
     for browser, address in [*((admin, each) for each in sorted(addresses)), (nobody, "/login")]:
         html = browser.get(address).content.decode()
         assert OPEN in html
@@ -204,7 +203,7 @@ def test_no_word_goes_untranslated(admin: Client, nobody: Client, shop: Shop, br
 
 
 def untranslated(html: str) -> list[str]:
-    """The texts of a page with English words outside of brackets, and not in an element that contains data."""
+    """Return the texts of a page with English words that are neither in brackets nor in an element with data."""
     reader = _Reader()
     reader.feed(html)
     reader.close()
@@ -216,8 +215,8 @@ class _Reader(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
-        self.depth = 0  # of brackets: a translated text may contain elements
-        self._open: list[tuple[str, bool]] = []  # elements, and whether they contain data
+        self.depth = 0  # the depth of brackets: a translated text may contain elements
+        self._open: list[tuple[str, bool]] = []  # the open elements, and whether each contains data
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)

@@ -68,7 +68,7 @@ OVERLAPS = """() => {
 
 @pytest.fixture
 def long_names(shop: Shop) -> str:
-    """Everything in the shop that has a name gets one of 300 characters; returns the address of the subscription."""
+    """Give everything in the shop a name of 300 characters, and return the address of the subscription's page."""
     topic = f"persistent://public/default/{LONG}"
     Topic.objects.filter(pk=shop.topic.pk).update(name=topic)
     Subscription.objects.filter(pk=shop.billing.pk).update(name=LONG)
@@ -82,7 +82,7 @@ def long_names(shop: Shop) -> str:
 
 @pytest.fixture
 def page(chromium: Browser, console_url: str) -> Iterator[Page]:
-    """A logged-in operator's window."""
+    """A browser window in which an operator is logged in."""
     with window(chromium, console_url) as page:
         yield page
 

@@ -35,7 +35,7 @@ Observer = psycopg.Connection[tuple[Any, ...]]
 
 @pytest.fixture
 def observer(transactional_db: None) -> Iterator[Observer]:
-    """A connection of the test's own, beside Django's."""
+    """A database connection that the console knows nothing of."""
     parameters = connection.get_connection_params()
     wanted = {name: value for name, value in parameters.items() if name not in ("context", "cursor_factory")}
     with psycopg.connect(**wanted, autocommit=True) as own:
@@ -54,19 +54,19 @@ def vera(transactional_db: None) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is held back; the tests that are about a pause set it."""
+    """Do away with the pauses; a test that needs one sets it."""
     monkeypatch.setattr(consumer, "COALESCE_S", 0.0)
     monkeypatch.setattr(feed, "_FIRST_PAUSE_S", 0.01)
 
 
 class Stream:
-    """A browser's side of one stream."""
+    """One live stream, as a browser reads it."""
 
     def __init__(
         self, own_feed: Feed, query: str, session: str = "", *, method: str = "GET", host: str = "localhost"
     ) -> None:
         headers = [(b"host", host.encode()), (b"cookie", f"sessionid={session}".encode())]
-        communicator: Any = ApplicationCommunicator  # it has no types
+        communicator: Any = ApplicationCommunicator  # asgiref has no types for it
         self._peer = communicator(
             live_application(own_feed),
             {
@@ -92,7 +92,7 @@ class Stream:
         return text
 
     async def health(self) -> dict[str, Any]:
-        """Return the next finding about what is wrong behind the pages."""
+        """Return the next `health` event: what is wrong with the broker, beat, the worker or the database."""
         while not (text := await self.piece()).startswith("event: health\ndata: "):
             pass
         found: dict[str, Any] = json.loads(text.removeprefix("event: health\ndata: "))
@@ -103,14 +103,14 @@ class Stream:
         return str((await self._peer.receive_output(WAIT_S))["body"].decode())
 
     async def says_nothing(self) -> bool:
-        """Return whether nothing comes but findings about what is wrong."""
+        """Return whether nothing but `health` events arrives."""
         while not await self._peer.receive_nothing():
             if not (await self.piece()).startswith("event: health"):
                 return False
         return True
 
     async def close(self) -> None:
-        """Leave, as a browser that closes its tab, and see the consumer end."""
+        """Disconnect, as a browser does when its tab is closed, and wait until the consumer has ended."""
         await self._peer.send_input({"type": "http.disconnect"})
         await self._peer.wait(WAIT_S)
 
@@ -125,7 +125,7 @@ HEARTBEAT = ": still here\n\n"
 
 
 async def opened(own_feed: Feed, query: str, session: str) -> Stream:
-    """A stream after its first look."""
+    """Open a stream, and read it up to the event with which every page loads its parts once."""
     stream = Stream(own_feed, query, session)
     assert await stream.open() == 200
     assert await stream.text() == "retry: 3000\n\n"
@@ -145,7 +145,7 @@ def tell(observer: Observer, keys: str) -> None:
 
 
 def listeners(observer: Observer) -> list[int]:
-    """The connections that listen."""
+    """Return the process ids of the database sessions that run LISTEN."""
     rows = observer.execute(
         "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"
         " AND pid <> pg_backend_pid()"
@@ -169,7 +169,7 @@ async def test_a_notification_reaches_the_pages_that_show_what_changed(vera: str
 async def test_streams_share_two_connections_and_hold_no_other(vera: str, observer: Observer) -> None:
     own_feed = Feed()
     streams = [await opened(own_feed, "key=topic:5", vera) for _ in range(3)]
-    assert (await streams[0].health())["effects"]  # the watch has its connection
+    assert (await streams[0].health())["effects"]  # so the watch has opened its connection
     # The connection that read the user's rights is closed, and PostgreSQL takes a moment to end it.
     await until(lambda: held(observer) == 2, "nothing but the feed's and the watch's connection")
     assert len(listeners(observer)) == 1
@@ -179,7 +179,7 @@ async def test_streams_share_two_connections_and_hold_no_other(vera: str, observ
 
 
 def held(observer: Observer) -> int:
-    """How many connections there are that are younger than the observer's: a console of other tests may run."""
+    """Count the connections opened after the observer's; older ones may belong to a console that other tests run."""
     found = observer.execute(
         "SELECT count(*) FROM pg_stat_activity a JOIN pg_stat_activity own ON own.pid = pg_backend_pid()"
         " WHERE a.datname = current_database() AND a.backend_start > own.backend_start"
@@ -362,7 +362,7 @@ def beat(observer: Observer, *, age_s: float = 0.0) -> None:
 
 
 async def until_health(stream: Stream, words: str) -> dict[str, Any]:
-    """Wait for a finding with these words; an empty text means that all is well."""
+    """Wait for a `health` event whose text contains `words`; with empty `words`, for one that says all is well."""
     async with asyncio.timeout(WAIT_S):
         while words not in (found := await stream.health())["html"] or bool(words) != bool(found["html"]):
             pass

@@ -76,7 +76,7 @@ def batch(numbers: range, **more: Any) -> bytes:
 
 
 def spots(client: Client, query: str = "", page: str = MIXED_PAGE) -> list[str]:
-    """The positions of the rows, in their order."""
+    """Return the positions of the messages that the page lists, in its order."""
     response = client.get(f"{page}?{query}")
     assert response.status_code == 200, text_of(response)[:3000]
     return re.findall(r"data-message\s+href=\"[^\"]*/m/([0-9:]+)\"", response.content.decode())
@@ -331,7 +331,7 @@ def test_a_viewer_sees_metadata_and_searches_in_nothing_else(looker: Client, mix
         assert hidden not in html
     for query in ("key=k0", "prop=region", "path=n", "text=a"):
         page = looker.get(f"{MIXED_PAGE}?{query}")
-        assert (page.status_code, "takes the role reader" in text_of(page)) == (400, True)
+        assert (page.status_code, "requires the role reader" in text_of(page)) == (400, True)
         assert looker.get(f"{MIXED_PAGE}/export?{query}").status_code == 400
     lines = exported(looker, "")
     assert "payload" not in lines[0]
@@ -571,7 +571,7 @@ def test_no_match_is_missed(
 
 
 def plainly(filters: Filters, message: Message) -> bool:
-    """The filters once more, without what makes the search quick."""
+    """Return whether a message matches, by the simplest code that decides it."""
     if filters.key and message.key != filters.key:
         return False
     if filters.property_name and filters.property_name not in message.properties:
@@ -588,7 +588,7 @@ def plainly(filters: Filters, message: Message) -> bool:
 
 @pytest.fixture
 def clean_log(db: None, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A fresh topic for each example, and pieces of a few entries."""
+    """Makes a fresh topic for each example, and has the browser read only a few entries at a time."""
     numbers = count()
 
     @contextmanager

@@ -41,7 +41,7 @@ QUERIES = (
 
 @pytest.fixture
 def files_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A folder for the files, which the console reads."""
+    """The URL of an empty folder from which the console reads ledger files."""
     files = LedgerFiles(tmp_path.as_uri(), cache_bytes=1 << 20)
     monkeypatch.setattr(stores, "_files", lambda: files)
     return tmp_path.as_uri()
@@ -92,7 +92,7 @@ def offload(ledger: Ledger, url: str) -> None:
 
 
 def answers(client: Client) -> dict[str, list[str]]:
-    """The rows of the message browser for each query, with their words."""
+    """Return the positions of the messages that the browser finds for each query."""
     found = {}
     for query in QUERIES:
         response = client.get(f"{PAGE}/messages?{query}")
@@ -111,7 +111,7 @@ def test_the_browser_finds_the_same_messages(operator: Client, mixed: Written, f
 
 
 def without_clock(text: str) -> str:
-    """The words of a page without the time at its foot."""
+    """Return a page's text without the time of day at its foot."""
     return re.sub(r"at \d\d:\d\d:\d\d", "", text)
 
 

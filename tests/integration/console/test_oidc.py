@@ -57,7 +57,7 @@ def server(_listening: LoginServer, db: None) -> LoginServer:
 
 @pytest.fixture
 def configure(server: LoginServer, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Change the settings of logging in."""
+    """Changes the settings that concern the login."""
     now = [
         dataclasses.replace(
             broker_settings(),
@@ -83,12 +83,12 @@ def configure(server: LoginServer, monkeypatch: pytest.MonkeyPatch) -> Callable[
 
 @pytest.fixture
 def browser(configure: object) -> Client:
-    """Nobody's browser, at a console with the login server."""
+    """A browser in which nobody is logged in, at a console that knows the login server."""
     return Client()
 
 
 def go(browser: Client, server: LoginServer, next_page: str = "") -> Any:
-    """Log in at the server. Returns the console's answer to the way back."""
+    """Log in at the server, follow its redirect back, and return the console's answer."""
     begun = browser.get("/login/oidc", {"next": next_page} if next_page else {})
     assert begun.status_code == 302, begun.content.decode()
     return browser.get(server.log_in(begun["Location"]))
@@ -165,7 +165,7 @@ def test_the_users_page_says_what_is_of_the_login(browser: Client, server: Login
     admin = person("eve", {"*": Role.ADMIN})
     page = admin.get("/users/u/ada")
     assert "shop/* viewer by group, at each login" in text_of(page)
-    assert "Take the role" not in page.content.decode()
+    assert "Remove the role" not in page.content.decode()
     assert "New password" not in text_of(page)
     assert "viewer of shop/* by group" in text_of(admin.get("/users"))
     refused = admin.post("/users/u/ada/role", {"pattern": "shop/*", "role": "none"})

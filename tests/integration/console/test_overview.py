@@ -30,7 +30,7 @@ from tests.integration.console.shop import NEVER_SILENT, ORDERS, Shop, make_topi
 
 @pytest.fixture(autouse=True)
 def beating(db: None) -> None:
-    """Beat and worker give signs of life."""
+    """Heartbeats of beat and worker that stay fresh for the whole test."""
     for name in ("beat", "worker"):
         Heartbeat.objects.update_or_create(name=name, defaults={"at": now() + NEVER_SILENT})
 
@@ -53,7 +53,7 @@ def add_cursor(subscription: Subscription) -> None:
 
 
 def subscribe(name: str, state: SubscriptionState, *, since_ms: int, waiting: int = 100) -> None:
-    """A subscription of a topic of its own, without messages."""
+    """Make a topic with one subscription in this state, with a backlog of `waiting` and no stored messages."""
     topic = make_topic(f"persistent://public/default/of-{name}", backlog=5)
     TopicSummary.objects.filter(topic=topic).update(messages_in=waiting)
     subscription = Subscription.objects.create(topic=topic, name=name, type="Shared")
@@ -153,7 +153,7 @@ def broker(monkeypatch: pytest.MonkeyPatch, shop: Shop) -> FakeActs:
 
 
 def poison(subscription: Subscription, redeliveries: int) -> None:
-    """The broker reports that the first message was redelivered, while the others pass."""
+    """Report, as the broker does, that the first message was redelivered while the others got through."""
     judge(subscription, SubscriptionState.KEEPING_UP)
     SubscriptionObstacles.objects.create(
         subscription=subscription,
@@ -170,7 +170,7 @@ def poison(subscription: Subscription, redeliveries: int) -> None:
 
 
 def press(client: Client, html: str, address: str) -> Any:
-    """Press the cure's button whose address ends like this, and return the page it leads to."""
+    """Press the button whose address ends with `address`, and return the page that it leads to."""
     (found,) = (
         unescape(each)
         for each in re.findall(r'formaction="([^"]*)"', html)

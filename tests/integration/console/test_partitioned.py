@@ -1,4 +1,4 @@
-"""Partitioned topics: sums above, a row a partition, and one page for a subscription of all partitions."""
+"""Partitioned topics: the sums, a row for each partition, and one page for a subscription of all partitions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def dates(shop: Shop) -> Topic:
 
 
 def add_partition(parent: Topic, number: int, acked: int, now_ms: int) -> None:
-    """A partition with 1,000 messages, a producer and the subscription `slow`, which has acked some of them."""
+    """Add a partition with 1,000 messages, a producer, and the subscription `slow`, which has acked `acked` of them."""
     topic = make_topic(f"{parent.name}-partition-{number}", backlog=1000 - acked, rate=2.0, parent=parent)
     topic.partition = number
     topic.save()

@@ -36,19 +36,19 @@ def moment(time_ms: int) -> datetime:
 
 
 def at(time_ms: int) -> str:
-    """A moment as links write it."""
+    """Return a time as links write it."""
     return moment(time_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def figures(answer: Any) -> str:
-    """The words from the heading to the first table."""
+    """Return the text between the link to the present and the heading "What else is known"."""
     assert answer.status_code == 200, answer.content
     return text_of(answer).partition("What else is known")[0].partition("Look at the present")[2]
 
 
 @pytest.fixture
 def past(shop: Shop) -> Shop:
-    """A point half an hour ago, and one three hours ago."""
+    """A shop with a statistics point half an hour ago, and one three hours ago."""
     for subscription_id in (0, shop.billing.pk):
         add(StatsPoint10s, shop.topic.pk, subscription_id, minutes=30)
         add(StatsPoint60s, shop.topic.pk, subscription_id, minutes=180)

@@ -42,7 +42,7 @@ def broker(monkeypatch: pytest.MonkeyPatch, shop: Shop) -> FakeActs:
 
 
 def parameters(broker: FakeActs) -> dict[str, Any]:
-    """What the last plan was asked for with."""
+    """Return the parameters of the last plan that the console asked for."""
     _, given = broker.asked[-1]
     assert (given[0], given[2]) == ("publish", "")
     asked: dict[str, Any] = given[3]

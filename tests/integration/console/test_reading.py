@@ -1,4 +1,4 @@
-"""The connection of the pages: it reads, it cannot write, and it gives up."""
+"""The connection that pages read through: it cannot write, and it ends a statement that takes too long."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "read
 def the_real_connection(
     monkeypatch: pytest.MonkeyPatch, pages_read_the_tests_transaction: None, request: pytest.FixtureRequest
 ) -> None:
-    """Undo the folder's fixture: here the rows are committed."""
+    """Override the folder's fixture of this name: these tests commit their rows."""
     monkeypatch.setattr(database, "READ_ALIAS", "read")
 
 

@@ -23,7 +23,7 @@ OTHER = "persistent://other/place/pears"
 PAGE = f"/t/persistent/{HOME}/orders"
 FORM = f"{PAGE}/s/billing/act"
 ACTS = "/api/v1/acts"
-NEEDS = "This takes the role operator of other/place."
+NEEDS = "This requires the role operator of other/place."
 
 REPLAY = {"job": "replay", "options": {"to": OTHER}}
 NAMING_ANOTHER: dict[str, tuple[str, Mapping[str, Any]]] = {
@@ -57,13 +57,13 @@ def broker(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> FakeActs:
 
 @pytest.fixture
 def pia(db: None) -> Client:
-    """Operates one namespace, and knows the other."""
+    """Pia is an operator of one namespace and a reader of the other."""
     return person("pia", {HOME: Role.OPERATOR, "other/*": Role.READER})
 
 
 @pytest.fixture
 def greta(db: None) -> Client:
-    """Operates both."""
+    """Greta is an operator of both namespaces."""
     return person("greta", {HOME: Role.OPERATOR, "other/*": Role.OPERATOR})
 
 

@@ -1,4 +1,4 @@
-"""Every address for every role. A new address is walked by itself; what it takes more than a viewer is in NEEDS."""
+"""Every address is requested with every role. Addresses that a viewer may not use are listed in NEEDS."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ NEEDS = {
     f"{API}/acts/<int:act_id>/apply": Role.OPERATOR,
     f"{API}/acts/<int:act_id>/undo": Role.OPERATOR,
 }
-"""Every other address takes the role viewer."""
+"""Every other address requires the role viewer."""
 
 BODIES = {f"{API}/alerts/rules/<int:rule_id>/silence": {"for_ms": "1h"}}
 """What a request must say before the rights count."""
@@ -107,7 +107,7 @@ SECRETS = ("orders", "billing", "clerk", HOME)
 
 @pytest.fixture
 def walked(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeActs]:
-    """A shop with a run, a schedule, and an act in its log, which is planned."""
+    """A shop with a pipeline run, a schedule, and an applied act in its log; every act can be planned."""
     job = {"job": "export", "subject": ORDERS, "topic_name": ORDERS, "options": {"to": "x"}, "who": "clerk"}
     PipelineRun.objects.create(id=1, state="running", **job)
     PipelineSchedule.objects.create(id=1, every_minutes=5, next_at="2026-01-01T00:00:00Z", **job)
@@ -133,7 +133,7 @@ def walked(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeActs]:
 
 
 def asked(route: str, who: Client, shop: Shop) -> tuple[int, str]:
-    """Status and text of the answer to this address with names that exist."""
+    """Request a route with names that exist, and return the status and the text of the answer."""
     address = filled(route, {**GOOD, "spot": f"{shop.sealed.pk}:0"})
     answer = who.get(address)
     if answer.status_code == 405:
@@ -257,7 +257,7 @@ def test_no_address_shows_a_viewer_what_messages_contain(shop: Shop) -> None:
 
 
 def text_at(who: Client, address: str) -> str:
-    """What a GET answers."""
+    """Return the body of the answer to a GET."""
     answer = who.get(address)
     content = b"".join(answer.streaming_content) if answer.streaming else answer.content  # type: ignore[attr-defined]
     return content.decode(errors="replace")
@@ -272,7 +272,7 @@ def test_rights_of_one_namespace_are_not_rights_of_another(walked: Iterator[Fake
     refused = pia.post(f"{API}/acts", body, content_type="application/json")
     assert (refused.status_code, refused.json()["detail"]) == (
         403,
-        "This takes the role operator of garden/fruit.",
+        "This requires the role operator of garden/fruit.",
     )
     hidden = pia.post(f"{API}/acts", {**body, "topic": "secret/place/t"}, content_type="application/json")
     assert (hidden.status_code, hidden.json()["code"]) == (404, "NothingToActOn")

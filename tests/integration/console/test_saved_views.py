@@ -40,7 +40,7 @@ def save(client: Client, path: str, query: str, name: str = "mine", **more: str)
 
 
 def chips(client: Client, path: str, query: str = "view=all") -> list[tuple[str, str, bool]]:
-    """Name, address and whether it is the current one, of each chip above a list."""
+    """Return each chip above a list: its name, its address, and whether it is the current one."""
     page = client.get(f"{path}?{query}").content.decode()
     found = re.findall(
         r'<a class="chip"\s+href="([^"]*)"\s*(aria-current="page")?>(.*?)</a>', page, re.DOTALL

@@ -49,7 +49,7 @@ def ada(db: None) -> User:
 
 @pytest.fixture
 def codes(ada: User, phone: Phone) -> list[str]:
-    """Ada has a second factor now. These are her recovery codes."""
+    """Ada's recovery codes, after she has set up a second factor."""
     return equipped(ada, phone)
 
 

@@ -19,7 +19,7 @@ _IDS = count(1)
 
 
 def row(shop: Shop, event: StoryEvent, at_ms: int, entry: int = 5, **more: Any) -> None:
-    """One row of the subscription billing, `at_ms` before the shop's now if it is negative."""
+    """Record an event of the subscription billing, `at_ms` after the shop's now, or before it if that is negative."""
     DeliveryStory.objects.create(
         **{
             "id": next(_IDS),
@@ -78,7 +78,7 @@ def test_a_story_is_told_in_the_order_in_which_things_happened(operator: Client,
     row(shop, StoryEvent.DELIVERED, -8000, first_entry=3)
     row(shop, StoryEvent.ASKED_AGAIN, -5000)
     row(shop, StoryEvent.DELIVERED, -3000, redelivery_count=1)
-    row(shop, StoryEvent.DELIVERED, -7000, entry=6)  # of another message
+    row(shop, StoryEvent.DELIVERED, -7000, entry=6)  # another message's
     spot = f"{shop.sealed.pk}:5"
     told = billing(operator, spot)
     assert [(each["event"], each["consumer"], each["redelivery_count"]) for each in told["events"]] == [

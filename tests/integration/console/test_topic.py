@@ -34,7 +34,7 @@ def test_ledgers_of_the_open_one_are_read_from_its_last_entry(looker: Client, sh
 
 
 def compacted(topic: Topic, **changes: Any) -> None:
-    """The topic is compacted up to some place."""
+    """Record that the topic is compacted up to some position."""
     given: dict[str, Any] = {
         "state": "SUCCESS", "horizon_ledger": 3, "horizon_entry": 7, "horizon_messages": 12, "horizon_bytes": 1200,
         "generation": 1, "attempt": 1, "kept_messages": 5, "kept_bytes": 2_000, "removed_messages": 7,

@@ -1,4 +1,4 @@
-"""The list: search, filter, order and pages are the server's."""
+"""The list of topics, which the server searches, filters, sorts and divides into pages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MANY_TOPICS = """
 
 
 def shown(response: Any) -> list[str]:
-    """The topics of a page in order, without their namespace."""
+    """Return the names of the listed topics in their order, without the namespace."""
     return [
         name.rpartition("/")[2]
         for name in re.findall(r'href="/t/persistent/([^"]+)"', response.content.decode())

@@ -35,7 +35,7 @@ def ada(db: None) -> User:
 
 
 def logged() -> list[tuple[str, str, str, str]]:
-    """Kind, pattern, user and person of the acts on users."""
+    """Return each recorded act on users: its kind, the pattern, the user it changed, and who did it."""
     rows = Act.objects.order_by("id").values_list("kind", "topic_name", "parameters__user", "who")
     return [tuple(row) for row in rows]
 

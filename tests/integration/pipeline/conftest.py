@@ -1,4 +1,4 @@
-"""One database and one Spark for the whole folder: a Spark takes seconds to start and half a gigabyte."""
+"""One database and one Spark for the whole folder: a Spark needs seconds to start and half a gigabyte."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.vela import started_vela
 
 @pytest.fixture(scope="session")
 def log_url(postgres: PostgresServer, migrated: str) -> Iterator[str]:
-    """A migrated database that the tests of this folder share, each with topics of its own."""
+    """A migrated database that the tests of this folder share. Each must use its own topics."""
     with fresh_database(postgres.url, "test_pipeline", template=migrated) as url:
         yield url
 
@@ -37,7 +37,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def broker(spark: SparkSession, vela_data: Path) -> Iterator[Broker]:
-    """A Vela for the whole folder. Its topics deduplicate, but those of public/plain."""
+    """A Vela for the whole folder. All topics deduplicate except those of public/plain."""
     with started_vela(data=vela_data) as process:
         broker = Broker(spark, process)
         for namespace in ("public/default", "public/parts"):

@@ -1,4 +1,4 @@
-"""Entries stored as the broker stores them: ledgers of a topic over segments, with running counts."""
+"""Store entries as the broker does: in ledgers of a topic over segments, with running counts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class StoredTopic:
 
     @property
     def checksum(self) -> Checksum:
-        """Of everything published."""
+        """The checksum of everything published."""
         return Checksum.of_digests(self.expected)
 
     def open_ledger(self, segment_id: int) -> None:
@@ -75,7 +75,7 @@ class StoredTopic:
     def publish(
         self, message: OutgoingMessage, compression: Compression = Compression.NONE
     ) -> tuple[int, int]:
-        """One message as an entry of its own; gives (ledger, entry)."""
+        """Publish one message as an entry and return (ledger, entry)."""
         self._expect([message])
         data = encode_single(
             producer_name="maker",
@@ -92,7 +92,7 @@ class StoredTopic:
     def publish_batch(
         self, messages: list[OutgoingMessage], compression: Compression = Compression.NONE
     ) -> tuple[int, int]:
-        """The messages as one batch; gives (ledger, entry)."""
+        """Publish the messages as one batch and return (ledger, entry)."""
         self._expect(messages)
         data = encode_batch(
             messages,
@@ -115,7 +115,7 @@ class StoredTopic:
         ]
 
     def store(self, entries: list[bytes], *, messages: int | None = None) -> tuple[int, int]:
-        """Rows with these bytes, whatever they are; gives (ledger, entry) of the first."""
+        """Store these bytes as entries, sound or not, and return (ledger, entry) of the first."""
         first = self.entries
         table = sql.Identifier(f"vela_entry_{self.segment_id}")
         with psycopg.connect(self.url) as connection, connection.cursor() as cursor:
@@ -160,7 +160,7 @@ class StoredTopic:
 
 
 def open_segment(url: str) -> int:
-    """A new segment, visible in the views."""
+    """Create a segment that the views include, and return its id."""
     with psycopg.connect(url) as connection:
         row = connection.execute("SELECT vela_open_segment_v1(1)").fetchone()
         connection.execute("SELECT vela_refresh_entry_views_v1()")
@@ -171,7 +171,7 @@ def open_segment(url: str) -> int:
 def create_topic(
     url: str, name: str, *, partitions: int = 0, parent_id: int | None = None, partition: int = -1
 ) -> StoredTopic:
-    """A topic in public/default."""
+    """Create a topic in public/default."""
     full = f"persistent://public/default/{name}"
     with psycopg.connect(url) as connection:
         connection.execute(
@@ -193,7 +193,7 @@ def create_topic(
 
 
 def create_partitioned(url: str, name: str, partitions: int) -> list[StoredTopic]:
-    """The partitions of a partitioned topic."""
+    """Create a partitioned topic and return its partitions."""
     parent = create_topic(url, name, partitions=partitions)
     return [
         create_topic(url, f"{name}-partition-{index}", parent_id=parent.topic_id, partition=index)
@@ -202,7 +202,7 @@ def create_partitioned(url: str, name: str, partitions: int) -> list[StoredTopic
 
 
 def create_subscription(topic: StoredTopic, name: str, *, last_acked: int) -> None:
-    """A subscription that has acked the open ledger up to an entry."""
+    """Create a subscription that has acked the open ledger up to an entry."""
     with psycopg.connect(topic.url) as connection:
         connection.execute(
             "WITH s AS (INSERT INTO vela_subscription (topic_id, name, type, properties, created_at)"
@@ -214,7 +214,7 @@ def create_subscription(topic: StoredTopic, name: str, *, last_acked: int) -> No
 
 
 def trim_first_ledger(topic: StoredTopic) -> None:
-    """Trim the topic's oldest ledger, as retention does: the row goes, and the entries with their segment."""
+    """Trim the topic's oldest ledger, as retention does: delete its row. Its entries stay as long as their segment."""
     with psycopg.connect(topic.url) as connection:
         connection.execute(
             "DELETE FROM vela_ledger WHERE id = (SELECT min(id) FROM vela_ledger WHERE topic_id = %s)",

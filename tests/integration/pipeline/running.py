@@ -22,13 +22,16 @@ class Broker:
         self.client = client_of_vela.Client(process.pulsar_url)
 
     def topic(self, name: str) -> str:
-        """A new topic's full name. All deduplicate but those of public/plain; public/parts has three partitions."""
+        """Create a topic and return its full name.
+
+        All topics deduplicate except those of public/plain. Those of public/parts have three partitions.
+        """
         full = f"persistent://{name}" if "/" in name else f"persistent://public/default/{name}"
         self.client.create_producer(full).close()
         return full
 
     def read(self, topic: str, **options: str) -> DataFrame:
-        """A topic's messages."""
+        """Return a topic's messages as a DataFrame."""
         return (
             self.spark.read.format("vela")
             .options(topic=topic, url=self.process.database_url, **options)
@@ -36,7 +39,7 @@ class Broker:
         )
 
     def stored(self, topic: str) -> list[client_of_vela.Message]:
-        """A topic's messages in order, partition by partition, as clients get them: quicker than by Spark."""
+        """Return a topic's messages in order, partition by partition, as clients get them. Spark would be slower."""
         found = []
         for name in self.client.get_topic_partitions(topic):
             with self.client.create_reader(name, client_of_vela.MessageId.earliest) as reader:
@@ -45,18 +48,18 @@ class Broker:
         return found
 
     def values(self, topic: str) -> list[str]:
-        """The payloads of a topic's messages as texts."""
+        """Return the payloads of a topic's messages as texts."""
         return [message.data().decode(errors="replace") for message in self.stored(topic)]
 
     def checksum_of(self, topic: str) -> Checksum:
-        """Of all messages of a topic."""
+        """Return the checksum of all messages of a topic."""
         return Checksum.of_digests(
             message_digest(message.value(), key_of(message), message.properties(), message.event_timestamp())
             for message in self.stored(topic)
         )
 
     def publish(self, topic: str, numbers: range) -> None:
-        """Messages that are numbers, in batches of ten."""
+        """Publish numbers as messages, in batches of ten."""
         producer = self.client.create_producer(topic, batching_enabled=True, batching_max_messages=10)
         for number in numbers:
             producer.send_async(b"%d" % number, None, partition_key=f"k{number % 7}")
@@ -65,14 +68,14 @@ class Broker:
 
     @staticmethod
     def checksum(numbers: range) -> Checksum:
-        """Of what `publish` sends."""
+        """Return the checksum of what `publish` sends for these numbers."""
         return Checksum.of_digests(
             message_digest(b"%d" % number, b"k%d" % (number % 7), {}, 0) for number in numbers
         )
 
 
 def key_of(message: client_of_vela.Message) -> bytes | None:
-    """The key's bytes, None without a key."""
+    """Return the key's bytes, or None if the message has no key."""
     key = message.body.key
     if key is None:
         return None

@@ -53,7 +53,7 @@ def job(spark: SparkSession, log_url: str, tmp_path: Path) -> JobRunner:
 
 
 def publish_awkward(url: str, name: str) -> tuple[str, int]:
-    """A topic with awkward messages; its checksum and their number."""
+    """Make a topic with awkward messages, and return its checksum and their number."""
     topic = create_topic(url, name)
     topic.open_ledger(1)
     for value in AWKWARD:
@@ -227,7 +227,7 @@ def test_each_message_is_in_one_of_the_exports_of_what_is_new(
             topic.publish(OutgoingMessage(payload=b"%d" % number))
 
     def export(number: int, **more: str) -> dict[str, Any]:
-        """An export whose time is the number, so that no test waits a second for another name."""
+        """Export, and rename the folder as if `number` were the second it ran in, so that no name is taken twice."""
         done = job("export", "growing", options=more, to="growing/{time}-x", only_new="true")
         if done["messages"]:
             made = Path(done["folder"])

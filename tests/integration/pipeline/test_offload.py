@@ -40,7 +40,7 @@ def nobody_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fill(topic: StoredTopic, *, ledgers: int = 3, entries: int = 40) -> StoredTopic:
-    """Sealed ledgers, and an open one with one message."""
+    """Add sealed ledgers, and an open one with one message."""
     for _ in range(ledgers):
         topic.open_ledger(1)
         for number in range(entries):
@@ -51,7 +51,7 @@ def fill(topic: StoredTopic, *, ledgers: int = 3, entries: int = 40) -> StoredTo
 
 
 def attach(topic: StoredTopic) -> int:
-    """Let every written file take the place of its rows, as the broker does. Gives how many."""
+    """Let every written file take the place of its rows, as the broker does. Return how many there were."""
     with psycopg.connect(topic.url) as connection:
         connection.execute(
             "UPDATE vela_ledger l SET segment_id = NULL, file_name = f.name FROM vela_ledger_file f"
@@ -65,13 +65,13 @@ def attach(topic: StoredTopic) -> int:
 
 
 def run(topic: StoredTopic, files_url: str, **options: str) -> int:
-    """Run the job, and give the number of ledgers."""
+    """Run the job, and return the number of ledgers that it wrote to files."""
     result = offload.run(job_request(topic.url, files_url, topic.name, **options), Silent(), lambda: None)
     return int(result["ledgers"])
 
 
 def rows_read(options: ReadOptions) -> list[tuple[int, bytes]]:
-    """Every entry of a read, over all its tasks."""
+    """Return every entry of a read: its ledger and its bytes."""
     with reading(options, "reading") as connection:
         plan = plan_read(connection, options)
         index = EntryIndex(connection, offload_url=options.offload_url)
@@ -170,7 +170,7 @@ def test_what_is_missing_is_said(log_url: str, files_url: str) -> None:
 
 @pytest.fixture
 def policies(log_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[psycopg.Connection]:
-    """A connection to set policies with."""
+    """A connection for setting policies, which are removed again after the test."""
     monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: log_url)
     with psycopg.connect(log_url, autocommit=True) as connection:
         yield connection

@@ -33,7 +33,7 @@ def job(broker: Broker, tmp_path: Path) -> JobRunner:
 
 @pytest.fixture(scope="module")
 def orders(broker: Broker) -> str:
-    """Twenty orders as JSON, in log order, and one message that is no JSON."""
+    """A topic with twenty orders as JSON, followed by one message that is not JSON."""
     topic = broker.topic("replay-orders")
     producer = broker.client.create_producer(topic)
     for number in range(20):

@@ -126,7 +126,7 @@ def test_a_row_that_is_too_large_leaves_no_gap(broker: Broker) -> None:
 def copy(
     broker: Broker, source: str, target: str, folder: Path, *, broken_at: int = -1, available_now: bool = True
 ) -> object:
-    """Start a query that copies a topic; it fails at the message with this number."""
+    """Start a query that copies a topic, and that fails at the message number `broken_at`."""
     key = sf.when(sf.col("value").cast("string") == str(broken_at), sf.unhex(sf.lit("FF"))).otherwise(
         sf.col("__key")
     )

@@ -43,7 +43,7 @@ def read(spark: SparkSession, log_url: str) -> Read:
 
 
 def refused(action: Callable[[], object]) -> str:
-    """The sentence with which the data source refuses."""
+    """Return the sentence with which the data source refuses the action."""
     with pytest.raises((PySparkException, PipelineError)) as caught:
         action()
     sentence = sentence_of(caught.value)
@@ -61,7 +61,7 @@ def some_message(rng: random.Random, number: int) -> OutgoingMessage:
 
 
 def fill(topic: StoredTopic, *, seed: int, ledgers: int, entries: int) -> None:
-    """Ledgers over the open segment and a new one; entries of every codec, alone and in batches."""
+    """Add ledgers, half of them in a second segment, with single messages and batches of every codec."""
     rng = random.Random(seed)
     codecs = list(Compression)
     segments = [1, open_segment(topic.url)]
@@ -154,7 +154,7 @@ def test_the_end_can_be_given(read: Read, log_url: str) -> None:
 
 
 def numbered(log_url: str, name: str) -> StoredTopic:
-    """Three ledgers with the messages 0 to 11, stored ten milliseconds apart; every third has a key."""
+    """Make a topic of three ledgers with the messages 0 to 11, ten milliseconds apart; every third has a key."""
     topic = create_topic(log_url, name)
     for number in range(12):
         if number % 4 == 0:

@@ -30,7 +30,7 @@ Progress = list[dict[str, Any]]
 
 
 class Stream:
-    """A query that writes a topic's rows to Parquet, as far as they are stored now."""
+    """A streaming query that writes the messages stored so far to Parquet, and ends."""
 
     def __init__(self, spark: SparkSession, folder: Path, **options: str) -> None:
         self._spark = spark
@@ -38,7 +38,7 @@ class Stream:
         self._options = options
 
     def run(self, **more: str) -> Progress:
-        """Run from the checkpoint to the current end; its micro-batches with rows."""
+        """Run from the checkpoint to the current end, and return the micro-batches that had rows."""
         query = (
             self._spark.readStream.format("vela")
             .options(**{**self._options, **more})
@@ -54,7 +54,7 @@ class Stream:
 
     @property
     def checksum(self) -> Checksum:
-        """Of all rows so far."""
+        """Return the checksum of all rows written so far."""
         return checksum_of_frame(self._spark.read.parquet(str(self._folder / "rows")))
 
 

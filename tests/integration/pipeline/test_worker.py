@@ -31,7 +31,7 @@ MINE = {"VELA_PIPELINE_MEMORY_MB": "512"}
 
 @pytest.fixture
 def url(log_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Workers of this test use the folder's database, and write into the test's folder."""
+    """The folder's database, which workers use; their files go into the test's temporary folder."""
     settings = BrokerSettings.from_environment({**MINE, "VELA_PIPELINE_DIR": str(tmp_path / "files")})
     monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: log_url)
     monkeypatch.setattr(worker, "conninfo", lambda: log_url)
@@ -45,7 +45,7 @@ def url(log_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 
 def request(url: str, topic: str, job: str = "export", **options: str) -> int:
-    """A run that waits, as the act makes it."""
+    """Insert a waiting run, as the act does, and return its id."""
     given = find_job(job).checked(
         {"to": topic, **({"format": "ndjson"} if job == "export" else {}), **options}
     )
@@ -61,7 +61,7 @@ def request(url: str, topic: str, job: str = "export", **options: str) -> int:
 
 
 def row_of(url: str, run_id: int) -> dict[str, Any]:
-    """The run as it is stored."""
+    """Return the run's row."""
     with psycopg.connect(url, row_factory=psycopg.rows.dict_row) as connection:
         row = connection.execute("SELECT * FROM vela_pipeline_run WHERE id = %s", (run_id,)).fetchone()
     assert row is not None
@@ -122,7 +122,7 @@ def in_background() -> threading.Thread:
 
 
 def job_process() -> int:
-    """The process of the job that this process has started."""
+    """Return the id of the job process that this process has started, or 0."""
     return next((pid for pid, line in children_of(os.getpid()).items() if "--supervised" in line), 0)
 
 

@@ -27,7 +27,7 @@ NOW_MS = 1_790_000_000_000
 
 @dataclass
 class Receiver:
-    """A webhook's server: it keeps what it gets and answers as the test says."""
+    """A webhook server: it keeps the requests that it gets, and answers as the test says."""
 
     url: str = ""
     status: int = 204
@@ -63,7 +63,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def url(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The tasks work on this database, and webhooks may go to this machine."""
+    """The database that the tasks use; webhooks may go to this machine."""
     monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: broker_url)
     settings = BrokerSettings.from_environment({"VELA_ALERT_LOCAL_WEBHOOKS": "1"})
     monkeypatch.setattr(send, "broker_settings", lambda: settings)
@@ -76,7 +76,7 @@ def do(url: str, sql: str, *parameters: object) -> None:
 
 
 def a_topic(url: str, local: str = "orders", *, published: int = 100, namespace: str = "default") -> int:
-    """A topic with its summary."""
+    """Insert a topic with its summary, and return its id."""
     do(url, "INSERT INTO vela_tenant (name, created_at) VALUES ('shop', now()) ON CONFLICT DO NOTHING")
     do(
         url,
@@ -106,7 +106,7 @@ def a_topic(url: str, local: str = "orders", *, published: int = 100, namespace:
 def a_subscription(
     url: str, topic: int, name: str = "billing", *, acked: int = 0, state: int = 6, consumers: int = 1
 ) -> int:
-    """A subscription with its summary."""
+    """Insert a subscription with its summary, and return its id."""
     (subscription,) = one_row(
         url,
         "INSERT INTO vela_subscription (topic_id, name, type, properties, created_at)"
@@ -153,7 +153,7 @@ def a_rule(url: str, measure: str = "backlog", threshold: int | None = 50, **oth
 
 
 def firing(url: str) -> list[tuple[Any, ...]]:
-    """What fires: topic's last part, subscription, value."""
+    """Return what is firing: the last part of the topic's name, the subscription and the value."""
     found = rows(
         url,
         "SELECT topic_name, subscription_name, value FROM vela_alert_firing"
@@ -419,7 +419,7 @@ def test_a_sender_that_died_leaves_the_notification_to_the_next(url: str, receiv
     a_subscription(url, a_topic(url))
     a_rule(url, webhook_url=receiver.url)
     evaluate(NOW_MS)
-    assert store.claim(lease_s=0) is not None  # and nothing more: this one died
+    assert store.claim(lease_s=0) is not None  # and then this sender dies
     assert send.send_due(budget_s=5) == 1
     assert len(receiver.got) == 1
 

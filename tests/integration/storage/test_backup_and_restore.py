@@ -1,4 +1,4 @@
-"""Back up while a producer sends, restore, and start a broker on the result: what is there, what comes again."""
+"""Back up while a producer sends, restore, and start a broker on the result: which messages a consumer then gets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def client(server: PostgresServer, *command: str) -> None:
 
 @asynccontextmanager
 async def sending(producer: ProducerProbe) -> AsyncIterator[None]:
-    """Send one message after the other meanwhile, each with its number as its payload."""
+    """Send one message after another in the background, each with its number as its payload."""
 
     async def send() -> None:
         while True:
@@ -57,13 +57,13 @@ async def sending(producer: ProducerProbe) -> AsyncIterator[None]:
 
 
 async def ack_first(consumer: ConsumerProbe, count: int) -> None:
-    """Ack this many messages from the beginning on, and wait until that is stored."""
+    """Ack the first `count` messages, and wait until the ack is stored."""
     await consumer.has(count)
     assert await consumer.ack_durably(consumer.positions[count - 1], cumulative=True) is None
 
 
 async def delivered(run: BrokerRun) -> list[int]:
-    """The numbers of all messages that a consumer gets after a restore, up to one that is sent now."""
+    """Send the message -1 to the restored broker, and return the numbers that a consumer gets up to it."""
     producer = await run.producer()
     producer.send(b"-1")
     consumer = await run.consumer(type_=SubscriptionType.EXCLUSIVE, permits=100_000, acks=True)
@@ -73,7 +73,7 @@ async def delivered(run: BrokerRun) -> list[int]:
 
 @contextmanager
 def started(server: PostgresServer) -> Iterator[PostgresServer]:
-    """Run a server that has its data already."""
+    """Start a server whose data folder exists already, and stop it at the end."""
     server.start()
     try:
         server.wait_ready()
@@ -110,11 +110,11 @@ async def test_a_dump_is_one_moment_and_a_broker_goes_on_from_there(
                 client, postgres, "pg_restore", "--no-owner", "--exit-on-error", f"--dbname={restored}", dump
             )
             epoch = one_row(restored, EPOCH)[0]
-            # The broker of the old database still runs: the lock is that of one database.
+            # The broker of the old database still runs: the broker's lock is taken in one database only.
             async with running(restored) as second:
                 numbers = await delivered(second)
                 assert one_row(restored, EPOCH)[0] > epoch
-    # What was acked before comes no more, what was acked later comes again, and what was stored later is lost.
+    # What was acked before the dump is not delivered, what was acked later is, and what was stored later is lost.
     stored = len(numbers) - 1 + 10
     assert numbers == [*range(10, stored), -1]
     assert 30 <= stored < sent

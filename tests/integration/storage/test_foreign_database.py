@@ -46,7 +46,7 @@ def test_a_broker_on_older_tables_says_that_they_must_be_migrated(database_url: 
 
 
 def started(database_url: str, command: list[str]) -> tuple[int, str]:
-    """Exit code and output of a command that ends by itself."""
+    """Run a command that ends by itself, and return its exit code and its output."""
     done = subprocess.run(
         [sys.executable, *command],
         cwd=PROJECT_DIR,

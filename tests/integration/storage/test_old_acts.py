@@ -11,7 +11,7 @@ from tests.support.broker_harness import one_row, rows
 
 @pytest.fixture
 def url(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The sweep works on this database."""
+    """The database that the sweep works on."""
     monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: broker_url)
     return broker_url
 
@@ -25,7 +25,7 @@ def an_act(
     undo_of: int | None = None,
     origin: str = "o",
 ) -> int:
-    """A row that is so old, and can be undone for so long."""
+    """Insert an act that is `age_s` old and can be undone for another `undo_s`, and return its id."""
     (act_id,) = one_row(
         url,
         "INSERT INTO vela_act (kind, state, topic_name, subscription_name, parameters, error, who, origin, reason,"

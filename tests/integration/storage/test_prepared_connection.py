@@ -155,13 +155,13 @@ async def test_a_cancelled_statement_ends_in_the_server_too(
 
 
 def binary(numbers: Sequence[int]) -> bytes:
-    """The numbers as rows of one bigint, in the format of COPY."""
+    """Return the numbers as rows of one bigint, in the binary format of COPY."""
     rows = b"".join(struct.pack("!hiq", 1, 8, number) for number in numbers)
     return b"PGCOPY\n\xff\r\n\0" + bytes(8) + rows + b"\xff\xff"
 
 
 def two_streams(locked: PGresult) -> Iterator[bytes]:
-    """What the statements of COPY read: two numbers around the SELECT's, then many."""
+    """Yield what each COPY statement reads: first the two neighbours of the number selected, then many numbers."""
     number = int(locked.get_value(0, 0) or b"")
     yield binary([number - 1, number + 1])
     yield binary(range(100, 100_000))

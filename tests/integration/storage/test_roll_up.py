@@ -30,13 +30,13 @@ SUMS = (
 
 @pytest.fixture
 def url(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The tasks work on this database."""
+    """The database that the tasks work on."""
     monkeypatch.setattr("broker.storage.short_connection.conninfo", lambda: broker_url)
     return broker_url
 
 
 def add(url: str, points: Iterable[tuple[Any, ...]]) -> None:
-    """Points of topic 1, or of subscription 7: time, subscription, messages, backlog before and after."""
+    """Insert points of topic 1: time, subscription (0: the topic's own), messages, backlog before and after."""
     values = ", ".join(["%s"] * 11)
     with psycopg.connect(url) as connection:
         connection.cursor().executemany(
@@ -62,7 +62,7 @@ def add(url: str, points: Iterable[tuple[Any, ...]]) -> None:
 
 
 def busy(url: str, buckets: int, *, every: int = 1) -> None:
-    """A topic and its subscription, with a backlog that grows by one in each bucket."""
+    """Insert points of the topic and of subscription 7, whose backlog grows by one in each bucket."""
     add(
         url,
         [
@@ -74,7 +74,7 @@ def busy(url: str, buckets: int, *, every: int = 1) -> None:
 
 
 def complete(now_ms: int) -> int:
-    """Run until there is nothing left; how many buckets were rolled up."""
+    """Run until nothing is left to do, and return how many buckets were rolled up."""
     done = 0
     while piece := roll_up(now_ms, budget_s=0.5):
         done += piece
@@ -82,7 +82,7 @@ def complete(now_ms: int) -> int:
 
 
 def dump(url: str) -> list[list[tuple[Any, ...]]]:
-    """Everything that is stored."""
+    """Return all points and the progress of rolling up."""
     return [
         rows(url, f"SELECT * FROM vela_stats_point_{each}s ORDER BY 1, 2, 3") for each in RESOLUTIONS_S
     ] + [rows(url, "SELECT * FROM vela_stats_progress ORDER BY 1")]
@@ -253,7 +253,7 @@ def test_expiry_goes_in_pieces(url: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def topic_id(url: str, name: str, parent: int | None = None, *, backlog: int = 0) -> int:
-    """A topic with its summary."""
+    """Insert a topic with its summary, and return its id."""
     (found,) = one_row(
         url,
         "WITH t AS (INSERT INTO vela_tenant (name, created_at) VALUES ('x', now()) ON CONFLICT (name) DO UPDATE SET"

@@ -22,7 +22,7 @@ def url(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def session() -> int:
-    """The process id of a task's session."""
+    """Run a task, and return the process id of the session that it used."""
     with task_connection("test") as connection:
         return connection.info.backend_pid
 

@@ -23,20 +23,20 @@ FULL = "persistent://public/default/t"
 
 @pytest.fixture
 async def still(broker_url: str) -> AsyncIterator[BrokerRun]:
-    """A broker whose time stands still until `pass_ms`, and then moves by tick alone."""
+    """A broker whose time stands still until a test calls `pass_ms`."""
     async with running(broker_url, clock=ManualClock(), wheel_enabled=False) as started:
         yield started
 
 
 def pass_ms(run: BrokerRun, ms: int) -> int:
-    """Move time on and take back what is due; how many."""
+    """Move time on, redeliver what is due then, and return how many deliveries that was."""
     assert isinstance(run.clock, ManualClock)
     run.clock.advance(ms)
     return run.broker.deadlines.run_due()
 
 
 def stored(run: BrokerRun, topic: str) -> list[Message]:
-    """Every message of a topic, from the database."""
+    """Read every message of a topic from the database."""
     found = rows(
         run.database_url,
         "SELECT e.data FROM vela_entry e JOIN vela_ledger l ON l.id = e.ledger_id"
@@ -59,7 +59,7 @@ def backlog(run: BrokerRun) -> int:
 
 
 async def nack_through(run: BrokerRun, peer: JsonPeer, times: int) -> list[dict[str, Any]]:
-    """Nack every delivery of the only message; its pushes."""
+    """Nack the only message each time it is delivered, `times` times, and return its deliveries."""
     for number in range(times):
         pushes = await peer.has(number + 1)
         await peer.nack(pushes[number])
@@ -123,7 +123,7 @@ async def test_with_the_rule_of_go_the_application_sees_max_deliveries(still: Br
 
 
 async def refuse_all_but(run: BrokerRun, topic: str) -> None:
-    """PostgreSQL stores nothing any more except on this topic."""
+    """Make PostgreSQL refuse every new entry except on this topic."""
     (ledger_id,) = one_row(
         run.database_url,
         "SELECT l.id FROM vela_ledger l JOIN vela_topic t ON t.id = l.topic_id WHERE t.name = %s",

@@ -1,6 +1,6 @@
-"""Negative acks, ack timeouts and acks of the JSON face, whose trackers the broker runs.
+"""Negative acks, ack timeouts and acks over the WebSocket API, where the broker tracks what a client library would.
 
-Over 400 lines: one table of rules, a test each, over the same three ways to ask for a redelivery.
+Over 400 lines, because all these tests are about the same few rules of redelivery.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ SHARED, EXCLUSIVE = "subscriptionType=Shared", "subscriptionType=Exclusive"
 
 @pytest.fixture
 async def still(broker_url: str) -> AsyncIterator[BrokerRun]:
-    """A broker whose time stands still until `pass_ms`, and then moves by tick alone."""
+    """A broker whose time stands still until a test calls `pass_ms`."""
     async with running(broker_url, clock=ManualClock(), wheel_enabled=False) as started:
         yield started
 
 
 def pass_ms(run: BrokerRun, ms: int) -> int:
-    """Move time on and take back what is due; how many."""
+    """Move time on, redeliver what is due then, and return how many deliveries that was."""
     assert isinstance(run.clock, ManualClock)
     run.clock.advance(ms)
     return run.broker.deadlines.run_due()

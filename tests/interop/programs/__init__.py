@@ -1,1 +1,1 @@
-"""One program a client. Each asks the same questions of a Vela and prints one line an answer."""
+"""One program for each client. Each asks the same questions of a Vela and prints one line per answer."""

@@ -1,1 +1,1 @@
-"""The service over rows in memory: what needs neither a server nor a lost connection."""
+"""Tests of the service over rows in memory, which need neither a server nor a lost connection."""

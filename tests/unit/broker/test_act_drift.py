@@ -29,7 +29,7 @@ async def run(clock: ManualClock) -> AsyncIterator[MemoryRun]:
 
 
 async def delivered(run: MemoryRun, messages: int) -> tuple[ConsumerProbe, list[Position]]:
-    """All at one consumer, none acked; the owner has looked at its rates once."""
+    """Deliver messages to one consumer, which acks none, and let the broker compute its rates once."""
     consumer = await run.consumer(permits=messages)
     positions = await (await run.producer()).publish(messages)
     await consumer.has(messages)

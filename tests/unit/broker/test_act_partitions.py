@@ -98,7 +98,7 @@ def _part(number: int, **plan: Any) -> Part:
 
 
 class _RefusedOnOne(DirectKind[NoParameters]):
-    """Does nothing, and the database refuses it on partition 1."""
+    """An act that does nothing, and that the database refuses on partition 1."""
 
     name = "refused_on_one"
     summary = "For this test."
@@ -121,7 +121,7 @@ async def test_a_database_that_refuses_one_partition_leaves_a_record_of_the_othe
 
 
 class _Deletion(DirectKind[NoParameters]):
-    """Loses the messages of a partition, and a producer goes on while it works."""
+    """An act that deletes the messages of a partition while a producer goes on publishing."""
 
     name = "deletion"
     summary = "For this test."

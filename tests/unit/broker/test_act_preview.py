@@ -33,7 +33,7 @@ MOVERS = sorted(
 
 
 class Shop:
-    """A topic and a subscription as far as acts look at them; an entry is appended each second until NOW_MS."""
+    """What acts need of a topic and a subscription. The log has one entry for each second before NOW_MS."""
 
     def __init__(self, data: st.DataObject) -> None:
         self.log = Log()
@@ -75,7 +75,7 @@ class Shop:
         return found
 
     def ack_some(self, data: st.DataObject) -> set[Message]:
-        """Random acks, as consumers send them."""
+        """Ack random messages, as consumers do, and return those."""
         done: set[Message] = set()
         for position in data.draw(st.lists(st.sampled_from(self.positions), max_size=6)):
             part = data.draw(st.none() | st.integers(0, 15))
@@ -91,12 +91,12 @@ class Shop:
         return self.log.ledgers.end()
 
     async def read_chosen(self, positions: list[Position]) -> list[object]:
-        """None of them is a chunk."""
+        """Return nothing, since none of the messages is a chunk."""
         return []
 
 
 def parameters(data: st.DataObject, kind: str, shop: Shop) -> dict[str, Any]:
-    """Any that make sense for the kind."""
+    """Return parameters that make sense for this kind of act."""
     number = data.draw(st.integers(1, 15))
     time_ms = NOW_MS - data.draw(st.integers(0, 15_000))
     ids = [str(p) for p in shop.positions] + [
@@ -125,7 +125,7 @@ def parameters(data: st.DataObject, kind: str, shop: Shop) -> dict[str, Any]:
 
 
 def prepared(kind: str, data: st.DataObject) -> tuple[Shop, Any] | None:
-    """A shop and a change, or None when this act makes no sense there."""
+    """Return a shop and the change that the act would make, or None when there is nothing for it to do."""
     shop = Shop(data)
     if kind == "skip_one" and not shop.positions:
         return None
@@ -136,7 +136,7 @@ def prepared(kind: str, data: st.DataObject) -> tuple[Shop, Any] | None:
     try:
         change = asyncio.run(mover.find(context, shop.subscription, mover.read(parameters(data, kind, shop))))
     except ActInvalid:
-        if kind != "skip_one":  # of one that is acknowledged
+        if kind != "skip_one":  # it refuses a message that is acknowledged
             raise
         return None
     return shop, Target.from_json(change.pinned).as_change()  # what a plan keeps is what apply runs
@@ -204,7 +204,7 @@ def test_undo_restores_exactly_and_keeps_acks_made_since(
 
 
 def test_a_batch_partly_acked_counts_as_forgotten_when_it_comes_whole_again() -> None:
-    """More of them than the console lists."""
+    """There are more such batches than the console lists."""
     log = Log()
     positions = log.publish_all(*[2] * 1500)
     cursor = Cursor.starting_at(log.ledgers, log.index, EARLIEST)

@@ -11,7 +11,7 @@ from broker.storage.history.points import PointRow
 
 
 class Subscription:
-    """The numbers of a subscription."""
+    """What buckets read of a subscription."""
 
     def __init__(self, number: int, epoch: int = 1, *, is_durable: bool = True) -> None:
         self.subscription_id = number
@@ -25,14 +25,14 @@ class Subscription:
         self.cursor = SimpleNamespace(backlog_messages=0)
 
     def work(self, out: int, acked: int, backlog: int) -> None:
-        """Deliver and ack."""
+        """Count messages delivered and acked, and set the backlog."""
         self.messages_out += out
         self.counters.messages_acked += acked
         self.cursor.backlog_messages = backlog
 
 
 class Topic:
-    """The numbers of a topic, which had 100 messages when it was loaded."""
+    """What buckets read of a topic; it had 100 messages when it was loaded."""
 
     topic_id = 1
     loaded_messages = 100
@@ -51,19 +51,19 @@ class Topic:
         )
 
     def publish(self, count: int) -> None:
-        """Store messages of ten bytes."""
+        """Count stored messages of ten bytes each."""
         self.log.ledgers.total_messages += count
         self.log.ledgers.total_bytes += 10 * count
         self.stored_bytes += 10 * count
 
 
 def noted(buckets: Buckets, topic: Any, *more: Any) -> None:
-    """The topic and its subscriptions changed."""
+    """Tell the buckets that the topic and its subscriptions changed."""
     buckets.note({topic, *more}, set(topic.subscriptions.values()))
 
 
 def rows(buckets: Buckets) -> dict[int, PointRow]:
-    """The rows of a bucket, by subscription."""
+    """Return the bucket's rows by subscription id."""
     found = [row for some in buckets.slices() for row in some]
     assert len({row.subscription_id for row in found}) == len(found)
     return {row.subscription_id: row for row in found}

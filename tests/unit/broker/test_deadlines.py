@@ -1,4 +1,4 @@
-"""The cost of a turn of the deadlines, and a fault in one of them."""
+"""What a turn of the deadlines costs, and what a fault in one of the watched parts does to the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.broker_harness import ManualClock
 
 
 class Waiting:
-    """Counts how often it is looked at."""
+    """A watched part that counts how often it is run and asked for its time."""
 
     def __init__(self, due_ms: int | None) -> None:
         self.due_ms = due_ms
@@ -17,7 +17,7 @@ class Waiting:
         self.fails = False
 
     def run_due(self, now_ms: int) -> int:
-        """Is due once."""
+        """Affect one entry, once, when its time has come."""
         self.runs += 1
         if self.fails:
             raise RuntimeError("a fault")
@@ -33,7 +33,7 @@ class Waiting:
 
 
 def watching(clock: ManualClock, *dues_ms: int) -> tuple[Deadlines, list[Waiting]]:
-    """Deadlines without a timer, as under the tick alone."""
+    """Make deadlines that a test runs itself, and parts that are due at these times."""
     deadlines = Deadlines(clock, wheel_enabled=False)
     waiting = [Waiting(due_ms) for due_ms in dues_ms]
     for each in waiting:

@@ -19,7 +19,7 @@ EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
 
 
 def messages(probe: ConsumerProbe) -> int:
-    """How many it was sent."""
+    """Return how many messages the consumer was sent."""
     return sum(each.entry.messages for each in probe.deliveries)
 
 

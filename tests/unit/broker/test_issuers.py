@@ -20,7 +20,7 @@ DISCOVERY, KEYS = "/.well-known/openid-configuration", "/keys"
 
 
 class Side:
-    """The broker's side, with a clock that the test moves."""
+    """The broker's side: what it knows of one issuer, with a clock that the test moves."""
 
     def __init__(self, server: LoginServer, **more: str) -> None:
         environment = {
@@ -53,7 +53,7 @@ class Side:
         return str(refused.value)
 
     async def turn(self) -> bool:
-        """One turn of the broker, and what it has begun; whether keys have changed."""
+        """Run one turn of the broker, wait for the refreshes it began, and return whether keys have changed."""
         changed = self.issuers.turn()
         await asyncio.gather(*self.issuers._refreshes.values())
         return self.issuers.turn() or changed

@@ -1,4 +1,4 @@
-"""Key_Shared: what waits for its time or for a filter is passed by its key, and comes to where the key is then."""
+"""Key_Shared: a message that waits for its time or a filter does not hold up its key, and goes to its owner then."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pass_ms(run: MemoryRun, by_ms: int) -> None:
 
 
 async def newcomer_with_the_slot(run: MemoryRun) -> ConsumerProbe:
-    """Of several consumers that join, the one who owns the slot then."""
+    """Let consumers join until one of them owns the slot, and return that one."""
     for number in range(50):
         joined = await run.consumer(type_=KEY_SHARED, name=f"new-{number}", permits=10)
         selector = run.subscription().dispatcher._selector  # type: ignore[attr-defined]

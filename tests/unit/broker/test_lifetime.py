@@ -125,7 +125,7 @@ async def test_ledgers_with_unstored_acks_or_young_or_needed_stay() -> None:
 
 @dataclass(slots=True)
 class Published:
-    """One entry as the model remembers it."""
+    """An entry, as the model remembers it."""
 
     position: Position
     messages: int
@@ -134,12 +134,12 @@ class Published:
 
 @dataclass(slots=True)
 class World:
-    """What the broker must agree with."""
+    """The model: what the broker's state must agree with."""
 
     log: list[Published] = field(default_factory=list)
-    acked: dict[str, set[int]] = field(default_factory=dict)  # by subscription, in memory
-    stored: dict[str, set[int]] = field(default_factory=dict)  # the same after a crash
-    gone: int = 0  # of the log's beginning
+    acked: dict[str, set[int]] = field(default_factory=dict)  # by subscription: indexes into `log`
+    stored: dict[str, set[int]] = field(default_factory=dict)  # the acks that would survive a crash
+    gone: int = 0  # how many entries were trimmed from the beginning of the log
     segment: int = 1
 
     def backlog(self, name: str) -> int:
@@ -262,7 +262,7 @@ async def _move(run: MemoryRun, world: World, kind: str, name: str, at: int) -> 
 
 
 def _trimmed(run: MemoryRun, world: World, time_ms: int) -> None:
-    """What went is acked by all, in memory and in the storage, and is older than retention keeps."""
+    """Check that every trimmed entry was acked by all, also in the storage, and was older than retention keeps."""
     ledgers = run.topic().log.ledgers
     before, world.gone = world.gone, sum(not ledgers.contains(each.position) for each in world.log)
     assert all(not ledgers.contains(each.position) for each in world.log[: world.gone]), "from the oldest on"

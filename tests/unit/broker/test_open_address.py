@@ -10,11 +10,11 @@ from broker.management.commands import runbroker
 
 
 class _GoesOn(SettingInvalid):
-    """Stands for the rest of the start."""
+    """Raised instead of the rest of the start."""
 
 
 def start(monkeypatch: pytest.MonkeyPatch, **environment: str) -> CommandError:
-    """Run the command up to its look at the database."""
+    """Run the command up to the point where it looks at the database, and return the error that ended it."""
 
     def go_on(_: str) -> None:
         raise _GoesOn("went on")

@@ -21,7 +21,7 @@ OTHER = "app:$apr1$abcdefgh$82JubPF2dQkt1tVfvLnXS.\n"  # the password x
 
 
 class SlowHash:
-    """Stands in for a slow hash, and counts. `go_on` is set while it may finish."""
+    """Stands in for a slow hash, and counts its calls. It finishes only while `go_on` is set."""
 
     def __init__(self) -> None:
         self.go_on = threading.Event()

@@ -77,13 +77,14 @@ def test_a_log_that_has_not_changed_is_not_stored_again(monkeypatch: pytest.Monk
     monkeypatch.setattr(runs, "beat", beat)
     process = _Done()
     following = worker._Watch(RUN, "host process 1", cast(Any, process))
+    # The connection is lost at the third one.
     for log in (
         "",
         "one\n",
         "one\ntwo\n",
         "one\ntwo\n",
         "one\ntwo\n",
-    ):  # the third one meets the lost connection
+    ):
         process.log = log
         following._beat()
     assert stored == [None, "one\n", "one\ntwo\n", None]

@@ -1,4 +1,4 @@
-"""Whether a publish of an earlier broker is stored: its entries are looked for, as far as they are still there."""
+"""Whether an earlier broker stored an act's publish: the log is searched for its entry, as far as the log is kept."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class _Log:
             for number in (1, 2, 3)
         )
         self.ledgers.add(LedgerInfo(ledger_id=4, entries_before=6))
-        self.is_open = False  # nothing is under way
+        self.is_open = False  # so that the search does not wait for appends under way
         self.reads = 0
-        self.trims_at_read = 0  # ledgers, at the first read
+        self.trims_at_read = 0  # number of ledgers that are trimmed at the first read
 
     async def read_ahead(self, position: Position) -> list[SimpleNamespace]:
         self.reads += 1

@@ -13,7 +13,7 @@ BEGIN_MS = 1_700_000_000_000
 
 
 class Topic:
-    """What rates look at."""
+    """What `Rates` reads of a topic."""
 
     is_open = True
 
@@ -21,7 +21,10 @@ class Topic:
 def reported(
     published: Callable[[float], int], *, seconds: int, every_second: bool = True
 ) -> tuple[list[float], Rates, Any]:
-    """The rate of each report: in every second, or only in those with news and those for which rates ask."""
+    """Return the rate after each second.
+
+    Counts are reported in every second, or only in seconds with news and those for which `Rates` asks.
+    """
     rates, topic, found, last = Rates(), Topic(), [], 0
     of: Any = topic
     for second in range(seconds + 1):

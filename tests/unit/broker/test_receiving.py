@@ -19,7 +19,7 @@ EXCLUSIVE = SubscriptionType.EXCLUSIVE
 
 
 async def settled(run: MemoryRun) -> None:
-    """Whatever was sent is stored, and delivered as far as permits go."""
+    """Wait until everything published is stored, and delivered as far as permits allow."""
     await run.broker.writer.drain()
     for _ in range(10):
         await asyncio.sleep(0)
@@ -231,7 +231,7 @@ async def test_one_permit_brings_one_message() -> None:
 
 @pytest.mark.row("I21")
 async def test_a_late_consumer_gets_entries_that_no_earlier_one_could_take() -> None:
-    """Permits spent, blocked, not writable, without permits: none of them keeps a fifth from the rest."""
+    """The earlier ones have spent their permits, are blocked, cannot be written to, or never had permits."""
     async with memory_broker(max_unacked_per_consumer=2) as run:
         spent, blocked = await run.consumer(name="a", permits=1), await run.consumer(name="b", permits=100)
         stuck, mute = await run.consumer(name="c", permits=100), await run.consumer(name="d")

@@ -26,7 +26,7 @@ TOPICS = [topic(1, 1, 2), topic(2, 3), topic(3)]
 
 
 class Runs:
-    """The runs of what is due, each with the named parts."""
+    """Stands in for the broker's deadlines, and remembers which parts each run named."""
 
     def __init__(self) -> None:
         self.named: list[list[object]] = []

@@ -17,7 +17,7 @@ EU = "persistent://shop/eu/"
 
 
 class Watched:
-    """The lists over a set of names, and what each watch has heard."""
+    """Topic lists over a set of names, and what each watcher has heard."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()

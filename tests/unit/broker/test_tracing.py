@@ -35,7 +35,7 @@ def tracing() -> Iterator[Tracing]:
 
 
 def entry(properties: dict[str, str]) -> StoredEntry:
-    """An entry of one message with these properties."""
+    """Return an entry of one message with these properties."""
     data = encode_single(
         producer_name="p", sequence_id=0, publish_time_ms=1, payload=b"traceparent", properties=properties
     )
@@ -109,7 +109,7 @@ class Made(NamedTuple):
 
 
 class RecordingTracing:
-    """`Tracing` that keeps its spans."""
+    """`Tracing` that keeps its spans in a list."""
 
     def __init__(self) -> None:
         self.made: list[Made] = []

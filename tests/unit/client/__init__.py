@@ -1,1 +1,1 @@
-"""The client SDK's pure parts."""
+"""Tests of the client's parts that need no connection."""

@@ -1,4 +1,4 @@
-"""A consumer and a connection for the ack side, which write down what they are told."""
+"""A fake consumer and a fake connection for tests of acks. They record what they are told."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONSUMER_ID = 3
 
 
 class FakeLink:
-    """Decodes what is written, each command whole: the broker's engine would cut long ones into slices."""
+    """A connection that records what is written. It keeps commands whole; the broker's engine would split long ones."""
 
     def __init__(self) -> None:
         self._decoder = FrameDecoder(1_000_000)
@@ -39,7 +39,7 @@ class FakeLink:
 
 
 class FakeConsumer:
-    """Owns an `AckSide`; `link` None = not attached."""
+    """A consumer that owns an `AckSide`. Without a `link` it is not attached."""
 
     def __init__(self, options: AckOptions) -> None:
         self.consumer_id = CONSUMER_ID
@@ -90,13 +90,13 @@ def message(entry_id: int, *, redeliveries: int = 0) -> Message:
 
 
 def take(owner: FakeConsumer, *entry_ids: int) -> None:
-    """The application takes these."""
+    """Let the application take the messages of these entries."""
     for entry_id in entry_ids:
         owner.acks.taken(message(entry_id))
 
 
 def chunked_message(*entry_ids: int) -> Message:
-    """One in pieces; it lies where its last piece does."""
+    """Return a message in chunks. Its position is that of its last chunk."""
     received = message(entry_ids[-1])
     received.entry.chunks = tuple(MessageId(-1, 1, entry_id) for entry_id in entry_ids)
     return received

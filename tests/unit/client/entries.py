@@ -15,7 +15,7 @@ PRODUCER = "orders-1"
 
 
 def metadata(**fields: object) -> MessageMetadata:
-    """MessageMetadata with its required fields set."""
+    """Return MessageMetadata with its required fields set."""
     found = MessageMetadata(producer_name=PRODUCER, sequence_id=7, publish_time=1_700_000_000_000)
     for name, value in fields.items():
         setattr(found, name, value)
@@ -23,7 +23,7 @@ def metadata(**fields: object) -> MessageMetadata:
 
 
 def compose(head: MessageMetadata | bytes, payload: bytes, *, checksum: int | None = None) -> bytes:
-    """An entry of these parts; `checksum` None = the right one."""
+    """Return an entry of these parts, with the right checksum unless another one is given."""
     serialized = head if isinstance(head, bytes) else head.SerializeToString()
     covered = struct.pack(">I", len(serialized)) + serialized + payload
     return (
@@ -33,7 +33,7 @@ def compose(head: MessageMetadata | bytes, payload: bytes, *, checksum: int | No
 
 
 def group(payload: bytes, **fields: object) -> bytes:
-    """One member of a batch: size, SingleMessageMetadata, payload."""
+    """Return one member of a batch: size, SingleMessageMetadata, payload."""
     single_metadata = SingleMessageMetadata(payload_size=len(payload))
     for name, value in fields.items():
         setattr(single_metadata, name, value)
@@ -42,7 +42,7 @@ def group(payload: bytes, **fields: object) -> bytes:
 
 
 def single(payload: bytes = b"one", codec: Compression = Compression.NONE, **fields: object) -> bytes:
-    """An entry of one message sent alone."""
+    """Return an entry of one message sent alone."""
     head = metadata(**fields)
     if codec:
         head.compression = codec.value
@@ -54,7 +54,7 @@ def single(payload: bytes = b"one", codec: Compression = Compression.NONE, **fie
 def batch(
     payloads: list[bytes], codec: Compression = Compression.NONE, *, cut: int = 0, **fields: object
 ) -> bytes:
-    """An entry of a batch; `cut` bytes are missing at the end of its payload."""
+    """Return an entry of a batch. `cut` bytes are missing at the end of its payload."""
     head = metadata(num_messages_in_batch=len(payloads), **fields)
     body = b"".join(group(each, sequence_id=7 + index) for index, each in enumerate(payloads))
     body = body[: len(body) - cut]
@@ -66,7 +66,7 @@ def batch(
 
 
 def sealed(payload: bytes, **fields: object) -> bytes:
-    """An entry that is encrypted with somebody else's key."""
+    """Return an entry that is encrypted with somebody else's key."""
     head = metadata(**fields)
     head.encryption_keys.add(key="theirs", value=b"sealed")
     head.encryption_param = b"vector"
@@ -74,7 +74,7 @@ def sealed(payload: bytes, **fields: object) -> bytes:
 
 
 def damage(entry: bytes, at: int = -1) -> bytes:
-    """The entry with one bit changed."""
+    """Return the entry with one bit changed."""
     changed = bytearray(entry)
     changed[at] ^= 1
     return bytes(changed)

@@ -1,4 +1,4 @@
-"""A consumer whose failures become letters, with a box that keeps them."""
+"""A consumer whose failed messages become letters, and a fake box that stores these."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vela.wire.letters import DeadLetterPolicy
 
 
 class FakeBox:
-    """Stores letters when it is told to; `fails` of them are refused first."""
+    """Stores letters, once `gate` is set if there is one. It refuses the first `fails` letters."""
 
     def __init__(
         self, policy: DeadLetterPolicy, *, retry: bool = False, on_ack_timeout: bool = False
@@ -53,7 +53,7 @@ class FakeBox:
 
 
 class Consumer(FakeConsumer):
-    """With letters."""
+    """A fake consumer with letters."""
 
     def __init__(self, box: FakeBox, **options: Any) -> None:
         super().__init__(AckOptions(is_shared=True, group_ms=0, negative_ack_delay_ms=100, **options))
@@ -73,7 +73,7 @@ class Consumer(FakeConsumer):
         return [each for each in self.queue if (1, each.entry.entry_id) in positions]
 
     def letters_of(self) -> list[int]:
-        """Places in the batch of what was stored since the last call."""
+        """Return the batch indexes of the letters stored since the last call."""
         stored, self.box.stored = self.box.stored, []
         return [int(letter.properties["ORIGIN_MESSAGE_ID"].split(":")[3]) for _, letter in stored]
 
@@ -97,7 +97,7 @@ class Consumer(FakeConsumer):
         self.queue = [each for each in self.queue if (1, each.entry.entry_id) not in positions]
 
     async def settled(self) -> None:
-        """Nothing is on its way."""
+        """Let all tasks run that are ready, so that nothing is under way."""
         for _ in range(20):
             await asyncio.sleep(0)
 

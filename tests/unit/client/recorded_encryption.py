@@ -1,4 +1,4 @@
-"""Entries that Apache's Python client 3.13 encrypted for one key, as its broker stored them.
+"""Entries that Apache's Python client 3.13 encrypted for one key, as a broker stored them.
 
 The key was made for this recording and protects nothing.
 """

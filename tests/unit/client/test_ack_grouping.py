@@ -16,7 +16,7 @@ def full(entry: int) -> int:
 
 
 class Subscription:
-    """What the broker knows, as far as it was told."""
+    """What the broker knows of the acks that reached it."""
 
     def __init__(self) -> None:
         self.remaining = [full(entry) for entry in range(len(SIZES))]
@@ -38,15 +38,14 @@ class Subscription:
 
 
 class Application:
-    """Acks messages that it holds; a model of what must be true of them."""
+    """Model of an application that acks the messages it holds."""
 
     def __init__(self, batch_index_acks: bool) -> None:
         self.batch_index_acks = batch_index_acks
         self.grouping = AckGrouping(batch_index_acks=batch_index_acks)
         self.broker = Subscription()
-        self.acked = [0] * len(
-            SIZES
-        )  # messages acked since they were shown; and for good where that is known
+        # Messages acked since they were shown; and for good where that is known.
+        self.acked = [0] * len(SIZES)
         self.is_link_lost = False  # and with it what was sent last
 
     def ack(self, entry: int, index: int) -> None:
@@ -65,7 +64,7 @@ class Application:
         self.acked[entry] |= (1 << (index % size + 1)) - 1 if size else 1
 
     def known_acked(self) -> list[int]:
-        """What counts: with batch index acks every message, without them whole entries."""
+        """Return the acks that the broker must learn of: without batch-index acks, those of whole entries only."""
         if self.batch_index_acks:
             return self.acked
         return [bits if bits == full(entry) else 0 for entry, bits in enumerate(self.acked)]
@@ -301,7 +300,7 @@ def test_after_a_seek_nothing_of_before_is_sent() -> None:
 
 
 def test_nonsense_settings_are_refused() -> None:
-    with pytest.raises(ValueError, match="grouping"):
+    with pytest.raises(ValueError, match="ack_group"):
         AckGrouping(group_ms=-1)
-    with pytest.raises(ValueError, match="grouping"):
+    with pytest.raises(ValueError, match="ack_group"):
         AckGrouping(max_ids=0)

@@ -25,7 +25,7 @@ def full(entry: int) -> int:
 
 
 class World(FakeConsumer):
-    """The broker's half is `remaining` and `counts`; the application's `queue`, `taken` and `acked`."""
+    """A broker, which is `remaining` and `counts`, and an application, which is `queue`, `taken` and `acked`."""
 
     def __init__(self, *, batch_index_acks: bool, has_timeout: bool) -> None:
         super().__init__(
@@ -77,7 +77,7 @@ class World(FakeConsumer):
         self.queue = [each for each in self.queue if (1, each.entry.entry_id) not in positions]
 
     def hear(self) -> None:
-        """The broker does what it was told."""
+        """Let the broker carry out the commands that the consumer sent."""
         while self.link is not None and self.link.heard:
             event = self.link.heard.pop(0)
             if isinstance(event, events.Ack):
@@ -128,7 +128,7 @@ class World(FakeConsumer):
             self.queue.clear()
 
     def lose_with_acks(self) -> None:
-        """What was written last never arrived."""
+        """Lose the link together with what was written last."""
         if self.link is not None:
             self.has_lost_acks = True
             self.acks.flush()

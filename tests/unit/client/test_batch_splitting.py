@@ -37,7 +37,7 @@ _RUNS = st.builds(
 
 
 def one_by_one(payload: bytes, batch_size: int) -> list[tuple[int, bytes, int, bool, int, str | None]]:
-    """The slow way: every group parsed by itself."""
+    """Split a batch the slow way, one message after another."""
     found = []
     offset = 0
     for index in range(batch_size):

@@ -37,7 +37,7 @@ explicit = st.tuples(messages, st.none() | st.integers(0, 40)).map(
 
 
 def gather(gathering: Gathering[int], given: list[Outgoing]) -> list[Batch[int]]:
-    """Adds as a producer does; tokens are the messages' places."""
+    """Gather messages as a producer does, and return the batches; a message's token is its index."""
     batches: list[Batch[int]] = []
     for index, message in enumerate(given):
         if not gathering.fits(message):

@@ -26,7 +26,7 @@ from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata
 
 
 class Keys(AbstractCryptoKeyReader):
-    """Keys in memory, by name, that says what it was asked for."""
+    """Reads keys from memory, by name, and notes what it was asked for."""
 
     def __init__(self, **keys: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> None:
         self.keys = keys
@@ -60,7 +60,7 @@ def encrypted(encryptor: Encryptor, payload: bytes = b"payload") -> tuple[Messag
 
 @pytest.fixture
 def recorded_reader(tmp_path: Path) -> CryptoKeyReader:
-    """The reader of the recording's key."""
+    """A reader of the private key with which the recorded messages can be read."""
     path = tmp_path / "private.pem"
     path.write_bytes(PRIVATE_KEY)
     return CryptoKeyReader("", str(path))

@@ -51,7 +51,7 @@ def bit(message: Message) -> int:
 
 
 class Letter:
-    """One that is being written."""
+    """A letter that is being written."""
 
     def __init__(self, entry: int, bit: int, begun_in: int) -> None:
         self.entry = entry
@@ -122,9 +122,8 @@ class World(FakeConsumer):
         self.shown_here = [0] * len(SIZES)  # bits that the application was given since the entry came last
         self.has_second_copy = [False] * len(SIZES)  # shown, though the first copy was acked meanwhile
         self.stored_here = [0] * len(SIZES)  # bits of letters begun and stored in this round
-        self.unhandled = [0] * len(
-            SIZES
-        )  # bits, since the entry came, that are neither acked nor in a letter
+        # Bits, since the entry came, that are neither acked nor in a letter.
+        self.unhandled = [0] * len(SIZES)
         self.latest: list[ReceivedEntry | None] = [None] * len(SIZES)
         self.held: list[Message] = []
         self.attach()
@@ -169,7 +168,7 @@ class World(FakeConsumer):
         self.queue.put(self.letters.arrived(shown))
 
     def hear(self) -> None:
-        """The broker does what it was told."""
+        """Let the broker carry out the commands that the consumer sent."""
         while self.link is not None and self.link.heard:
             event = self.link.heard.pop(0)
             if isinstance(event, events.Ack):
@@ -240,7 +239,7 @@ class World(FakeConsumer):
             self.held.remove(message)
 
     def refuse(self, message: Message) -> bool:
-        """Unless it is acked: it would come again."""
+        """Nack a message unless it is acked, since a nack would bring it again. Return whether it was nacked."""
         if not self.is_unhandled(message):
             return False
         self.acks.negative_acknowledge(message.message_id())
@@ -272,14 +271,14 @@ class World(FakeConsumer):
         letter.stored.set_result(None)
 
     async def settle(self) -> None:
-        """Until nothing moves."""
+        """Turn the loop until nothing moves any more."""
         for _ in range(TURNS):
             await asyncio.sleep(0)
             self.hear()
 
 
 class AtTheLimit(RuleBasedStateMachine):
-    """The rules."""
+    """The model's rules and invariants."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -392,7 +391,7 @@ class AtTheLimit(RuleBasedStateMachine):
             self.runner.close()
 
     def end(self) -> None:
-        """From now on letters are stored and what is shown is acked: then nothing is left."""
+        """Store every letter and ack every message shown from now on, until nothing is left."""
         world = self.world
         if world.link is None:
             self.come_again()

@@ -14,7 +14,7 @@ from vela.loggers import ConsoleLogger, FileLogger, LoggerLevel, logger_of
 
 @pytest.fixture(autouse=True)
 def nothing_stays() -> Iterator[None]:
-    """The logger is the process's: it is left as it was."""
+    """Restore the logger after each test, since the process has only one."""
     logger = logging.getLogger("vela")
     level, handlers = logger.level, list(logger.handlers)
     yield

@@ -18,7 +18,7 @@ WINDOWS = {  # earliest and latest, relative to a delay of d
 
 
 def run(tracker: NegativeAcks, until_ms: int) -> dict[tuple[int, int], int]:
-    """Call it as its timer does, and nothing else; when each entry was due."""
+    """Call the tracker only when its timer would, and return when each entry was due."""
     found: dict[tuple[int, int], int] = {}
     while (next_ms := tracker.next_due_ms()) is not None and next_ms <= until_ms:
         assert tracker.pop_due(next_ms - 1) == []

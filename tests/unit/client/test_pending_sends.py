@@ -29,7 +29,7 @@ def a_send(
 
 
 class Sending(RuleBasedStateMachine):
-    """A broker that answers some, answers twice, refuses, and stays silent until the timeout."""
+    """Sends to a broker that answers some of them, answers twice, refuses, or is silent until the timeout."""
 
     def __init__(self) -> None:
         super().__init__()

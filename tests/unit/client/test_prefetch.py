@@ -23,7 +23,7 @@ def test_a_queue_that_takes_more_than_a_minute_is_hoarding(queued: int, taken: i
 
 
 class Slow:
-    """A consumer of whose queue nothing is taken any more."""
+    """A consumer whose application takes nothing from its queue any more."""
 
     def __init__(self) -> None:
         self.taken = 0

@@ -1,4 +1,4 @@
-"""The pull client's loop for one queue, against a queue of the test's own."""
+"""The pull client's loop for one queue, against a model of a broker's queue."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def answer(
 
 
 def found(loop: PullLoop, count: int, size: int = 1) -> PullStep:
-    """The next `count` messages."""
+    """Answer the loop with the next `count` messages, and return what it does then."""
     begin = loop.next_offset
     messages = [message(offset, size) for offset in range(begin, begin + count)]
     return loop.answered(answer(PullCode.SUCCESS, begin + count, *messages), waited_ms=5)
@@ -128,7 +128,7 @@ def test_defaults_equal_those_of_rocketmq() -> None:
 
 @dataclass
 class Queue:
-    """A queue as a broker keeps it: grows at its end, loses at its beginning, and each third message matches."""
+    """A queue as a broker keeps it: it grows at its end and is trimmed at its beginning. Each third message matches."""
 
     low: int = 0
     end: int = 0

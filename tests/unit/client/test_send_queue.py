@@ -121,7 +121,7 @@ class Model:
         del self.receipts[:count]
 
     def refuse(self) -> None:
-        """Answers what is stored, then refuses the next."""
+        """Answer what is stored, then refuse the next send."""
         self.answer(len(self.receipts))
         if self.arrived:
             header = parse_header(self.arrived.pop(0))
@@ -177,7 +177,7 @@ def test_messages_are_sent_in_order_and_once_over_any_connections_and_clocks(
         for what, how in steps:
             model.step(what, how)
             await asyncio.sleep(0)
-            await asyncio.sleep(0)  # what a timer has completed is told
+            await asyncio.sleep(0)  # callbacks of what a timer has completed run
         flushing = asyncio.ensure_future(model.queue.flush())
         model.link(True)
         while model.queue.waiting:

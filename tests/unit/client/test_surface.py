@@ -86,7 +86,7 @@ def public(owner: object) -> set[str]:
 
 
 def own_names(module: ModuleType) -> set[str]:
-    """What a module offers itself, without what it imports from elsewhere."""
+    """Return the public names that a module defines itself; those that it imports from elsewhere are left out."""
     found = set()
     for name in public(module):
         origin = getattr(getattr(module, name), "__module__", None) or getattr(module, name).__name__
@@ -102,7 +102,7 @@ def parameters(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def methods(of: type, here: type) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """The methods that both have, by name, with their parameters."""
+    """Yield each method that both classes have, with its parameters in each."""
     for name in sorted(public(of) & public(here)):
         if callable(getattr(of, name)):
             yield name, parameters(getattr(of, name)), parameters(getattr(here, name))

@@ -1,4 +1,4 @@
-"""Patterns of topics: which names they mean."""
+"""Patterns of topics: which names they match."""
 
 from __future__ import annotations
 

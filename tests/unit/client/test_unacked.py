@@ -26,7 +26,7 @@ def add(tracker: UnackedTracker, entry: int, now_ms: int, redeliveries: int = 0)
 
 
 def expiries(tracker: UnackedTracker, until_ms: int) -> dict[int, int]:
-    """Tick as its timer does; when each entry expired."""
+    """Tick as the tracker's timer does, and return when each entry expired."""
     found: dict[int, int] = {}
     while tracker.next_tick_ms is not None and tracker.next_tick_ms <= until_ms:
         now_ms = tracker.next_tick_ms
@@ -86,7 +86,7 @@ def test_the_wheel_has_a_slot_more_than_ticks_in_the_timeout(
 def test_a_late_tick_makes_nothing_early() -> None:
     tracker = UnackedTracker(timeout_ms=1000, tick_ms=100)
     add(tracker, 1, 0)
-    add(tracker, 2, 640)  # the loop was busy, and is for 10 ms more
+    add(tracker, 2, 640)  # the loop is busy, so the tick that is due comes 10 ms later
     ticks = [650 + 100 * number for number in range(11)]
     assert [tracker.pop_expired(now_ms) for now_ms in ticks] == [[]] * 10 + [[(1, 1), (1, 2)]]
 

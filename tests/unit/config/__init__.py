@@ -1,1 +1,1 @@
-"""Tests of the project folder: settings and the supervisor."""
+"""Tests of the folder config: settings and the supervisor."""

@@ -46,7 +46,7 @@ ROW = ConsumerRow(
 
 
 def shown(row: ConsumerRow) -> str:
-    """The list of consumers with one in it."""
+    """Render the list of consumers with this one in it."""
     context = {"rows": [row], "head": SimpleNamespace(name="s"), "now_ms": 1000}
     return render_to_string("console/parts/subscription/consumers.html", context)
 

@@ -22,7 +22,7 @@ UNKNOWN = Level()
 
 
 def reading(step: int, messages: int = 0, *, before: int = 0, after: int = 0, **more: Any) -> Reading:
-    """A point of the topic in one step of the hour."""
+    """Return a point of the topic in one step of the hour."""
     return Reading(
         **{
             "at_ms": HOUR.from_ms + step * HOUR.step_ms,
@@ -44,7 +44,7 @@ def reading(step: int, messages: int = 0, *, before: int = 0, after: int = 0, **
 
 
 def drawn(*readings: Reading, now: Level = UNKNOWN, **more: Any) -> tuple[Step, ...]:
-    """The steps of a topic's hour."""
+    """Return the chart's steps for a topic's hour."""
     return steps(HOUR, readings, readings, now=now, **more)
 
 
@@ -93,7 +93,7 @@ def test_a_frame_ends_now_and_its_time_is_read_once(
         assert end_ms - begin_ms <= 1_501 * bucket_ms
         assert begin_ms == end_ms or begin_ms % bucket_ms == 0
     for (_, end_ms, _), (begin_ms, _, _) in pairwise(read):
-        assert begin_ms >= end_ms - 3_600_000  # only what is too much is left out
+        assert begin_ms >= end_ms - 3_600_000  # no more is left out than has to be
     assert read[-1][1] == frame.to_ms
 
 
@@ -173,7 +173,7 @@ def test_no_message_is_lost_between_points_and_table(points: dict[int, tuple[int
 
 
 def line(*points: tuple[int, int | None, int | None, int | None], now: int | None) -> Any:
-    """A sparkline over ten minutes: minute, before, after, most."""
+    """Draw a sparkline over ten minutes. A point is its minute, and the backlog before it, after it and at most."""
     return sparkline(
         [
             BacklogPoint(

@@ -12,7 +12,7 @@ from console.queries.rights import GrantRow, Scope
 
 
 def rights(**roles: Role) -> Rights:
-    """Underscores stand for slashes, `all` for the star."""
+    """Return rights by pattern; in a keyword an underscore stands for the slash, and `all` for the star."""
     named = {name.replace("_", "/").replace("all", "*"): role for name, role in roles.items()}
     return Rights(
         name="pia",

@@ -19,36 +19,36 @@ CROWDED: Final = re.compile(r"[\u4e00-\u9fff][A-Za-z0-9]|[A-Za-z0-9][\u4e00-\u9f
 
 
 def texts_of(message: Message) -> list[str]:
-    """The text in English, first for one thing, then for several."""
+    """Return a message's English text and, if it has one, its English plural."""
     return [message.id] if isinstance(message.id, str) else [*message.id]
 
 
 def translations_of(message: Message) -> list[str]:
-    """Its translations, one for each plural form of the language."""
+    """Return a message's translations, one for each plural form of the language."""
     texts = message.string or ""
     return [texts] if isinstance(texts, str) else list(texts)
 
 
 def key_of(message: Message) -> tuple[str | None, str | tuple[str, ...]]:
-    """What Django looks a text up by."""
+    """Return the key under which Django looks a message up."""
     return message.context, message.id if isinstance(message.id, str) else tuple(message.id)
 
 
 @pytest.fixture(scope="module")
 def source() -> Catalog:
-    """The texts that the source asks for."""
+    """The catalogue of the texts that the source contains."""
     return extracted()
 
 
 @pytest.fixture(scope="module", params=LOCALES)
 def locale(request: pytest.FixtureRequest) -> str:
-    """Each language but English."""
+    """Each language except English."""
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
 def translated(locale: str) -> list[Message]:
-    """The messages of its catalogue."""
+    """The messages of the language's catalogue."""
     return [message for message in catalogue_of(locale) if message.id]
 
 

@@ -1,4 +1,4 @@
-"""What is wrong is decided from signs of life by one clock, and said in words."""
+"""What is wrong is judged by the age of heartbeats, with the database's clock, and said in words."""
 
 from __future__ import annotations
 

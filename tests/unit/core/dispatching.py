@@ -29,7 +29,7 @@ def at(*entry_ids: int) -> list[Position]:
 
 
 def send(dispatcher: Dispatcher, *entries: ReadEntry | int, messages: int = 1) -> dict[int, list[int]]:
-    """Read and assign; entry ids by consumer key. Entries may be given by id alone."""
+    """Read and assign these entries, which may be ids alone. Return the assigned entry ids by consumer key."""
     plan = dispatcher.next_read()
     assert plan is not None
     read = [e if isinstance(e, ReadEntry) else ReadEntry(Position(1, e), messages) for e in entries]

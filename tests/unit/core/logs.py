@@ -10,7 +10,7 @@ ENTRY_BYTES = 7  # of each message
 
 
 class Log:
-    """Ledgers, an index, and the batch size of each entry in order."""
+    """A log: its ledgers, its index, and the messages of each entry, in order."""
 
     def __init__(self, *, indexed: bool = True) -> None:
         self.ledgers = LedgerMap([LedgerInfo(ledger_id=1)])
@@ -53,5 +53,5 @@ class Log:
         self.index.record(ledger_id, first, counts, [count * ENTRY_BYTES for count in counts])
 
     def positions(self) -> list[Position]:
-        """Everything stored, ascending; trimmed entries are not."""
+        """Return the positions of all stored entries, ascending, without trimmed ones."""
         return [position for position in self.sizes if self.ledgers.contains(position)]

@@ -21,7 +21,7 @@ Place = tuple[Position, int]
 
 
 def entries_of(batches: Sequence[tuple[CompactionMessage, ...]]) -> list[CompactionEntry]:
-    """Three entries a ledger."""
+    """Return an entry for each batch, three entries to a ledger."""
     return [CompactionEntry(Position(7 + at // 3, at % 3), batch) for at, batch in enumerate(batches)]
 
 
@@ -53,7 +53,7 @@ def places(entries: Sequence[CompactionEntry]) -> dict[Place, CompactionMessage]
 def latest_places(
     entries: Sequence[CompactionEntry], *, retain_keyless: bool
 ) -> dict[Place, CompactionMessage]:
-    """The rule as one would say it: walk the log, and remember for each key where its value is."""
+    """Apply the rule in its plainest form: walk the log, and remember for each key where its latest value is."""
     values: dict[Key, Place] = {}
     keyless: list[Place] = []
     everything = places(entries)

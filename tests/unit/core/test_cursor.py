@@ -80,7 +80,7 @@ def test_last_member_completes_the_entry() -> None:
 
 
 def test_cumulative_ack_inside_a_batch_acks_up_to_the_entry_before() -> None:
-    """Semantics 2.2."""
+    """Of the batch itself, the acked members are remembered, and the others remain."""
     log = Log()
     first, batch = log.publish_all(1, 4)
     cursor = cursor_on(log)
@@ -232,7 +232,7 @@ def test_a_shift_accounts_for_trimmed_messages() -> None:
 
 
 def test_undo_of_a_skip_keeps_acks_of_pending_messages() -> None:
-    """Design 9."""
+    """Consumers may ack messages that they held when the skip passed them."""
     log = Log()
     positions = log.publish_all(*[1] * 10)
     cursor = cursor_on(log)
@@ -320,7 +320,7 @@ def test_a_flush_contains_only_changes() -> None:
 
 
 def test_a_chunk_dropped_and_made_again_is_written_whole() -> None:
-    """Else the stored ack sets of its first life would come back."""
+    """Otherwise the ack sets that were stored for the earlier chunk would come back."""
     log = Log()
     positions = log.publish_all(2, 1, 1, 1)
     cursor = cursor_on(log)
@@ -357,7 +357,7 @@ def test_runs_join_across_chunks() -> None:
 
 
 def test_a_hundred_thousand_holes_are_kept_and_close() -> None:
-    """Pulsar drops ranges past 10 000; here none is."""
+    """Pulsar drops ranges of acks beyond 10,000; Vela drops none."""
     log = Log(indexed=False)
     entries = 200_001
     log.ledgers.append(1, entries, entries, entries, append_ms=1)

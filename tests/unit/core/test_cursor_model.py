@@ -224,7 +224,7 @@ class CursorMachine(RuleBasedStateMachine):
         self.before = (self.cursor.snapshot(), set(self.acked))
 
     def end_act(self) -> None:
-        """The latest act can be undone: remember what an undo must bring back."""
+        """End an act that can be undone: remember what an undo must bring back."""
         snapshot, acked = self.before
         self.cursor.start_undo_overlay(self.cursor.overlay_since(snapshot))
         self.passed_whole = {p for p in self.log.sizes if self.whole(p)}
@@ -233,7 +233,7 @@ class CursorMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.undo is not None)
     @rule(data=st.data(), restart=st.booleans())
     def take_back(self, data: st.DataObject, restart: bool) -> None:
-        """An undo is an act like the others: it can be taken back in its turn."""
+        """Undo the latest act. An undo is an act like the others, so it can be undone in turn."""
         assert self.undo is not None
         snapshot, act_mark_delete, acked, _ = self.undo
         overlay = self.cursor.undo_overlay() if restart else None
@@ -259,7 +259,7 @@ class CursorMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """A new owner needs only the flushed state."""
+        """Replace the cursor by one that a new owner loads from the flushed state alone."""
         self.flush()
         overlay = self.cursor.undo_overlay()
         self.cursor = Cursor(self.log.ledgers, self.log.index, self.store.state())
@@ -273,7 +273,7 @@ class CursorMachine(RuleBasedStateMachine):
 
     @rule()
     def trim(self) -> None:
-        """Sealed ledgers wholly at or below mark-delete go, unless an undo needs them."""
+        """Drop the sealed ledgers that lie wholly at or below mark-delete, unless an undo needs them."""
         if self.undo is None and len(self.log.ledgers) > 1:
             first = self.log.ledgers.infos()[0]
             if self.cursor.mark_delete >= Position(first.ledger_id, first.entries - 1):

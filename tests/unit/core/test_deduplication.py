@@ -82,7 +82,7 @@ def test_a_forgotten_name_starts_again() -> None:
 def test_no_entry_is_stored_twice_and_nothing_new_is_dropped(
     sends: list[tuple[str, Mark, bool]],
 ) -> None:
-    """`True` lets everything on its way become durable after the send."""
+    """With `True`, everything on its way becomes durable after the send."""
     seen = DuplicateFilter()
     log: list[tuple[str, Mark]] = []
     queue: list[tuple[str, Mark]] = []

@@ -72,7 +72,7 @@ class DelayedMachine(RuleBasedStateMachine):
 
     @rule()
     def start_refill(self) -> None:
-        """The snapshot of the query is taken here; its answer comes later."""
+        """Take the query's snapshot; its answer comes later."""
         if self.delayed.needs_refill:
             after = self.delayed.begin_refill()
             self.read = sorted(row for row in self.rows if row > after)[:4]
@@ -171,7 +171,10 @@ def test_next_ready_walks_blocks_not_entries() -> None:
 
 
 def held_bytes(root: object) -> int:
-    """The size of everything that the object refers to. tracemalloc says the same and makes the test take 11 s."""
+    """Return the size of everything that the object refers to.
+
+    tracemalloc finds the same number, but with it the test takes 11 s.
+    """
     found: dict[int, object] = {}
     left = [root]
     while left:

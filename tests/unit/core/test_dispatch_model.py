@@ -89,7 +89,7 @@ class DispatchMachine(RuleBasedStateMachine):
         self.chosen_again()
 
     def chosen_again(self) -> None:
-        """Somebody came or left."""
+        """Called after a consumer came or left; Failover checks whom it chose."""
 
     @precondition(any_client)
     @rule(data=st.data())
@@ -120,7 +120,7 @@ class DispatchMachine(RuleBasedStateMachine):
 
     @rule(fail=st.booleans())
     def start_read(self, fail: bool) -> None:
-        """The read's answer comes later; `fail`: it never does, and the next plan takes its place."""
+        """Begin a read, whose answer comes later. With `fail` it never comes, and the next plan takes its place."""
         ready = [c for c in self.clients if c.consumer.available]
         plan = self.dispatcher.next_read()
         assert (plan is not None) <= bool(ready)
@@ -153,7 +153,7 @@ class DispatchMachine(RuleBasedStateMachine):
     @precondition(any_client)
     @rule(permits=st.integers(1, 10), sizes=st.lists(st.integers(1, MAX_BATCH), max_size=5))
     def deliver(self, permits: int, sizes: list[int]) -> None:
-        """The common course in one step, so that runs get deep."""
+        """Do in one step what happens most often, so that runs get far: publish, grant permits, read and send."""
         self.log.publish_all(*sizes)
         for client in self.clients:
             client.consumer.writable = True
@@ -201,7 +201,7 @@ class DispatchMachine(RuleBasedStateMachine):
     @precondition(lambda self: bool(self.clients))
     @rule(data=st.data())
     def release(self, data: st.DataObject) -> None:
-        """What a filter left out comes again; asking for anything else that was sent or waits changes nothing."""
+        """Replay positions: those that a filter left out are read again, and the others stay as they are."""
         before = sorted(p for p in self.log.sizes if p < self.read_position and not self.cursor.is_acked(p))
         if not before or not self.dispatcher.replays_unassigned:
             return
@@ -229,7 +229,7 @@ class DispatchMachine(RuleBasedStateMachine):
     @precondition(any_client)
     @rule(data=st.data(), part=st.none() | st.integers(0, 7), hint=st.booleans())
     def ack(self, data: st.DataObject, part: int | None, hint: bool) -> None:
-        """Anybody may ack any entry, delivered or not."""
+        """Ack an entry; any client may ack any entry, delivered or not."""
         if not self.log.sizes:
             return
         position = data.draw(st.sampled_from(sorted(self.log.sizes)))
@@ -269,7 +269,7 @@ class DispatchMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def skip(self, data: st.DataObject) -> None:
-        """An operator's act; consumers stay connected."""
+        """Skip entries by an operator's act; consumers stay connected."""
         if not self.log.sizes:
             return
         position = data.draw(st.sampled_from(sorted(self.log.sizes)))
@@ -430,7 +430,7 @@ class KeySharedMachine(SharedMachine):
         self.reads_on()
 
     def reads_on(self) -> None:
-        """Whatever waits, waits for a reason."""
+        """Check that what waits for replay has a reason to: no permits, or its slot drains at another consumer."""
         for position in self.dispatcher._replay.bound():
             slot = self.slot(position)
             owner = self.dispatcher._selector.select(slot)
@@ -442,7 +442,7 @@ class KeySharedMachine(SharedMachine):
         return any(self.slot(position) == slot for position in client.holds)
 
     def check_left(self) -> None:
-        """Others may go on."""
+        """Allow sending: other consumers may still have permits."""
 
     def receive(self, assignment: Assignment[ReadEntry], balance: int) -> None:
         client = next(c for c in self.clients if c.consumer is assignment.consumer)

@@ -10,7 +10,7 @@ from tests.unit.core.dispatching import SHARED, at, consumer, send, shared
 
 
 def replay(dispatcher: Dispatcher) -> list[int]:
-    """Entry ids of the next replay plan; the plan is given up."""
+    """Return the entry ids that the dispatcher plans to replay next; the plan is not carried out."""
     plan = dispatcher.next_read()
     assert plan is not None
     assert plan.kind is ReadKind.REPLAY
@@ -36,7 +36,7 @@ def test_a_pick_takes_twenty_entries() -> None:
 
 @pytest.mark.row("I7")
 def test_a_batch_may_overshoot_once() -> None:
-    """Semantics 3.5."""
+    """A consumer with any permits gets a whole batch, and owes the rest."""
     first, second = consumer(1, 5), consumer(2, 1)
     dispatcher = shared(first, second)
     assert send(dispatcher, 0, 1, 2, 3, messages=4) == {1: [0, 1], 2: [2]}
@@ -95,7 +95,7 @@ def test_last_leaver_clears_replay_and_counts() -> None:
 
 
 def test_only_an_explicit_request_raises_the_count() -> None:
-    """Two negative acks count 0, 1, 2. An ack removes the counter."""
+    """Two redeliveries on request: the counts are 0, 1, 2. An ack removes the counter."""
     only = consumer(1, 100)
     dispatcher = shared(only)
     position = Position(1, 0)
@@ -121,7 +121,6 @@ def test_a_consumer_can_request_only_its_own_pending_entries() -> None:
 
 
 def test_ack_through_another_consumer_credits_the_owner() -> None:
-    """Semantics 3.6."""
     owner, other = consumer(1, 5), consumer(2)
     dispatcher = shared(owner, other)
     send(dispatcher, 0, messages=5)
@@ -132,7 +131,7 @@ def test_ack_through_another_consumer_credits_the_owner() -> None:
 
 
 def test_consumer_blocks_at_its_limit_and_unblocks_at_half() -> None:
-    """Semantics 3.6: flows are kept aside meanwhile."""
+    """Permits that the client grants while its consumer is blocked are kept aside."""
     only = consumer(1, 100, max_unacked=4)
     dispatcher = shared(only)
     assert send(dispatcher, *range(10)) == {1: [0, 1, 2, 3]}
@@ -201,7 +200,7 @@ def test_ack_during_a_replay_read_is_not_sent() -> None:
 
 
 def test_an_act_drops_pending_and_replayed_entries_below_its_target() -> None:
-    """Design 9: consumers stay."""
+    """The consumers stay attached."""
     only = consumer(1, 4, max_unacked=100)
     dispatcher = shared(only)
     send(dispatcher, *range(6))
@@ -231,7 +230,6 @@ def chunk(entry_id: int, uuid: str, *, last: bool = False) -> ReadEntry:
 
 
 def test_chunks_of_one_message_go_to_one_consumer() -> None:
-    """Semantics 3.3."""
     first, second = consumer(1, 2), consumer(2, 9)
     dispatcher = shared(first, second)
     given = send(
@@ -254,7 +252,7 @@ def test_chunks_of_a_leaver_are_free_again() -> None:
 
 
 def test_reads_shrink_with_the_size_of_batches() -> None:
-    """Semantics 3.5: permits divided by the average messages of an entry."""
+    """A read asks for no more entries than the permits are worth at the average number of messages in an entry."""
     only = consumer(1, 100_000)
     dispatcher = shared(only)
     for entry_id in range(40):

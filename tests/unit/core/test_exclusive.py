@@ -29,7 +29,7 @@ def test_exclusive_gives_everything_in_order_while_permits_last() -> None:
 
 
 def test_exclusive_redelivery_is_a_rewind_with_count_zero() -> None:
-    """S4.24."""
+    """A request to redeliver one message redelivers everything unacked, as row S4.24 of behaviour.md says."""
     only = consumer(1, 10)
     dispatcher = dispatcher_for(EXCLUSIVE)
     dispatcher.attach(only, EXCLUSIVE)

@@ -1,4 +1,4 @@
-"""Expiry by disuse: who is away too long."""
+"""Expiry of subscriptions that nobody has used for too long."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def send(dispatcher: FailoverDispatcher, *entry_ids: int) -> tuple[int, list[int
 
 @pytest.mark.parametrize(("partition", "chosen"), [(0, 2), (1, 3), (2, 2), (7, 3)])
 def test_the_best_priority_then_the_name_then_the_partition_choose(partition: int, chosen: int) -> None:
-    """The group of the best priority takes turns by partition; its order is by name, not by arrival."""
+    """Among the consumers of the best priority, in the order of their names, the partition's number chooses one."""
     dispatcher = failover(
         consumer(1, "a", priority=1), consumer(3, "c"), consumer(2, "b"), partition=partition
     )

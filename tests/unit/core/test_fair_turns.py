@@ -12,7 +12,7 @@ from broker.core.limits.fair_turns import FairTurns, Share
 
 PART = 100
 TURN = 200
-LONGEST = 60  # a piece of work, which nobody interrupts
+LONGEST = 60  # the longest piece of work; nothing interrupts a piece
 
 
 class Busy(Share):

@@ -18,7 +18,7 @@ LOW, HIGH, TOP = 100, 40_000, 60_000  # slots
 
 
 def consumer(key: int, permits: int = 0, *ranges: tuple[int, int], max_unacked: int = 0) -> DispatchConsumer:
-    """With ranges it is sticky: the tests choose who owns what."""
+    """Make a consumer with sticky ranges, so that a test chooses which slots it owns."""
     policy = KeySharedPolicy(sticky=True, ranges=tuple(SlotRange(*each) for each in ranges))
     made = DispatchConsumer(key=key, name=f"c{key}", key_shared=policy, max_unacked=max_unacked)
     if permits:
@@ -63,7 +63,10 @@ def read(
 
 
 def replay(dispatcher: KeySharedDispatcher, *entries: ReadEntry) -> dict[int, list[int]]:
-    """Read again what the plan names, in the slots that the entries given have."""
+    """Replay the positions that the plan names, and return the entry ids that each consumer got.
+
+    `entries` are what the log returns for these positions, with their slots.
+    """
     plan = plan_of(dispatcher, ReadKind.REPLAY)
     by_position = {each.position: each for each in entries}
     assignments, _ = dispatcher.assign([by_position[position] for position in plan.positions], plan)
@@ -81,7 +84,6 @@ def test_a_key_goes_to_the_owner_of_its_slot() -> None:
 
 
 def test_without_permits_a_key_and_its_later_entries_wait_while_others_flow() -> None:
-    """Rule (d)."""
     poor, rich = consumer(1, 1, (0, 30_000)), consumer(2, 10, (30_001, 65_535))
     dispatcher = sticky(poor, rich)
     assert read(dispatcher, entry(0), entry(1), entry(2, HIGH), entry(3)) == {1: [0], 2: [2]}
@@ -92,7 +94,7 @@ def test_without_permits_a_key_and_its_later_entries_wait_while_others_flow() ->
 
 
 def test_later_entries_of_a_key_wait_behind_its_replays() -> None:
-    """Rule (b): permits that come while new entries are read must not let these overtake."""
+    """Permits that arrive while new entries are being read must not let the new entries overtake."""
     poor, rich = consumer(1, 0, (0, 30_000)), consumer(2, 10, (30_001, 65_535))
     dispatcher = sticky(poor, rich)
     assert read(dispatcher, entry(0)) == {}
@@ -104,7 +106,7 @@ def test_later_entries_of_a_key_wait_behind_its_replays() -> None:
 
 @pytest.mark.row("I9")
 def test_a_slot_drains_at_its_old_owner_before_the_new_one_gets_it() -> None:
-    """Rule (c), at a leave and join that moves the slot; other keys flow meanwhile."""
+    """The slot moves when a consumer joins or leaves. Other keys flow meanwhile."""
     wide, other = consumer(1, 10, (0, 65_535)), consumer(2, 10, (30_001, 65_535))
     dispatcher = KeySharedDispatcher()
     for each in (wide, other):
@@ -156,7 +158,7 @@ def test_a_leavers_keys_come_to_the_others_in_order() -> None:
 
 
 def test_a_replay_plan_is_dropped_when_a_consumer_leaves() -> None:
-    """What it reads must not overtake what the leaver gives back."""
+    """The entries that it reads must not overtake those that the leaving consumer gives back."""
     only, other = consumer(1, 2), consumer(2, 10)
     for each in (only, other):
         each.key_shared = KeySharedPolicy()
@@ -272,7 +274,7 @@ def test_entries_without_a_key_are_spread() -> None:
 
 
 def test_the_rest_of_a_chunked_message_follows_its_beginning() -> None:
-    """Its holder can ack nothing before he has all of it, so it does not wait for him to drain."""
+    """Its consumer can ack nothing before it has all chunks, so they must not wait until that consumer has drained."""
     first, second = consumer(1, 10), consumer(2, 10)
     for each in (first, second):
         each.key_shared = KeySharedPolicy()
@@ -336,7 +338,7 @@ def test_unacked_limits_count_as_on_shared() -> None:
 
 
 def test_entries_that_were_skipped_get_their_slot_when_read() -> None:
-    """Delayed messages become due. The dispatcher does not know their keys yet."""
+    """Delayed messages become due, and the dispatcher does not know their keys yet."""
     poor, rich = consumer(1, 1, (0, 30_000)), consumer(2, 10, (30_001, 65_535))
     dispatcher = sticky(poor, rich, look_ahead=2, max_look_ahead=4)
     assert read(dispatcher, entry(5)) == {1: [5]}

@@ -13,7 +13,7 @@ from tests.unit.core.logs import ENTRY_BYTES, Log
 
 
 def big(entries: int) -> tuple[LedgerMap, MessageIndex]:
-    """One open ledger of entries with 2 messages and 10 bytes; nothing recorded."""
+    """Make an index of one open ledger whose entries have 2 messages and 10 bytes; it knows none of them yet."""
     ledgers = LedgerMap([LedgerInfo(ledger_id=3, messages_before=100, bytes_before=1000)])
     ledgers.append(3, entries, 2 * entries, 10 * entries, append_ms=1)
     return ledgers, MessageIndex(ledgers)

@@ -1,4 +1,4 @@
-"""the table of parked requests: RocketMQ's five steps, and that each request comes out exactly once."""
+"""The table of parked requests: RocketMQ's five steps, and that each request comes out exactly once."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ LEVELS = st.sampled_from(list(PolicyLevel))
 
 
 def good_values(field: PolicyField) -> st.SearchStrategy[PolicyValue]:
-    """Every value a field takes."""
+    """Return a strategy for every value that a field takes."""
     if field.kind is bool:
         return st.booleans()
     if issubclass(field.kind, StrEnum):
@@ -39,7 +39,7 @@ def good_values(field: PolicyField) -> st.SearchStrategy[PolicyValue]:
 
 
 def bad_values(field: PolicyField) -> st.SearchStrategy[object]:
-    """Values of the wrong kind, unknown names, numbers out of range."""
+    """Return a strategy for wrong values: another type, an unknown name, a number out of range."""
     wrong: list[st.SearchStrategy[object]] = [
         st.none(),
         st.lists(st.integers(), max_size=2),
@@ -63,7 +63,7 @@ def bad_values(field: PolicyField) -> st.SearchStrategy[object]:
 
 
 def documents(level: PolicyLevel) -> st.SearchStrategy[dict[str, PolicyValue]]:
-    """Whole documents that are right."""
+    """Return a strategy for valid documents."""
     return st.fixed_dictionaries(
         {}, optional={each.name: good_values(each) for each in FIELDS.values() if level in each.levels}
     )

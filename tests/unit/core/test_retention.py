@@ -1,4 +1,4 @@
-"""Which ledgers may go: the rule on its own."""
+"""Which ledgers retention may delete: the rule on its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOBODY = TrimLimits(acked_entries=None)
 
 
 def ledgers(*sizes: int, age_ms: int = 10, sealed: int | None = None) -> list[LedgerInfo]:
-    """Ledgers of 10 entries each, the last one open unless `sealed` says how many are not; the oldest first."""
+    """Return ledgers of 10 entries each, the oldest first. All but the last are sealed, or the first `sealed` ones."""
     closed = len(sizes) - 1 if sealed is None else sealed
     return [
         LedgerInfo(
@@ -37,11 +37,11 @@ def ledgers(*sizes: int, age_ms: int = 10, sealed: int | None = None) -> list[Le
         (FOR_EVER, 0),
         (NOTHING, 3),
         (Retention(time_ms=25, size_bytes=-1), 2),  # ages 40, 30, 20
-        (Retention(time_ms=40, size_bytes=-1), 0),  # as old as that is not older
+        (Retention(time_ms=40, size_bytes=-1), 0),  # a ledger of exactly that age stays
         (Retention(time_ms=-1, size_bytes=250), 2),  # 400 are kept: 400 and 300 are too much, 200 is not
         (Retention(time_ms=-1, size_bytes=400), 1),
         (Retention(time_ms=-1, size_bytes=401), 0),
-        (Retention(time_ms=35, size_bytes=250), 2),  # either side lets go
+        (Retention(time_ms=35, size_bytes=250), 2),  # either limit is enough
         (Retention(time_ms=25, size_bytes=1000), 2),
         (Retention(time_ms=0, size_bytes=-1), 3),
     ],

@@ -29,7 +29,7 @@ def owners(selector: SlotSelector) -> list[DispatchConsumer | None]:
 
 
 def check_ranges(selector: SlotSelector, consumers: list[DispatchConsumer]) -> None:
-    """`ranges` says what `select` does."""
+    """Check that `ranges` describes exactly what `select` answers."""
     said: list[DispatchConsumer | None] = [None] * SLOTS
     for each in consumers:
         last_before = -2

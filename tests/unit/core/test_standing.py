@@ -1,4 +1,4 @@
-"""The word for a subscription: steady workloads keep one, and what goes wrong gets its own in time."""
+"""The state shown for a subscription: a steady workload keeps one, and what goes wrong gets its own in time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ IDLE = SubscriptionState.IDLE
 
 START_MS = 1_700_000_000_000
 SETTLED_S = 120
-# If nobody looks while nothing happens, the word comes this much earlier or later at most: 5 s, or the next ack of 8 s.
+# Where nobody looks while nothing happens, a state may be found this much earlier or later at most: 5 s, plus the 8 s
+# between two acks.
 RESTED_S = 5 + 8
 EXAMPLES = 30  # each is a quarter of an hour in seconds
 Total = Callable[[float], float]  # messages by a time in seconds
@@ -49,7 +50,7 @@ class Watched:
     said: list[tuple[float, Verdict]] = field(default_factory=list)
 
     def sample(self) -> Sample:
-        """What the broker sees now."""
+        """Return what the broker sees now."""
         published = int(self.published(self.time_s))
         self._acked = max(self._acked, min(published - self.skipped, int(self.acked(self.time_s))))
         done = self._acked + self.skipped
@@ -63,7 +64,7 @@ class Watched:
         )
 
     def run(self, until_s: float) -> Verdict:
-        """Look until then, and return the last verdict."""
+        """Look at the subscription until then, and return the last verdict."""
         while self.time_s < until_s:
             sample = self.sample()
             if self.standing is None or self.rested is None:
@@ -82,14 +83,14 @@ class Watched:
         return self.standing.verdict
 
     def words(self, since_s: float = 0.0) -> list[SubscriptionState]:
-        """The words since then, one for each time that it changed."""
+        """Return the states since then, in order; a state that lasts is listed once."""
         return [
             state for state, _ in groupby(verdict.state for at_s, verdict in self.said if at_s >= since_s)
         ]
 
 
 def _noise(seed: float) -> float:
-    """A number between -1 and 1 that looks random."""
+    """Return a number between -1 and 1 that looks random."""
     return (hash(round(seed, 3)) * 2_654_435_761 % 2_000_003) / 1_000_001.5 - 1
 
 
@@ -104,12 +105,12 @@ class Workload:
     ack_jitter_s: float  # the delay varies by this much
 
     def published(self, at_s: float) -> float:
-        """Messages by that time."""
+        """Return how many messages were published by that time."""
         at_s = max(at_s, 0.0)
         return self.rate * (at_s // self.burst_s * self.burst_s if self.burst_s else at_s)
 
     def acked(self, at_s: float) -> float:
-        """Acks by that time."""
+        """Return how many messages were acked by that time."""
         acks_s = at_s // self.ack_batch_s * self.ack_batch_s if self.ack_batch_s else at_s
         return self.published(acks_s - self.ack_delay_s - self.ack_jitter_s * abs(_noise(acks_s)))
 
@@ -247,7 +248,7 @@ def test_a_message_that_comes_back_for_ever_is_stuck_once_no_other_is_acked() ->
 
 
 def test_delayed_messages_do_not_make_it_stuck() -> None:
-    watched = Watched(published=lambda _: 0, acked=lambda _: 0)  # of delayed messages it is not told
+    watched = Watched(published=lambda _: 0, acked=lambda _: 0)  # nobody tells it of delayed messages
     watched.run(2000)
     assert watched.words() == [WATCHING, IDLE]
 

@@ -1,1 +1,1 @@
-"""The documentation says what the code does: pages compared with the code, by name."""
+"""Tests that the documentation names what the code has: settings, commands, metrics and so on."""

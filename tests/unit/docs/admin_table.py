@@ -1,6 +1,6 @@
-"""The tables of docs/reference/admin-rest.md, made from the operations themselves.
+"""Make the tables of docs/reference/admin-rest.md from the operations themselves.
 
-After a change of the API: `python -m tests.unit.docs.admin_table`.
+After a change of the API, run `python -m tests.unit.docs.admin_table`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SECTIONS: Final = {
 
 
 def tables() -> str:
-    """Everything from the heading of the operations on."""
+    """Return the page from the heading of the operations on."""
     from broker.doors.admin.absent import ABSENT
     from broker.doors.admin.api import API
     from broker.doors.admin.operations import Described, described
@@ -57,7 +57,7 @@ def tables() -> str:
 
 
 def page_with_tables() -> str:
-    """The page as it should be."""
+    """Return the page as it should be."""
     return PAGE.read_text("utf-8").partition(_START)[0] + tables()
 
 

@@ -1,6 +1,6 @@
-"""The tables of docs/reference/compatibility.md, made from the code's own tables.
+"""Make the tables of docs/reference/compatibility.md from the code's own tables.
 
-After a change of a door: `python -m tests.unit.docs.compatibility_tables`.
+After a change of a door, run `python -m tests.unit.docs.compatibility_tables`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _OF_PULSAR: Final = {
 
 
 class _Reads(dict[str, str]):
-    """A query that notes which parameters somebody looks for."""
+    """A query that records which parameters are read."""
 
     def __init__(self, given: dict[str, str]) -> None:
         super().__init__(given)
@@ -95,7 +95,7 @@ def _commands() -> Iterator[Sequence[str]]:
 
 
 def commands_not_sent() -> Iterator[tuple[str, str]]:
-    """The broker's commands that no module of answers mentions, each with its reason; "" if it has none."""
+    """Yield the broker's commands that no module of `answers` mentions, each with its reason, or "" if it has none."""
     from broker.doors.binary.wire.decoding import DECODERS, UNBUILT
     from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
@@ -189,7 +189,7 @@ def _tables() -> str:
 
 
 def page_with_tables() -> str:
-    """The page as it should be."""
+    """Return the page as it should be."""
     return PAGE.read_text("utf-8").partition(_START)[0] + _tables()
 
 

@@ -1,4 +1,4 @@
-"""Markdown pages as the tests read them: tables, and the names in backticks."""
+"""Read Markdown pages for tests: their tables, and the names in backticks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CELL = re.compile(r"(?<!\\)\|")
 
 
 def page(name: str) -> str:
-    """The text of a page below docs/."""
+    """Return the text of a page below docs/."""
     return (DOCS_DIR / name).read_text(encoding="utf-8")
 
 
@@ -29,7 +29,7 @@ def section(text: str, heading: str) -> str:
 
 
 def rows(text: str) -> Iterator[list[str]]:
-    """The cells of every table row, headings and rules left out."""
+    """Yield the cells of every table row, without headings and rules."""
     lines = text.splitlines()
     for at, line in enumerate(lines):
         if not line.startswith("|") or set(line) <= set("|-: "):
@@ -45,6 +45,6 @@ def code_names(cell: str) -> list[str]:
 
 
 def python_files(*folders: str) -> Iterator[Path]:
-    """Every module of these folders of the project."""
+    """Yield every module of these folders of the project."""
     for folder in folders:
         yield from sorted((PROJECT_DIR / folder).rglob("*.py"))

@@ -14,7 +14,7 @@ PAGE = page("reference/client.md")
 
 
 def documented(heading: str) -> list[list[str]]:
-    """The rows of the table under a heading of the third level."""
+    """Return the rows of the table under a third-level heading."""
     return list(rows(PAGE.partition(f"\n### {heading}\n")[2].partition("\n##")[0]))
 
 

@@ -17,7 +17,7 @@ OF_EVERY_ACT = {"--yes", "--plan-only", "--reason", "--allow-drift", "--wait", "
 
 
 def leaves(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
-    """Every command that does something, by the words that call it."""
+    """Return every command that has no subcommands, by the words that call it."""
     if not isinstance(command, click.Group):
         yield " ".join(words), command
         return

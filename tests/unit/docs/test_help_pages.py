@@ -21,7 +21,7 @@ LINK = re.compile(r'(?:href|src)="(/help[^"#]*)?(?:#([^"]*))?"')
 
 @cache
 def served(address: str) -> str:
-    """The article of a page for a browser with a session. These tests have no database: a page that asks it fails."""
+    """Return the article of a page, requested with a session. A page that queried the database would fail here."""
     answer = Client(headers={"cookie": "sessionid=of-somebody"}).get(address)
     assert answer.status_code == 200
     assert answer["Content-Security-Policy"] == POLICY

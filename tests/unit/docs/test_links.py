@@ -12,7 +12,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
 def targets(path: Path) -> set[Path]:
-    """The files that a page links to."""
+    """Return the files that a page links to."""
     text = path.read_text(encoding="utf-8")
     return {(path.parent / link).resolve() for link in LINK.findall(text) if not re.match(r"[a-z]+:", link)}
 

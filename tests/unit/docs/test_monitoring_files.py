@@ -44,7 +44,7 @@ _TOPIC: Final = _NAMESPACE | {"topic"}
 
 @pytest.fixture
 async def labels() -> dict[str, set[str]]:
-    """The labels of every series."""
+    """Return the labels of every series."""
     found: dict[str, set[str]] = {TOPICS_OF_NAMESPACE.name: set(_NAMESPACE)}
     async with memory_broker() as run:
         metrics = run.broker._metrics
@@ -73,7 +73,7 @@ async def labels() -> dict[str, set[str]]:
 
 
 def queries() -> Iterator[tuple[str, str]]:
-    """Each expression, with the label template that goes with it."""
+    """Return each expression with its label template."""
     for rule in RULES:
         yield rule["expr"], rule["annotations"]["summary"]
     for panel in DASHBOARD["panels"]:

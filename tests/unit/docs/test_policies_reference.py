@@ -12,7 +12,7 @@ from tests.unit.docs.pages import code_names, page, rows, section
 
 
 def documented() -> dict[str, list[str]]:
-    """Policy → the cells after its name."""
+    """Return, for each policy, the cells of its row after the name."""
     return {
         name: cells[1:]
         for cells in rows(section(page("reference/policies.md"), "Fields"))

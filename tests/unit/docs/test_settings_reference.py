@@ -17,12 +17,12 @@ VARIABLE = re.compile(r"VELA_[A-Z0-9_]+|DATABASE_URL")
 
 
 def documented() -> dict[str, list[str]]:
-    """Variable → its row."""
+    """Return the page's row for each variable."""
     return {cells[0].strip("`"): cells for cells in rows(page("reference/settings.md"))}
 
 
 def names_in_code() -> set[str]:
-    """Every string of the code that is a variable's name and nothing else."""
+    """Return every string in the code that is the name of a variable and nothing else."""
     found: set[str] = set()
     for path in python_files(*CODE):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -40,7 +40,7 @@ def test_every_variable_of_the_code_is_documented_and_every_documented_one_is_in
 
 
 def plain_defaults() -> list[tuple[str, str]]:
-    """The rows whose default is a value and not a sentence."""
+    """Return name and default of the rows whose default is a value and not a sentence."""
     return [
         (name, default[0])
         for name, cells in documented().items()
@@ -62,7 +62,7 @@ def test_the_test_of_defaults_can_fail() -> None:
 
 
 def declared() -> dict[str, Variable]:
-    """Variable → its declaration."""
+    """Return the declaration of each variable."""
     return {variable.name: variable for variable in variables_of(ProjectSettings).values()}
 
 

@@ -1,4 +1,4 @@
-"""Fixtures of the faces' tests."""
+"""Fixtures of the doors' tests."""
 
 from __future__ import annotations
 

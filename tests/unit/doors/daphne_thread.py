@@ -1,4 +1,4 @@
-"""A real Daphne with a fake broker, in a thread of its own: Twisted's reactor runs once in a process."""
+"""A real Daphne with a fake broker, in a thread: Twisted's reactor can run only once in a process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class DaphneThread:
-    """Started once; each server it makes has its own port and broker."""
+    """The thread, which runs for the whole session. Each server that it starts has its own port and broker."""
 
     def __init__(self) -> None:
         self._reactor: Any = reactor
@@ -49,7 +49,7 @@ class DaphneThread:
         tls: TlsCertificates | None = None,
         **changed: Any,
     ) -> tuple[FakeBroker, DaphneServer]:
-        """A server on a free port of 127.0.0.1, with TLS if `tls` is given; `changed`: settings by their fields."""
+        """Start a server on a free port of 127.0.0.1, with TLS if `tls` is given. `changed` are changed settings."""
 
         async def start() -> tuple[FakeBroker, DaphneServer]:
             broker = FakeBroker(max_message_bytes=max_message_bytes)

@@ -1,6 +1,6 @@
-"""A broker in memory, just large enough to drive the faces: topics are lists, every send is stored at once.
+"""A broker in memory, just large enough to drive the doors: topics are lists, and every send is stored at once.
 
-Over 400 lines: it stands for the whole broker, each of whose ports is short here.
+Over 400 lines: it stands for the whole broker, and each part of it is short.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class FakeTopic:
 
 @dataclass(eq=False)
 class FakeSubscription:
-    """What is acked, what is out, who is there."""
+    """What is acked, which entries are to be delivered next, and the consumers."""
 
     topic: FakeTopic
     type: SubscriptionType
@@ -126,7 +126,7 @@ class FakeSubscription:
 
 @dataclass(eq=False)
 class FakeProducer:
-    """Receipts come in the next turn of the loop, or when the test lets them."""
+    """A producer whose receipts come in the next turn of the loop, or at the test's `commit`."""
 
     broker: FakeBroker
     topic: FakeTopic
@@ -138,7 +138,7 @@ class FakeProducer:
     is_ready: bool = True
     max_message_bytes: int = 0
     waiting: list[SendRequest] = field(default_factory=list)
-    refusals: list[BrokerError] = field(default_factory=list)  # of the door's own
+    refusals: list[BrokerError] = field(default_factory=list)  # sends that the door refused itself
     is_open: bool = True
     on_ready: Callable[[], None] | None = None
     on_throttled: Callable[[bool], None] | None = None
@@ -194,7 +194,7 @@ class FakeProducer:
 
 @dataclass(eq=False)
 class FakeConsumer:
-    """Remembers what was asked of it."""
+    """A consumer that records requests."""
 
     broker: FakeBroker
     subscription: FakeSubscription
@@ -298,7 +298,7 @@ class FakeConsumer:
         self.due_filter = due_filter
 
     def come_due(self, *entry_ids: int, is_nack: bool = True) -> list[Position]:
-        """The deadlines of these have passed; what the filter leaves is redelivered."""
+        """Let the deadlines of these entries pass. Those that the filter keeps are redelivered and returned."""
         ledger_id = self.subscription.topic.ledger_id
         due = [Due(Position(ledger_id, entry_id), is_nack) for entry_id in entry_ids]
         wanted = [each.position for each in due] if self.due_filter is None else self.due_filter(due)
@@ -376,7 +376,7 @@ class FakeConsumer:
 
 
 class FakeBroker:
-    """A `BrokerPort`. Topics are made when they are asked for, unless their name begins with "absent"."""
+    """A `BrokerPort`. It creates a topic when somebody uses it, unless the name begins with "absent"."""
 
     def __init__(
         self, *, max_message_bytes: int = 1024 * 1024, environment: Mapping[str, str] | None = None
@@ -404,7 +404,7 @@ class FakeBroker:
         self.identities: list[ClientIdentity] = []
         self.deliveries_per_write = 100
         self.topic_lists = TopicLists(self._names, BackgroundTasks())
-        self.opening = asyncio.Event()  # cleared: opening producers and consumers takes until it is set
+        self.opening = asyncio.Event()  # while it is cleared, opening a producer or consumer waits
         self.opening.set()
 
     def topic(self, name: str) -> FakeTopic:

@@ -1,4 +1,4 @@
-"""What a transport's reading does when it is told to stop and to go on."""
+"""A stand-in for a transport's reading that checks how it is paused and resumed."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ __all__ = ["Reading"]
 
 
 class Reading:
-    """Whether it is on; it is never told twice."""
+    """Whether reading is on. It must not be paused twice, or resumed twice."""
 
     def __init__(self) -> None:
         self.on = True
 
     def pause(self) -> None:
-        """Stop."""
+        """Stop reading."""
         assert self.on
         self.on = False
 
     def resume(self) -> None:
-        """Go on."""
+        """Read again."""
         assert not self.on
         self.on = True

@@ -1,4 +1,4 @@
-"""The peer of a WebSocket in tests: frames in by hand, frames out in a list."""
+"""The peer of a WebSocket in tests: a test gives it frames to send, and it records those that it gets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FakeTransport:
-    """A `FrameTransport`."""
+    """A `FrameTransport` that records what is written."""
 
     def __init__(self) -> None:
         self.address = "test:1"
@@ -46,13 +46,13 @@ class FakeTransport:
         self.closed = self.closed or (int(code), reason)
 
     def drain(self) -> None:
-        """The peer has read everything."""
+        """Let the peer read everything, so that the transport is writable again."""
         self.writable = True
         for callback in self._callbacks:
             callback()
 
 
-# Event loops refer to tasks only weakly: the garbage collector would end the socket of a peer that no test refers to.
+# Event loops refer to tasks only weakly: without this, the garbage collector could end a peer's task.
 _TASKS: set[asyncio.Future[None]] = set()
 
 
@@ -96,14 +96,14 @@ class Peer:
         return self
 
     async def refused(self) -> tuple[int, str]:
-        """Status and reason of a refused handshake."""
+        """Return status and reason of the handshake, which must be refused."""
         await asyncio.wait_for(self.task, 5)
         start, body = self.sent
         assert body["type"] == "websocket.http.response.body"
         return start["status"], json.loads(body["body"])["reason"]
 
     async def tell(self, *frames: object) -> None:
-        """Frames as JSON, text or bytes; then let everything ready run."""
+        """Send frames, given as bytes, text or a value for JSON; then let everything run that is ready."""
         for frame in frames:
             event: dict[str, Any] = {"type": "websocket.receive"}
             if isinstance(frame, bytes):
@@ -114,13 +114,13 @@ class Peer:
         await settle()
 
     def raw(self) -> list[bytes]:
-        """Frames written since the last call."""
+        """Return the frames written since the last call."""
         frames = [frame for write in self.transport.writes[self._seen :] for frame in write]
         self._seen = len(self.transport.writes)
         return frames
 
     def heard(self) -> list[Any]:
-        """The same, parsed."""
+        """Return the frames written since the last call, parsed as JSON."""
         return [json.loads(frame) for frame in self.raw()]
 
     async def leave(self, code: int = 1000) -> None:

@@ -23,14 +23,14 @@ from tests.support.broker_harness import ManualClock
 
 @dataclass
 class FakeBroker:
-    """Only what needs no topic."""
+    """What the admin API asks of a broker in requests that concern no topic."""
 
     settings: BrokerSettings = field(default_factory=BrokerSettings)
     clock: ManualClock = field(default_factory=ManualClock)
 
     @property
     def access(self) -> Access:
-        """Lets everybody do everything."""
+        """Allow everybody everything."""
         return Access(self.settings, ConnectionPool("", name="none", size=1))
 
     def is_ready(self) -> tuple[bool, str]:
@@ -41,7 +41,7 @@ class FakeBroker:
 def ask(
     method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
 ) -> tuple[int, dict[str, str], bytes]:
-    """Send one request; the status, the headers and the body of the answer."""
+    """Send one request, and return the status, the headers and the body of the answer."""
     raw, _, query = path.partition("?")
     sent: list[Mapping[str, Any]] = []
 
@@ -69,7 +69,7 @@ def ask(
 
 
 def reason(body: bytes) -> str:
-    """The reason in a refusal."""
+    """Return the reason in a refusal."""
     return str(json.loads(body)["reason"])
 
 

@@ -12,7 +12,7 @@ from tests.unit.doors.socket_peer import Peer
 
 
 class Recorded:
-    """Stands for a BinaryConnection."""
+    """Stands in for a BinaryConnection, and records what it is told."""
 
     def __init__(
         self, broker: object, link: Any, *, address: str, face: str, share: object, certificate: object

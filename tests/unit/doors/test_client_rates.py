@@ -16,7 +16,7 @@ HERE, SAME_HOST, ELSEWHERE = "10.0.0.1:5000", "10.0.0.1:5001", "10.0.0.2:5000"
 
 
 class Rates:
-    """Rates with a clock that stands still, and what was reported."""
+    """`ClientRates` with a clock that stands still, and how often each limit was reported as reached."""
 
     def __init__(self, **settings: Any) -> None:
         self.now_ms = 0
@@ -29,7 +29,7 @@ class Rates:
         self.reached[setting] += 1
 
     def asks(self, peer: str) -> bool:
-        """Whether a request of this client is let in."""
+        """Return whether a request from this client is let in."""
         try:
             self.rates.check_request(peer)
         except TooManyRequests:

@@ -218,7 +218,7 @@ async def test_what_a_client_has_closed_does_not_count_any_more(broker: FakeBrok
 
 
 def closed(peer: Peer) -> tuple[int, str] | None:
-    """The code and the reason with which the broker closed a socket."""
+    """Return the code and the reason with which the broker closed the socket, or None if it is open."""
     return peer.transport.closed
 
 

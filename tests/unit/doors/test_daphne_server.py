@@ -125,7 +125,7 @@ async def test_a_refused_handshake_has_a_status_and_a_reason(running: Running) -
 
 
 async def handshake(running: Running, *fields: str) -> tuple[int, dict[str, str], bytes]:
-    """The answer to a handshake with these header fields."""
+    """Send a handshake with these header fields, and return the status, the fields and the body of the answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", running[1].port)
     lines = [f"GET {PRODUCER} HTTP/1.1", "Host: localhost", "Upgrade: websocket", *fields, "", ""]
     writer.write("\r\n".join(lines).encode())
@@ -225,9 +225,8 @@ async def test_a_consumer_that_does_not_read_costs_little_and_does_not_disturb_o
             for _ in range(1000):
                 push = await asyncio.wait_for(consumer.recv(), 20)
                 await consumer.send(json.dumps({"messageId": json.loads(push)["messageId"]}))
-        assert (
-            resident_bytes() - before < 24 * 1024 * 1024
-        )  # of 87 MB; both ends and the fragments are in this process
+        # Of 87 MB; both ends and the fragments are in this process.
+        assert resident_bytes() - before < 24 * 1024 * 1024
         slow.transport.abort()
 
 

@@ -25,7 +25,7 @@ BATCH = encode_batch(
 def entry(
     payload: bytes, *, compression: Compression = Compression.NONE, size: int = 0, batch: int = 0
 ) -> bytes:
-    """An entry with a right checksum, whatever is wrong with it otherwise."""
+    """Return an entry with a correct checksum, whatever else is wrong with it."""
     metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
     metadata.compression = compression.value
     metadata.uncompressed_size = size
@@ -36,7 +36,7 @@ def entry(
 
 
 def flipped(data: bytes) -> bytes:
-    """One bit of the payload's last byte."""
+    """Flip one bit of the last byte, which is the payload's."""
     return data[:-1] + bytes([data[-1] ^ 1])
 
 
@@ -48,7 +48,10 @@ BAD_CODEC_BATCH = entry(b"\xff" * 40, compression=Compression.LZ4, size=100, bat
 
 
 async def discarded(*entries: tuple[bytes, int], queue: int = 10) -> tuple[FakeConsumer, list[str], set[int]]:
-    """Deliver entries (bytes, messages) and a good one: the consumer, the payloads pushed, the entries acked."""
+    """Deliver entries, each given as its bytes and its number of messages, and a good one after them.
+
+    Return the consumer, the payloads that were pushed, and the entries that were acked.
+    """
     broker = FakeBroker()
     topic = broker.topic("orders")
     for data, messages in entries:

@@ -31,7 +31,7 @@ UNFINISHED = {
 
 @pytest.fixture
 def server(daphne: DaphneThread) -> Iterator[DaphneServer]:
-    """A server that waits for a request no longer than a moment."""
+    """A server that waits only briefly for a request."""
     _, server = daphne.start(max_message_bytes=1024, request_timeout_s=TIMEOUT_S)
     yield server
     daphne.call(server.stop)
@@ -42,7 +42,7 @@ def connected(server: DaphneServer) -> socket.socket:
 
 
 def answer(peer: socket.socket) -> tuple[int, str]:
-    """Status and reason of the one answer that comes before the connection ends."""
+    """Return the status and the reason of the only answer, after which the connection must end."""
     data = b""
     while piece := peer.recv(65536):
         data += piece

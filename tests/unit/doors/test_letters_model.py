@@ -1,4 +1,4 @@
-"""I16 under any order of negative acks, acks, refused letters and lost sockets: no message ends in neither place."""
+"""I16 under any order of negative acks, acks, refused letters and lost sockets: every message ends in some place."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class _World:
         self.held += self.peer.heard()
 
     def letters(self) -> set[bytes]:
-        """What lies on the dead letter topic."""
+        """Return the payloads on the dead letter topic."""
         name = "persistent://public/default/orders-s-DLQ"
         topic = self.broker.topics.get(name)
         return {
@@ -106,7 +106,7 @@ class _World:
         self.check()
 
     def check(self) -> None:
-        """What the broker has acked, the application or the dead letter topic has."""
+        """Check that every message acked at the broker was acked by the application or is a dead letter."""
         payloads = ({b"0"}, {b"1"}, {b"a", b"b", b"c"})
         for entry_id, wanted in enumerate(payloads):
             if entry_id in self.subscription.acked:

@@ -231,10 +231,11 @@ TARGETS = {
     "ws/v3/consumer": "/ws/v3/consumer/s?topics=persistent://shop/eu/orders",
 }
 BY_PATTERN = "/ws/v3/consumer/s?topicsPattern=persistent://shop/eu/.*"
+# CONNECT authenticates; a ping says nothing about topics.
 WITHOUT_TOPICS = {
     "ws/binary",
     "ws/(?:v2/)?pingpong",
-}  # CONNECT authenticates; a ping says nothing about topics
+}
 
 
 async def test_every_socket_has_a_case_here(broker: SealedBroker) -> None:

@@ -1,4 +1,4 @@
-"""Pulls between the reader of requests and the broker: one answer each, and no task where no query is needed."""
+"""`PullAnswers`: each pull gets one answer, and a task is started only where the database must be asked."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def answer(offset: int, status: PullStatus = PullStatus.NOT_FOUND) -> PullAnswer
 
 
 class PulledBroker(FakeBroker):
-    """Offset 0 is answered from memory, 1 is parked, 2 needs the database, 3 fails, 4 is parked after the database."""
+    """A broker that treats a pull by its offset.
+
+    0 is answered from memory, 1 is parked, 2 needs the database, 3 fails, 4 is parked after asking the database.
+    """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         super().__init__(environment=environment)
@@ -75,7 +78,7 @@ class PulledBroker(FakeBroker):
 
 
 class Asker:
-    """Keeps what it is answered."""
+    """Sends pulls, and keeps the answers."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self.broker = PulledBroker(environment)
@@ -166,7 +169,7 @@ async def test_a_parked_pull_costs_no_task_and_is_answered_once() -> None:
 
 
 async def test_the_same_question_is_read_once_and_its_filter_is_one_object() -> None:
-    """Which is what lets waiters that are woken together share their answer."""
+    """That is why waiting pulls that are woken together can share an answer."""
     asker = Asker()
     for _ in range(3):
         asker.pull("offset=1&tags=A&filter=a%20%3E%203")
@@ -248,7 +251,7 @@ async def test_a_stop_waits_for_the_database_and_then_no_longer() -> None:
 
 
 async def start() -> tuple[PulledBroker, DaphneServer]:
-    """In the reactor's thread."""
+    """Start the server; to be called in the reactor's thread."""
     broker = PulledBroker()
     broker.may_read.set()
     pulls = PullAnswers(broker)
@@ -271,7 +274,7 @@ async def test_a_peer_that_asks_and_does_not_read_is_not_answered_on(daphne: Dap
         await asyncio.sleep(0.2)
 
     def converse() -> int:
-        """Answers made while nothing was read."""
+        """Send 500 pulls, and return how many were answered before the peer read anything."""
         with socket.create_connection(("127.0.0.1", server.port), timeout=10) as peer:
             peer.sendall(b"GET %s?offset=0 HTTP/1.1\r\nHost: localhost\r\n\r\n" % PATH.encode() * 500)
             made = -1
@@ -302,7 +305,7 @@ async def test_below_asgi_and_through_it_the_answers_are_the_same(daphne: Daphne
         broker.parked.pop().answer.set_result(broker.shared)
 
     def exchange(query: str, *fields: str) -> tuple[str, set[str], str]:
-        """Status line, fields, body."""
+        """Send one pull, and return the status line, the header fields and the body of the answer."""
         with socket.create_connection(("127.0.0.1", server.port), timeout=10) as peer:
             lines = "".join(f"{each}\r\n" for each in ("Host: localhost", *fields))
             peer.sendall(f"GET {PATH}?{query} HTTP/1.1\r\n{lines}\r\n".encode())

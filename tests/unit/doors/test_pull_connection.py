@@ -40,7 +40,7 @@ class Held:
 
 @dataclass
 class ScriptedPulls:
-    """`?held` is held, `?large` is answered with much, anything else with its own path and query."""
+    """Holds a pull of `?held`, answers `?large` with much data, and anything else with its own path and query."""
 
     asked: list[str] = field(default_factory=list)
     authorizations: list[bytes | None] = field(default_factory=list)
@@ -72,7 +72,7 @@ class ScriptedPulls:
 
 
 class ByTwisted(Request):
-    """What is not taken ends here; answered alike, so that the two can be compared."""
+    """Serves the requests left to Twisted, with the same answers as below it, so that the two can be compared."""
 
     seen: list[bytes] = []  # noqa: RUF012 - of all requests, cleared by each test
 
@@ -93,7 +93,7 @@ class Peer:
         ByTwisted.seen.clear()
         self.pulls = ScriptedPulls()
         self.clock = Clock()
-        self.connection = cast(Any, PullConnection())  # its clock and log are replaced
+        self.connection = cast(Any, PullConnection())  # Any, because the test replaces its clock and log
         self.connection.factory = SimpleNamespace(
             server=SimpleNamespace(pulls=self.pulls),
             log=lambda _: None,
@@ -113,7 +113,7 @@ class Peer:
         self.connection.dataReceived(data)
 
     def answers(self) -> list[tuple[int, bytes]]:
-        """(status, body) of everything written since the last time."""
+        """Return status and body of each answer written since the last call."""
         data = self.transport.value()
         self.transport.clear()
         found = []
@@ -209,7 +209,7 @@ PIECES = [
 
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=6), st.data())
 def test_any_sequence_cut_anywhere_is_answered_in_order(pieces: list[bytes], data: st.DataObject) -> None:
-    """Pipelined or byte by byte, by Twisted or below it: the same answers in the same order."""
+    """Requests may be pipelined or come byte by byte, and be answered by Twisted or below it."""
     whole = b"".join(pieces)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=12)))
     peer = Peer()
@@ -247,7 +247,7 @@ def test_a_flood_behind_a_parked_pull_is_not_read() -> None:
 
 
 def test_a_client_that_does_not_read_answers_gets_no_more() -> None:
-    """A transport says that it is full inside the write; what was asked behind it waits until it has room."""
+    """The transport says that it is full while an answer is written; the requests after it wait until it has room."""
     peer = Peer()
     original = peer.transport.write
 

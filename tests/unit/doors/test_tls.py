@@ -56,7 +56,7 @@ def client_pair(authority: Authority) -> KeyPair:
 
 @pytest.fixture
 def environment(authority: Authority, tmp_path: Path) -> dict[str, str]:
-    """Settings with files of the test's own, so that it can replace them."""
+    """Settings that name copies of the certificate files, which the test may replace."""
     pair = authority.issue("vela", "localhost", "127.0.0.1")
     names = {"VELA_TLS_CERTIFICATE_FILE": pair.certificate, "VELA_TLS_KEY_FILE": pair.private_key}
     return {name: str(shutil.copy(file, tmp_path / name)) for name, file in names.items()} | {
@@ -70,7 +70,7 @@ def certificates_of(environment: dict[str, str]) -> TlsCertificates:
 
 @contextlib.asynccontextmanager
 async def serving(environment: dict[str, str], **changes: Any) -> AsyncIterator[Any]:
-    """Broker, URL and certificates of a listener with TLS."""
+    """Run a listener with TLS, and yield its broker, its URL and its certificates."""
     broker = FakeBroker()
     broker.settings = BrokerSettings.from_environment({"VELA_PULSAR_PORT": "0", **environment})
     broker.settings = dataclasses.replace(broker.settings, **changes)
@@ -87,7 +87,7 @@ async def serving(environment: dict[str, str], **changes: Any) -> AsyncIterator[
 
 
 def produce_and_consume(url: str, **tls: Any) -> bytes:
-    """What an application gets back, with Apache's client."""
+    """Send a message with Apache's client, receive it again, and return its payload."""
     client = pulsar.Client(
         url, tls_validate_hostname=True, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error), **tls
     )
@@ -147,9 +147,8 @@ async def test_a_client_of_another_authority_or_of_tls_1_1_gets_no_connection(
         context = unchecked()
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
         context.set_ciphers("ALL:@SECLEVEL=0")
-        with pytest.raises(
-            ssl.SSLError, match=r"(?i)alert protocol version"
-        ):  # the alert arrives, not a reset
+        # The alert arrives, not a reset.
+        with pytest.raises(ssl.SSLError, match=r"(?i)alert protocol version"):
             await asyncio.open_connection("127.0.0.1", port, ssl=context)
         assert broker.connections.failed_tls_handshakes == 2
 
@@ -186,7 +185,7 @@ async def test_a_new_certificate_is_used_for_new_connections_and_open_ones_go_on
 
 
 def replace(environment: dict[str, str], pair: KeyPair) -> None:
-    """As certbot does: new files take the place of the old ones."""
+    """Move new files into the place of the old ones, as certbot does."""
     for variable, file in (
         ("VELA_TLS_CERTIFICATE_FILE", pair.certificate),
         ("VELA_TLS_KEY_FILE", pair.private_key),
@@ -196,7 +195,7 @@ def replace(environment: dict[str, str], pair: KeyPair) -> None:
 
 
 def served_name(url: str, authority: Authority) -> str:
-    """The common name in the certificate that the port shows now."""
+    """Return the common name in the certificate that the port presents now."""
     context = ssl.create_default_context(cafile=authority.file)
     with (
         socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=5) as plain,
@@ -279,7 +278,7 @@ def break_the_record(port: int) -> None:
 
 
 class Pausing(asyncio.Protocol):
-    """Pauses reading whenever it got something."""
+    """A protocol that pauses reading whenever it has received something."""
 
     def __init__(self) -> None:
         self.got = bytearray()
@@ -345,7 +344,7 @@ async def test_frames_cut_anywhere_and_a_peer_that_does_not_read_are_served(
 def secure_daphne(
     daphne: DaphneThread, environment: dict[str, str], **changed: Any
 ) -> tuple[FakeBroker, int]:
-    """A broker and the port for https and wss."""
+    """Start Daphne with TLS, and return the broker and the port for https and wss."""
     certificates = certificates_of(environment)
     broker, _ = daphne.start(max_message_bytes=5 * 1024 * 1024, tls=certificates, **changed)
     return broker, daphne.tls_port

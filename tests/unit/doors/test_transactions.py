@@ -53,7 +53,7 @@ async def test_transactions_are_refused_by_name() -> None:
 
 
 def send_in_transaction(data: bytes) -> bytes:
-    """A SEND that names a transaction."""
+    """Return a SEND that names a transaction."""
     send = pb.CommandSend(producer_id=1, sequence_id=1, txnid_least_bits=1, txnid_most_bits=1)
     command = pb.BaseCommand(type=pb.BaseCommand.SEND, send=send).SerializeToString()
     return struct.pack(">II", 4 + len(command) + len(data), len(command)) + command + data

@@ -39,7 +39,7 @@ DOORS = {  # request line and fields, and the status of a caller that may ask
 
 @pytest.fixture(scope="module")
 def server(daphne: DaphneThread) -> Iterator[DaphneServer]:
-    """Listens on every address, as in a container."""
+    """A server that listens on every address, as in a container."""
 
     async def start() -> DaphneServer:
         broker = FakeBroker()
@@ -66,7 +66,7 @@ def server(daphne: DaphneThread) -> Iterator[DaphneServer]:
 def answer(
     server: DaphneServer, door: str, *fields: str, version: str = "1.1", to: str = "127.0.0.1"
 ) -> tuple[int, str]:
-    """Status and, of a refusal, the reason. PORT in a field stands for the port."""
+    """Send a door's request, and return the status and the reason of a refusal. PORT in a field means the port."""
     line, *own = DOORS[door][0]
     lines = [f"{line} HTTP/{version}", *own, *(each.replace("PORT", str(server.port)) for each in fields)]
     with socket.create_connection((to, server.port), timeout=10) as peer:

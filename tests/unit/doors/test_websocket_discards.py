@@ -26,7 +26,7 @@ async def broker() -> FakeBroker:
 
 
 def raw(metadata: MessageMetadata | bytes, payload: bytes) -> bytes:
-    """An entry with a checksum that is right."""
+    """Return an entry with this metadata, right or wrong, and a correct checksum."""
     head = metadata if isinstance(metadata, bytes) else metadata.SerializeToString()
     return with_checksum(len(head).to_bytes(4, "big") + head + payload)
 

@@ -1,4 +1,4 @@
-"""The way of a WebSocket's handshake: limit, query, path, route, and the socket that serves it."""
+"""What a WebSocket's handshake passes through: limit, query, path, route, and the socket that serves it."""
 
 from __future__ import annotations
 
@@ -45,9 +45,8 @@ async def test_endpoints_without_a_topic(broker: FakeBroker, target: str) -> Non
 )
 async def test_an_encoded_slash_belongs_to_the_name(broker: FakeBroker, target: str) -> None:
     _, reason = await refusal(broker, target)
-    assert (
-        "'persistent://t/n/a/b' is not a topic name" in reason
-    )  # the rule for names refuses it, not the route
+    # The route matches; the rule for names refuses the name.
+    assert "'persistent://t/n/a/b' is not a topic name" in reason
 
 
 async def test_a_name_is_decoded_once(broker: FakeBroker) -> None:
@@ -148,7 +147,9 @@ async def test_sockets_above_the_limit_are_refused_until_one_leaves(broker: Fake
     status, reason = await Peer(limited, "/ws/pingpong").refused()
     assert (status, "the most that VELA_MAX_WEBSOCKETS allows" in reason) == (503, True)
     await first.leave()
-    assert (await Peer(limited, "/ws/nothing").refused())[0] == 404  # a refusal does not count for longer
+    assert (await Peer(limited, "/ws/nothing").refused())[
+        0
+    ] == 404  # a refused handshake leaves no connection counted
     await Peer(limited, "/ws/pingpong").opened()
     assert (await Peer(limited, "/ws/pingpong").refused())[0] == 503
     assert broker.connections.times_reached == {"VELA_MAX_WEBSOCKETS": 2}

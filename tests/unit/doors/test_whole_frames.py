@@ -15,7 +15,7 @@ MOST = 3_000
 def frame(
     payload: bytes, *, head: int = 0x81, mask: bytes = b"\x01\x7f\x80\xff", wide: bool = False
 ) -> bytes:
-    """A masked frame. `wide` writes two bytes of length where one is enough."""
+    """Return a masked frame. `wide` writes two bytes of length where one is enough."""
     length = len(payload)
     size = bytes([0x80 | length]) if length < 126 and not wide else struct.pack("!BH", 0x80 | 126, length)
     masked = bytes(byte ^ mask[at % 4] for at, byte in enumerate(payload))

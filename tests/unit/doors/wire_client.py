@@ -1,4 +1,4 @@
-"""The client's end of a binary connection in tests: builds commands, reads what the broker wrote."""
+"""The client's end of a binary connection in tests: it sends commands and reads those that the broker wrote."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOPIC = "persistent://public/default/orders"
 
 
 class FakeLink:
-    """A `ByteLink` that keeps what was written."""
+    """A `ByteLink` that records what was written."""
 
     def __init__(self) -> None:
         self.writes: list[bytes] = []
@@ -73,25 +73,25 @@ class WireClient:
             assert self.names() == ["CONNECTED"]
 
     def is_read_from(self) -> bool:
-        """Whether the broker takes bytes of this peer."""
+        """Return whether the broker reads from this peer."""
         return self.link.reading
 
     def is_closed(self) -> bool:
-        """Whether the broker closed the connection."""
+        """Return whether the broker has closed the connection."""
         return self.link.is_closed
 
     def tell(self, *frames: bytes) -> None:
-        """Bytes to the broker, in one piece."""
+        """Send frames to the broker in one piece."""
         self.connection.receive(b"".join(frames))
 
     def heard(self) -> list[BaseCommand]:
-        """Commands written since the last call."""
+        """Return the commands written since the last call."""
         data = b"".join(self.link.writes[self._seen :])
         self._seen = len(self.link.writes)
         return [BaseCommand.FromString(frame.command) for frame in self._decoder.feed(data)]
 
     def names(self) -> list[str]:
-        """Their names."""
+        """Return the names of the commands written since the last call."""
         return [BaseCommand.Type.Name(command.type) for command in self.heard()]
 
     async def open_producer(self, producer_id: int = 1, *, name: str | None = "p") -> None:

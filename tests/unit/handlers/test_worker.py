@@ -23,7 +23,7 @@ STOP_TIMEOUT_S = 10.0
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No handler but the test's, and no pause after a fault."""
+    """Forget all handlers but the test's, and do away with the pause after a fault."""
     monkeypatch.setattr("broker.handlers.registry._registered", {})
     monkeypatch.setattr(worker, "pause_after_faults_s", lambda _faults: 0)
     monkeypatch.setattr(
@@ -37,12 +37,12 @@ class Name(str):
     """A message of which only the name matters."""
 
     def message_id(self) -> str:
-        """For the log."""
+        """Return what the log shows."""
         return self
 
 
 class FakeConsumer:
-    """Gives out what the test puts in, and writes down what becomes of it."""
+    """Delivers the messages that the test puts in, and notes what becomes of each."""
 
     def __init__(self) -> None:
         self.arriving: asyncio.Queue[Name | Exception] = asyncio.Queue()
@@ -50,18 +50,18 @@ class FakeConsumer:
         self.changed = asyncio.Event()
 
     async def receive(self) -> Name:
-        """The next message, or the error that ends the consumer."""
+        """Return the next message, or raise the error that ends the consumer."""
         found = await self.arriving.get()
         if isinstance(found, Exception):
             raise found
         return found
 
     async def acknowledge(self, message: Name) -> None:
-        """As the client's."""
+        """Note the ack."""
         self._note(f"ack {message}")
 
     async def negative_acknowledge(self, message: Name) -> None:
-        """As the client's."""
+        """Note the negative ack."""
         self._note(f"nack {message}")
 
     def _note(self, outcome: str) -> None:
@@ -69,7 +69,7 @@ class FakeConsumer:
         self.changed.set()
 
     async def has(self, *outcomes: str) -> None:
-        """Wait until exactly these have come, in any order."""
+        """Wait until the outcomes are exactly these, in any order."""
         async with asyncio.timeout(10):
             while sorted(self.outcomes) != sorted(outcomes):
                 self.changed.clear()
@@ -88,7 +88,7 @@ class FakeClient:
     async def subscribe(
         self, topic: str, subscription: str, type_: ConsumerType, **options: Any
     ) -> FakeConsumer:
-        """As the client's."""
+        """Return a new consumer, or refuse."""
         self.asked.append(SimpleNamespace(topic=topic, subscription=subscription, type=type_, **options))
         if len(self.asked) <= self.refusals:
             raise PulsarException("busy")
@@ -97,7 +97,7 @@ class FakeClient:
         return consumer
 
     async def close(self) -> None:
-        """As the client's."""
+        """Note that the client was closed."""
         self.is_closed = True
 
 
@@ -110,7 +110,7 @@ def only_handler() -> Handler:
 async def working(
     client: FakeClient, *, stop_timeout_s: float = STOP_TIMEOUT_S
 ) -> AsyncIterator[tuple[FakeConsumer, Callable[[], None]]]:
-    """A worker of the only handler; its first consumer, and what stops it."""
+    """Run a worker with the only handler, and yield its first consumer and a function that stops the worker."""
     stopping = asyncio.Event()
     run = run_handlers(
         [only_handler()], cast(Client, client), stopping=stopping, stop_timeout_s=stop_timeout_s

@@ -12,7 +12,7 @@ MOST_MODULES = 15
 
 
 def sizes() -> Counter[str]:
-    """How many modules each package holds, `__init__` and what lies in packages below it not counted."""
+    """Return how many modules each package holds, without `__init__` and without the packages below it."""
     modules: list[Path] = [path for root in ROOTS for path in (PROJECT_DIR / root).rglob("*.py")]
     return Counter(
         path.parent.relative_to(PROJECT_DIR).as_posix() for path in modules if path.stem != "__init__"

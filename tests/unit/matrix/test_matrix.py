@@ -73,7 +73,7 @@ def test_a_page_that_cannot_be_meant(line: str) -> None:
 
 
 def run(tmp_path: Path, source: str) -> tuple[str, Path]:
-    """Run tests of this text; what pytest says, and its JUnit file."""
+    """Run pytest on a file with this text, and return its output and its JUnit file."""
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = row: a row\n")
     (tmp_path / "test_x.py").write_text(source)
     file = tmp_path / "junit.xml"
@@ -117,7 +117,7 @@ EVERYWHERE = Outcome(result=PASSED, passed_with={"tcp", "websocket"})
 
 
 def wrong_with(one: Outcome, two: Outcome) -> list[str]:
-    """What is wrong when every half of a row has one test, with these results; the client's test passes."""
+    """Return the faults found when each half of a row has one test: the broker's end like this, the client's pass."""
     known = {"S1.1": {ONE: one}, "S1.2": {TWO: two, CLIENTS: EVERYWHERE}, "S2.1": {CLIENTS: EVERYWHERE}}
     return report(ROWS, known).wrong
 

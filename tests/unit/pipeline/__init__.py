@@ -1,1 +1,1 @@
-"""The pipeline's parts without Spark and PostgreSQL."""
+"""Tests of the pipeline's parts that need neither Spark nor PostgreSQL."""

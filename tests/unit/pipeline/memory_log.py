@@ -12,7 +12,7 @@ BETWEEN_APPENDS_MS = 10
 
 
 class MemoryIndex(EntryIndex):
-    """Answers from a dict."""
+    """An index that answers from a dict."""
 
     def __init__(self) -> None:
         self.entries: dict[tuple[int, int], EntryTotals] = {}
@@ -30,7 +30,7 @@ def memory_log(
     messages_before: int = 0,
     bytes_before: int = 0,
 ) -> TopicLog:
-    """A log with these entries, each (messages, bytes). One entry is stored every ten milliseconds."""
+    """Return a log with these entries, each (messages, bytes), one every ten milliseconds."""
     stored: list[StoredLedger] = []
     messages, size_bytes, append_ms = messages_before, bytes_before, FIRST_APPEND_MS
     for ledger_id, entries in enumerate(ledgers, first_ledger):
@@ -55,11 +55,11 @@ def memory_log(
 
 
 def emptied_log(*, ledger_id: int, messages: int, name: str = "t") -> TopicLog:
-    """A log whose entries retention has all trimmed: its last ledger stays, empty, with the counts."""
+    """Return a log of which retention has trimmed all entries: its last ledger stays, empty, with the counts."""
     ledger = StoredLedger(ledger_id, -1, messages, 10 * messages, messages, 10 * messages, FIRST_APPEND_MS)
     return TopicLog(topic=StoredTopic(ledger_id, name, -1), ledgers=(ledger,))
 
 
 def positions(ranges: list[EntryRange]) -> list[tuple[int, int]]:
-    """The entries of the ranges, in order."""
+    """Return the entries of the ranges, in order."""
     return [(part.ledger_id, entry) for part in ranges for entry in range(part.first, part.last + 1)]

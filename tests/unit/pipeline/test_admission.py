@@ -34,7 +34,7 @@ def logs_of(index: MemoryIndex, ledgers: list[list[list[tuple[int, int]]]]) -> l
 def amounts(
     index: MemoryIndex, logs: list[TopicLog], starts: Offsets, ends: Offsets
 ) -> list[tuple[int, int, int]]:
-    """Rows, bytes and entries between the offsets, topic by topic."""
+    """Return the rows, bytes and entries between the offsets, topic by topic."""
     found = []
     for log in logs:
         start, end = starts[log.topic.name], ends[log.topic.name]

@@ -32,7 +32,7 @@ SOURCE = EntryRange(
 
 
 def plain_run(messages: list[Message], entry_id: int) -> PlainRun:
-    """The same messages, which must be plain, as arrays."""
+    """Return the messages, which must be plain, as arrays."""
     return PlainRun(
         source=SOURCE,
         entry_id=entry_id,

@@ -24,15 +24,15 @@ TOPIC = "persistent://public/default/t"
 
 
 class FakeBroker:
-    """Stores entries as a broker does that deduplicates, unless it is told not to."""
+    """A broker that drops repeated entries, unless it is told not to."""
 
     def __init__(self, partitions: int = 1, *, deduplicates: bool = True) -> None:
         self.partitions = partitions
         self.deduplicates = deduplicates
         self.entries: list[tuple[str, list[bytes]]] = []
         self.last: dict[tuple[str, str], int] = {}
-        self.refused_entries: set[int] = set()  # by number
-        self.busy = 0  # refusals left
+        self.refused_entries: set[int] = set()  # their numbers
+        self.busy = 0  # how many more producers it refuses, since their name is taken
         self.sent = 0
         self.max_message_bytes = 1 << 20
         self._producers: list[FakeProducer] = []
@@ -128,7 +128,7 @@ class FakeProducer:
         return None
 
     async def close(self) -> None:
-        """As the client's: what it was given is still sent, and nobody hears of a failure."""
+        """Send what was gathered, as the client does, and tell nobody of a failure."""
         if not self._is_closed:
             self._is_closed = True
             with contextlib.suppress(NotAllowedError):
@@ -136,7 +136,7 @@ class FakeProducer:
 
 
 def write(broker: FakeBroker, rows: list[Row], *, must_deduplicate: bool = True, **options: str) -> int:
-    """Write the rows as one task does; the number of rows that had been stored."""
+    """Write the rows as one task does, and return how many of them had been stored before."""
 
     async def run() -> int:
         lanes = Lanes(
@@ -199,9 +199,8 @@ def test_rows_after_an_entry_that_failed_are_not_stored() -> None:
     broker = FakeBroker()
     broker.refused_entries = {1}
     with pytest.raises(BrokerUnavailable, match="too large"):
-        write(
-            broker, rows_of(29), batchRows="10"
-        )  # the rows of the third entry were added when the second failed
+        # The rows of the third entry were added when the second failed.
+        write(broker, rows_of(29), batchRows="10")
     assert broker.stored == [row.value for row in rows_of(10)]
     assert write(broker, rows_of(29), batchRows="10") == 10
     assert broker.stored == [row.value for row in rows_of(29)]

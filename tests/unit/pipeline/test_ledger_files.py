@@ -27,7 +27,7 @@ Write = Callable[[list[EntryRow]], Manifest]
 
 
 def ledger(count: int, *, size_bytes: int = 10, first: int = 0) -> list[EntryRow]:
-    """Entries of two messages each, stored every ten milliseconds."""
+    """Return a ledger's entries: two messages each, one entry every ten milliseconds."""
     return [
         EntryRow(
             at,
@@ -46,13 +46,13 @@ def ledger(count: int, *, size_bytes: int = 10, first: int = 0) -> list[EntryRow
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """A folder with a space in its name."""
+    """The URL of a folder with a space in its name."""
     return (tmp_path / "off load").as_uri()
 
 
 @pytest.fixture
 def write(url: str, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Writes a file with row groups of four entries."""
+    """Write a file with row groups of four entries."""
     monkeypatch.setattr(writer, "GROUP_ENTRIES", 4)
     return lambda rows: write_ledger(FileStorage(url), NAME, rows, topic_id=7, ledger_id=12)
 

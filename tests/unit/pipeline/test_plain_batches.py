@@ -63,7 +63,7 @@ def test_one_message_that_is_not_plain_is_enough(number: int, special: OutgoingM
 def test_a_damaged_batch_is_left_to_the_decoder(
     size: int, odd: bool, position: int, octet: int, cut: int
 ) -> None:
-    """What is found must be what the decoder finds in the same bytes, if it finds anything."""
+    """If the quick way finds messages, they must be those that the decoder finds in the same bytes."""
     messages = [OutgoingMessage(payload=bytes(size + (odd and number == 3))) for number in range(40)]
     payload = bytearray(payload_of(batch_of(messages, 120)))
     payload[position % len(payload)] = octet

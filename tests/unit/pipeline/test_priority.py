@@ -21,7 +21,7 @@ print(json.dumps([os.nice(0), int(child.stdout), session.read_text() if session.
 
 
 def told(niceness: int, *, leads_a_session: bool) -> list[Any]:
-    """The niceness of a process after `give_way`, of a child of it, and its session's text in `/proc`.
+    """Return the niceness of a process after `give_way`, that of its child, and its session's text in `/proc`.
 
     The text is empty where the kernel has autogroups, but they are switched off, as in some containers.
     """

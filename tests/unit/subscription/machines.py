@@ -1,4 +1,4 @@
-"""A subscription's machine over a log in memory, and the little of a runner that a test needs."""
+"""A subscription's machine over a log in memory, driven by the test instead of a runner."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class NothingDelayed:
     """A topic without delayed messages."""
 
     def passes_over(self, type_: SubscriptionType) -> bool:
-        """Nothing is passed over."""
+        """Return False: no entry is skipped."""
         return False
 
     def next_ready(self, cursor: Cursor, position: Position) -> Position:
-        """The next entry that is not acked."""
+        """Return the next entry that is not acked."""
         return cursor.next_unacked(position)
 
     def is_early(self, entry: StoredEntry, type_: SubscriptionType, now_ms: int) -> bool:
-        """Everything is due."""
+        """Return False: every entry is due."""
         return False
 
 
@@ -54,7 +54,7 @@ class NotCompacted:
 
 
 class Machine:
-    """A machine, its log, the time, and what its consumers were sent."""
+    """A machine with its log and its time, and the entries that it sent by consumer."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Machine:
         return positions
 
     def entry(self, position: Position) -> StoredEntry:
-        """An entry as a read finds it."""
+        """Return an entry as a read finds it."""
         messages = self.log.sizes[position]
         flags = FLAG_BATCH if messages > 1 else 0
         cumulative = self.log.cumulative[position]
@@ -117,7 +117,7 @@ class Machine:
     def attach(
         self, key: int = 1, *, permits: int = 0, ack_timeout_ms: int = 0, read_compacted: bool = False
     ) -> tuple[Member, Effects]:
-        """A consumer comes; the effects are those of its coming."""
+        """Attach a consumer. Return it and the effects of the attachment."""
         request = SubscribeRequest(
             topic=TopicName.parse("t"),
             subscription="s",
@@ -134,7 +134,7 @@ class Machine:
         return member, effects
 
     def pump(self) -> list[Effect]:
-        """Send what can be sent; what else is wanted."""
+        """Send all that can be sent, and return the other effects."""
         wanted: list[Effect] = []
         while self.state.may_send:
             batch = self.machine.sending.next_batch(self.now_ms)
@@ -151,7 +151,7 @@ class Machine:
     def ack(
         self, member: Member, *positions: Position, cumulative: bool = False, receipt: Receipts | None = None
     ) -> list[Effect]:
-        """A client's ack, with a receipt or without."""
+        """Ack entries, with a receipt or without."""
         return list(
             self.machine.acks.ack(
                 member,
@@ -164,7 +164,7 @@ class Machine:
         )
 
     def ack_part(self, member: Member, position: Position, remaining: int) -> None:
-        """A client's ack of the messages of a batch whose bit is 0."""
+        """Ack the messages of a batch whose bit is 0 in `remaining`."""
         acks = [AckRequest(position, remaining)]
         self.machine.acks.ack(member, acks, False, None, False, self.now_ms)
 

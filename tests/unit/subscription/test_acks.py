@@ -16,7 +16,7 @@ AFTERWARDS: list[Effect] = [Wish.CHANGED, Wish.SEND]
 
 
 def answers(effects: list[Effect]) -> list[Settle]:
-    """The receipts among effects."""
+    """Return the receipts among the effects."""
     return [each for each in effects if isinstance(each, Settle)]
 
 
@@ -52,7 +52,7 @@ def test_an_ack_of_an_unstored_entry_is_answered_with_the_reason_and_logged_at_g
         said += sum(isinstance(each, Say) for each in effects)
         [answer] = answers(effects)
         assert isinstance(answer.error, InvalidAck)
-        assert Wish.DIRTY in effects  # others of the same command may have been applied
+        assert Wish.DIRTY in effects  # other acks of the same command may have been applied
     assert (said, machine.state.counters.invalid_acks) == (4, 8)
 
 
@@ -75,9 +75,8 @@ def test_acks_keep_their_order_while_counts_are_missing() -> None:
     acks = machine.machine.acks
     assert machine.ack(member, second) == [Wish.APPLY_LATE_ACKS]
     machine.log.load(1, 0, 0)
-    assert (
-        machine.ack(member, first, receipt=Receipts()) == []
-    )  # its own counts are there; it waits all the same
+    # The counts of its own entry are known, but it waits for the ack before it.
+    assert machine.ack(member, first, receipt=Receipts()) == []
     with pytest.raises(IndexMissing):
         acks.apply_first_late()
     machine.log.load(1, 0, 2)

@@ -17,7 +17,7 @@ class Page(NamedTuple):
 
 
 def read(machine: Machine, first: Position, kept: list[Position], end: Position) -> None:
-    """A read of the compacted topic ends."""
+    """Finish a read of the compacted topic."""
     machine.machine.sending.compacted_read(Page(first, [machine.entry(each) for each in kept], end))
 
 

@@ -21,7 +21,7 @@ class Verdicts:
         self.answer: Verdict | None = verdict
 
     def verdict(self, entry: FilteredEntry) -> Verdict:
-        """The same for every entry; a fault when there is none."""
+        """Return the verdict that the test set for all entries, or fail if it set none."""
         if self.answer is None:
             raise ValueError("a fault in the filter")
         return self.answer

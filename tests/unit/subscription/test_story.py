@@ -25,7 +25,7 @@ ACKED, DELIVERED = StoryEvent.ACKED, StoryEvent.DELIVERED
 
 
 class Happened(NamedTuple):
-    """One event of one entry."""
+    """An event that happened to an entry."""
 
     event: StoryEvent
     consumer: str
@@ -91,7 +91,7 @@ class Told:
         self.rows += self.machine.buffer.take()
 
     def told(self) -> dict[Position, list[Happened]]:
-        """What the rows say, entry by entry, in the console's order. A time is the row's whole range here."""
+        """Return what the rows tell of each entry, in the console's order. An event's time is its row's whole range."""
         self.take()
         found: dict[Position, list[console_rows.StoryRow]] = {}
         for number, row in enumerate(self.rows):
@@ -120,7 +120,7 @@ class Told:
         }
 
     def expected(self, position: Position) -> list[Happened]:
-        """What must be recorded of an entry."""
+        """Return what must be recorded of an entry."""
         happened = self.truth[position]
         if self.machine.story._records_all:
             return happened
@@ -290,7 +290,7 @@ def test_a_batch_acked_in_part_says_so_in_one_row() -> None:
 def test_entries_that_came_back_one_by_one_are_not_told_twice() -> None:
     told = Told(SHARED, DeliveryStoryMode.REDELIVERED)
     told.attach()
-    told.publish(1030)  # more than one block of the set
+    told.publish(1030)  # more entries than one block of the set holds
     told.pump()
     told.redeliver(1, sorted(told.truth)[1020:1026])
     told.pump()

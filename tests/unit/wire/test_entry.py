@@ -49,14 +49,14 @@ OUTGOING = st.builds(
 
 
 def entry_of(payload: bytes = b"", **fields: Any) -> bytes:
-    """An entry of any metadata, right or wrong, with a good checksum."""
+    """Return an entry with this metadata, right or wrong, and a correct checksum."""
     required = {"producer_name": "p", "sequence_id": 0, "publish_time": 1}
     metadata = MessageMetadata(**{**required, **fields}).SerializeToString()
     return with_checksum(struct.pack(">I", len(metadata)) + metadata + payload)
 
 
 def group(payload: bytes, **fields: Any) -> bytes:
-    """One member of a batch."""
+    """Return one member of a batch, encoded."""
     single = SingleMessageMetadata(**{"payload_size": len(payload), **fields}).SerializeToString()
     return struct.pack(">I", len(single)) + single + payload
 

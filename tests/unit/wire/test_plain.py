@@ -31,13 +31,13 @@ FIELDS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 
 
 def entry_of(metadata: bytes, payload: bytes = b"payload", *, announced: int | None = None) -> bytes:
-    """An entry with these bytes as its metadata, right or wrong."""
+    """Return an entry with these bytes as its metadata, right or wrong."""
     size = len(metadata) if announced is None else announced
     return with_checksum(struct.pack(">I", size) + metadata + payload)
 
 
 def require_same(entry: bytes) -> None:
-    """If the entry is recognised, `parse_header` accepts it and says the same."""
+    """Check that `parse_header` accepts the entry and reads the same from it, if the quick way recognises it."""
     plain = plain_head(entry)
     if plain is None:
         return

@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DONE", "AckSender", "acked_id", "id_of", "no_message"]
 
-_CHUNK: Final = (
-    1000  # ids of one command: after a time without a link there may be many, each with an ack set
-)
+# ids of one command: after a time without a link there may be many, each with an ack set
+_CHUNK: Final = 1000
 
 
 _AFTER_ALL: Final = MessageId.latest.ledger_id()

@@ -233,9 +233,8 @@ class AckSide(AckSender):
         """Stop the timers of an entry whose messages are all acked."""
         if self._unacked is not None:
             self._unacked.remove(position)
-        if (
-            self._nack_timer is not None
-        ):  # without a timer there are no negative acks, and this check is cheaper
+        # without a timer there are no negative acks, and this check is cheaper
+        if self._nack_timer is not None:
             self._nacks.remove(position)
         if self._earlier_chunks:
             self._earlier_chunks.pop(position, None)

@@ -323,7 +323,7 @@ class Connection:
             heard: list[replies.Reply] = self._engine.receive(data)
         except RemoteProtocolError as error:
             failure = error
-            heard = list(error.events)  # type: ignore[arg-type]  # what this engine puts there are replies
+            heard = list(error.events)  # type: ignore[arg-type]  # this engine's events are replies
         try:
             self._handle(heard)
         except Exception as error:

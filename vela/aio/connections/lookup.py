@@ -38,7 +38,7 @@ class LookupService:
 
     def __init__(self, service_url: ServiceUrl, pool: ConnectionPool, settings: ConnectionSettings) -> None:
         self._addresses = service_url.addresses
-        self._at = random.randrange(len(self._addresses))  # noqa: S311 - no secret - spreading load, no secret
+        self._at = random.randrange(len(self._addresses))  # noqa: S311 - spreading load, no secret
         self._pool = pool
         self._settings = settings
 
@@ -62,7 +62,7 @@ class LookupService:
             target = self._target(answer, target)
             authoritative = answer.authoritative
             connection = await self._pool.get(target)
-        raise errors.LookupError(f"the brokers redirect look-ups of {topic} in a circle")
+        raise errors.LookupError(f"the brokers redirect lookups of {topic} in a circle")
 
     def _target(self, answer: replies.Located, asked: Target) -> Target:
         address = asked.address
@@ -100,7 +100,7 @@ class LookupService:
     async def topics_of_namespace(
         self, namespace: str, *, mode: TopicsMode, pattern: str | None, known_hash: str | None
     ) -> replies.TopicsOfNamespace:
-        """Return the topics of "tenant/namespace", with each partition."""
+        """Return the topics of "tenant/namespace", each partition by its own name."""
         return await self._retried(
             replies.TopicsOfNamespace,
             lambda request_id: commands.get_topics_of_namespace(
@@ -137,7 +137,7 @@ class LookupService:
     async def _ask(self, connection: Connection, kind: type[A], build: Callable[[int], bytes]) -> A:
         if connection.pending_lookups >= self._settings.concurrent_lookup_requests:
             raise TooManyLookupRequestException(
-                f"{connection.pending_lookups} look-ups wait for their answers: raise concurrent_lookup_requests"
+                f"{connection.pending_lookups} lookups wait for their answers: raise concurrent_lookup_requests"
             )
         connection.pending_lookups += 1
         try:

@@ -1,7 +1,8 @@
 """Find out which protocol a port speaks if it is not that of its URL, so that an error can name the cause.
 
-The first attempt does not show it. A server that does not understand its data usually closes without an answer, or
-waits for more, like a server that is starting. The requests made here contain no credentials.
+The failed attempt does not show the protocol: a server that does not understand the client's bytes usually closes
+without an answer, or waits for more bytes, as a server that is starting does. The requests made here contain no
+credentials.
 """
 
 from __future__ import annotations

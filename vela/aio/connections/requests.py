@@ -87,7 +87,7 @@ class Requests:
 
 
 def failed(loop: asyncio.AbstractEventLoop, error: VelaError) -> Answered:
-    """Fail one request."""
+    """Return a future that has failed with `error`, for a request that cannot be sent."""
     answer: Answered = loop.create_future()
     _fail(answer, error)
     return answer

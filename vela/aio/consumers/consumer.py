@@ -26,8 +26,8 @@ __all__ = ["Consumer"]
 class Consumer(ABC):
     """A consumer, created by `Client.subscribe`.
 
-    Take messages with `receive`, `receive_async`, `batch_receive`, `async for` or a listener. Each message comes once
-    on a connection. After a lost connection, messages that are not acknowledged are delivered again.
+    Take messages with `receive`, `receive_async`, `batch_receive`, `async for` or a listener. A message that is not
+    acknowledged comes again after a lost connection, an ack timeout or a negative acknowledgement.
     """
 
     queue: ReceiveQueue

@@ -42,7 +42,7 @@ __all__ = ["Intake", "IntakeOwner"]
 logger = logging.getLogger(__name__)
 
 _SETTLES_DISCARDS: Final = "Vela"
-"""Version prefix of brokers that restore the permits of a discarded batch, except one.
+"""Version prefix of brokers that restore all permits of a discarded batch except one.
 
 They do so because most clients grant one permit for a discarded batch, whatever it cost.
 """
@@ -138,9 +138,8 @@ class Intake:
         if start is not None and start.ledger_id == ledger_id and start.entry_id == entry_id:
             bodies = self._from_start(start, reply, bodies)
         if batch_size and len(bodies) != batch_size:
-            ack_set = _bits(
-                bodies
-            )  # acks of these messages complete the entry; the others are acked or skipped
+            # Acks of these messages complete the entry; the others are acked or skipped.
+            ack_set = _bits(bodies)
         acked = owner.acks.delivered(ledger_id, entry_id, batch_size, ack_set)
         if acked:  # by this consumer, but the broker has not processed the acks yet
             bodies = [body for body in bodies if not acked >> max(body.batch_index, 0) & 1]
@@ -250,7 +249,7 @@ class Intake:
                 self._topic,
                 reply.ledger_id,
                 reply.entry_id,
-                str(error),  # as above
+                str(error),  # text only, as in `_discard`
                 count,
             )
         self._owner.acks.taken(message)  # so that the ack timeout, if any, requests redelivery

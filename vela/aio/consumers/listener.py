@@ -107,7 +107,7 @@ class LoopCalls:
             try:
                 function(*args)
             except Exception:
-                logger.exception("a listener failed")
+                logger.exception("a call from a listener's thread failed")
 
 
 class TaskListener:

@@ -60,7 +60,8 @@ class MultiTopicsConsumer(Consumer):
     """A consumer that `Client.subscribe` creates for a list of topics, a pattern, or a partitioned topic.
 
     Messages are in order within one topic or partition. New partitions are consumed from their first message, at most
-    `partitions_update_interval_seconds` after they were added. Mirrors upstream's multi-topics consumer.
+    `partitions_update_interval_seconds` after they were added. Consumers of several topics in Pulsar's clients do the
+    same.
     """
 
     def __init__(self, client: ClientPorts, topics: Iterable[str], options: ConsumerOptions) -> None:
@@ -72,9 +73,8 @@ class MultiTopicsConsumer(Consumer):
         self._client = client
         self._options = options
         self._name = options.consumer_name or secrets.token_hex(_NAME_BYTES)[:_NAME_CHARACTERS]
-        self._topics: dict[str, int] = dict.fromkeys(
-            topics, 0
-        )  # topic → number of partitions, 0 = not partitioned
+        # topic → number of partitions, 0 = not partitioned
+        self._topics: dict[str, int] = dict.fromkeys(topics, 0)
         self._consumers: dict[str, TopicConsumer] = {}  # by topic or partition
         self._failed: set[str] = set()  # topics or partitions whose consumers cannot reconnect
         self._loop = asyncio.get_running_loop()

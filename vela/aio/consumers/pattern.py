@@ -30,7 +30,7 @@ _MODES = {
 class PatternConsumer(MultiTopicsConsumer):
     """A consumer that lists the namespace's topics every `pattern_auto_discovery_period` seconds.
 
-    It consumes a new topic from its first message, and leaves a deleted one. Mirrors upstream.
+    It consumes a new topic from its first message, and leaves a deleted one, as Pulsar's clients do.
     """
 
     def __init__(self, client: ClientPorts, pattern: TopicPattern, options: ConsumerOptions) -> None:

@@ -60,10 +60,8 @@ async def _of_names(
     box = await _letter_box(client, names, options)
     options = replace(options, letters=box)
     if box is not None and box.retry_topic is not None:
-        names = [
-            *names,
-            box.retry_topic,
-        ]  # the same consumer gets the messages from the retry-letter topic
+        # The same consumer gets the messages from the retry-letter topic.
+        names = [*names, box.retry_topic]
     if len(names) > 1:
         return MultiTopicsConsumer(client, names, options)
     (name,) = names

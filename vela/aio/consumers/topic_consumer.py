@@ -77,7 +77,7 @@ _LAST_LOOK_S: Final = 1.0
 
 
 class Inbox(Protocol):
-    """The common queue of several consumers, which replaces their own: a consumer of several topics.
+    """The common queue of several consumers, in place of their own queues. `MultiTopicsConsumer` is one.
 
     When it passes a message to the application, it calls `taken` of the message's consumer.
     """
@@ -120,7 +120,7 @@ class TopicConsumer(Consumer):
         self.counters = ConsumerCounters()
         """The counters behind its statistics."""
         self.start: StartPosition | None = None
-        """Where it began, or the last seek moved it. Earlier messages of that entry are skipped."""
+        """Where it began, or where the last seek moved it. Earlier messages of that entry are skipped."""
         self._loop = asyncio.get_running_loop()
         timers = client.make_timers()
         self.acks = AckSide(self, _ack_options(client, self._topic, options), timers)
@@ -413,9 +413,8 @@ class TopicConsumer(Consumer):
         self._forget(self._during_seek)
         self._during_seek.clear()
         if self._link is link and self._intake.generation == generation:
-            self._dropped(
-                dropped
-            )  # the broker did not close this consumer, as for an inactive one on Failover
+            # The broker did not close this consumer, for example because it is inactive on Failover.
+            self._dropped(dropped)
         self.acks.sought()
 
     async def _until_attached(self, deadline: Deadline) -> None:
@@ -481,7 +480,7 @@ class TopicConsumer(Consumer):
                 break
             if not self._is_before(last):
                 return False
-            if not self._brings_by_itself() or self._loop.time() >= give_up_s:
+            if not self._next_will_arrive() or self._loop.time() >= give_up_s:
                 break
             # Either the entry is on its way, or it brings no message: it is discarded here, or an entry filter of the
             # broker rejects it. The broker acks such entries, so ask again how far mark-delete is.
@@ -500,11 +499,11 @@ class TopicConsumer(Consumer):
         taken = None if self._last_taken is None else self._last_taken.message_id()
         return has_more(last=last.last, mark_delete=last.mark_delete, start=self.start, taken=taken)
 
-    def _brings_by_itself(self) -> bool:
+    def _next_will_arrive(self) -> bool:
         """Return whether the topic's next messages will arrive here and wait for the application."""
-        has_asked = self._options.queue_size > 0 and not self._window.is_paused and self._memory is None
+        fetches_ahead = self._options.queue_size > 0 and not self._window.is_paused and self._memory is None
         return (
-            has_asked
+            fetches_ahead
             and not self._options.is_shared
             and self._is_active is not False
             and self._listener is None
@@ -598,8 +597,8 @@ class TopicConsumer(Consumer):
             raise AlreadyClosed(f"the consumer of {self._topic} is closed")
         self._link = None
         self._attached.clear()
-        # For a seek, the broker closes this consumer before it confirms the seek. Messages of the next subscription
-        # that arrive before that would be dropped as older than the seek.
+        # For a seek, the broker closes this consumer before it confirms the seek. If the consumer subscribed again
+        # before the confirmation, the messages that arrive until then would be dropped as older than the seek.
         await self._seek_ended.wait()
         start = self._resume_at()
         self._drop_queue()
@@ -653,7 +652,7 @@ class TopicConsumer(Consumer):
             self._flow(permits)
 
     def _resume_at(self) -> MessageId | None:
-        """Return where a non-durable subscription begins: after the last taken message, else at its start."""
+        """Return where a non-durable subscription begins: after the last taken message, else where it began before."""
         if self._options.durable:
             return None
         last = self._last_taken

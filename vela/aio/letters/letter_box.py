@@ -37,7 +37,7 @@ V = TypeVar("V")
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE: Final = 100  # letters of one subscription being written; more would only fill the memory
+AT_ONCE: Final = 100  # letters of one subscription written at the same time; more would only fill the memory
 _RANDOM_BYTES: Final = 3
 _RANDOM_CHARACTERS: Final = 5
 

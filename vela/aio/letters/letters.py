@@ -3,8 +3,8 @@
 The original is acked only after the receipt of its letter. If writing fails, the message is delivered again. So each
 message is acked by the application, or stored on the letter's topic, or both, but never lost.
 
-Only messages of a batch that the application got become letters. The others stay in the queue and are shown. While some
-of them wait, the consumer does not request the batch again, because the broker would send all of it.
+Of a batch, only messages that the application got become letters. The others stay in the queue and are shown. While
+some of them wait, the consumer does not request the batch again, because the broker would send all of it.
 """
 
 from __future__ import annotations
@@ -66,9 +66,8 @@ class _Busy:
     def __init__(self) -> None:
         self.letters = 0  # number of tasks
         self.is_over = False  # acked, or delivered again, since the last task began
-        self.wanted_by_timeout: bool | None = (
-            None  # True: only an ack timeout requests it again; False: more; None: nothing does
-        )
+        self.wanted_by_timeout: bool | None = None
+        """Why to request the entry again: True = only an ack timeout, False = another reason too, None = do not."""
 
 
 class Letters:
@@ -78,9 +77,8 @@ class Letters:
         self._owner = owner
         self._box = box
         self._timers = timers
-        self._kept: dict[
-            Position, list[Message]
-        ] = {}  # entries that may become letters instead of being delivered again
+        # entries that may become letters instead of being delivered again
+        self._kept: dict[Position, list[Message]] = {}
         self._busy: dict[Position, _Busy] = {}
         self._failed: set[Position] = set()  # entries to try again after a pause
         self._tasks: set[asyncio.Task[None]] = set()
@@ -130,7 +128,7 @@ class Letters:
                 self._kept.pop(position, None)
                 wanted.append(position)
         if ending:
-            self._write_what_was_shown(ending)
+            self._write_shown(ending)
         return wanted
 
     def _ends(self, position: Position, *, is_timeout: bool) -> bool:
@@ -141,7 +139,7 @@ class Letters:
     def _is_dead(self, messages: Sequence[Message]) -> bool:
         return self._box.policy.ends(messages[0].entry.redelivery_count)
 
-    def _write_what_was_shown(self, positions: Sequence[Position]) -> None:
+    def _write_shown(self, positions: Sequence[Position]) -> None:
         waiting: dict[Position, int] = {}
         for each in self._owner.waiting(positions):
             position = (each.entry.ledger_id, each.entry.entry_id)

@@ -109,7 +109,7 @@ class PartitionedProducer(Producer):
                 logger.info("%s: cannot look for new partitions: %s", self._topic, error)
 
     async def update_partitions(self) -> None:
-        """Look for new partitions now. After an error of the look-up or of opening, nothing has changed."""
+        """Look for new partitions now. After an error of the lookup or of opening, nothing has changed."""
         known = len(self._producers)
         count = await self._client.partitions(self._topic)
         if count <= known or self._is_closed:

@@ -35,9 +35,8 @@ class Producer(ABC):
     def __init__(self, topic: str, schema: Schema[Any]) -> None:
         self._topic = topic
         self._loop = asyncio.get_running_loop()
-        self._encode = (
-            None if type(schema) is BytesSchema else schema.encode
-        )  # None: content is bytes, sent as it is
+        # None: content is bytes, sent as it is
+        self._encode = None if type(schema) is BytesSchema else schema.encode
 
     def topic(self) -> str:
         """Return the topic's full name."""

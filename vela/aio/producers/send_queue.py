@@ -36,9 +36,8 @@ __all__ = ["SendQueue"]
 
 logger = logging.getLogger(__name__)
 
-_InLine = (
-    tuple[Outgoing, SendFuture] | asyncio.Future[None]
-)  # a message, or a flush that waits behind earlier messages
+# A message, or a flush that waits behind earlier messages.
+_InLine = tuple[Outgoing, SendFuture] | asyncio.Future[None]
 _UNLIMITED = 1 << 60
 
 
@@ -66,9 +65,8 @@ class SendQueue:
         self._frames: SendFrames[SendFuture] | None = None  # None: not attached yet
         self._write: Callable[[bytes, bytes], None] | None = None  # None: not connected
         self._gathering: Gathering[SendFuture] | None = None
-        self._plain: Batching[SendFuture] | None = (
-            None  # the same as `_gathering`, if it can take plain payloads
-        )
+        # the same as `_gathering`, if it can take plain payloads
+        self._plain: Batching[SendFuture] | None = None
         self._pending: PendingSends[SendFuture] = PendingSends()
         self._used = 0  # messages that occupy room
         self._limit = options.max_pending_messages or _UNLIMITED

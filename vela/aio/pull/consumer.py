@@ -175,9 +175,8 @@ class PullConsumer:
                     queue: await self._opened(queue, self._initial_position)
                     for queue in await self._queue_numbers()
                 }
-                await (
-                    self._save()
-                )  # so that a restart continues here, also for a queue that begins at its end
+                # Save now, so that a restart continues here, even in a queue that begins at its end.
+                await self._save()
                 self._require_open()
                 self._begin()
 
@@ -334,7 +333,9 @@ class PullConsumer:
         if wanted is None:
             return range(count)
         if max(wanted) >= count:
-            raise InvalidConfiguration(f"{self._topic} has {count} queues, from 0; there is no {max(wanted)}")
+            raise InvalidConfiguration(
+                f"{self._topic} has {count} queues, numbered from 0; there is no {max(wanted)}"
+            )
         return wanted
 
     async def _opened(self, queue: int, position: InitialPosition) -> QueuePuller:

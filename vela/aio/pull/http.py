@@ -74,7 +74,7 @@ class PullHttp:
         self._path = topic_path(topic)
         self._client = httpx.AsyncClient(
             base_url=url,
-            timeout=None,  # noqa: S113 - each request has a limit as a whole, held ones a longer one
+            timeout=None,  # noqa: S113 - `_ask` limits each request as a whole
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
             verify=tls.context() if url.startswith("https:") else True,
         )

@@ -44,7 +44,8 @@ class PullListener(Generic[C]):
         self._concurrency = concurrency
         self._tasks: list[asyncio.Task[None]] = []
         self._threads: ThreadPoolExecutor | None = None
-        if not inspect.iscoroutinefunction(function):  # it may block, which must not delay the pulls
+        # A plain function may block, and must not delay the pulls.
+        if not inspect.iscoroutinefunction(function):
             self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="vela-listener")
 
     def start(self) -> None:
@@ -78,7 +79,6 @@ class PullListener(Generic[C]):
             return
         loop = asyncio.get_running_loop()
         outcome = await loop.run_in_executor(self._threads, self._function, self._consumer, message)
-        if inspect.isawaitable(
-            outcome
-        ):  # the function is a lambda, or an object whose `__call__` is a coroutine function
+        # True for a lambda that returns a coroutine, and for an object whose `__call__` is a coroutine function.
+        if inspect.isawaitable(outcome):
             await outcome

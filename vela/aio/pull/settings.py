@@ -15,8 +15,8 @@ from vela.wire.pull.tags import parse_tags
 
 __all__ = ["PullSettings", "pulled_topic"]
 
-_MAX_MESSAGES: Final = 1024  # for one pull; the broker's limit, like the next one
-_MAX_HOLD_MS: Final = 600_000
+_MAX_MESSAGES: Final = 1024  # for one pull; the broker's limit
+_MAX_HOLD_MS: Final = 600_000  # the broker's limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +47,12 @@ class PullSettings:
         if self.request_timeout_ms <= self.hold_ms:
             raise InvalidConfiguration(
                 f"request_timeout_ms ({self.request_timeout_ms}) must be greater than hold_ms ({self.hold_ms}), "
-                "because the broker may answer a parked pull only then"
+                "because the broker may park a pull for that long before it answers"
             )
         queues = self.queues
         if queues is not None and (not queues or min(queues) < 0 or len(set(queues)) < len(queues)):
             raise InvalidConfiguration(
-                f"queues must be different numbers from 0, not {list(queues)}; None = all"
+                f"queues must be whole numbers, 0 or more, each given once, not {list(queues)}; None = all"
             )
         try:
             parse_tags(self.tags)

@@ -1,4 +1,4 @@
-"""Make a consumer's listener of a reader's. It acknowledges each message, so that the broker keeps sending."""
+"""Turn a reader's listener into one of its consumer: it acknowledges each message, so that the broker keeps sending."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ class TableView:
     """A table view, created by `Client.create_table_view`. It begins with every key that the topic has at that time.
 
     It skips messages without a key. A message without content removes its key. A message that cannot be decoded is
-    logged and changes nothing. Reading the table never waits. Mirrors upstream's table view, which reads the compacted
-    topic.
+    logged and changes nothing. Reading the table never waits. The table comes from the compacted topic, as in
+    Pulsar's clients.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -104,7 +104,9 @@ class TableView:
             except AlreadyClosed:
                 return
             except VelaError:
-                logger.exception("the table view of %s no longer follows its topic", self._reader.topic())
+                logger.exception(
+                    "the table view of %s cannot read its topic, will try again", self._reader.topic()
+                )
                 await asyncio.sleep(_PAUSE_AFTER_ERROR_S)
 
     def _apply(self, message: Message) -> None:

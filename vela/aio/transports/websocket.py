@@ -103,7 +103,7 @@ class WebSocketTransport(asyncio.Protocol):
     def _fail(self, error: Exception) -> None:
         if not self._opened.done():
             self._opened.set_exception(error)
-            self._opened.exception()  # nobody may be waiting
+            self._opened.exception()  # mark it as seen: asyncio must not log it if nobody awaits it
 
     def eof_received(self) -> None:
         """See asyncio.Protocol."""
@@ -113,8 +113,8 @@ class WebSocketTransport(asyncio.Protocol):
             status = error.response.status_code
             self._fail(
                 HandshakeError(
-                    f"{self._address.url} answers HTTP {status} and hangs up: is it the broker's HTTP port, and not the"
-                    " console's, and the path right?"
+                    f"{self._address.url} answers HTTP {status} and hangs up: is it the broker's HTTP port, not the"
+                    " console's, and is the path right?"
                 )
             )
         self._send()
@@ -130,8 +130,8 @@ class WebSocketTransport(asyncio.Protocol):
         """Return what may be wrong when the server closes before it answers the handshake."""
         text = f"{self._address.url} closed the connection instead of upgrading it: is this the HTTP port?"
         if self._address.tls and not self._is_heard:
-            # A server that refuses a client's certificate says so after the client's part of the handshake, and
-            # closing can overtake what it says.
+            # A server that refuses a client's certificate says so after the client's part of the handshake, and the
+            # client may see the connection close before it has read that.
             text += " Or it wants a certificate of this client"
         return text
 
@@ -199,7 +199,7 @@ def _refusal(address: BrokerAddress, error: Exception) -> Exception:
     if isinstance(error, InvalidStatus):
         status = error.response.status_code
         kind = _REFUSED.get(status, ConnectError if status >= _SERVER_ERROR else HandshakeError)
-        advice = "is it Vela's address, and the path right?"
+        advice = "is it Vela's address, and is the path right?"
         if status == HTTPStatus.MISDIRECTED_REQUEST:
             advice = "it does not answer to this host name; the broker's VELA_ALLOWED_HOSTS can add it"
         if status == HTTPStatus.BAD_REQUEST and not address.tls:

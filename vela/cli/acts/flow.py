@@ -36,7 +36,7 @@ __all__ = [
 # To deliver more messages than this again, the user must type a name, as in the console.
 _TYPED_ABOVE_MESSAGES: Final = 10_000
 _MOST_DRIFT_MESSAGES: Final = 10**15  # the largest number that the API accepts
-_SWITCH: Final = re.compile(r"\bset (?P<switch>\w+) to true\b")  # so the broker names a parameter
+_SWITCH: Final = re.compile(r"\bset (?P<switch>\w+) to true\b")  # how the broker names a parameter to set
 _INSTEAD: Final = "add --yes to apply the act, or --plan-only to see its plan"
 
 Act = dict[str, Any]
@@ -132,7 +132,7 @@ def carry_out(asked: Asked, consent: Consent) -> Act | None:
 
 
 def _own_switch(found: re.Match[str]) -> str:
-    """Return how to set the switch that the broker names in this command: by its option, if it has one."""
+    """Return how to set the switch that the broker names: by an option of this command, if there is one."""
     options = (
         each.opts[0] for each in click.get_current_context().command.params if each.name == found["switch"]
     )

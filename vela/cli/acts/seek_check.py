@@ -25,8 +25,9 @@ _WAIT_MS = 15_000
 
 
 async def require_message(client: Client, topic: str, place: Start) -> None:
-    """Raise CliError if the place is the id of a message that the topic does not store. Raises VelaError as a reader.
+    """Raise CliError if the place is the id of a message that the topic does not store.
 
+    Also raises the errors of opening a reader.
     Other places always exist. Creates no topic and no subscription, and moves nothing.
     """
     from vela.message import MessageId

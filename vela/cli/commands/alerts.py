@@ -1,4 +1,4 @@
-"""`vela alerts`: what fires, what has fired, and the rules."""
+"""`vela alerts`: the alerts that fire, those that have cleared, and the rules."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MEMBERS: Final = {
 
 @click.group(cls=OrderedGroup)
 def alerts() -> None:
-    """List what fires; list, create, change, silence, test and delete alert rules."""
+    """List alerts; list, create, change, silence, test and delete alert rules."""
 
 
 def _rule_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -51,14 +51,15 @@ def _rule_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--limit",
         metavar="LIMIT",
-        help="A number, a LENGTH for age, or a size such as 10GB for stored. It fires above it.",
+        help="A number, a LENGTH for age, or a size such as 10GB for stored. The rule fires above it.",
     )
     @click.option("--within", metavar="LENGTH", help="dead_letters only: the time in which they grew.")
     @click.option(
         "--for",
         "lasts",
         metavar="LENGTH",
-        help="How long before it fires, and before it clears. Default: 5m.",
+        help="How long the value must be above the limit before the rule fires, or below it before it clears."
+        " Default: 5m.",
     )
     @click.option("--namespace", metavar="PATTERN", help="*, TENANT/* or TENANT/NAMESPACE. Default: *.")
     @click.option("--topic", metavar="PATTERN", help="Local names of topics; * stands for anything.")
@@ -80,7 +81,7 @@ def _rule_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @json_option
 def list_firing(most: int) -> None:
-    """List what fires now, the newest first."""
+    """List the alerts that fire now, the newest first."""
     _list("alerts/firing", most, "fires since", "fired_ms", "no alert fires")
 
 
@@ -90,7 +91,7 @@ def list_firing(most: int) -> None:
 )
 @json_option
 def list_history(most: int) -> None:
-    """List what has cleared in the last 30 days, the latest first."""
+    """List the alerts that have cleared in the last 30 days, the latest first."""
     _list("alerts/history", most, "cleared", "cleared_ms", "no alert has cleared in the last 30 days")
 
 
@@ -143,8 +144,8 @@ def list_rules() -> None:
             )
             for row in rows
         ]
-        columns = ("rule", "name", "state", "severity", "fires when", "where", "tells")
-        print_rich(table(columns, cells, right=("rule",), spare=("where", "tells", "severity")))
+        columns = ("rule", "name", "state", "severity", "fires when", "where", "notifies")
+        print_rich(table(columns, cells, right=("rule",), spare=("where", "notifies", "severity")))
     else:
         say("there is no rule yet; `vela alerts create` makes one")
 
@@ -176,7 +177,10 @@ def create(name: str, measure: str, members: Mapping[str, str]) -> None:
 @_rule_options
 @json_option
 def change(number: int, name: str | None, measure: str | None, members: Mapping[str, str]) -> None:
-    """Change a rule. What you leave out stays. What fires by the old rule ends, without a notification."""
+    """Change a rule. Options that you leave out keep their values.
+
+    Alerts that fire by the old rule end, without a notification.
+    """
     named = {"name": name, "measure": measure}
     body = {**{each: text for each, text in named.items() if text is not None}, **members}
     if not body:
@@ -191,7 +195,7 @@ def change(number: int, name: str | None, measure: str | None, members: Mapping[
 @click.option("--end", is_flag=True, help="End the silence.")
 @json_option
 def silence(number: int, length_ms: int | None, end: bool) -> None:
-    """Let a rule tell nobody for a while. It still fires and clears."""
+    """Stop a rule's notifications for a while. It still fires and clears."""
     if end == (length_ms is not None):
         raise click.UsageError("Use either --for or --end.")
     with console_api() as api:
@@ -249,9 +253,9 @@ def _print(row: dict[str, Any]) -> None:
         "namespaces": row["namespaces"],
         "topics": row["topics"],
         "subscriptions": row["subscriptions"],
-        "tells": _told(row),
+        "notifies": _told(row),
         "last notification": _notification(row),
-        "looked at": f"{ago(row['evaluated_ms'])} ago" if row["evaluated_ms"] else "not yet",
+        "evaluated": f"{ago(row['evaluated_ms'])} ago" if row["evaluated_ms"] else "not yet",
         "created by": row["who"],
     }
     print_rich(facts([(name, one_line(text)) for name, text in shown.items() if text]))

@@ -93,7 +93,7 @@ def run(job: str, topic: str, settings: tuple[tuple[str, str], ...], follow: boo
 @_FOLLOW
 @act_options
 def continue_run(number: int, follow: bool, consent: Consent) -> None:
-    """Continue a run that failed or was cancelled, without what it has published."""
+    """Continue a run that failed or was cancelled. It does not publish again what it has published."""
     _requested(_of_run("continue_job", number), consent, follow=follow)
 
 

@@ -250,7 +250,7 @@ class _Work:
                 while self._waiting:
                     await self._settle_oldest()
             except (asyncio.CancelledError, CliError, VelaError):
-                await self._settle_what_was_sent()
+                await self._settle_sent()
                 raise
 
     async def _until_due(self, sent: int) -> None:
@@ -272,7 +272,7 @@ class _Work:
         if self.prints_ids:
             click.echo(last_id)
 
-    async def _settle_what_was_sent(self) -> None:
+    async def _settle_sent(self) -> None:
         """Wait for the receipts of the messages that were sent before an error, and say how many got none."""
         from vela.errors import VelaError
 

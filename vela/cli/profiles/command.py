@@ -33,7 +33,7 @@ def profile() -> None:
 def add(context: click.Context, /, name: str) -> None:
     """Store the options that stand before `profile` under a name.
 
-    Options of the environment are not stored, and neither are --token and passwords: store a token in a file.
+    Options from the environment are not stored, and neither are --token and passwords: store a token in a file.
     """
     from click.core import ParameterSource
 
@@ -44,7 +44,9 @@ def add(context: click.Context, /, name: str) -> None:
         if root.get_parameter_source(each) is ParameterSource.COMMANDLINE
     }
     if "token" in typed:
-        raise CliError("a profile names files with secrets only: give --token-file", Exit.USAGE)
+        raise CliError(
+            "a profile stores no token, only the name of a file with one: give --token-file", Exit.USAGE
+        )
     if not typed:
         raise CliError(
             "give the profile's options before the word profile: vela --url wss://… profile add NAME",
@@ -84,7 +86,7 @@ def use(name: str) -> None:
 def remove(name: str) -> None:
     """Delete a profile. The files that it names stay."""
     remove_profile(name)
-    _report(name, f"{name} is no profile any more")
+    _report(name, f"the profile {name} is deleted")
 
 
 def _report(name: str, text: str) -> None:

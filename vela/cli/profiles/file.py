@@ -65,7 +65,7 @@ def profile(name: str) -> dict[str, str]:
 
 
 def add_profile(name: str, fields: Mapping[str, str]) -> None:
-    """Write a new profile. Raises CliError if the name is taken or cannot be one."""
+    """Write a new profile. Raises CliError if the name is taken or not valid."""
     path = profiles_path()
     if _NAME.fullmatch(name) is None:
         raise CliError(f"{name!r} cannot be a profile: use letters, digits, - and _", Exit.USAGE)
@@ -117,7 +117,7 @@ def use_profile(name: str) -> None:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as a TOML string. JSON escapes the same, but for DEL and for what is not ASCII."""
+    """Return a text as a TOML string. JSON escapes the same characters, except DEL and those that are not ASCII."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -147,7 +147,11 @@ def _used_path() -> Path:
 def _checked(name: str, fields: object) -> dict[str, str]:
     path = profiles_path()
     if not isinstance(fields, Mapping) or any(not isinstance(each, str) for each in fields.values()):
-        raise CliError(f"{path}: profile {name!r} takes texts", Exit.USAGE, code="InvalidProfile")
+        raise CliError(
+            f"{path}: profile {name!r} must be a table whose values must be strings",
+            Exit.USAGE,
+            code="InvalidProfile",
+        )
     if unknown := sorted(set(fields) - set(NAMES)):
         raise CliError(
             f"{path}: profile {name!r} has {', '.join(unknown)}: use {', '.join(NAMES)}",

@@ -1,4 +1,4 @@
-"""Print tables for people and JSON for programs. On standard output, and nothing else is."""
+"""Print tables for people and JSON for programs, on standard output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 _TONES: Final = {"good": "green", "calm": "", "warn": "yellow", "bad": "red"}
 _GAP: Final = 2  # blanks between columns
-_LEAST: Final = 12  # the first column has names, and is not squeezed below it, if it needs as much
+_LEAST: Final = 12  # letters that are left to the first column, which has names, if it needs them
 _MOST_FACT: Final = 30  # of a name beside a value, on a terminal
 # Characters that move the cursor, reverse the order of letters, or end a line without being control characters.
 _CONTROL: Final = re.compile(
@@ -101,9 +101,9 @@ def table(
 ) -> Table:
     """Return a plain table; columns named in `right` have numbers. A cell is text, or rich's Text.
 
-    On a terminal that is too narrow the columns named in `spare` are left out, the first one first; then numbers from
-    the right, where text would stand in a column of few letters. In columns named in `cut`, a name that is too long
-    ends with an ellipsis; in other columns it continues in the next line.
+    On a terminal that is too narrow the columns named in `spare` are left out, the first one first; then columns of
+    numbers, from the right, until each column of text has room for a few letters. In columns named in `cut`, a name
+    that is too long ends with an ellipsis; in other columns it continues in the next line.
     """
     from rich.table import Table
     from rich.text import Text

@@ -50,7 +50,7 @@ class AckGrouping:
         batch_index_acks: bool = True,
     ) -> None:
         if group_ms < 0 or max_ids < 1:
-            raise ValueError("the grouping time of acks is 0 or more, their number 1 or more")
+            raise ValueError("ack_group_time_ms must be 0 or more, and ack_group_size 1 or more")
         self._max_ids = max_ids if group_ms else 1
         self._batch_index_acks = batch_index_acks
         self._batches = BatchAcks()
@@ -128,9 +128,8 @@ class AckGrouping:
             raise ValueError(f"the id names message {batch_index} of a batch of {batch.size}")
         through = (1 << (batch_index + 1)) - 1
         batch.remaining &= ~through
-        batch.told |= (
-            through  # send these acks again: the single ones may have been lost with their connection
-        )
+        # send these acks again: the single ones may have been lost with their connection
+        batch.told |= through
         return batch.remaining or None
 
     def _cover(self, ack: EntryAck) -> Position | None:

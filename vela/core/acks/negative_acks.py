@@ -28,7 +28,7 @@ class NegativeAckTimer(StrEnum):
     """When negatively acked messages are redelivered, for a delay of d ms."""
 
     PRECISE = "precise"  # one timer at the earliest due time: after d, at most 32 ms later
-    TRUNCATED = "truncated"  # upstream today: due times cut to 256 ms, up to that much before d
+    TRUNCATED = "truncated"  # Pulsar's Java client today: due times cut to 256 ms, up to that much before d
     PERIODIC = "periodic"  # older clients: looks every d/3, so up to d/3 after d
 
 
@@ -49,7 +49,7 @@ class NegativeAcks:
         timer: NegativeAckTimer = NegativeAckTimer.PRECISE,
     ) -> None:
         if delay_ms < 0:
-            raise ValueError("negative_ack_redelivery_delay_ms is 0 or more")
+            raise ValueError("negative_ack_redelivery_delay_ms must be 0 or more")
         self._delay_ms = max(MIN_NEGATIVE_ACK_DELAY_MS, delay_ms)
         self._backoff = backoff
         is_periodic = timer is NegativeAckTimer.PERIODIC

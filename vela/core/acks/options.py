@@ -16,14 +16,13 @@ __all__ = ["AckOptions"]
 class AckOptions:
     """The options of one consumer. Its trackers refuse wrong values when the consumer is created."""
 
-    is_shared: (
-        bool  # Shared or Key_Shared: single entries can be asked for again, cumulative acks are refused
-    )
+    # Shared or Key_Shared: single entries can be asked for again, cumulative acks are refused
+    is_shared: bool
     is_persistent: bool = True  # the topic stores its messages; if not, acks are not sent
     batch_index_acks: bool = False
     group_ms: int = DEFAULT_GROUP_MS  # 0 = every ack at once
     group_size: int = DEFAULT_GROUP_SIZE  # ids
-    receipts: bool = False  # acks end when the broker has stored them
+    receipts: bool = False  # an ack is done when the broker has stored it
     receipt_timeout_s: float = 30.0
     ack_timeout_ms: int = 0  # 0 = none
     ack_timeout_tick_ms: int = DEFAULT_TICK_MS

@@ -31,9 +31,8 @@ class ChunkOutcome(NamedTuple, Generic[I]):
     payload: bytes | None = None  # of the whole message, still compressed; None = incomplete
     ids: tuple[I, ...] = ()  # ids of its chunks, in order, if complete
     acknowledge: tuple[I, ...] = ()  # entries to ack, because they will never be part of a message
-    redeliver: tuple[
-        I, ...
-    ] = ()  # entries to leave unacked, because they may complete a message after redelivery
+    # entries to leave unacked, because they may complete a message after redelivery
+    redeliver: tuple[I, ...] = ()
 
 
 class _Incomplete(Generic[I]):

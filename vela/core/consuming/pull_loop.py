@@ -37,7 +37,7 @@ class PullStep(NamedTuple):
 
     messages: tuple[ReadMessage, ...]  # for the application
     pause_ms: int  # until the next pull
-    moved_from: int | None  # the offset was not in the queue: earlier messages no longer count
+    moved_from: int | None  # the offset that the queue does not have; earlier messages no longer count
 
 
 class PullLoop:

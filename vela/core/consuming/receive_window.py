@@ -17,7 +17,7 @@ class ReceiveWindow:
     """The permits of one consumer on one connection after another.
 
     Every method that frees permits returns how many to send in one Flow now, 0 for none. On one connection the
-    permits sent, minus those that the broker spent, plus `owed` and the messages in the queue are the size.
+    permits sent, minus those that the broker spent, plus `owed` and the messages in the queue add up to `size`.
     """
 
     __slots__ = ("_is_paused", "_maximum", "_threshold", "owed", "size")
@@ -28,9 +28,8 @@ class ReceiveWindow:
             raise ValueError("a receive window holds 1 message or more")
         self._maximum = size
         self.size = 1 if growable else size
-        self.owed = (
-            self.size
-        )  # permits freed and not sent yet; below 0 after messages went back into the queue
+        # permits freed and not sent yet; below 0 after messages went back into the queue
+        self.owed = self.size
         self._is_paused = paused
         self._set_threshold()
 

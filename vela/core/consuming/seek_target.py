@@ -45,4 +45,6 @@ def _check_id(target: MessageId, topic: str) -> None:
         return
     of = full_name(of)
     if topic not in (of, partition_name(of, target.partition())):
-        raise InvalidConfiguration(f"{target!r} is a message of {of}, where {topic} cannot go")
+        raise InvalidConfiguration(
+            f"{target!r} is a message of {of}: a subscription of {topic} cannot go there"
+        )

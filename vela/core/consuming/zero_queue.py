@@ -11,9 +11,8 @@ class ZeroQueueBalance:
     __slots__ = ("_is_paused", "outstanding")
 
     def __init__(self, *, paused: bool = False) -> None:
-        self.outstanding = (
-            0  # permits at the broker; below 0 after a discarded batch cost more than was granted
-        )
+        # permits at the broker; below 0 after a discarded batch cost more than was granted
+        self.outstanding = 0
         self._is_paused = paused
 
     @property

@@ -8,7 +8,7 @@ __all__ = ["MemoryLimit", "MemoryShare"]
 
 
 class MemoryLimit:
-    """Counts bytes. At the limit, consumers grant no more permits, and producers wait or are refused.
+    """Counts bytes. At the limit, consumers grant no more permits.
 
     It limits what the client asks for. Messages for which it granted permits before still arrive, so the count may
     exceed the limit by those.

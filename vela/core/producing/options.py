@@ -41,9 +41,8 @@ class ProducerOptions:
 
     producer_name: str | None = None  # None = the broker chooses one
     schema: Schema[Any] = field(default_factory=BytesSchema)
-    initial_sequence_id: int | None = (
-        None  # one less than the first id; None = continue after the last stored one
-    )
+    # one less than the first id; None = continue after the last stored one
+    initial_sequence_id: int | None = None
     send_timeout_millis: int = 30_000  # 0 = wait for ever
     compression_type: CompressionType = CompressionType.NONE
     max_pending_messages: int = 1000  # 0 = no limit

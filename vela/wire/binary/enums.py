@@ -64,7 +64,7 @@ class InitialPosition(enum.IntEnum):
 
 
 class ValidationError(enum.IntEnum):
-    """Why a consumer threw a message away."""
+    """Why a consumer discarded a message."""
 
     UNCOMPRESSED_SIZE_CORRUPTION = 0
     DECOMPRESSION_ERROR = 1

@@ -39,7 +39,7 @@ def parse_command(data: bytes) -> pb.BaseCommand:
 
 
 def complete(body: _Body, command: pb.BaseCommand) -> None:
-    """Check that no required field is missing, because upb accepts a message without them."""
+    """Check that no required field is missing, because protobuf's parser accepts a message without them."""
     if not body.IsInitialized():
         if not command.HasField("type"):
             raise MalformedCommand("the command's type is missing or unknown")
@@ -52,7 +52,7 @@ def name_of(kind: pb.BaseCommand.Type.ValueType) -> str:
 
 
 def text_of(value: object) -> str:
-    """Return a text field, or refuse it: upb returns bytes for a string that is not UTF-8."""
+    """Return a text field, or refuse it: protobuf's parser returns bytes for a string that is not UTF-8."""
     if not isinstance(value, str):
         raise MalformedCommand("a text field of the command is not UTF-8")
     return value

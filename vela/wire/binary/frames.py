@@ -39,12 +39,11 @@ class FrameDecoder:
         self.max_frame_bytes = max_frame_bytes
         """The limit of a frame's announced totalSize. It may be set at any time and applies from the next frame on."""
         self._start = bytearray()  # sizes and command of a frame not yet complete
-        self._needed = (
-            _HEAD_BYTES  # bytes `_start` must reach; grows by the command's size once that is known
-        )
+        # bytes `_start` must reach; grows by the command's size once that is known
+        self._needed = _HEAD_BYTES
         self._parts: list[memoryview | bytearray] = []  # pieces of its payload
         self._missing = 0  # payload bytes still to come
-        self._uncut = b""  # what `feed_into` was given beyond the frames it was asked for: from `_at` on
+        self._uncut = b""  # bytes after the frames that `feed_into` was asked for, from `_at` on
         self._at = 0
 
     @property

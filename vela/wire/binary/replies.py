@@ -93,7 +93,7 @@ class Connected:
     """CONNECTED: the broker takes this client."""
 
     server_version: str
-    protocol_version: int  # the lower of the two peers'
+    protocol_version: int  # as the broker announces it
     max_message_bytes: int | None  # None = the broker did not say
 
 
@@ -131,7 +131,7 @@ class Located:
     url: str | None  # pulsar://host:port
     url_tls: str | None  # pulsar+ssl://host:port
     redirect: bool  # ask there, do not connect for the topic yet
-    authoritative: bool  # to be repeated in the redirected question
+    authoritative: bool  # repeat it in the lookup at `url`
     proxy_through_service_url: bool  # connect to the service URL and name `url` in CONNECT
 
 
@@ -142,7 +142,7 @@ class TopicsOfNamespace:
     request_id: int
     topics: Sequence[str]  # full names, partitions one by one; empty when not `changed`
     topics_hash: str | None
-    changed: bool  # False: the hash that the question gave is still right
+    changed: bool  # False: the list still has the hash that the request named
     filtered: bool  # the broker applied the pattern
 
 
@@ -183,7 +183,7 @@ class CloseConsumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveConsumerChange:
-    """ACTIVE_CONSUMER_CHANGE: a Failover consumer becomes the one that receives, or stops being it."""
+    """ACTIVE_CONSUMER_CHANGE: a Failover consumer becomes the active one, or stops being active."""
 
     consumer_id: int
     is_active: bool
@@ -191,7 +191,7 @@ class ActiveConsumerChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndOfTopic:
-    """REACHED_END_OF_TOPIC: the topic is terminated and everything was sent."""
+    """REACHED_END_OF_TOPIC: the topic is terminated and the subscription has acknowledged everything."""
 
     consumer_id: int
 

@@ -173,7 +173,7 @@ def properties_of(pairs: Collection[KeyValue], error: type[EntryCorrupt]) -> dic
 
 
 def text_of(value: object, error: type[EntryCorrupt]) -> str:
-    """Return `value`. Raises `error` if it is not UTF-8: upb returns bytes for such text."""
+    """Return `value`. Raises `error` if it is not UTF-8: protobuf's parser returns bytes for such text."""
     if not isinstance(value, str):
         raise error("a key or property is not UTF-8")
     return value

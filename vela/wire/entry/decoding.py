@@ -94,7 +94,7 @@ class OpenedEntry(NamedTuple):
 def decode_messages(entry: bytes, *, max_message_bytes: int) -> list[Message]:
     """Return the messages of an entry in batch order, without members that compaction removed.
 
-    Raises what `open_entry` raises, and BatchCorrupt.
+    Raises the errors of `open_entry`, and BatchCorrupt.
     """
     return open_entry(entry, max_message_bytes=max_message_bytes).messages()
 

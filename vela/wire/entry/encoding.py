@@ -49,7 +49,7 @@ def encode_single(
 ) -> bytes:
     """Encode one message as one entry. `key_b64`: `key` is the base64 text of a binary key.
 
-    `encrypt` gets the compressed payload. Raises what it raises.
+    `encrypt` gets the compressed payload. Raises the errors of `encrypt`.
     """
     metadata = MessageMetadata(
         producer_name=producer_name, sequence_id=sequence_id, publish_time=publish_time_ms

@@ -19,9 +19,8 @@ __all__ = ["EntryHeader", "parse_header", "parse_metadata"]
 _U32: Final = struct.Struct(">I")
 _METADATA_OFFSET: Final = PREFIX_BYTES + 4
 _parse: Final = MessageMetadata.FromString  # through the class it costs 0.2 us more
-_SMALLEST_GROUP_BYTES: Final = (
-    6  # of a batch: size u32, and the two bytes of payload_size, its required field
-)
+# of a batch: size u32, and the two bytes of payload_size, its required field
+_SMALLEST_GROUP_BYTES: Final = 6
 
 
 class EntryHeader(NamedTuple):
@@ -78,7 +77,7 @@ def parse_metadata(entry: bytes) -> tuple[MessageMetadata, int]:
         metadata = _parse(entry[_METADATA_OFFSET:payload_offset])
     except DecodeError:
         raise MetadataCorrupt("MessageMetadata is not valid protobuf") from None
-    # upb accepts missing required fields and returns bytes for strings that are not UTF-8.
+    # protobuf's parser accepts missing required fields and returns bytes for strings that are not UTF-8.
     if not metadata.IsInitialized() or not isinstance(metadata.producer_name, str):
         raise MetadataCorrupt("MessageMetadata lacks a required field or has a name that is not UTF-8")
     return metadata, payload_offset

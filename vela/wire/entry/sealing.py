@@ -31,7 +31,7 @@ def compress_payload(metadata: MessageMetadata, payload: bytes, codec: Compressi
 
 
 def seal(metadata: MessageMetadata, payload: bytes, encrypt: Encrypt | None = None) -> bytes:
-    """Return the entry for a payload that is compressed already. Raises what `encrypt` raises."""
+    """Return the entry for a payload that is compressed already. Raises the errors of `encrypt`."""
     if encrypt is not None:
         payload = encrypt(metadata, payload)
     serialized = metadata.SerializeToString()

@@ -12,7 +12,6 @@ class PullCode(IntEnum):
 
     SUCCESS = 0
     PULL_NOT_FOUND = 19  # nothing at that offset yet
-    PULL_RETRY_IMMEDIATELY = (
-        20  # messages, but none that the filter lets through: pull from next_begin_offset
-    )
-    PULL_OFFSET_MOVED = 21  # the offset is not in the queue: go on at next_begin_offset
+    # messages, but none that the filter lets through: pull from next_begin_offset
+    PULL_RETRY_IMMEDIATELY = 20
+    PULL_OFFSET_MOVED = 21  # the offset is not in the queue: continue at next_begin_offset

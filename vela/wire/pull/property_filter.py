@@ -1,7 +1,7 @@
 """Property filters: the part of SQL-92 that RocketMQ's consumers write, over a message's string properties.
 
 `a > 3 AND (b = 'x' OR c IS NULL)`, with BETWEEN, IN, NOT, TRUE and FALSE. A comparison with a property that is absent,
-or is no number where a number is asked for, is unknown; unknown is not a match (three-valued logic, as in SQL).
+or not a number where one is needed, is unknown; unknown is not a match (three-valued logic, as in SQL).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def parse_property_filter(text: str) -> PropertyFilter:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    """(kind, text) of each token; words are upper case and of kind `word`."""
+    """Return (kind, text) of each token. Words of the language are in upper case and of kind `word`."""
     tokens: list[tuple[str, str]] = []
     at, end = 0, len(text.rstrip())
     while at < end:
@@ -66,7 +66,7 @@ class _Parser:
         self._at = 0
 
     def any_of(self, depth: int) -> _Truth:
-        """OR, the weakest."""
+        """Read alternatives joined by OR, which binds weakest."""
         if depth > _MAX_DEPTH:
             raise InvalidPull(f"filter: parentheses and NOT nest deeper than {_MAX_DEPTH}")
         parts = [self._all_of(depth)]
@@ -75,7 +75,7 @@ class _Parser:
         return parts[0] if len(parts) == 1 else lambda properties: _or(parts, properties)
 
     def expect_end(self) -> None:
-        """Everything was read."""
+        """Raise InvalidPull if tokens are left."""
         if self._at < len(self._tokens):
             raise InvalidPull(f"filter: {self._tokens[self._at][1]!r} is not expected there")
 

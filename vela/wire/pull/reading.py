@@ -1,6 +1,6 @@
-"""A pull as its client writes it, and the answer as it reads it.
+"""A pull as the client writes it, and its answer as the client reads it.
 
-With Python's own json: who installs the client has no msgspec.
+It uses Python's own json, because the client does not depend on msgspec.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ReadMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadAnswer:
-    """What a pull was answered with. Offsets of `messages` grow, and all are before `next_begin_offset`."""
+    """The answer to a pull. The offsets of `messages` ascend, and all are before `next_begin_offset`."""
 
     code: PullCode
     next_begin_offset: int  # where to pull next
@@ -46,7 +46,7 @@ class ReadAnswer:
 
 
 def topic_path(topic: str) -> str:
-    """ "tenant/namespace/topic", percent-encoded, of persistent://tenant/namespace/topic."""
+    """Return "tenant/namespace/topic", percent-encoded, for persistent://tenant/namespace/topic."""
     return "/".join(quote(piece, safe="") for piece in topic.partition("://")[2].split("/", 2))
 
 
@@ -72,7 +72,7 @@ def pull_query(
 
 
 def decode_answer(body: bytes, *, offset: int) -> ReadAnswer:
-    """Read what a pull from `offset` was answered with. Raises RemoteProtocolError for what no broker would say."""
+    """Read the answer to a pull from `offset`. Raises RemoteProtocolError if no broker would answer so."""
     try:
         fields = json.loads(body)
         answer = ReadAnswer(
@@ -89,12 +89,12 @@ def decode_answer(body: bytes, *, offset: int) -> ReadAnswer:
     for message in answer.messages:
         if not before < message.offset < answer.next_begin_offset:
             raise RemoteProtocolError(
-                f"a pull from {offset} was answered with the message {message.offset} after {before}, "
-                f"and to go on at {answer.next_begin_offset}"
+                f"a pull from {offset} was answered with offset {message.offset} after {before}, "
+                f"and with next_begin_offset {answer.next_begin_offset}"
             )
         before = message.offset
     if answer.code is not PullCode.PULL_OFFSET_MOVED and answer.next_begin_offset < offset:
-        raise RemoteProtocolError(f"a pull from {offset} was told to go on at {answer.next_begin_offset}")
+        raise RemoteProtocolError(f"a pull from {offset} was told to continue at {answer.next_begin_offset}")
     if (answer.code is PullCode.SUCCESS) != bool(answer.messages):
         raise RemoteProtocolError(
             f"a pull was answered {answer.code.name} with {len(answer.messages)} messages"
@@ -105,7 +105,7 @@ def decode_answer(body: bytes, *, offset: int) -> ReadAnswer:
 def _message(fields: Mapping[str, Any]) -> ReadMessage:
     properties = fields["properties"]
     if not all(isinstance(value, str) for value in properties.values()):
-        raise ValueError("a property that is no text")
+        raise ValueError("a property is not text")
     try:
         payload = base64.b64decode(fields["payload"], validate=True)
         message_id = MessageId.parse(fields["message_id"])

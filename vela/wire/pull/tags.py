@@ -1,4 +1,4 @@
-"""Tag expressions: which of a topic's messages a pull asks for, by their one tag."""
+"""Tag expressions: which messages of a topic a pull asks for, by their tag. A message has at most one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Tags: TypeAlias = frozenset[str] | None
 
 
 def parse_tags(expression: str) -> Tags:
-    """`*` or nothing is everything; `A || B` is either. Raises InvalidPull for an empty alternative."""
+    """Read `*` or nothing as every message, and `A || B` as either tag. Raises InvalidPull for an empty alternative."""
     text = expression.strip()
     if text in ("", "*"):
         return None

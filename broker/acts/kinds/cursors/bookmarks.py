@@ -75,9 +75,8 @@ class CreateBookmark(DirectKind[NewBookmark]):
 
     async def carry_out(self, context: ActContext, given: NewBookmark) -> None:
         topic, target = await context.topic(), await _target(context, given)
-        async with (
-            topic.subscriptions.creating
-        ):  # trimming reads bookmarks and drops ledgers under the same lock
+        # Trimming reads bookmarks and drops ledgers under the same lock.
+        async with topic.subscriptions.creating:
             stored = await topic.write(
                 lambda connection, epoch: store.create(
                     connection,

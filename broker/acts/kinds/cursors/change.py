@@ -74,9 +74,8 @@ class Change:
     """The change that an act makes to a cursor, and the data that its plan stores about the change."""
 
     run: Callable[[Cursor], None]  # if this raises IndexMissing, nothing has changed
-    pinned: Mapping[str, object] | None = (
-        None  # absolute target; None: computed again when the act is applied
-    )
+    # Absolute target; None: computed again when the act is applied.
+    pinned: Mapping[str, object] | None = None
     notes: tuple[str, ...] = ()
     one: Position | None = None  # the entry beyond mark-delete that the change acks, if it acks only one
     is_whole: bool = False  # the change acks the whole entry `one`

@@ -106,6 +106,7 @@ def _limit(value: int) -> int:
 
 
 def _unlimited(value: int) -> int:
+    """Convert a limit of Vela, where 0 means none, to one of Pulsar, where -1 means none."""
     return value or -1
 
 

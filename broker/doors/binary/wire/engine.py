@@ -41,10 +41,11 @@ _BYTES_LIKE_A_COMMAND: Final = 128  # decoding them takes as long as another sho
 _IDS_LIKE_A_COMMAND: Final = 8
 _ACTIVE_CHANGE_VERSION: Final = 12  # older clients close the connection on ACTIVE_CONSUMER_CHANGE
 _CLOSE_VERSION: Final = 5  # older clients close the connection on CLOSE_PRODUCER and CLOSE_CONSUMER
+# The clients that understand REACHED_END_OF_TOPIC. All others close the connection when they get it.
 _END_OF_TOPIC_CLIENTS: Final = (
     "Pulsar-Java",
     "Vela-",
-)  # all others close the connection on REACHED_END_OF_TOPIC
+)
 _END_OF_TOPIC_VERSION: Final = 9  # older clients do not know REACHED_END_OF_TOPIC
 
 

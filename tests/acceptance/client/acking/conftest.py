@@ -1,4 +1,4 @@
-"""Time that passes as the test says, for a client of a whole Vela."""
+"""Timers that run only when the test says so, for a client of a whole Vela."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ __all__ = [
     "texts",
 ]
 
-QUIET_MS = 300  # in which nothing comes, where nothing may
+QUIET_MS = 300  # how long to wait before saying that no message comes
 NUMBERS = [b"%d" % number for number in range(10)]
 
 
@@ -42,7 +42,7 @@ async def publish(client: Client, topic: str, payloads: list[bytes], *, batch: i
 
 
 async def subscribed(client: Client, topic: str, **options: Any) -> TopicConsumer:
-    """Of the subscription "s", which begins at the earliest message."""
+    """Return a consumer of the subscription "s", which begins at the earliest message."""
     options.setdefault("initial_position", InitialPosition.Earliest)
     consumer = await client.subscribe(topic, "s", **options)
     assert isinstance(consumer, TopicConsumer)
@@ -50,23 +50,23 @@ async def subscribed(client: Client, topic: str, **options: Any) -> TopicConsume
 
 
 async def shared_with_one(client: Client, topic: str, **options: Any) -> TopicConsumer:
-    """One message, the first of NUMBERS, and a Shared consumer that it comes to."""
+    """Publish one message, the first of NUMBERS, and return a Shared consumer that will get it."""
     await publish(client, topic, NUMBERS[:1])
     return await subscribed(client, topic, consumer_type=ConsumerType.Shared, **options)
 
 
 async def take(consumer: TopicConsumer, count: int) -> list[Message]:
-    """The next messages, unacked."""
+    """Receive the next messages, and ack none of them."""
     async with asyncio.timeout(20):
         return [await consumer.receive() for _ in range(count)]
 
 
 async def nothing_comes(consumer: TopicConsumer) -> None:
-    """Fails when a message does."""
+    """Fail if a message arrives within QUIET_MS."""
     with pytest.raises(errors.Timeout):
         await consumer.receive(QUIET_MS)
 
 
 def texts(messages: list[Message]) -> list[str]:
-    """Their payloads."""
+    """Return the messages' payloads as texts."""
     return [message.data().decode() for message in messages]

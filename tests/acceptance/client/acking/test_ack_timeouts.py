@@ -122,7 +122,10 @@ async def test_an_ack_timeout_that_is_too_short_is_refused(
 ) -> None:
     with pytest.raises(errors.InvalidConfiguration, match=named):
         await subscribed(client, topic, **options)
-    for timeout_ms in (0, 1000):  # of the one refused nothing is left that would keep others out
+    for timeout_ms in (
+        0,
+        1000,
+    ):  # the refused consumer leaves nothing behind that would keep the other one out
         await (await subscribed(client, topic, unacked_messages_timeout_ms=timeout_ms)).close()
 
 

@@ -1,4 +1,4 @@
-"""A message in chunks comes again whole, whatever asks for it: against a whole Vela."""
+"""A message in chunks is redelivered whole, for whatever reason, against a whole Vela."""
 
 from __future__ import annotations
 

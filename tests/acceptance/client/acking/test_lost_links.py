@@ -1,4 +1,4 @@
-"""Acks and messages while connections are lost: against a whole Vela."""
+"""No ack and no message is lost when connections are, against a whole Vela."""
 
 from __future__ import annotations
 

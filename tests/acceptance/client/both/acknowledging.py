@@ -1,4 +1,4 @@
-"""Examples of acknowledging: batches, ids that were written down, what is refused, and dead letters (S4)."""
+"""Examples of acknowledging: batches, stored message ids, refusals, and dead letters (S4)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.acceptance.client.both.place import WAIT_MS, Place, example, refusal
 
 
 def publish_batch(client: Any, topic: str, count: int) -> None:
-    """Messages b"0", b"1" … in one entry."""
+    """Publish messages b"0", b"1" … in one entry."""
     producer = client.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=1000)
     for number in range(count):
         producer.send_async(b"%d" % number, lambda result, message_id: None)
@@ -17,7 +17,7 @@ def publish_batch(client: Any, topic: str, count: int) -> None:
 
 
 def texts(consumer: Any) -> str:
-    """Everything that comes, until nothing does."""
+    """Receive messages until none comes for a while, and return their payloads as one text."""
     found = ""
     while True:
         try:
@@ -64,7 +64,7 @@ def the_whole_of_a_batch(api: Any, place: Place) -> Any:
     consumer = client.subscribe(topic, "s")
     publish_batch(client, topic, 5)
     messages = [consumer.receive(WAIT_MS) for _ in range(5)]
-    for message in (*reversed(messages), *messages):  # twice is once
+    for message in (*reversed(messages), *messages):  # a second ack of a message changes nothing
         consumer.acknowledge(message)
     consumer.close()
     rest = texts(client.subscribe(topic, "s"))

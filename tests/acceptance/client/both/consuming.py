@@ -11,7 +11,7 @@ from tests.acceptance.client.both.publishing import received
 
 
 def publish(client: Any, topic: str, count: int, **options: Any) -> None:
-    """Messages b"0", b"1" …"""
+    """Publish messages b"0", b"1" …"""
     producer = client.create_producer(topic, **options)
     for number in range(count):
         producer.send(b"%d" % number)

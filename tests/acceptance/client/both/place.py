@@ -1,4 +1,4 @@
-"""Where an example runs, and the collection of them."""
+"""Where an example runs, and the collection of all examples."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Place:
     public_key: str
     private_key: str
     urls: dict[str, str]  # by name of the client
-    topics: list[str] = field(default_factory=list)  # made for it
+    topics: list[str] = field(default_factory=list)  # the names that the example got so far
 
     def url(self, api: Any) -> str:
-        """The address that this client connects to."""
+        """Return the address that this client connects to."""
         return self.urls[api.__name__]
 
     def topic(self, partitions: int = 0) -> str:
-        """A new topic's full name."""
+        """Return the full name of a new topic. A partitioned one is created."""
         name = f"persistent://public/default/both-{next(_numbers)}"
         if partitions:
             create_topic(self.vela, name, partitions=partitions)
@@ -39,25 +39,25 @@ class Place:
         return name
 
     def plain(self, value: Any) -> Any:
-        """`value` without what differs from run to run: the names of topics."""
+        """Return `value` as text, with "topic 0", "topic 1" … in place of topic names, which differ from run to run."""
         text = str(value)
         for number, topic in enumerate(self.topics):
             text = text.replace(topic, f"topic {number}")
         return text
 
     def keys(self, api: Any) -> Any:
-        """A reader of the key pair."""
+        """Return the client's reader of the key pair."""
         return api.CryptoKeyReader(self.public_key, self.private_key)
 
 
 Example = Callable[[Any, Place], Any]
 
 EXAMPLES: dict[str, tuple[Example, Any]] = {}
-"""By name: what it does, and what comes out with either client."""
+"""By name: the example, and what it returns with either client."""
 
 
 def example(expected: Any) -> Callable[[Example], Example]:
-    """An example, and what it returns."""
+    """Decorate an example with what it returns, and add it to EXAMPLES."""
 
     def add(function: Example) -> Example:
         assert function.__name__ not in EXAMPLES
@@ -68,7 +68,7 @@ def example(expected: Any) -> Callable[[Example], Example]:
 
 
 def refusal(function: Callable[[], object]) -> str:
-    """The name of what it raises, "" for nothing."""
+    """Return the name of the exception that the function raises, or "" if it raises none."""
     try:
         function()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Examples of going somewhere: seek, readers, table views, message ids."""
+"""Examples of positions: seek, readers, table views, message ids, patterns."""
 
 from __future__ import annotations
 

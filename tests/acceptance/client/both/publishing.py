@@ -9,7 +9,7 @@ from tests.acceptance.client.both.place import WAIT_MS, Place, example, refusal
 
 
 def received(consumer: Any, count: int) -> list[Any]:
-    """So many messages, acknowledged."""
+    """Receive this many messages and acknowledge each."""
     found: list[Any] = []
     for _ in range(count):
         message = consumer.receive(WAIT_MS)
@@ -172,7 +172,7 @@ def what_says_nothing(api: Any, place: Place) -> Any:
     )
     before = producer.last_sequence_id()
     for number in range(3):
-        producer.send_async(b"%d" % number, None)  # nobody wants to know
+        producer.send_async(b"%d" % number, None)  # without a callback
     producer.flush()
     data = [message.data() for message in received(consumer, 3)]
     after = producer.last_sequence_id()

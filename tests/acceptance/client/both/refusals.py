@@ -1,4 +1,4 @@
-"""Examples of what goes wrong."""
+"""Examples of errors."""
 
 from __future__ import annotations
 

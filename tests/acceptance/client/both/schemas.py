@@ -10,14 +10,14 @@ from tests.acceptance.client.both.publishing import received
 
 
 class Color(enum.Enum):
-    """Of a lamp."""
+    """The color of a lamp."""
 
     RED = 1
     GREEN = 2
 
 
 def lamp_class(api: Any) -> Any:
-    """A record of either client's."""
+    """Return a record class made with this client."""
     schema = api.schema
 
     class Lamp(schema.Record):  # type: ignore[misc, name-defined]
@@ -31,7 +31,7 @@ def lamp_class(api: Any) -> Any:
 
 
 def lamp_text(lamp: Any) -> str:
-    """Its values."""
+    """Return the record's values as one text."""
     return f"{lamp.name} {lamp.watts} {lamp.price} {lamp.color} {lamp.tags}"
 
 
@@ -49,7 +49,7 @@ def _exchange(api: Any, place: Place, schema: Any, value: Any) -> Any:
 
 
 def lamp(api: Any) -> Any:
-    """One."""
+    """Return a record of `lamp_class`."""
     return lamp_class(api)(name="desk", watts=60, price=9.5, color=Color.GREEN, tags=["a", "b"])
 
 

@@ -1,4 +1,4 @@
-"""Apache's client to publish with, and the account of a consumer's permits."""
+"""Apache's client, to publish with, and an account of a consumer's permits."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def apache(shared_vela: VelaProcess) -> Iterator[pulsar.Client]:
 
 @pytest.fixture
 def permits(relay: FrameRelay) -> PermitAccount:
-    """Of the consumer behind `relay`."""
+    """The permits of the consumer behind `relay`."""
     return PermitAccount(relay)

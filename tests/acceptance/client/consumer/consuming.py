@@ -32,7 +32,7 @@ __all__ = [
     "witnessed",
 ]
 
-QUIET_MS = 300  # long enough for what would come
+QUIET_MS = 300  # a message that is sent arrives sooner
 
 
 async def publish_with_apache(
@@ -49,7 +49,7 @@ async def publish_with_apache(
 
 
 async def publish(client: Client, topic: str, payloads: Sequence[bytes], *, size: int = 0) -> None:
-    """One by one, or in batches of `size`."""
+    """Publish the payloads one by one, or in batches of `size`."""
     if size:
         parts = [list(payloads[start : start + size]) for start in range(0, len(payloads), size)]
         await publish_entries(client, topic, *((batch(part), len(part)) for part in parts))
@@ -73,7 +73,7 @@ def data(messages: Sequence[Message]) -> list[bytes]:
 
 
 async def broker_has_permits(vela: VelaProcess, consumer: Consumer, size: int) -> None:
-    """The broker's permits, and those that the consumer owes it, make up the queue's size."""
+    """Wait until the broker's permits and those that the consumer has still to grant add up to the queue's size."""
 
     def found() -> list[tuple[Any, ...]]:
         return rows(
@@ -101,7 +101,7 @@ async def all_acknowledged(consumer: Consumer) -> bool:
 
 
 async def becomes(condition: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Wait for a condition that has to be asked for."""
+    """Wait for a condition that must be awaited to be known."""
     for _ in range(500):
         if await condition():
             return
@@ -110,7 +110,7 @@ async def becomes(condition: Callable[[], Awaitable[bool]], what: str) -> None:
 
 
 async def witnessed(client: Client, topic: str, payloads: Sequence[bytes]) -> None:
-    """Publish, and wait until another subscription has it all: the broker has had its chance to send it elsewhere."""
+    """Publish, and wait until another subscription has all of it. By then the broker could have sent it elsewhere."""
     witness = await client.subscribe(topic, "witness")
     await publish(client, topic, payloads)
     assert data(await take(witness, len(payloads))) == list(payloads)

@@ -1,7 +1,7 @@
-"""Entries that cannot be read, from a whole Vela: thrown away once, with the reason, between messages that come.
+"""Entries that cannot be read, from a whole Vela, are discarded once, with the reason; other messages still arrive.
 
-What the broker takes from a producer is stored like that. What it would refuse is stored sound and damaged by the
-relay on its way to the client.
+Damaged entries that the broker accepts are published like that. Those that it would refuse are published sound, and the
+relay damages them on their way to the client.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Scene:
     log: pytest.LogCaptureFixture
 
     def damage(self, stored: bytes, delivered: bytes) -> None:
-        """From now on this entry comes to the client as another."""
+        """From now on, deliver other bytes in place of this entry."""
 
         def changed(frame: Frame) -> Sequence[Frame]:
             is_it = frame.payload == stored and parse_command(frame.command).type == BaseCommand.MESSAGE
@@ -89,7 +89,7 @@ class Scene:
         return [ack.validation_error for ack in found if ack.validation_error is not None]
 
     async def broker_knows(self, reason: str, count: int, consumer: TopicConsumer) -> None:
-        """It counted the reason and logged it, and waits for nothing of the topic."""
+        """Check that the broker counted and logged the reason, and that no message is unacked."""
         found = await asyncio.to_thread(self.numbers)
         discarded = {name: value for name, value in found.items() if "discarded_total" in name}
         assert list(discarded.values()) == [count]

@@ -1,4 +1,4 @@
-"""Entries and their messages at a whole Vela: how they are told apart, counted, acked and timed out."""
+"""Entries and their messages: how a client of a whole Vela counts them, acks them and times them out."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_an_entry_is_acked_with_the_last_of_its_messages(
     *all_but_one, last = reversed(messages)
     for message in all_but_one:
         consumer.acknowledge(message)
-    assert not await all_acknowledged(consumer)  # asked behind every ack
+    assert not await all_acknowledged(consumer)  # the broker gets this question after every ack
     assert acked(relay) == []
     consumer.acknowledge(last)
     await becomes(lambda: all_acknowledged(consumer), "the ack of the entry")
@@ -120,11 +120,11 @@ async def test_deadlines_are_an_entrys_and_begin_when_it_is_taken(client: Client
     )
     await publish_entries(client, topic, (batch([b"a", b"b"]), 2), (single(b"c"), 1), (single(b"d"), 1))
     await until(lambda: len(consumer.queue) == 4, "all of them")
-    timers.advance(10 * TIMEOUT_MS)  # what waits in the queue has no deadline
+    timers.advance(10 * TIMEOUT_MS)  # messages in the queue have no deadline
     assert data(await take(consumer, 1, acknowledge=False)) == [b"a"]
     timers.advance(TIMEOUT_MS // 2)
     assert data(await take(consumer, 2, acknowledge=False)) == [b"b", b"c"]
-    timers.advance(TIMEOUT_MS // 2 + 2000)  # of the entry whose first message was taken first
+    timers.advance(TIMEOUT_MS // 2 + 2000)  # the deadline of the entry whose first message was taken first
     assert [(each.data(), each.redelivery_count()) for each in await take(consumer, 3)] == [
         (b"d", 0),
         (b"a", 1),

@@ -47,7 +47,7 @@ async def test_a_growing_queue_begins_at_one_and_doubles_up_to_its_size(
         await publish(relayed, topic, numbers(sizes[-1]))
         await until(lambda: len(consumer.queue) == sizes[-1], "a full queue")
         await take(consumer, sizes[-1])
-        consumer.receive_async().cancel()  # the queue runs dry
+        consumer.receive_async().cancel()  # this call finds the queue empty
     assert sizes == [1, 2, 4, 8, 8]
 
 
@@ -58,7 +58,7 @@ async def test_permits_are_of_one_connection(
     consumer = await relayed.subscribe(topic, "s", receiver_queue_size=7)
     await witnessed(client, topic, numbers(20))
     await until(lambda: len(consumer.queue) == 7, "a full queue")
-    await take(consumer, 2, acknowledge=False)  # owed, and forgotten with the connection
+    await take(consumer, 2, acknowledge=False)  # their permits are owed, and lost with the connection
     assert permits.flows == [7]
     await relay.cut()
     await until(lambda: relay.connections == 2 and len(consumer.queue) == 7, "a full queue again")

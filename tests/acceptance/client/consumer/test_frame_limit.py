@@ -19,7 +19,7 @@ PADDING_BYTES = 10 * 1024
 
 
 def announces(relay: FrameRelay, largest_message_bytes: int) -> None:
-    """The broker says in CONNECTED that it takes so much."""
+    """Let the broker announce this limit in CONNECTED."""
 
     def change(frame: Frame) -> Sequence[Frame]:
         command = parse_command(frame.command)

@@ -51,9 +51,9 @@ async def test_bytes_of_payloads_are_released_exactly_once(
                 if (await take(consumer, 1))[0].data() == b"last":
                     break
                 if turn == 200:
-                    await relay.cut()  # what is queued is dropped
+                    await relay.cut()  # the client drops its queue
                 if turn == 400:
-                    consumer.redeliver_unacknowledged_messages()  # here too, and comes again
+                    consumer.redeliver_unacknowledged_messages()  # the same here; the messages are delivered again
             await becomes(lambda: all_acknowledged(consumer), "all of it acknowledged")
             gc.collect()
             held_bytes, _ = tracemalloc.get_traced_memory()

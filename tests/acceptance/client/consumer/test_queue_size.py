@@ -23,7 +23,7 @@ async def test_the_default_queue_size_is_1000_and_a_negative_one_is_refused(
 ) -> None:
     with pytest.raises(InvalidConfiguration, match="0 or more"):
         await relayed.subscribe(topic, "s", receiver_queue_size=-1)
-    consumer = await relayed.subscribe(topic, "s", **options)  # nothing is left of the one refused
+    consumer = await relayed.subscribe(topic, "s", **options)  # the refused consumer left nothing behind
     await fence(consumer)
     assert permits.flows == [1000]
 

@@ -1,4 +1,4 @@
-"""Reading to a topic's end where its last entries bring no message: it ends, and the messages before are there."""
+"""Reading to a topic's end when its last entries contain no message: the reader gets all others and then stops."""
 
 from __future__ import annotations
 

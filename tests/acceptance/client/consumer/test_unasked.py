@@ -1,4 +1,4 @@
-"""Messages that a whole Vela sends to a consumer while no receive waits."""
+"""Messages that a whole Vela sends to a consumer without a queue while no receive waits."""
 
 from __future__ import annotations
 

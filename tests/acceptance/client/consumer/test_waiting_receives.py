@@ -1,4 +1,4 @@
-"""Receives that wait at a whole Vela: their order, those given up, and races with what comes."""
+"""Waiting receives, with a whole Vela: their order, cancelled ones, and races with deliveries."""
 
 from __future__ import annotations
 
@@ -88,7 +88,9 @@ def test_receives_that_race_with_deliveries_neither_double_nor_lose(service_url:
         publishing = [threading.Thread(target=publish_some, args=(first,)) for first in range(2)]
         for thread in taking:
             thread.start()
-        wait_until(lambda: given_up, "a receive to be given up")  # later there may always be a message
+        wait_until(
+            lambda: given_up, "a receive to be given up"
+        )  # early, because later there may always be a message
         for thread in publishing:
             thread.start()
         for thread in taking + publishing:

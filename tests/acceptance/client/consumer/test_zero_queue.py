@@ -90,7 +90,7 @@ async def test_closing_fails_the_receives_that_wait(client: Client, topic: str) 
         await consumer.receive()
     await publish(client, topic, numbers(1))
     again = await client.subscribe(topic, "s", receiver_queue_size=0)
-    assert data(await take(again, 1)) == numbers(1)  # the permits went with who had granted them
+    assert data(await take(again, 1)) == numbers(1)  # the closed consumer's permits were dropped with it
 
 
 @pytest.mark.row("S2.14", "S2.17")
@@ -108,7 +108,7 @@ async def test_calls_that_need_a_queue_are_refused_and_lose_nothing(client: Clie
         await consumer.receive(timeout_millis=10)
     with pytest.raises(InvalidConfiguration, match="in batches"):
         await consumer.batch_receive()
-    assert consumer.available_permits == 0  # none of them asked for anything
+    assert consumer.available_permits == 0  # none of the calls granted a permit
     assert data(await take(consumer, 1)) == numbers(1)
 
 

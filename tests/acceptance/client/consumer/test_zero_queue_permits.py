@@ -15,7 +15,7 @@ from vela.aio.consumers.topic_consumer import TopicConsumer
 
 
 async def subscribed(client: Client, topic: str, **options: Any) -> TopicConsumer:
-    """Without a queue, unless the options say otherwise."""
+    """Subscribe without a queue, unless the options say otherwise."""
     consumer = await client.subscribe(topic, "s", **{"receiver_queue_size": 0, **options})
     assert isinstance(consumer, TopicConsumer)
     return consumer
@@ -26,7 +26,7 @@ async def test_each_receive_is_one_flow_of_one(relayed: Client, permits: PermitA
     consumer = await subscribed(relayed, topic)
     await publish(relayed, topic, numbers(5))
     await fence(consumer)
-    assert (permits.flows, permits.messages) == ([], 0)  # nobody asked
+    assert (permits.flows, permits.messages) == ([], 0)  # no receive was called
     for number in range(5):
         assert data(await take(consumer, 1)) == [b"%d" % number]
         await fence(consumer)
@@ -54,7 +54,7 @@ async def test_each_asynchronous_receive_that_has_to_wait_grants_one(
     futures = [consumer.receive_async() for _ in range(4)]
     await fence(consumer)
     assert sum(permits.flows) == 4
-    futures.pop().cancel()  # its message comes all the same
+    futures.pop().cancel()  # its message comes nevertheless
     await publish(relayed, topic, numbers(4))
     async with asyncio.timeout(10):
         assert data([await future for future in futures]) == numbers(3)
@@ -129,7 +129,7 @@ async def test_the_permit_is_granted_when_the_receive_begins(
     await until(lambda: permits.outstanding == 1, "the permit, before there is a message")
     await publish(relayed, topic, numbers(2))
     message = await asyncio.wait_for(receiving, 10)
-    await consumer.acknowledge(message)  # it is done: that asks for nothing
+    await consumer.acknowledge(message)  # this grants no permit
     await fence(consumer)
     assert (permits.flows, permits.messages) == ([1], 1)
     receiving = asyncio.create_task(consumer.receive())

@@ -1,4 +1,4 @@
-"""Without a queue one message is under way at most: receives given up and links lost at every step (I17)."""
+"""Without a queue at most one message is under way, even if receives are cancelled and links lost at any step (I17)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROUNDS = 5
 
 
 class Racer:
-    """A consumer whose receives are given up and whose links are lost; what it took, each acked with a receipt."""
+    """A consumer whose receives are cancelled and whose links are lost. It acks each message with a receipt."""
 
     def __init__(self, relay: FrameRelay, consumer: TopicConsumer, permits: PermitAccount) -> None:
         self.taken: list[bytes] = []
@@ -30,17 +30,17 @@ class Racer:
         self._permits = permits
 
     async def take(self) -> None:
-        """A receive that nothing happens to."""
+        """Receive undisturbed."""
         await self._took(await asyncio.wait_for(self._consumer.receive(), 10))
 
     async def give_up_at_once(self) -> None:
-        """Before its permit can have left."""
+        """Cancel a receive before its permit can have been sent."""
         receiving = asyncio.create_task(self._consumer.receive())
         await asyncio.sleep(0)
         await self._given_up(receiving)
 
     async def give_up_while_the_message_is_under_way(self) -> None:
-        """The message arrives when no receive waits."""
+        """Cancel a receive, so that its message arrives when none waits."""
         self._relay.flows_to_client.clear()
         receiving = asyncio.create_task(self._consumer.receive())
         await asyncio.sleep(0)
@@ -49,12 +49,12 @@ class Racer:
         await until(lambda: len(self._consumer.queue) == 1 or self._permits.outstanding == 0, "it")
 
     async def lose_the_link_with_a_message_in_hand(self) -> None:
-        """The message that waits for the next receive came over the lost link."""
+        """Lose the link over which a message came that waits for the next receive."""
         await self.give_up_while_the_message_is_under_way()
         await self._relay.cut()
 
     async def lose_the_link_while_receiving(self) -> None:
-        """The receive goes on over the next link."""
+        """Lose the link during a receive, which continues over the next one."""
         self._relay.flows_to_client.clear()
         receiving = asyncio.create_task(self._consumer.receive())
         await asyncio.sleep(0)
@@ -63,7 +63,7 @@ class Racer:
         await self._took(await asyncio.wait_for(receiving, 10))
 
     async def lose_the_link_and_give_up(self) -> None:
-        """Both, the one before the other has an effect."""
+        """Lose the link and cancel the receive, before either has an effect."""
         receiving = asyncio.create_task(self._consumer.receive())
         await asyncio.sleep(0)
         await self._relay.cut()

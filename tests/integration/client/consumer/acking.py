@@ -1,4 +1,4 @@
-"""What the scripted broker received, for tests of acks, ack timeouts and letters."""
+"""Read what the scripted broker received, for tests of acks, ack timeouts and letters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def take(consumer: TopicConsumer, count: int) -> list[Message]:
 
 
 def asked(desk: Desk) -> list[list[int]]:
-    """Entries of every redelivery request so far; [] = everything."""
+    """Return the entries of every redelivery request so far; [] = everything."""
     return [[entry_id for _, entry_id in each.positions] for each in desk.peer.of(events.Redeliver)]
 
 

@@ -1,4 +1,4 @@
-"""A scripted broker with a backlog: it sends what it is permitted to, and again what was not acknowledged."""
+"""A scripted broker with a backlog. It sends as permits allow; after a reconnect it sends unacked entries again."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["Backlog"]
 
 
 class Backlog:
-    """Entries of one to five messages each, to one Exclusive consumer."""
+    """A backlog of entries of one to five messages each, for one Exclusive consumer."""
 
     def __init__(self, desk: Desk, entries: int) -> None:
         self.desk = desk
         self.sizes = [index % 5 + 1 if index % 3 else 1 for index in range(entries)]
-        """Messages of each entry; those of one are not batches."""
+        """How many messages each entry has. An entry with one message is not a batch."""
         self.acked: set[int] = set()
         self.sent: list[int] = []
         """Entries sent over the present connection, in order."""
@@ -28,11 +28,11 @@ class Backlog:
 
     @property
     def messages(self) -> int:
-        """In all."""
+        """How many messages there are in all."""
         return sum(self.sizes)
 
     def payload(self, entry_id: int, index: int) -> bytes:
-        """Of one message."""
+        """Return the payload of one message."""
         return b"%d:%d" % (entry_id, index)
 
     def _subscribed(self, link: Link, event: events.Subscribe) -> None:

@@ -20,7 +20,7 @@ async def desk() -> AsyncIterator[Desk]:
 
 @pytest.fixture
 def timers(desk: Desk) -> ManualTimers:
-    """The timers of the client, which run when the test says so."""
+    """The client's timers, which run only when the test says so."""
     manual = ManualTimers()
     desk.client.make_timers = lambda: manual
     return manual

@@ -1,4 +1,4 @@
-"""A scripted broker with one topic: it delivers what the test gives it and keeps the account of permits."""
+"""A scripted broker with one topic. It delivers what the test gives it, and counts permits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOPIC = "persistent://public/default/orders"
 
 
 class Desk:
-    """The peer, a client of it, and what was delivered and permitted on the present subscription."""
+    """The peer, a client of it, and the permits and deliveries since the last SUBSCRIBE."""
 
     def __init__(self, peer: ScriptedPeer, client: Client) -> None:
         self.peer = peer
@@ -29,9 +29,9 @@ class Desk:
         self.flows: list[int] = []
         """Permits of each Flow since the last SUBSCRIBE."""
         self.charged = 0
-        """Permits spent since then."""
+        """Permits spent since the last SUBSCRIBE."""
         self.most_permits = 0
-        """The most that the broker ever had."""
+        """The most permits that the broker ever had at once."""
         self.next_entry = 0
         peer.on(events.Subscribe, self._subscribed)
         peer.on(events.Flow, self._flowed)
@@ -53,7 +53,7 @@ class Desk:
         return sum(self.flows) - self.charged
 
     async def subscribe(self, **options: Any) -> TopicConsumer:
-        """A consumer of the topic."""
+        """Subscribe to the topic and return the consumer."""
         consumer = await self.client.subscribe(TOPIC, "billing", **options)
         assert isinstance(consumer, TopicConsumer)
         return consumer
@@ -67,24 +67,24 @@ class Desk:
         return entry_id
 
     def deliver_each(self, *payloads: bytes) -> list[int]:
-        """An entry for each of these messages."""
+        """Deliver each of these messages as an entry of its own, and return the entry ids."""
         return [self.deliver(single(payload)) for payload in payloads]
 
     def drop(self) -> None:
-        """Break the connection; its permits are gone."""
+        """Break the connection. Its permits are lost."""
         self.link.drop()
         self.flows, self.charged = [], 0
 
     async def fence(self, consumer: TopicConsumer) -> None:
-        """Wait until everything that the consumer sent so far has come."""
+        """Wait until everything that the consumer sent so far has arrived."""
         await consumer.last_message()
 
     def acks(self) -> list[tuple[int, int]]:
-        """Ledger and entry of every ack that came, discards included."""
+        """Return ledger and entry of every ack that arrived, discards included."""
         return [(each.ledger_id, each.entry_id) for ack in self.peer.of(events.Ack) for each in ack.ids]
 
     def discards(self) -> list[tuple[int, str]]:
-        """Entry and reason of every entry thrown away."""
+        """Return each entry that the consumer discarded, with its reason."""
         return [
             (each.entry_id, ack.validation_error.name)
             for ack in self.peer.of(events.Ack)
@@ -104,7 +104,7 @@ class Desk:
 
 @asynccontextmanager
 async def desk_running(**options: Any) -> AsyncIterator[Desk]:
-    """A desk whose client reconnects quickly."""
+    """Run a desk whose client reconnects quickly."""
     async with ScriptedPeer.started() as peer:
         client = Client(peer.url, initial_backoff_ms=5, max_backoff_ms=50, **options)
         try:

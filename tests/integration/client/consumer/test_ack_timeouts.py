@@ -1,4 +1,4 @@
-"""Ack timeouts on the wire, while time passes as the test says (S4)."""
+"""Ack timeouts on the wire, with timers that the test controls (S4)."""
 
 from __future__ import annotations
 

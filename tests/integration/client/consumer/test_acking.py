@@ -1,4 +1,4 @@
-"""Acks and negative acks on the wire, while time passes as the test says (S4)."""
+"""Acks and negative acks on the wire, with timers that the test controls (S4)."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def test_an_acked_message_is_not_shown_again_and_costs_no_permit(
     await until(lambda: not consumer.is_connected(), "the loss")
     for message in (messages[0], messages[3]):
         consumer.acknowledge(message)
-    # Acks go out as soon as there is a link; here the broker delivers all the same before it looks at them.
+    # The client sends acks as soon as it has a link. Here the broker delivers before it reads them.
     consumer.acks.flush = lambda properties=None: None  # type: ignore[method-assign]
     await desk.resubscribed(before + 1)
     desk.deliver(single(b"a"), entry_id=0)
@@ -157,7 +157,7 @@ async def test_acks_without_a_link_are_the_first_thing_sent_on_the_next(
 
 @pytest.mark.row("S4.15")
 async def test_acks_are_kept_when_the_broker_closes_the_consumer(desk: Desk, timers: ManualTimers) -> None:
-    """Whether a topic was unloaded or a cursor moved the command does not say (docs/decisions/0020)."""
+    """The command does not say whether a topic was unloaded or a cursor moved (docs/decisions/0020)."""
     consumer = await desk.subscribe()
     desk.deliver_each(b"0", b"1", b"2")
     messages = await take(consumer, 3)

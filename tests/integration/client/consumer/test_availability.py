@@ -1,4 +1,4 @@
-"""has_message_available: true only when a message comes, whatever becomes of the entries that the topic still has."""
+"""has_message_available is true only if a message will come, not if the topic's last entries contain none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTHING = WireId(ledger_id=LEDGER_ID, entry_id=-1)
 
 
 class Topic:
-    """What the broker says of it."""
+    """The broker's answers about the topic."""
 
     def __init__(self, desk: Desk) -> None:
         self.last = NOTHING
@@ -48,7 +48,7 @@ async def quickly(answer: Awaitable[bool]) -> bool:
 
 
 async def waiting(has: Topic, answer: Awaitable[bool]) -> asyncio.Future[bool]:
-    """The answer, which waits for what the topic still has."""
+    """Call has_message_available, which must wait for the topic's last entries. Return its task."""
     future = asyncio.ensure_future(answer)
     await until(lambda: has.asked > 0, "the broker to be asked")
     assert not future.done()

@@ -109,7 +109,9 @@ async def test_a_broker_that_makes_up_for_discarded_batches_is_given_one_permit(
     link = consumer.connection()
     assert link is not None
     link._engine.server_version = "Vela 0.1.0"
-    desk.deliver(damage(batch([b"x"] * 10)), messages=1)  # 10, of which the broker gives back 9
+    desk.deliver(
+        damage(batch([b"x"] * 10)), messages=1
+    )  # charged as 10 permits, of which the broker returns 9
     desk.deliver(batch([b"x"] * 5, cut=40), messages=1)
     desk.deliver_each(b"good")
     while (await consumer.receive()).data() != b"good":
@@ -204,7 +206,7 @@ async def test_a_redelivery_of_an_acked_message_is_dropped_with_its_permit(desk:
 
 @pytest.mark.parametrize("is_old", [True, False])
 async def test_a_chunk_without_its_first_chunk_is_acked_when_it_is_old(desk: Desk, is_old: bool) -> None:
-    """Old by the clock on the wall, which its producer went by too."""
+    """Its age is by the wall clock, which its producer used too."""
     consumer = await desk.subscribe(ack_group_time_ms=0)
     published_ms = int(time.time() * 1000) - (60_000 if is_old else 0)
     head = metadata(

@@ -98,9 +98,8 @@ async def test_deliveries_over_a_replaced_connection_are_ignored(desk: Desk) -> 
     desk.peer.on(events.Subscribe, lambda link, event: None)
     link = consumer.connection()
     assert link is not None
-    desk._subscribed(
-        old, desk.peer.of(events.Subscribe)[0]
-    )  # the broker's next answers are to the new connection
+    # The broker's next answers are to the new connection.
+    desk._subscribed(old, desk.peer.of(events.Subscribe)[0])
     desk.peer.on(events.Subscribe, desk._subscribed)
     old.drop()
     await desk.resubscribed(2)

@@ -1,4 +1,4 @@
-"""Dead letters and retry letters on the wire, while time passes as the test says (S4)."""
+"""Dead letters and retry letters on the wire, with timers that the test controls (S4)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def dead_lettering(desk: Desk, **options: Any) -> TopicConsumer:
 
 
 def no_old_names(link: Link, event: events.PartitionMetadata) -> None:
-    """There is no topic of a name that old clients used."""
+    """Answer that there is no topic with a name that old clients used."""
     if event.topic.endswith("/billing-DLQ"):
         assert not event.create
         link.engine.send_partition_metadata_failed(
@@ -232,7 +232,7 @@ def no_topics_of_old_names(link: Link, event: events.PartitionMetadata) -> None:
 
 
 async def retrying(desk: Desk, **options: Any) -> tuple[Consumer, int]:
-    """A consumer with retry letters, and the id of its part that consumes the topic itself."""
+    """Return a consumer with retry letters, and the id of its part that consumes the topic itself."""
     desk.peer.on(events.PartitionMetadata, no_topics_of_old_names)
     consumer = await desk.client.subscribe(
         TOPIC,

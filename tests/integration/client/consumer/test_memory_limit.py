@@ -37,7 +37,9 @@ async def test_a_postponed_refill_is_sent_when_there_is_room() -> None:
         assert desk.flows == [10]
         await consumer.receive()
         await desk.fence(consumer)
-        assert sum(desk.flows) == 15  # what was withheld; four more are owed until half a queue is
+        assert (
+            sum(desk.flows) == 15
+        )  # the withheld permits were sent; four more are owed, less than half a queue
         assert desk.client.memory.used_bytes == 50
 
 

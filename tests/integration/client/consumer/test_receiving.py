@@ -79,7 +79,7 @@ async def test_a_receive_cancelled_after_its_message_came_puts_it_back_in_front(
 
     def hand_over_and_cancel(messages: list[object]) -> None:
         put(messages)  # type: ignore[arg-type]
-        waiting.cancel()  # its future is done, the task has not gone on
+        waiting.cancel()  # its future is done, but the task has not run yet
 
     put = consumer.queue.put
     consumer.queue = _Spy(consumer.queue, hand_over_and_cancel)  # type: ignore[assignment]

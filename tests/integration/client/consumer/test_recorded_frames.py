@@ -1,4 +1,4 @@
-"""What Apache's Python client really sent, replayed: its batches are read, and its consumer is imitated.
+"""Recorded frames of Apache's Python client: Vela's client reads its batches, and sends the same commands.
 
 The frames were recorded by tests/support/record_apache.py.
 """
@@ -29,7 +29,7 @@ PRODUCERS = sorted(name for name, messages in EXPECTED.items() if messages)
 
 
 def commands_of(name: str) -> Iterator[events.Event]:
-    """What the client of a scenario asked for, over all its connections."""
+    """Return the commands that the client of a scenario sent, over all its connections."""
     for data in recorded(name, "client"):
         engine = ServerEngine(server_version="replay", max_message_bytes=5 << 20)
         at = 0
@@ -43,7 +43,7 @@ def commands_of(name: str) -> Iterator[events.Event]:
 
 
 def seen(message: Message) -> dict[str, Any]:
-    """The parts that the recorder could set, left out where they are empty."""
+    """Return the parts of a message that the recorder could set, without empty ones."""
     parts: dict[str, Any] = {
         "data": message.data(),
         "properties": message.properties(),

@@ -20,7 +20,7 @@ ENTRIES = 3000
 
 
 class Workers:
-    """Threads that receive, acknowledge, and now and then give a receive up."""
+    """Threads that receive and acknowledge, and now and then cancel a receive."""
 
     def __init__(self, consumer: TopicConsumer, *, gives_up: bool) -> None:
         self.consumer = consumer
@@ -60,7 +60,7 @@ class Workers:
             self._loop.call_soon_threadsafe(self.consumer.acknowledge, message)
 
     async def _receive(self, patience_s: float) -> Message | None:
-        """A receive that is cancelled when its time is up, at whatever point it has reached."""
+        """Receive, and cancel that when its time is up, wherever it is then."""
         receiving = asyncio.create_task(self.consumer.receive())
         await asyncio.wait((receiving,), timeout=patience_s)
         receiving.cancel()
@@ -76,7 +76,7 @@ async def run(desk: Desk, *, gives_up: bool, breaks: bool) -> tuple[Backlog, Wor
     consumer = await desk.subscribe(receiver_queue_size=100, start_paused=True)
     workers = Workers(consumer, gives_up=gives_up)
     workers.start()
-    # While nothing comes: later, on a quick machine, no receive may ever have to wait.
+    # Before messages come: later, on a fast machine, no receive might have to wait.
     await until(lambda: workers.given_up > 0 or not gives_up, "a receive to be given up")
     consumer.resume()
     entries = len(backlog.sizes)

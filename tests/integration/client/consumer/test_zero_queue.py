@@ -1,4 +1,4 @@
-"""The consumer without a queue: one permit a receive, exactly once."""
+"""The consumer without a queue grants exactly one permit per receive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A peer that stores what it is sent, and a client of it."""
+"""A peer that stores all messages, and a client of it."""
 
 from __future__ import annotations
 

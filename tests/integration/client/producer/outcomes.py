@@ -20,10 +20,10 @@ async def answers(futures: list[SendFuture]) -> list[MessageId | BaseException]:
 
 
 def kinds(outcomes: list[Any]) -> list[type]:
-    """Ids and errors by their class."""
+    """Return the class of each outcome, which is an id or an error."""
     return [type(outcome) for outcome in outcomes]
 
 
 def note(seen: list[int], number: int, _future: SendFuture) -> None:
-    """A callback of a future: remembers the order."""
+    """Remember the order in which futures are done. A callback of a future."""
     seen.append(number)

@@ -1,4 +1,4 @@
-"""Links that break, producers that the broker closes: in order, once, and nothing lost."""
+"""Links that break, and producers that the broker closes: messages are stored in order, once, and none is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When answers come, with Apache's client and with ours: receipts in turn, what was never sent at once."""
+"""The order of answers, with Apache's client and Vela's: receipts in order, and refusals by the client at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOTH = pytest.mark.parametrize("api", [pulsar, vela], ids=lambda api: api.__name
 
 
 class Sending:
-    """A blocking producer that has room for three, and a peer that answers when it is told to."""
+    """A producer with room for three messages, and a peer that answers when the test says so."""
 
     def __init__(self, producer: Any, store: StoringPeer) -> None:
         self.answers: list[tuple[str, str]] = []

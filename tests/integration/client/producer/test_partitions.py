@@ -131,7 +131,7 @@ async def test_a_lazy_start_that_fails_fails_its_messages_and_is_tried_again(
     outcomes = await asyncio.gather(*[producer.send_async(b"x") for _ in range(4)], return_exceptions=True)
     assert sum(isinstance(each, errors.ProducerBusy) for each in outcomes) == 3
     StoringPeer(refuses)
-    # The one that was open all the time says its name to the new store by coming again.
+    # The partition that was open all the time tells the new store its name by reconnecting.
     refuses.link.drop()
     again = await asyncio.gather(*[producer.send_async(b"x") for _ in range(4)])
     assert all(isinstance(each, MessageId) for each in again)

@@ -108,9 +108,8 @@ async def test_other_refusals_reattach_only_the_refused_producer(
     def refuse_once(link: Link, event: events.Send) -> None:
         if store.peer.count(events.Send) == 1:
             link.engine.send_send_error(event.producer_id, event.sequence_id, code, "disk")
-            store.on_send = (
-                refuse_once  # what follows of the first attachment is stored out of order: not answered
-            )
+            # Later messages of the first attachment would be stored out of order, so they get no answer.
+            store.on_send = refuse_once
         elif store.peer.count(events.OpenProducer) > 1:
             store.accept(link, event)
 

@@ -11,13 +11,13 @@ from tests.support.scripted_http import PullPeer, ScriptedHttp
 
 @pytest.fixture
 def peer() -> PullPeer:
-    """What answers the pulls."""
+    """The peer that answers the pulls."""
     return PullPeer()
 
 
 @pytest.fixture
 async def http(peer: PullPeer) -> AsyncIterator[ScriptedHttp]:
-    """Its door."""
+    """The HTTP server in front of `peer`."""
     server = ScriptedHttp(peer)
     async with server.running():
         yield server

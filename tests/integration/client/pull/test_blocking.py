@@ -21,7 +21,7 @@ TOPIC = "persistent://public/default/orders"
 
 
 class Offsets:
-    """A store of plain methods."""
+    """An offset store with plain methods, which are no coroutines."""
 
     def __init__(self) -> None:
         self.saved: dict[int, int] = {}

@@ -70,7 +70,7 @@ async def test_a_listener_may_be_a_plain_function_and_may_not_be_cut_short(
 
 
 async def test_as_many_calls_at_once_as_was_asked_for(peer: PullPeer, http: ScriptedHttp) -> None:
-    """In threads of their own: asyncio's default ones are few, and the application's."""
+    """They run in separate threads: asyncio's default threads are few, and the application needs them."""
     together = threading.Barrier(20)
     passed: list[int] = []
 

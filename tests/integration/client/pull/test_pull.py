@@ -21,7 +21,7 @@ from vela.options import InitialPosition
 
 @pytest.fixture
 def quick_failures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three seconds are long for a test."""
+    """Let the consumer try again after a moment instead of three seconds."""
     monkeypatch.setattr(pull_queue, "FAILED_MS", 30)
 
 
@@ -150,7 +150,7 @@ async def test_a_corrected_offset_is_taken_and_saved_at_once(
         await until(lambda: (0, 6) in peer.pulls, "the pull at the corrected offset")
         pulling.acknowledge(stale)
         peer.publish(b"newer")
-        assert await data(pulling, 1) == [b"newer"]  # what was pulled before is void
+        assert await data(pulling, 1) == [b"newer"]  # messages that were pulled before are dropped
 
 
 async def test_no_more_is_pulled_than_the_limits_say(peer: PullPeer, http: ScriptedHttp) -> None:

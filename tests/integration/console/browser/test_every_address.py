@@ -32,8 +32,8 @@ NOT_PAGES: Final = {
 }  # fmt: skip
 """Addresses that redirect, or send data."""
 
-# What a finger must hit, with its size: buttons, fields and links that stand alone. A link inside a sentence may be
-# small, and so may a link that is the first thing of a table's row: the row's height is its target.
+# Finds targets that are too small for a finger: buttons, fields and links that stand alone. A link inside a sentence
+# may be small, and so may the first link of a table's row, because the row's height is its target.
 SMALL_TARGETS: Final = """(least) => {
   const shown = (element) => element.checkVisibility({visibilityProperty: true, opacityProperty: true});
   const chosen = "button, select, summary, .button, .tabs a, .pager a, .windows a, input:not([type=hidden])";
@@ -48,7 +48,7 @@ SMALL_TARGETS: Final = """(least) => {
 
 @pytest.fixture
 def everything(shop: Shop) -> dict[str, list[str]]:
-    """A shop with something on every page; the addresses."""
+    """The addresses of a shop with something on every page."""
     return furnish_everything(shop, "week 12")
 
 
@@ -70,7 +70,7 @@ def page(chromium: Browser, console_url: str, errors: list[str]) -> Iterator[Pag
 
 
 def findings(page: Page, **options: Any) -> list[str]:
-    """What axe calls serious or critical: the rule and the element."""
+    """Return the serious and critical findings of axe, each with its rule and element."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE_SCRIPT)
     answer = page.evaluate(
@@ -124,7 +124,7 @@ def test_pages_in_chinese(page: Page, everything: dict[str, list[str]], errors: 
 
 
 def phone_findings(page: Page) -> list[str]:
-    """What is wrong with the page in a narrow window."""
+    """Return what is wrong with the page in a narrow window."""
     found = []
     if (width := page.evaluate("document.documentElement.scrollWidth")) > PHONE["width"]:
         found.append(f"the page is {width} px wide")

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 FOLLOW = "/t/persistent/public/default/orders/messages/follow"
 ROWS = "#part-tail tbody tr"
-FEW = 21  # one more than there are at first
+FEW = 21  # one more than the rows at first
 LOOK = "htmx.trigger(document.getElementById('part-tail'), 'refresh')"
 HIDE = """(hidden) => {
   Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
@@ -25,7 +25,7 @@ HIDE = """(hidden) => {
 
 
 def publish(shop: Shop, number: int) -> None:
-    """Store a message, and say so as the topic's owner does."""
+    """Store a message, and notify as the topic's owner does."""
     data = encode_single(
         producer_name="p", sequence_id=number, publish_time_ms=1, payload=b"new", key=f"k{number}"
     )
@@ -71,7 +71,7 @@ def test_messages_come_by_themselves_until_it_stops(page: Page, shop: Shop) -> N
     page.on("request", lambda request: looks.append(request.url) if "part=tail" in request.url else None)
     page.focus("[data-tail-pause]")
     page.keyboard.press("Enter")
-    page.wait_for_selector(":text('Resume shows what has come meanwhile')")
+    page.wait_for_selector(":text('Resume shows what has arrived meanwhile')")
     publish(shop, 2)
     page.evaluate(LOOK)
     assert (looks, page.locator(ROWS).count()) == ([], before + 1)

@@ -15,7 +15,7 @@ from tests.integration.console.test_history import BILLING, ORDERS, an_act
 pytestmark = pytest.mark.django_db(transaction=True)
 
 DRAWN = "[data-history][data-drawn]"
-# How many pixels of a chart have, nearly, the colour of a custom property.
+# Counts the pixels of a chart that nearly have the colour of a custom property.
 PIXELS = """([chart, name]) => {
     const canvas = document.querySelector(`[data-chart=${chart}] canvas`);
     const probe = document.createElement("canvas").getContext("2d");
@@ -33,7 +33,7 @@ PIXELS = """([chart, name]) => {
 
 
 def add_points(shop: Shop, *, minutes: int, neighbours: int = 0) -> None:
-    """A point of the topic and of its subscription. `neighbours` equal ones are before it, and as many behind it."""
+    """Add a point of the topic and one of its subscription, with `neighbours` equal ones before and after them."""
     at_ms = int(time.time() * 1000) // 10_000 * 10_000 - minutes * 60_000
     for subscription_id, nth in product((0, shop.billing.pk), range(-neighbours, neighbours + 1)):
         StatsPoint10s.objects.create(
@@ -93,11 +93,10 @@ def test_an_empty_chart_says_so_and_a_single_number_is_a_point(page: Page, shop:
     page.clock.install()
     page.goto(BILLING)
     page.wait_for_selector(DRAWN)
-    assert page.locator("[data-chart=acks] .chart-empty").inner_text() == "No data in this time."
-    assert page.get_attribute("[data-chart=acks]", "aria-description") == "No data in this time."
-    assert (
-        page.locator("[data-chart=backlog] .chart-empty").count() == 0
-    )  # the backlog is known without points
+    assert page.locator("[data-chart=acks] .chart-empty").inner_text() == "No data in this period."
+    assert page.get_attribute("[data-chart=acks]", "aria-description") == "No data in this period."
+    # The backlog is known without points.
+    assert page.locator("[data-chart=backlog] .chart-empty").count() == 0
     assert page.evaluate(PIXELS, ["acks", "--bad"]) == 0
     add_points(shop, minutes=30)
     page.clock.fast_forward(30_000)
@@ -116,9 +115,8 @@ def test_the_legend_names_each_line_with_its_number(page: Page, shop: Shop) -> N
     legend = page.inner_text("[data-chart=rates] .u-legend").replace("\n", " ")
     for word in ("In", "Out", "Acked", "Redelivered", "0/s", "UTC"):
         assert word in legend
-    page.wait_for_selector(
-        "[data-chart=backlog] .u-legend :text('14')"
-    )  # the same moment in the other charts
+    # The same moment in the other charts.
+    page.wait_for_selector("[data-chart=backlog] .u-legend :text('14')")
     legend = page.inner_text("[data-chart=acks] .u-legend").replace("\n", " ")
     for word in ("To ack p50", "50\u202fms", "p95", "1.5\u202fs", "p99", "1.9\u202fs"):
         assert word in legend, (word, legend)
@@ -135,7 +133,7 @@ def test_new_numbers_come_by_themselves_and_not_while_the_page_is_paused(page: P
     page.on("request", lambda request: asked.append(request.url))
     page.keyboard.press("p")
     page.clock.fast_forward(30_000)
-    page.evaluate("fetch('/healthz')")  # what was asked before it is in the list by now
+    page.evaluate("fetch('/healthz')")  # by now, earlier requests are in the list
     assert [url for url in asked if "/history?" in url] == []
     page.keyboard.press("p")
     with page.expect_response(lambda response: "/history?range=1h" in response.url):

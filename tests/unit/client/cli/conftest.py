@@ -1,4 +1,4 @@
-"""The command line in this process, in front of a console that answers from memory."""
+"""Run the command line in this process, with a console that answers from memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Vela = Callable[..., Result]
 
 @pytest.fixture
 def console(monkeypatch: pytest.MonkeyPatch) -> FakeConsole:
-    """Where every request of the test goes."""
+    """The console that gets every request of the test."""
     fake = FakeConsole()
     monkeypatch.setattr("httpx.Client", partial(httpx.Client, transport=httpx.MockTransport(fake)))
     for name in ("VELA_URL", "VELA_CONSOLE_URL", "NO_COLOR"):
@@ -32,7 +32,7 @@ def console(monkeypatch: pytest.MonkeyPatch) -> FakeConsole:
 
 @pytest.fixture
 def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """This computer's zone is three and a half hours ahead of UTC."""
+    """Set the computer's time zone to three and a half hours ahead of UTC."""
     monkeypatch.setenv("TZ", "XYZ-3:30")
     time.tzset()
     yield
@@ -42,7 +42,7 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def vela(console: FakeConsole) -> Vela:
-    """Run a command line; what is typed goes to its standard input."""
+    """A function that runs a command line, with `typed` as its standard input."""
 
     def run(line: str, typed: str = "", **more: Any) -> Result:
         return CliRunner().invoke(cli, line.split(), input=typed, prog_name="vela", **more)

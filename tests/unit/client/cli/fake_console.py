@@ -1,4 +1,4 @@
-"""A console that answers from memory: what it was asked, and answers that a test lays down."""
+"""A console that answers as a test says, and records its requests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ class Asked:
 
 @dataclass(slots=True)
 class FakeConsole:
-    """Answers by method and path; one that is a list is used up, its last stays. Acts are planned and applied."""
+    """Answers by method and path. Of a list, each request gets the next answer, and the last one stays.
+
+    Without an answer, it plans and applies acts.
+    """
 
     answers: dict[str, Any] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
@@ -58,7 +61,7 @@ class FakeConsole:
         return self._act(asked)
 
     def paths(self, method: str = "GET") -> list[str]:
-        """What was asked for, in order."""
+        """Return the requested paths, in order."""
         return [each.path for each in self.asked if each.method == method]
 
     def _act(self, asked: Asked) -> httpx.Response:
@@ -75,13 +78,13 @@ class FakeConsole:
 
 
 def problem(status: int, code: str, detail: str, **more: Any) -> httpx.Response:
-    """A problem document."""
+    """Return an answer with a problem document."""
     body = {"status": status, "code": code, "detail": detail, "retriable": False, **more}
     return httpx.Response(status, json=body, headers={"Content-Type": PROBLEM})
 
 
 def an_act(**changes: Any) -> dict[str, Any]:
-    """An act as the API gives it."""
+    """Return an act as the API has it."""
     return {
         "id": 7,
         "kind": "reset",
@@ -113,7 +116,7 @@ def an_act(**changes: Any) -> dict[str, Any]:
 
 
 def a_result(**changes: Any) -> dict[str, Any]:
-    """Of the same."""
+    """Return the result of such an act."""
     return {
         "before": "1:4",
         "after": "1:0",

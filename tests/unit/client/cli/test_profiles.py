@@ -118,8 +118,8 @@ def test_an_audience_without_its_server_is_a_wrong_command_line(
         ("", "has no profile 'shop'; it has none"),
         ("[bank]\n[zoo]\n", "it has bank, zoo"),
         ("[shop]\npassword = 'x'\n", "'shop' has password: use url, console_url, user, token_file"),
-        ("[shop]\nurl = 1\n", "takes texts"),
-        ("shop = 'x'\n", "takes texts"),
+        ("[shop]\nurl = 1\n", "must be strings"),
+        ("shop = 'x'\n", "must be strings"),
         ("[shop\n", "cannot be read"),
     ],
 )
@@ -256,7 +256,7 @@ def test_profiles_are_added_listed_and_removed_and_the_rest_of_the_file_stays(
     [
         ("--url ws://x:1 profile add shop", "has a profile 'shop'"),
         ("--url ws://x:1 profile add sh.op", "cannot be a profile"),
-        ("--token secret profile add new", "names files with secrets only"),
+        ("--token secret profile add new", "stores no token"),
         ("profile add new", "give the profile's options before"),
         ("profile remove new", "has no profile 'new'"),
     ],

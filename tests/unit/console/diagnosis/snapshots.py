@@ -26,12 +26,12 @@ NOW_MS: Final = 1_790_000_000_000
 
 
 def ago_ms(seconds: float) -> int:
-    """A time so long before the snapshot."""
+    """Return the time this many seconds before the snapshot."""
     return NOW_MS - int(seconds * 1000)
 
 
 def a_consumer(key: int = 1, **changes: Any) -> Consumer:
-    """A consumer that works: it has permits, and acked a second ago."""
+    """Return a consumer that works: it has permits, and acked a second ago."""
     return replace(
         Consumer(
             key=key,
@@ -55,7 +55,7 @@ def a_consumer(key: int = 1, **changes: Any) -> Consumer:
 
 
 def silent(key: int = 1, **changes: Any) -> Consumer:
-    """A consumer of which nothing was heard for a minute."""
+    """Return a consumer that has sent nothing for a minute."""
     quiet = {
         "last_flow_ms": ago_ms(60),
         "last_delivery_ms": ago_ms(60),
@@ -66,7 +66,7 @@ def silent(key: int = 1, **changes: Any) -> Consumer:
 
 
 def a_first(**changes: Any) -> FirstUnacked:
-    """The first unacked entry: delivered a second ago for the first time."""
+    """Return the first unacked entry, which was delivered for the first time a second ago."""
     return replace(
         FirstUnacked(
             position="7:11",
@@ -83,7 +83,7 @@ def a_first(**changes: Any) -> FirstUnacked:
 
 
 def a_departure(**changes: Any) -> Departure:
-    """A consumer whose client closed it a minute ago."""
+    """Return the departure of a consumer whose client closed it a minute ago."""
     return replace(
         Departure(
             name="worker-1",
@@ -98,7 +98,7 @@ def a_departure(**changes: Any) -> Departure:
 
 
 def a_key_block(**changes: Any) -> KeyBlock:
-    """Forty entries that wait for worker-1."""
+    """Return a key of which forty entries wait for worker-1."""
     return replace(
         KeyBlock(slot=4711, consumer_key=1, consumer_name="worker-1", waiting_entries=40, is_draining=True),
         **changes,
@@ -174,7 +174,7 @@ HEALTHY: Final = Snapshot(
 
 
 def changed(base: Snapshot = HEALTHY, **changes: Any) -> Snapshot:
-    """A snapshot with other values. `subscription__gap="x"` changes a field of a part."""
+    """Return a snapshot with other values. `subscription__gap="x"` changes a field of a part."""
     whole: dict[str, Any] = {}
     for name, value in changes.items():
         part, _, field = name.partition("__")

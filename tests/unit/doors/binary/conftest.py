@@ -16,5 +16,5 @@ async def broker() -> FakeBroker:
 
 @pytest.fixture
 async def client(broker: FakeBroker) -> WireClient:
-    """A connection to it."""
+    """A client that is connected to `broker`."""
     return WireClient(broker)

@@ -1,4 +1,4 @@
-"""Engines for tests, and the frames they are fed."""
+"""Server engines for tests, and the frame of every command with its event."""
 
 from __future__ import annotations
 

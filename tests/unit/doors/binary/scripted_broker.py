@@ -18,7 +18,7 @@ MAX_MESSAGE_BYTES = 1_000_000
 
 @dataclass
 class ScriptedBroker:
-    """What it has seen, and what a consumer will be given."""
+    """Records what it gets, and delivers `entries` to the first consumer that grants permits."""
 
     url: str = ""
     sends: list[events.Send] = field(default_factory=list)
@@ -78,7 +78,7 @@ class ScriptedBroker:
 
 @contextlib.asynccontextmanager
 async def running(broker: ScriptedBroker) -> AsyncIterator[str]:
-    """Serves on a free port of 127.0.0.1; gives the service URL."""
+    """Serve on a free port of 127.0.0.1 and yield the service URL."""
     server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
     broker.url = f"pulsar://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:

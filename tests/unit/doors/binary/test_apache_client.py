@@ -42,7 +42,7 @@ def quiet_client(url: str) -> Any:
 
 
 async def in_thread(work: Any, *arguments: Any) -> Any:
-    """The client blocks; the broker must run meanwhile."""
+    """Run a blocking call of the client in a thread, so that the broker's loop runs meanwhile."""
     return await asyncio.wait_for(asyncio.to_thread(work, *arguments), WAIT_S)
 
 

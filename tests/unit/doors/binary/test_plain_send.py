@@ -31,12 +31,12 @@ FIELDS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 
 
 def send_of(fields: dict[str, Any]) -> bytes:
-    """A SEND command with these fields."""
+    """Return a SEND command with these fields."""
     return pb.BaseCommand(type=pb.BaseCommand.SEND, send=pb.CommandSend(**fields)).SerializeToString()
 
 
 def require_same(command: bytes) -> None:
-    """If the command is recognised, protobuf decodes it to the same event."""
+    """Check that protobuf decodes the command to the same event, if the quick way recognises it."""
     frame = Frame(command, b"entry")
     plain = decode_plain_send(frame)
     assert plain is None or plain == decode_event(parse_command(command), frame)

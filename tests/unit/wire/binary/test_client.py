@@ -21,7 +21,7 @@ from vela.wire.errors import (
 
 
 def state_of(engine: ClientEngine) -> ConnectionState:
-    """A call, so that mypy does not take the state for what it was before."""
+    """Return the engine's state. Through a call, mypy does not assume that it is still what an assert said before."""
     return engine.state
 
 

@@ -10,14 +10,14 @@ from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 
 def parse_frames(buffers: Iterable[bytes] | bytes) -> list[tuple[BaseCommand, bytes | None]]:
-    """The commands in these bytes, each with what follows it in its frame."""
+    """Return the commands in these bytes, each with the payload of its frame."""
     data = buffers if isinstance(buffers, bytes) else b"".join(buffers)
     frames = FrameDecoder(1 << 31).feed(data)
     return [(parse_command(frame.command), frame.payload) for frame in frames]
 
 
 def only_command(buffers: Iterable[bytes] | bytes) -> BaseCommand:
-    """The one command in these bytes."""
+    """Return the only command in these bytes."""
     ((command, payload),) = parse_frames(buffers)
     assert payload is None
     return command

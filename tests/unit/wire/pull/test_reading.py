@@ -135,7 +135,7 @@ def test_messages_are_in_order_and_never_before_the_requested_offset() -> None:
     with pytest.raises(RemoteProtocolError, match="from 9"):
         decode_answer(json.dumps(GOOD).encode(), offset=9)
     back = {**GOOD, "code": "PULL_RETRY_IMMEDIATELY", "messages": [], "next_begin_offset": 3}
-    with pytest.raises(RemoteProtocolError, match="go on at 3"):
+    with pytest.raises(RemoteProtocolError, match="continue at 3"):
         decode_answer(json.dumps(back).encode(), offset=8)
     moved = {**back, "code": "PULL_OFFSET_MOVED"}
     assert decode_answer(json.dumps(moved).encode(), offset=8).next_begin_offset == 3

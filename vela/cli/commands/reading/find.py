@@ -68,7 +68,7 @@ _PAGE: Final = 500
     "--holes",
     "only",
     flag_value="holes",
-    help="Only messages that it has not acknowledged although later ones are.",
+    help="Only messages that --subscription has not acknowledged, although it has acknowledged later ones.",
 )
 @click.option(
     "-n",
@@ -92,7 +92,7 @@ def find(
     """Find messages of a topic by key, property, JSON value or text.
 
     This does not consume them. It searches until it has found --count messages or has looked at everything, which may
-    take long on a large topic; Ctrl-C ends it. What it looked at is on standard error.
+    take long on a large topic; Ctrl-C ends it. Standard error says how much it searched.
     """
     if only and not subscription:
         raise click.UsageError(f"--{only} needs --subscription.")

@@ -177,7 +177,7 @@ def backlog(topic: str, subscription: str, entries: int) -> None:
     print_rich(
         facts(
             [
-                ("read", f"{plural(found['entries'], 'entry').replace('entrys', 'entries')}"
+                ("read", plural(found["entries"], "entry", "entries")
                  + ("" if found["is_whole"] else f", stopped by the limit of {found['stopped_by']}: there is more")),
                 ("messages", count(found["messages"])),
                 ("stored", size(found["bytes"])),

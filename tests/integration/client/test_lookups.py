@@ -1,4 +1,4 @@
-"""Look-ups, credentials and the end of a client, against a peer that does as it is told."""
+"""Lookups, credentials and the end of a client, against a scripted peer."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from vela.wire.binary.enums import ServerError
 TOPIC = "persistent://public/default/t"
 
 
-async def test_more_look_ups_than_allowed_are_refused_here(tcp_peer: ScriptedPeer) -> None:
+async def test_more_lookups_than_allowed_are_refused_here(tcp_peer: ScriptedPeer) -> None:
     tcp_peer.on(events.Lookup, silent)
     async with Client(tcp_peer.url, concurrent_lookup_requests=2) as client:
         waiting = [asyncio.create_task(client.connection_for(TOPIC)) for _ in range(2)]
-        await until(lambda: tcp_peer.count(events.Lookup) == 2, "two look-ups")
+        await until(lambda: tcp_peer.count(events.Lookup) == 2, "two lookups")
         with pytest.raises(errors.TooManyLookupRequestException):
             await client.connection_for(TOPIC)
         for each in waiting:
@@ -36,7 +36,7 @@ async def test_more_look_ups_than_allowed_are_refused_here(tcp_peer: ScriptedPee
         await client.connection_for(TOPIC)
 
 
-async def test_redirected_look_ups_are_followed_with_the_flag_repeated(tcp_peer: ScriptedPeer) -> None:
+async def test_redirected_lookups_are_followed_with_the_flag_repeated(tcp_peer: ScriptedPeer) -> None:
     async with ScriptedPeer.started() as other:
 
         def redirect(link: Link, event: events.Lookup) -> None:
@@ -83,7 +83,7 @@ async def test_redirections_behind_a_proxy_name_the_next_broker(tcp_peer: Script
     assert [each.proxy_to_broker_url for each in tcp_peer.of(events.Connect)] == [None, "b1:6650", "b2:6650"]
 
 
-async def test_look_ups_that_go_in_a_circle_end(tcp_peer: ScriptedPeer) -> None:
+async def test_lookups_that_go_in_a_circle_end(tcp_peer: ScriptedPeer) -> None:
     def redirect(link: Link, event: events.Lookup) -> None:
         link.raw(
             answers.lookup_response(
