@@ -6,7 +6,15 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from broker.models import ConsumerSession, Cursor, Ledger, SubscriptionSummary, TopicSummary
+from broker.models import (
+    ConsumerSession,
+    Cursor,
+    Ledger,
+    PendingAck,
+    SubscriptionState,
+    SubscriptionSummary,
+    TopicSummary,
+)
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import Shop
 from vela.wire.entry import Compression, encode_single, with_checksum
@@ -32,6 +40,20 @@ def test_the_backlog_is_counted_not_reported(operator: Client, shop: Shop) -> No
     assert "4 min to go" in words.replace("\u202f", " ")
     assert part(operator, "standing").split()[:3] == ["●", "draining", "since"]
     assert "999" not in words
+
+
+def test_a_badge_agrees_with_the_cause_beside_it(operator: Client, shop: Shop) -> None:
+    SubscriptionSummary.objects.update(state=SubscriptionState.WATCHING)
+    assert part(operator, "why").split()[1:3] == ["✕", "stopped"]
+    assert part(operator, "standing").split() == ["✕", "stopped"]
+    SubscriptionSummary.objects.update(state=SubscriptionState.FALLING_BEHIND)
+    assert part(operator, "standing").split()[:3] == ["▲", "falling", "behind"]
+    SubscriptionSummary.objects.update(state=SubscriptionState.WATCHING, consumers=2)
+    ConsumerSession.objects.update(permits=10, blocked=False, last_delivery_ms=shop.now_ms)
+    assert part(operator, "standing").split() == ["▲", "slow"]
+    PendingAck.objects.update(redelivery_count=0)
+    assert part(operator, "why").split()[1:3] == ["●", "fine"]
+    assert part(operator, "standing").split()[:2] == ["○", "watching"]
 
 
 def test_an_empty_open_ledger_counts_what_came_before(operator: Client, shop: Shop) -> None:
