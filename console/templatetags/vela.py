@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -215,6 +215,12 @@ def severity(severity: Severity) -> dict[str, str | bool]:
 def of_key(found: Mapping[int, Any] | str, key: int) -> Any:
     """Return the value for a key, or None. A template lookup that finds nothing gives "", which has no values."""
     return None if isinstance(found, str) else found.get(key)
+
+
+@register.filter
+def at(values: Sequence[Any], number: int) -> Any:
+    """Return the value with this number, counted from 0."""
+    return values[number]
 
 
 @register.simple_tag
