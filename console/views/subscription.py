@@ -14,7 +14,9 @@ from broker.models import SubscriptionState
 from console.access import Rights, viewer
 from console.addresses import history_url, past_url
 from console.blocks import Source, answer
-from console.cursor_map import cursor_map
+from console.cursor_map.counting import Flight
+from console.cursor_map.positions import placed_parts
+from console.cursor_map.strip import cursor_map
 from console.diagnosis.diagnose import diagnose
 from console.diagnosis.findings import Finding, Severity
 from console.diagnosis.outliers import outliers
@@ -209,6 +211,21 @@ class _Reading:
             (log.place_at(first), log.place_at(last), last - first + 1)
             for first, last in self.acked.runs[:HOLES_SHOWN]
         ]
+        drawn = cursor_map(
+            begin=log.begin,
+            end=log.end,
+            mark_delete=self.mark_delete,
+            read=log.index_of(*read_place) if read_known else None,
+            acked=self.acked.runs,
+            in_flight=[
+                Flight(
+                    consumer=row.consumer_name,
+                    first=log.index_of(row.ledger_id, row.first_entry),
+                    last=log.index_of(row.ledger_id, row.last_entry),
+                )
+                for row in self.pending
+            ],
+        )
         return {
             "head": head,
             "at_mark_delete": at_mark_delete,
@@ -216,20 +233,8 @@ class _Reading:
             "acked": self.acked,
             "holes": holes,
             "more_holes": max(len(self.acked.runs) - HOLES_SHOWN, 0),
-            "map": cursor_map(
-                begin=log.begin,
-                end=log.end,
-                mark_delete=self.mark_delete,
-                read=log.index_of(*read_place) if read_known else None,
-                acked=self.acked.runs,
-                in_flight=[
-                    (
-                        log.index_of(row.ledger_id, row.first_entry),
-                        log.index_of(row.ledger_id, row.last_entry),
-                    )
-                    for row in self.pending
-                ],
-            ),
+            "map": drawn,
+            "parts": placed_parts(drawn, log),
         }
 
     def consumers(self) -> dict[str, Any]:
