@@ -17,6 +17,7 @@ __all__ = [
     "act_form_url",
     "again_url",
     "choose_url",
+    "compare_url",
     "cursor_act_url",
     "dead_letters_url",
     "help_url",
@@ -116,6 +117,11 @@ def past_url(topic: str, subscription: str = "") -> str:
 def messages_url(topic: str) -> str:
     """Return the address of the page that finds messages of a topic."""
     return reverse("console:messages", args=[topic])
+
+
+def compare_url(topic: str) -> str:
+    """Return the address of the page that compares two messages. `?a=` and `?b=` name their positions."""
+    return reverse("console:messages_compare", args=[topic])
 
 
 def message_url(topic: str, spot: object) -> str:

@@ -24,6 +24,7 @@ from console.views.login.password import Login
 from console.views.login.set_up import login_second_factor
 from console.views.message import message, raw_message
 from console.views.messages.browse import messages
+from console.views.messages.compare import compare_messages
 from console.views.messages.export import export_messages
 from console.views.messages.follow import follow_messages
 from console.views.namespaces.create import new_namespace
@@ -94,6 +95,7 @@ urlpatterns = [
     path("t/<topic:topic>/choose/<name:kind>", choose, name="choose"),
     path("t/<topic:topic>/messages", messages, name="messages"),
     path("t/<topic:topic>/messages/export", export_messages, name="messages_export"),
+    path("t/<topic:topic>/messages/compare", compare_messages, name="messages_compare"),
     path("t/<topic:topic>/messages/follow", follow_messages, name="messages_follow"),
     path("t/<topic:topic>/m/<name:spot>", message, name="message"),
     path("t/<topic:topic>/m/<name:spot>/raw", raw_message, name="message_raw"),

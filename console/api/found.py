@@ -7,10 +7,20 @@ from console.api.problems import Problem
 from console.messages.asked import read_spot
 from console.messages.message import FoundMessage, MessageMissing, find_message
 from console.queries.numbers import TopicFacts, topic_facts
+from console.queries.rights import Scope
 from console.queries.subscription import SubscriptionHead, subscription_head
+from console.queries.topics.namespaces import namespace
 from console.queries.topics.topic import TopicHead, topic_head
 
-__all__ = ["found_head", "found_message", "found_subscription", "found_topic"]
+__all__ = ["found_head", "found_message", "found_subscription", "found_topic", "require_namespace"]
+
+
+def require_namespace(full_name: str, scope: Scope) -> None:
+    """Raise Problem if there is no such namespace, or if the user sees none of it. One query."""
+    tenant, _, name = full_name.partition("/")
+    found = namespace(tenant, name)
+    if found is None or (scope.namespace_ids is not None and found.id not in scope.namespace_ids):
+        raise Problem(404, "NamespaceNotFound", f"there is no namespace {full_name}")
 
 
 def found_topic(name: str) -> TopicFacts:

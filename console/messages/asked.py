@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple, get_args
 from django.utils.translation import gettext as _
 
 from console.messages.filters import Filters
+from console.messages.values.columns import Column
 
 __all__ = [
     "LIMIT",
@@ -76,6 +77,7 @@ class Asked:
     partition: int | None = None  # None = all of them, merged by the time at which they were stored
     subscription: str = ""  # the one whose state is shown; needed by the starts "next" and "holes"
     filters: Filters = field(default_factory=Filters)
+    columns: tuple[Column, ...] = ()  # shown in place of payload, key and properties
     limit: int = LIMIT
     after: Mark | None = None
 

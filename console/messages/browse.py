@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from console.messages.asked import Asked, Spot
 from console.messages.lanes import Lane, lanes_of
 from console.messages.peek import PeekedMessage, peeked, peeked_whole
 from console.messages.scan import PAGE_BOUNDS, Bounds, Hit, Looked, Scan
 from console.messages.states import MessageState, states_at
+from console.messages.values.columns import Column, cells_of, paths_in
 from console.queries.topics.topic import TopicHead
 
 __all__ = ["FoundPage", "FoundRow", "browse", "shown", "with_states"]
@@ -36,6 +37,8 @@ class FoundPage:
     is_narrowed: bool  # a key is given, so the search left out entries with other key hashes
     stored: int  # entries in the logs that were read
     has_states: bool  # a subscription is given
+    columns: Sequence[Column]  # whose cells the rows have
+    paths: Sequence[str]  # of members of the first readable payload, to choose as columns
 
 
 def browse(head: TopicHead, asked: Asked, bounds: Bounds = PAGE_BOUNDS) -> FoundPage:
@@ -43,21 +46,29 @@ def browse(head: TopicHead, asked: Asked, bounds: Bounds = PAGE_BOUNDS) -> Found
     lanes = lanes_of(head, asked)
     scan = Scan(lanes, asked, bounds)
     # Rows keep a preview and not the payload: the payloads of 500 messages could fill the memory.
-    found = [(hit.lane, hit.spot, shown(hit)) for hit in scan.hits()]
+    found, paths = [], None
+    for hit in scan.hits():
+        if paths is None and hit.message is not None:
+            paths = paths_in(hit.message.payload)
+        found.append((hit.lane, hit.spot, shown(hit, asked.columns)))
     return FoundPage(
         rows=with_states(found),
         looked=scan.looked,
         is_narrowed=scan.is_narrowed,
         stored=sum(_stored(lane) for lane in lanes),
         has_states=bool(asked.subscription),
+        columns=asked.columns,
+        paths=paths or (),
     )
 
 
-def shown(hit: Hit) -> PeekedMessage:
-    """Return the part of a hit that a row shows."""
-    if hit.message is None:
-        return peeked_whole(hit.opened)
-    return peeked(hit.opened.stored, hit.message)
+def shown(hit: Hit, columns: Sequence[Column] = ()) -> PeekedMessage:
+    """Return the part of a hit that a row shows, with the chosen columns."""
+    readable = hit.message or hit.opened.outer
+    message = peeked_whole(hit.opened) if hit.message is None else peeked(hit.opened.stored, hit.message)
+    if not columns or readable is None:
+        return message
+    return replace(message, cells=cells_of(columns, readable, has_payload=hit.message is not None))
 
 
 def with_states(found: Sequence[tuple[Lane, Spot, PeekedMessage]]) -> list[FoundRow]:

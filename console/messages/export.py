@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
@@ -11,6 +12,7 @@ from console.files import Form, line
 from console.messages.asked import Asked
 from console.messages.lanes import lanes_of
 from console.messages.scan import EXPORT_BOUNDS, Bounds, Hit, Scan
+from console.messages.values.columns import Column, values_of
 from console.queries.topics.topic import TopicHead
 
 __all__ = ["MOST_EXPORTED", "MOST_WRITTEN_BYTES", "export"]
@@ -46,23 +48,27 @@ def export(
     """Return the pieces of a file with the matching messages, at most 10,000 messages or 256 MiB.
 
     The last line says why the file ends. About once a second a piece is empty, so that the caller can stop in between.
-    Without `with_contents`, the file has no keys, properties or payloads. Raises AskedInvalid before the first piece.
+    Without `with_contents`, the file has no keys, properties, payloads or chosen columns. Raises AskedInvalid before
+    the first piece.
     """
     asked = replace(asked, limit=MOST_EXPORTED)
     scan = Scan(lanes_of(head, asked), asked, bounds)
-    return _pieces(scan, form=form, columns=_METADATA + (_CONTENTS if with_contents else ()))
+    names = _METADATA + (_CONTENTS if with_contents else ())
+    # The key is there in any case.
+    chosen = tuple(column for column in asked.columns if column.name not in names) if with_contents else ()
+    return _pieces(scan, form=form, names=names, chosen=chosen)
 
 
-def _pieces(scan: Scan, *, form: Form, columns: tuple[str, ...]) -> Iterator[bytes]:
+def _pieces(scan: Scan, *, form: Form, names: tuple[str, ...], chosen: tuple[Column, ...]) -> Iterator[bytes]:
     if form == "csv":
-        yield line(dict(zip(columns, columns, strict=True)), form)
+        yield line({name: name for name in (*names, *(column.name for column in chosen))}, form)
     looked, written_bytes, is_full = scan.looked, 0, False
     for hit in scan.steps():
         if hit is None:
             yield b""
             continue
         document = _document(hit)
-        row = line({name: document[name] for name in columns}, form)
+        row = line({name: document[name] for name in names} | _chosen(hit, chosen, form), form)
         yield row
         written_bytes += len(row)
         if is_full := written_bytes >= MOST_WRITTEN_BYTES:
@@ -78,6 +84,21 @@ def _pieces(scan: Scan, *, form: Form, columns: tuple[str, ...]) -> Iterator[byt
         yield line({"end": end}, form)
     else:
         yield line({"end": "# " + ", ".join(f"{name} {value}" for name, value in end.items())}, form)
+
+
+def _chosen(hit: Hit, columns: tuple[Column, ...], form: Form) -> dict[str, Any]:
+    """Return the chosen columns: as columns of CSV, where a list or object is JSON, or as one member of NDJSON."""
+    message = hit.message or hit.opened.outer
+    found = {}
+    if columns and message is not None:
+        found = values_of(columns, message, has_payload=hit.message is not None)
+    if form == "csv":
+        return {column.name: _cell(found.get(column.name)) for column in columns}
+    return {"columns": found} if columns else {}
+
+
+def _cell(value: object) -> object:
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _document(hit: Hit) -> dict[str, Any]:

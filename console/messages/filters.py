@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from console.messages.json_path import JsonTest
+from console.messages.values.json_path import JsonTest
 from vela.wire.entry import Message
 from vela.wire.key_hash import murmur3_32
 

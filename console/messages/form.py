@@ -13,7 +13,8 @@ from django.utils.translation import gettext_lazy
 
 from console.messages.asked import LIMIT, MOST_ROWS, Asked, AskedInvalid, Start, read_mark, read_spot
 from console.messages.filters import Filters
-from console.messages.json_path import OPERATORS, JsonPathInvalid, JsonTest, Operator, parse_path
+from console.messages.values.columns import MOST_COLUMNS, Column, ColumnInvalid, parse_columns
+from console.messages.values.json_path import OPERATORS, JsonPathInvalid, JsonTest, Operator, parse_path
 from console.words.messages import OPERATOR_WORDS, ORDERS, STARTS
 from console.words.numerals import read_time_ms, zone_name
 
@@ -28,6 +29,19 @@ _MOST_TEXT = 4096
 def _operator_word(operator: str) -> StrOrPromise:
     word = OPERATOR_WORDS.get(operator)
     return operator if word is None else gettext_lazy(word)
+
+
+class ColumnsField(forms.Field):
+    """The chosen columns, each a value of its own with the same name."""
+
+    widget = forms.MultipleHiddenInput
+
+    def to_python(self, value: list[str] | None) -> tuple[Column, ...]:
+        """Read the names. Raises ValidationError."""
+        try:
+            return parse_columns(value or ())
+        except ColumnInvalid as error:
+            raise ValidationError(str(error)) from None
 
 
 class FilterForm(forms.Form):
@@ -52,7 +66,15 @@ class FilterForm(forms.Form):
         label=gettext_lazy("Payload contains"), required=False, max_length=_MOST_TEXT, strip=False
     )
 
+    column = ColumnsField(label=gettext_lazy("Columns"), required=False)
+
     asked: Asked
+
+    @property
+    def column_inputs(self) -> list[str]:
+        """The texts of the fields for columns: those that are given, and an empty one for another column."""
+        given = [name for name in self["column"].value() or () if name.strip()]
+        return [*given, ""] if len(given) < MOST_COLUMNS else given
 
     def clean(self) -> dict[str, Any]:
         """Build `asked`. A contradiction becomes an error at the field that should change."""
@@ -105,6 +127,7 @@ def asked_of(given: dict[str, Any]) -> Asked:
         partition=given.get("partition"),
         subscription=given.get("sub") or "",
         filters=filters_of(given),
+        columns=given.get("column") or (),
         limit=given.get("limit") or LIMIT,
         after=_read("after", read_mark, given["after"]) if given.get("after") else None,
     )

@@ -48,6 +48,7 @@ class PeekedMessage:
     preview: str  # at most 200 characters; "" if `trouble` says why
     is_text: bool  # False: `preview` is hexadecimal
     trouble: str
+    cells: tuple[str | None, ...] = ()  # of the chosen columns; None = the message has no such value
 
     @property
     def was_published_apart(self) -> bool:

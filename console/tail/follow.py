@@ -17,6 +17,7 @@ from console.messages.asked import Asked, AskedInvalid
 from console.messages.browse import FoundRow, shown, with_states
 from console.messages.lanes import Lane, lanes_of
 from console.messages.scan import Bounds, Scan
+from console.messages.values.columns import Column
 from console.queries.topics.log import Place
 from console.queries.topics.topic import TopicHead
 from console.tail.since import Since
@@ -39,18 +40,20 @@ class Followed:
     since: Since  # for the next look, with the sums of all looks so far
     topic_ids: tuple[int, ...]  # the topic or its partitions, whose events announce new messages
     has_states: bool  # a subscription was named
+    columns: tuple[Column, ...]  # whose cells the rows have
 
 
 def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = LOOK_BOUNDS) -> Followed:
     """Look once, or without `since` return the newest messages.
 
-    Of `asked`, only partition, subscription and filters count. Raises AskedInvalid as `lanes_of` does, and if the topic
-    has fewer partitions than `since`.
+    Of `asked`, only partition, subscription, filters and columns count. Raises AskedInvalid as `lanes_of` does, and if
+    the topic has fewer partitions than `since`.
     """
     asked = Asked(
         partition=asked.partition,
         subscription=asked.subscription,
         filters=asked.filters,
+        columns=asked.columns,
         limit=FIRST_ROWS if since is None else _EVERY_MATCH,
     )
     lanes = lanes_of(head, asked)
@@ -60,7 +63,7 @@ def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = 
     came = sum(last - first + 1 for lane in lanes for first, last in lane.spans)
     scan = Scan(lanes, asked, bounds)
     hits = scan.hits()
-    found = [(hit.lane, hit.spot, shown(hit)) for hit in islice(hits, MOST_FOLLOWED)]
+    found = [(hit.lane, hit.spot, shown(hit, asked.columns)) for hit in islice(hits, MOST_FOLLOWED)]
     matched = skipped = 0
     if since is not None:
         matched = len(found) + sum(1 for _ in hits)
@@ -76,6 +79,7 @@ def follow(head: TopicHead, asked: Asked, since: Since | None, bounds: Bounds = 
         ),
         topic_ids=tuple(lane.topic_id for lane in lanes),
         has_states=bool(asked.subscription),
+        columns=asked.columns,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -54,6 +54,7 @@ register.simple_tag(addresses.dead_letters_url, name="dead_letters_url")
 register.simple_tag(addresses.again_url, name="again_url")
 register.simple_tag(addresses.choose_url, name="choose_url")
 register.simple_tag(addresses.cursor_act_url, name="cursor_act_url")
+register.simple_tag(addresses.compare_url, name="compare_url")
 register.simple_tag(addresses.messages_url, name="messages_url")
 register.simple_tag(addresses.message_url, name="message_url")
 register.simple_tag(addresses.past_url, name="past_url")
@@ -215,6 +216,12 @@ def severity(severity: Severity) -> dict[str, str | bool]:
 def of_key(found: Mapping[int, Any] | str, key: int) -> Any:
     """Return the value for a key, or None. A template lookup that finds nothing gives "", which has no values."""
     return None if isinstance(found, str) else found.get(key)
+
+
+@register.filter
+def at(values: Sequence[Any], number: int) -> Any:
+    """Return the value with this number, counted from 0."""
+    return values[number]
 
 
 @register.simple_tag

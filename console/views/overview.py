@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -18,6 +18,7 @@ from console.blocks import Source, answer
 from console.diagnosis.diagnose import diagnose
 from console.diagnosis.findings import Cure, Finding
 from console.diagnosis.rules.messages import poison
+from console.diagnosis.rules.system import no_broker
 from console.diagnosis.words import spoken_finding
 from console.history.tiles import counted_until_ms, tiles
 from console.history.windows import window_of
@@ -40,6 +41,8 @@ from console.words.numerals import count
 from console.words.subscriptions import STATE_WORDS, verdict
 
 __all__ = ["overview"]
+
+_Diagnosed: TypeAlias = tuple[WorstRow, SubscriptionHead | None, list[Finding]]
 
 _HOUR = "1h"
 UNREAD = 3  # dead-letter topics
@@ -120,9 +123,12 @@ def _worst(rows: list[WorstRow], rights: Rights) -> Mapping[str, Any]:
         )
         for each in counts
     }
+    diagnosed = _diagnosed(rows)
     return {
         "verdict": verdict(written),
-        "rows": _explained(rows),
+        # It concerns all rows. Each row has the cause that remains when a broker starts.
+        "no_broker": next((spoken_finding(found) for found in _found(diagnosed, no_broker.RULE.id)), None),
+        "rows": [_explained(each, lambda rule: rule != no_broker.RULE.id) for each in diagnosed],
         "lines": sparklines({(row.topic_id, row.id): row.backlog_messages for row in rows}),
         "has_more": sum(each.subscriptions for each in counts if each.state <= LAST_LISTED) > len(rows),
         "counts": [(STATE_WORDS[each.state - 1], each) for each in counts if each.subscriptions],
@@ -132,9 +138,10 @@ def _worst(rows: list[WorstRow], rights: Rights) -> Mapping[str, Any]:
 
 
 def _decisions(rights: Rights) -> Mapping[str, Any]:
-    poisoned = _explained(poisoned_subscriptions(rights.scope), rule=poison.RULE.id)
+    poisoned = _diagnosed(poisoned_subscriptions(rights.scope))
+    explained = [_explained(each, lambda rule: rule == poison.RULE.id) for each in poisoned]
     return {
-        "poisoned": [each for each in poisoned if each[2] is not None],
+        "poisoned": [each for each in explained if each[2] is not None],
         "letters": [(row, _cure_of(row)) for row in unread_letters(rights.scope, limit=UNREAD)],
     }
 
@@ -146,23 +153,30 @@ def _cure_of(row: UnreadLetters) -> str:
     return f"{topic_act_url(row.name, 'subscription')}?name=letters&to=earliest&type=Shared"
 
 
-def _explained(
-    rows: Sequence[WorstRow], rule: str = ""
-) -> list[tuple[WorstRow, SubscriptionHead | None, Finding | None, Cure | None]]:
-    """Return each row with its subscription, the finding of `rule` or else the leading one, and its first act.
+def _diagnosed(rows: Sequence[WorstRow]) -> list[_Diagnosed]:
+    """Return each row with its subscription and its findings. Ten queries for any number of rows.
 
-    The finding is None if there is none, and the subscription is None if it was just deleted. Ten queries for any
-    number of rows.
+    The subscription is None, and there are no findings, if it was just deleted.
     """
     if not rows:
         return []
     heads = subscription_heads([row.id for row in rows])
     snapshots = read_snapshots(list(heads.values()), now_ms=int(time.time() * 1000))
-    found = []
-    for row in rows:
-        findings = diagnose(snapshots[row.id]) if row.id in snapshots else []
-        chosen = next((each for each in findings if rule in ("", each.rule)), None)
-        finding = None if chosen is None else spoken_finding(chosen)
-        cure = None if finding is None else next((each for each in finding.cures if each.act), None)
-        found.append((row, heads.get(row.id), finding, cure))
-    return found
+    return [
+        (row, heads.get(row.id), diagnose(snapshots[row.id]) if row.id in snapshots else []) for row in rows
+    ]
+
+
+def _found(diagnosed: Iterable[_Diagnosed], rule: str) -> Iterator[Finding]:
+    """Yield the findings of a rule."""
+    return (finding for _row, _head, findings in diagnosed for finding in findings if finding.rule == rule)
+
+
+def _explained(
+    diagnosed: _Diagnosed, is_wanted: Callable[[str], bool]
+) -> tuple[WorstRow, SubscriptionHead | None, Finding | None, Cure | None]:
+    """Return a row with the first finding whose rule is wanted, and the first act that cures it."""
+    row, head, findings = diagnosed
+    finding = next((spoken_finding(each) for each in findings if is_wanted(each.rule)), None)
+    cure = None if finding is None else next((each for each in finding.cures if each.act), None)
+    return row, head, finding, cure

@@ -10,13 +10,17 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
+from broker.models import SubscriptionState
 from console.access import Rights, viewer
 from console.addresses import history_url, past_url
 from console.blocks import Source, answer
-from console.cursor_map import cursor_map
+from console.cursor_map.counting import Flight
+from console.cursor_map.positions import placed_parts
+from console.cursor_map.strip import cursor_map
 from console.diagnosis.diagnose import diagnose
+from console.diagnosis.findings import Finding, Severity
 from console.diagnosis.outliers import outliers
-from console.diagnosis.words import spoken_finding
+from console.diagnosis.words import severity_word, spoken_finding
 from console.history.series import Level
 from console.messages.peek import PEEK_MESSAGES, PeekedMessage, peek
 from console.queries import subscription as queries
@@ -29,13 +33,14 @@ from console.queries.topics.log import EntryAt, Log, Place, entries_at, log_of
 from console.views.clients.asked import key_of
 from console.views.history import history_sources
 from console.views.partitioned_subscription import partitioned_subscription
-from console.words.subscriptions import standing
+from console.words.subscriptions import Standing, standing
 from pipeline.errors import OffloadUnavailable
 
 __all__ = ["subscription"]
 
 PENDING_MAPPED = PENDING_READ
 HOLES_SHOWN = 12
+_ALARMING = (Severity.STOPPED, Severity.SLOW)
 WHY_EVERY_S = 10  # a consumer that does nothing causes no event
 
 
@@ -58,11 +63,11 @@ def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) ->
             name=part,
             template=f"console/parts/subscription/{part}.html",
             live=live if part != "acts" else ("acts",),
-            every_s=WHY_EVERY_S if part == "why" else 0,
+            every_s=WHY_EVERY_S if part == "why" or (part == "standing" and reading.is_watching) else 0,
             context=context,
         )
         for part, context in (
-            ("standing", reading.numbers),
+            ("standing", reading.badge),
             ("why", reading.why),
             ("numbers", reading.numbers),
             ("cursor", reading.cursor),
@@ -144,7 +149,8 @@ class _Reading:
     def connected(self) -> list[ConsumerRow]:
         return consumers_of([self.head.id])
 
-    def why(self) -> dict[str, Any]:
+    @cached_property
+    def findings(self) -> list[Finding]:
         first = self.known.get(self.next_places[0]) if self.next_places else None
         parts = Parts(
             log=self.log,
@@ -155,10 +161,35 @@ class _Reading:
             first=first,
         )
         snapshots = snapshots_of([(self.head, parts)], now_ms=int(time.time() * 1000))
-        return {
-            "head": self.head,
-            "findings": [spoken_finding(each) for one in snapshots.values() for each in diagnose(one)],
-        }
+        return [spoken_finding(each) for one in snapshots.values() for each in diagnose(one)]
+
+    def why(self) -> dict[str, Any]:
+        return {"head": self.head, "findings": self.findings}
+
+    def badge(self) -> dict[str, Any]:
+        """Return the state that the broker judged. While it is still watching, the diagnosis may know more."""
+        judged = self.standing
+        if self.is_watching and self.findings and self.findings[0].severity in _ALARMING:
+            word, tone = severity_word(self.findings[0].severity)
+            return {"word": word, "tone": tone, "since_ms": None}
+        return {"word": judged.state, "tone": judged.tone, "since_ms": judged.since_ms}
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether the broker has not yet judged the state."""
+        return self.head.state == SubscriptionState.WATCHING
+
+    @cached_property
+    def standing(self) -> Standing:
+        head = self.head
+        return standing(
+            state=head.state,
+            since_ms=head.state_since_ms,
+            drain_s=head.drain_s,
+            backlog_messages=self.backlog_messages,
+            consumers=head.consumers,
+            unacked_messages=head.unacked_messages,
+        )
 
     def numbers(self) -> dict[str, Any]:
         head = self.head
@@ -168,14 +199,7 @@ class _Reading:
             "backlog_messages": self.backlog_messages,
             "backlog_bytes": self.log.total_bytes - head.acked_bytes,
             "oldest": first,
-            "standing": standing(
-                state=head.state,
-                since_ms=head.state_since_ms,
-                drain_s=head.drain_s,
-                backlog_messages=self.backlog_messages,
-                consumers=head.consumers,
-                unacked_messages=head.unacked_messages,
-            ),
+            "standing": self.standing,
         }
 
     def cursor(self) -> dict[str, Any]:
@@ -187,6 +211,21 @@ class _Reading:
             (log.place_at(first), log.place_at(last), last - first + 1)
             for first, last in self.acked.runs[:HOLES_SHOWN]
         ]
+        drawn = cursor_map(
+            begin=log.begin,
+            end=log.end,
+            mark_delete=self.mark_delete,
+            read=log.index_of(*read_place) if read_known else None,
+            acked=self.acked.runs,
+            in_flight=[
+                Flight(
+                    consumer=row.consumer_name,
+                    first=log.index_of(row.ledger_id, row.first_entry),
+                    last=log.index_of(row.ledger_id, row.last_entry),
+                )
+                for row in self.pending
+            ],
+        )
         return {
             "head": head,
             "at_mark_delete": at_mark_delete,
@@ -194,20 +233,8 @@ class _Reading:
             "acked": self.acked,
             "holes": holes,
             "more_holes": max(len(self.acked.runs) - HOLES_SHOWN, 0),
-            "map": cursor_map(
-                begin=log.begin,
-                end=log.end,
-                mark_delete=self.mark_delete,
-                read=log.index_of(*read_place) if read_known else None,
-                acked=self.acked.runs,
-                in_flight=[
-                    (
-                        log.index_of(row.ledger_id, row.first_entry),
-                        log.index_of(row.ledger_id, row.last_entry),
-                    )
-                    for row in self.pending
-                ],
-            ),
+            "map": drawn,
+            "parts": placed_parts(drawn, log),
         }
 
     def consumers(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from vela.message import Message, MessageId
 
 if TYPE_CHECKING:
     from vela.blocking.loop_thread import LoopThread
+    from vela.core.consuming.statistics import ConsumerStatistics
 
 __all__ = ["Reader"]
 
@@ -51,6 +52,10 @@ class Reader(Facade[AioReader]):
         return self._thread.run(lambda: self.aio.read_next(timeout_millis), self._returned.appendleft)
 
     has_message_available = waits(AioReader.has_message_available)
+
+    def statistics(self) -> ConsumerStatistics:
+        """Return the statistics of the consumer behind the reader. Cheap, and allowed at any time."""
+        return self._thread.call(self.aio.statistics)
 
     def seek(self, messageid: MessageId | int) -> None:
         """Continue at a message id, or at the first message published at a time (milliseconds since 1970 UTC) or later.

@@ -20,10 +20,10 @@ from console.api.topics.topics import TOPIC
 from console.messages.asked import LIMIT, MOST_ROWS, AskedInvalid, Start
 from console.messages.browse import browse
 from console.messages.form import asked_of
-from console.messages.json_path import Operator
 from console.messages.message import body_of, states_of
 from console.messages.peek import peeked, peeked_whole
 from console.messages.states import MessageState
+from console.messages.values.json_path import Operator
 
 __all__ = ["router"]
 

@@ -26,7 +26,7 @@ from console.api.answers import (
 )
 from console.api.app import read
 from console.api.conditional import with_etag
-from console.api.found import found_subscription, found_topic
+from console.api.found import found_subscription, found_topic, require_namespace
 from console.api.pages import next_token, read_token
 from console.api.parameters import Page, SearchText, TopicPath
 from console.api.problems import Problem
@@ -73,8 +73,8 @@ class ListedTopics(Page):
 @read(router, "/topics", response=Topics)
 @decorate_view(with_etag)
 def topics(request: AuthorizedRequest, asked: Query[ListedTopics]) -> dict[str, Any]:
-    """List topics, a partitioned one as one row."""
-    # Two queries.
+    """List topics, a partitioned one as one row. An unknown `namespace` is not found."""
+    # At most three queries.
     after_value, after_name = read_token(asked.after, 0.0, "")
     page = read_topics(
         TopicsAsked(
@@ -90,6 +90,8 @@ def topics(request: AuthorizedRequest, asked: Query[ListedTopics]) -> dict[str, 
         ),
         request.auth.scope,
     )
+    if asked.namespace and not page.rows:
+        require_namespace(asked.namespace, request.auth.scope)
     following = None if page.next_name is None else next_token(float(page.next_value), page.next_name)
     return {"topics": page.rows, "next_after": following}
 

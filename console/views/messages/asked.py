@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from django.http import Http404
@@ -27,10 +28,13 @@ def head_of(topic: str) -> TopicHead:
 
 
 def asked_by(form: FilterForm, rights: Rights) -> Asked | None:
-    """Return the search, or None if the form has errors. Add an error if the user may not search like this."""
+    """Return the search, or None if the form has errors. Add an error if the user may not search like this.
+
+    Chosen columns show keys, properties and payloads, so they do not count for a user who may not see those.
+    """
     if not form.is_valid():
         return None
     if form.asked.filters.is_set and not rights.may_see_payloads:
         form.add_error(None, _HIDDEN)
         return None
-    return form.asked
+    return form.asked if rights.may_see_payloads else replace(form.asked, columns=())

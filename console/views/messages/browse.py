@@ -21,6 +21,8 @@ from console.words.messages import looked_at, nothing_found, stopped
 
 __all__ = ["messages"]
 
+_MOST_SUGGESTED = 20  # properties
+
 
 @require_safe
 @viewer
@@ -41,11 +43,14 @@ def messages(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
             "head": head,
             "page": found,
             "asked_subscription": form["sub"].value(),
+            "columns": () if found is None else found.columns,
             **_words(request.GET, form, found),
         }
 
     source = Source(name="messages", template="console/parts/messages/rows.html", live=(), context=rows)
     context: dict[str, Any] = {"head": head, "form": form, "views": views, "nav": "topics"}
+    if found is not None:
+        context["suggested_columns"] = _suggested(found)
     if "part" not in request.GET:
         context["subscriptions"] = subscription_names(head.id)
     status = 200 if found is not None else 400
@@ -61,6 +66,12 @@ def _found(form: BrowseForm, head: TopicHead, rights: Rights) -> FoundPage | Non
     except AskedInvalid as error:
         form.add_error(error.field, str(error))
         return None
+
+
+def _suggested(found: FoundPage) -> list[str]:
+    """Return the names of columns that the messages on the page have."""
+    properties = {name: None for row in found.rows for name, _value in row.message.properties}
+    return ["key", *(f"property:{name}" for name in list(properties)[:_MOST_SUGGESTED]), *found.paths]
 
 
 def _words(query: QueryDict, form: BrowseForm, found: FoundPage | None) -> dict[str, Any]:

@@ -39,6 +39,7 @@ def follow_messages(request: HttpRequest, rights: Rights, topic: str) -> HttpRes
         return {
             "head": head,
             "look": look,
+            "columns": look.columns,
             "asked_subscription": form["sub"].value(),
             "followed_words": followed(
                 matched=look.since.matched,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,9 +15,12 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance.client.publishing import publish_entries
 from tests.support.ports import free_ports
 from tests.support.vela import ADMIN_PASSWORD, VelaProcess
 from tests.support.waiting import wait_until
+from tests.unit.client.entries import compose, metadata, single
+from vela.aio.client import Client
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -164,6 +169,25 @@ def test_a_topic_is_read_from_any_place_without_a_trace(vela: Run, topic: str) -
     assert documents(vela("subscriptions", "list", topic, "--json")) == []
     assert vela("read", f"{topic}-typo").returncode == 3
     assert vela("topics", "show", f"{topic}-typo").returncode == 3
+
+
+def test_entries_that_cannot_be_decoded_are_named(vela: Run, topic: str, shared_vela: VelaProcess) -> None:
+    sound = (single(b"sound"), 1)
+    odd = (compose(metadata(compression=9, uncompressed_size=1), b"x"), 1)
+
+    async def publish() -> None:
+        async with Client(shared_vela.pulsar_url) as client:
+            await publish_entries(client, topic, sound, odd, odd, odd, sound, odd)
+
+    asyncio.run(publish())
+    done = vela("read", topic)
+    assert (done.returncode, done.stdout) == (1, "sound\nsound\n")
+    left_out = [line for line in done.stderr.splitlines() if "DECOMPRESSION_ERROR" in line]
+    assert [re.findall(r"entry \d+:(\d+) ", line) for line in left_out] == [["1"], ["2"], ["3"], ["5"]]
+    assert "unknown compression 9" in left_out[0]
+    assert "4 entries could not be decoded and are left out" in done.stderr.splitlines()[-1]
+    as_json = vela("read", topic, "--json").stderr.splitlines()[-1]
+    assert (json.loads(as_json)["code"], json.loads(as_json)["entries"]) == ("EntriesLeftOut", 4)
 
 
 def test_messages_sent_before_an_error_are_stored_and_reported(vela: Run, topic: str) -> None:

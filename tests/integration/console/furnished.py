@@ -249,8 +249,12 @@ def _addresses(shop: Shop, word: str) -> dict[str, list[str]]:
         "topic_act": [f"{ORDERS}/act/{name}" for name in ("publish", "bookmark", "delete")],
         "topic_policies": [f"{ORDERS}/policies"],
         "choose": [f"{ORDERS}/choose/reset"],
-        "messages": [f"{ORDERS}/messages?sub=billing&start=oldest"],
+        "messages": [
+            f"{ORDERS}/messages?sub=billing&start=oldest",
+            f"{ORDERS}/messages?column=%24.order&column=key&column=property:region",
+        ],
         "messages_follow": [f"{ORDERS}/messages/follow"],
+        "messages_compare": [f"{ORDERS}/messages/compare?a={shop.sealed.pk}:5&b={shop.sealed.pk}:6"],
         "message": [f"{ORDERS}/m/{shop.sealed.pk}:6"],
         "message_again": [f"{ORDERS}/m/{shop.sealed.pk}:6/again"],
         "subscription": [BILLING, f"{DATES}/s/slow"],

@@ -17,9 +17,11 @@ from broker.models import (
     ConsumerSession,
     Cursor,
     Ledger,
+    Namespace,
     Subscription,
     SubscriptionState,
     SubscriptionSummary,
+    Tenant,
     Topic,
     TopicSummary,
 )
@@ -357,6 +359,8 @@ def test_everybody_who_logged_in_may_read_and_nobody_else(
         ("/api/v1/acts?kind=foo", 400, "kind is 'foo': use reset, skip, skip_one, clear"),
         ("/api/v1/acts?state=foo", 400, "state is 'foo': use plan_requested, planned"),
         (f"{TOPICS}?backlog=1", 400, "backlog is '1': use false or true"),
+        (f"{TOPICS}?namespace=shop/us", 404, "there is no namespace shop/us"),
+        (f"{TOPICS}?namespace=shop", 404, "there is no namespace shop"),
         (f"{TOPICS}?q=%00", 400, "NUL"),
         (f"{TOPICS}?after=x", 400, "next_after"),
         (f"{TOPICS}?after=WzFd", 400, "next_after"),
@@ -426,3 +430,14 @@ def test_names_with_slashes_and_tildes(looker: Client, db: None) -> None:
     subscribe(topic, "x/y")
     body = looker.get(f"{TOPICS}/persistent/public/default/a~7Eb/subscriptions/x~2Fy").json()
     assert (body["topic_name"], body["name"]) == ("persistent://public/default/a~b", "x/y")
+
+
+def test_a_namespace_without_a_role_or_without_topics(looker: Client, nobody: Client, shop: Shop) -> None:
+    Namespace.objects.create(tenant=Tenant.objects.get(name="public"), name="empty")
+    make_topic("persistent://shop/eu/dates")
+    guest = granted(User.objects.create_user("gina"), {"public/*": Role.VIEWER})
+    nobody.force_login(guest)
+    assert nobody.get(f"{TOPICS}?namespace=public/empty").json()["topics"] == []
+    hidden = nobody.get(f"{TOPICS}?namespace=shop/eu")
+    assert (hidden.status_code, hidden.json()["detail"]) == (404, "there is no namespace shop/eu")
+    assert looker.get(f"{TOPICS}?namespace=shop/eu").status_code == 200

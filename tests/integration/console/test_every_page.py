@@ -38,6 +38,8 @@ PAGES = {
     f"{BILLING}?pending=500": 4 + 15,
     f"{ORDERS}/messages": 4 + 6,
     f"{ORDERS}/messages?start=oldest&sub=billing&key=customer-1": 4 + 10,
+    f"{ORDERS}/messages?column=%24.order&column=key": 4 + 6,
+    f"{ORDERS}/messages/compare": 4 + 1,
     f"{ORDERS}/messages/follow": 4 + 4,
     f"{ORDERS}/messages/follow?sub=billing&key=customer-1": 4 + 8,
     f"{BILLING}/act/rewind": 4 + 1,

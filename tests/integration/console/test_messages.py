@@ -314,6 +314,8 @@ def test_partitions_are_merged_by_the_time_at_which_they_were_stored(operator: C
         ("prop==x", "Write a property as name=value"),
         ("after=junk", "Take “after” from the link on the previous page"),
         ("after=999999:1@5", "no longer stored: start again"),
+        ("column=n", "as $.order.id"),
+        ("column=key&" + "&".join(f"column=%24.a{number}" for number in range(8)), "at most 8 columns"),
     ],
 )
 def test_what_cannot_be_asked_is_said(query: str, words: str, operator: Client, mixed: Written) -> None:
@@ -323,8 +325,13 @@ def test_what_cannot_be_asked_is_said(query: str, words: str, operator: Client, 
     assert operator.get(f"{MIXED_PAGE}/export?{query}").status_code == 400
 
 
+def markup(page: Any) -> str:
+    """The page without its random tokens, which may contain any two letters."""
+    return re.sub(r"csrf\w+\W+value=\"[^\"]*", "", page.content.decode())
+
+
 def test_a_viewer_sees_metadata_and_searches_in_nothing_else(looker: Client, mixed: Written) -> None:
-    html = looker.get(MIXED_PAGE).content.decode()
+    html = markup(looker.get(MIXED_PAGE))
     assert "Keys, properties and payloads are hidden" in html
     assert mixed.spot(9) in html
     for hidden in ("k0", "region", "&quot;n&quot;", "käse", "secret-keeper"):
@@ -468,6 +475,50 @@ def test_the_export_as_csv_runs_no_formula(operator: Client, db: None) -> None:
     assert dict(zip(heading, first, strict=True))["key"] == "'@SUM"
     assert dict(zip(heading, second, strict=True))["payload_base64"] == "/wA="
     assert end == ["# stopped_by end, matched 2, looked_at_entries 2, after None"]
+
+
+def test_chosen_columns_take_the_place_of_payload_key_and_properties(
+    operator: Client, mixed: Written
+) -> None:
+    query = "start=oldest&limit=7&column=%24.n&column=key&column=property:region"
+    page = operator.get(f"{MIXED_PAGE}?{query}")
+    shown = text_of(page)
+    assert "Position Stored (UTC) $.n key property:region Size" in shown
+    assert re.search(r"\$\.n 0 key k0 property:region eu 2\d B", shown)
+    assert re.search(r"\$\.n 2 key k2 property:region – ", shown)
+    html = page.content.decode()
+    assert re.findall(r'<input name="column"[^>]*value="([^"]*)"', html) == [
+        "$.n",
+        "key",
+        "property:region",
+        "",
+    ]
+    assert '<option value="$.even">' in html
+    assert '<option value="property:region">' in html
+    following = re.search(r'rel="next" href="\?([^"]*)"', html)
+    assert following is not None
+    assert following[1].count("column=") == 3
+    assert "▲ encrypted by the producer" in text_of(operator.get(f"{MIXED_PAGE}?column=%24.n"))
+    followed = text_of(operator.get(f"{MIXED_PAGE}/follow?{query}"))
+    assert "$.n 12 key k0 property:region – " in followed
+
+
+def test_chosen_columns_show_a_viewer_nothing(looker: Client, mixed: Written) -> None:
+    html = markup(looker.get(f"{MIXED_PAGE}?column=key&column=%24.n"))
+    assert "Key and properties" in html
+    assert "k0" not in html
+    assert "columns" not in exported(looker, "column=key&column=%24.n")[0]
+
+
+def test_the_export_has_the_chosen_columns(operator: Client, mixed: Written) -> None:
+    query = "start=oldest&column=%24.n&column=property:region&column=key"
+    lines = exported(operator, query)
+    assert lines[0]["columns"] == {"$.n": 0, "property:region": "eu"}
+    assert lines[2]["columns"] == {"$.n": 2}
+    response = operator.get(f"{MIXED_PAGE}/export?{query}&format=csv")
+    heading, first, *_ = csv.reader(io.StringIO(b"".join(response.streaming_content).decode()))  # type: ignore[attr-defined]
+    assert heading.count("key") == 1
+    assert dict(zip(heading, first, strict=True)).items() >= {"$.n": "0", "property:region": "eu"}.items()
 
 
 def test_an_empty_topic(operator: Client, db: None) -> None:

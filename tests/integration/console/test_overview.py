@@ -14,6 +14,7 @@ from django.utils.timezone import now
 from broker.acts import requests as acts
 from broker.models import (
     Act,
+    BrokerProcess,
     Cursor,
     Heartbeat,
     Subscription,
@@ -232,3 +233,15 @@ def test_each_has_its_cause_and_it_says_where_the_rest_is(looker: Client, shop: 
     shown = text_of(looker.get("/?part=worst"))
     assert "See why" not in shown
     assert "There are more: all topics, the worst first" in shown
+
+
+def test_that_no_broker_runs_is_said_once_and_each_row_has_its_own_cause(looker: Client, shop: Shop) -> None:
+    for number in range(3):
+        subscribe(f"s{number}", SubscriptionState.STUCK, since_ms=number)
+    BrokerProcess.objects.update(seen_at=now() - timedelta(minutes=1))
+    shown = text_of(looker.get("/?part=worst"))
+    assert shown.count("No broker answers, so nothing is delivered.") == 1
+    assert shown.count("so nothing is sent until half of them are acked") == 1
+    assert shown.count("See why") == 3
+    BrokerProcess.objects.update(seen_at=now() + NEVER_SILENT)
+    assert "No broker answers" not in text_of(looker.get("/?part=worst"))

@@ -204,6 +204,7 @@ def test_payloads_keys_and_properties_are_for_readers(role: Role, shop: Shop) ->
         f"{topic}/messages",
         f"{topic}/messages/export?format=csv",
         f"{topic}/messages/follow",
+        f"{topic}/messages/compare?a={shop.sealed.pk}:5&b={shop.sealed.pk}:6",
         f"{topic}/m/{shop.sealed.pk}:5",
         f"{topic}/s/billing",
     ):
@@ -215,7 +216,7 @@ def test_payloads_keys_and_properties_are_for_readers(role: Role, shop: Shop) ->
 
 
 HIDDEN = "fig-of-the-secret-garden"
-CONTENTS = ("message", "messages", "dead_letter_topic", "run", "topic")
+CONTENTS = ("message", "messages", "messages_compare", "dead_letter_topic", "run", "topic")
 """Pages that show what messages contain."""
 
 

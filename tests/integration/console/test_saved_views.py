@@ -71,6 +71,7 @@ def test_every_list_can_be_saved_and_opened_again(path: str, operator: Client, s
         ("/topics", "sort=backlog&q=&after=x&value=1.0&part=rows&view=all", "sort=backlog"),
         ("/consumers", "name=c&key=4&after=z", "name=c"),
         (f"{ORDERS}/messages", "text=%3Db%26c&key=4&after=1:2@3", "key=4&text=%3Db%26c"),
+        (f"{ORDERS}/messages", "text=a&column=%24.b&column=key", "column=%24.b&column=key&text=a"),
         ("/acts", "q=%F0%9F%9A%80&before=7", "q=%F0%9F%9A%80"),
         ("/acts", "", ""),
     ],

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.db import connection
 from django.test import Client
 
-from broker.models import ConsumerSession, Cursor, Ledger, SubscriptionSummary, TopicSummary
+from broker.models import (
+    ConsumerSession,
+    Cursor,
+    Ledger,
+    PendingAck,
+    SubscriptionState,
+    SubscriptionSummary,
+    TopicSummary,
+)
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import Shop
 from vela.wire.entry import Compression, encode_single, with_checksum
@@ -34,6 +44,20 @@ def test_the_backlog_is_counted_not_reported(operator: Client, shop: Shop) -> No
     assert "999" not in words
 
 
+def test_a_badge_agrees_with_the_cause_beside_it(operator: Client, shop: Shop) -> None:
+    SubscriptionSummary.objects.update(state=SubscriptionState.WATCHING)
+    assert part(operator, "why").split()[1:3] == ["✕", "stopped"]
+    assert part(operator, "standing").split() == ["✕", "stopped"]
+    SubscriptionSummary.objects.update(state=SubscriptionState.FALLING_BEHIND)
+    assert part(operator, "standing").split()[:3] == ["▲", "falling", "behind"]
+    SubscriptionSummary.objects.update(state=SubscriptionState.WATCHING, consumers=2)
+    ConsumerSession.objects.update(permits=10, blocked=False, last_delivery_ms=shop.now_ms)
+    assert part(operator, "standing").split() == ["▲", "slow"]
+    PendingAck.objects.update(redelivery_count=0)
+    assert part(operator, "why").split()[1:3] == ["●", "fine"]
+    assert part(operator, "standing").split()[:2] == ["○", "watching"]
+
+
 def test_an_empty_open_ledger_counts_what_came_before(operator: Client, shop: Shop) -> None:
     Ledger.objects.filter(pk=shop.open.pk).update(
         state=Ledger.State.SEALED, entries=6, messages=10, first_append_ms=1, last_append_ms=2
@@ -55,6 +79,50 @@ def test_the_cursor_with_its_holes(operator: Client, shop: Shop) -> None:
     assert "1 entry in 1 range and 1 batch in part" in words
     assert f"{shop.sealed.pk}:7 {shop.sealed.pk}:7 1" in words
     assert "acked 2 in flight 1 ready 9" in words
+
+
+def test_a_part_of_the_map_leads_to_its_messages_and_to_a_reset(
+    operator: Client, looker: Client, shop: Shop
+) -> None:
+    html = operator.get(f"{BILLING}?part=cursor").content.decode()
+    spot = f"{shop.sealed.pk}:5"
+    words = text_of(operator.get(f"{BILLING}?part=cursor"))
+    assert f"{spot} {spot} 0 clerk 1 0 Read · Reset here" in words
+    assert f"<title>{spot} to {spot}: 0 acked, 0 ready, 1 in flight at clerk" in html
+    # Each part is a link in the strip and in the table, and both work without a script.
+    browse = (
+        f"/t/persistent/public/default/orders/messages?start=id&amp;at={spot}&amp;order=newer&amp;sub=billing"
+    )
+    assert html.count(f'href="{browse}"') == 2
+    assert spot in text_of(operator.get(browse.replace("&amp;", "&")))
+    reset = f"{BILLING}/act/reset?to=id&amp;id={spot}&amp;start=at"
+    assert f'href="{reset}"' in html
+    assert f'value="{spot}"' in operator.get(reset.replace("&amp;", "&")).content.decode()
+    assert "/act/reset" not in looker.get(f"{BILLING}?part=cursor").content.decode()
+
+
+def test_in_flight_parts_have_the_colour_of_their_consumer(operator: Client, shop: Shop) -> None:
+    for number in range(7):
+        PendingAck.objects.create(
+            delivery_id=10 + number,
+            owner_epoch=1,
+            topic_id=shop.topic.pk,
+            subscription_id=shop.billing.pk,
+            consumer_key=10 + number,
+            consumer_name=f"<clerk {number}>",
+            ledger_id=shop.open.pk if number else shop.sealed.pk,
+            first_entry=number - 1 if number else 6,
+            last_entry=number - 1 if number else 6,
+            messages=1,
+            delivered_ms=shop.now_ms,
+            redelivery_count=0,
+        )
+    page = operator.get(f"{BILLING}?part=cursor")
+    html = page.content.decode()
+    assert [int(each) for each in re.findall(r'<pattern id="hatch-(\d)"', html)] == [1, 2, 3, 4, 5, 6, 0]
+    assert "clerk 1 &lt;clerk 0&gt; 1" in text_of(page)
+    assert "other consumers 2" in text_of(page)
+    assert "<clerk" not in html
 
 
 def test_what_went_wrong_is_said_with_its_count(operator: Client, shop: Shop) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.messages.json_path import JsonPathInvalid, JsonTest, Operator, parse_path
+from console.messages.values.json_path import JsonPathInvalid, JsonTest, Operator, parse_path
 
 DOCUMENT: dict[str, Any] = {
     "order": {"id": 7, "total": 12.5, "paid": True, "note": None, "a.b": "dotted"},

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.models import SubscriptionState
-from console.words.acts import acked_meanwhile, asked, must_type_name, sentence, state_word
+from console.words.acts import KINDS, acked_meanwhile, asked, must_type_name, sentence, state_word
 from console.words.messages import filter_words, followed
 from console.words.subscriptions import STATE_WORDS, Standing, standing, state_numbered
 
@@ -181,3 +181,7 @@ def test_filters_in_words() -> None:
     assert filter_words(given) == ["partition 0", "property a={b}", "n = {}"]
     assert filter_words({"path": "n", "op": "exists", "value": ""}) == ["n exists"]
     assert filter_words({}) == []
+
+
+def test_every_kind_of_act_has_words_of_its_own() -> None:
+    assert len(set(KINDS.values())) == len(KINDS)

@@ -198,16 +198,16 @@ class Intake:
         owner = self._owner
         owner.counters.discards[damage.reason] += 1
         count = owner.counters.discards[damage.reason]
-        if _is_worth_a_line(count):
-            logger.warning(
-                "%s: entry %s:%s is discarded as %s: %s (%d so far)",
-                self._topic,
-                reply.ledger_id,
-                reply.entry_id,
-                damage.reason.name,
-                str(damage),  # text only: the error's traceback would keep the payload in memory
-                count,
-            )
+        logger.log(
+            logging.WARNING if _is_worth_a_line(count) else logging.DEBUG,
+            "%s: entry %s:%s is discarded as %s: %s (%d so far)",
+            self._topic,
+            reply.ledger_id,
+            reply.entry_id,
+            damage.reason.name,
+            str(damage),  # text only: the error's traceback would keep the payload in memory
+            count,
+        )
         owner.counters.receives_failed += 1
         owner.acks.discard(reply.ledger_id, reply.entry_id, damage.reason)
         settled = damage.reason is not ValidationError.DECRYPTION_ERROR and _settles_discards(connection)
@@ -323,7 +323,7 @@ def _settles_discards(connection: Connection) -> bool:
 
 
 def _is_worth_a_line(count: int) -> bool:
-    """Return whether to log it: the 1st, 2nd, 4th, 8th …, so that a faulty producer cannot fill the log."""
+    """Return whether to warn of it: the 1st, 2nd, 4th, 8th …, so that a faulty producer cannot fill the log."""
     return count & (count - 1) == 0
 
 

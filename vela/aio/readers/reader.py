@@ -20,6 +20,7 @@ from vela.message import Message, MessageId
 if TYPE_CHECKING:
     from vela.aio.client_ports import ClientPorts
     from vela.aio.consumers.options import ConsumerOptions
+    from vela.core.consuming.statistics import ConsumerStatistics
 
 __all__ = ["Reader", "open_reader", "reader_subscription"]
 
@@ -56,6 +57,10 @@ class Reader:
         False at the topic's end, also if its last entries were discarded or cannot be decrypted.
         """
         return await self._consumer.has_message_available()
+
+    def statistics(self) -> ConsumerStatistics:
+        """Return the statistics of the consumer behind the reader. Cheap, and allowed at any time."""
+        return self._consumer.statistics()
 
     async def seek(self, messageid: MessageId | int) -> None:
         """Continue at a message id, or at the first message published at a time (milliseconds since 1970 UTC) or later.

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from vela.cli.client import run_with_client
-from vela.cli.errors import as_json_is_asked, say
+from vela.cli.errors import CliError, as_json_is_asked, say
 from vela.cli.options import json_option
 from vela.cli.parameters import TOPIC
 from vela.cli.printing import PIECE, Printing
 from vela.cli.start import SEEK_TO, Start
 from vela.cli.text.message_format import FORMATS
 from vela.cli.text.numerals import messages as messages_word
+from vela.cli.text.numerals import plural
 from vela.cli.text.times import LENGTH
 
 if TYPE_CHECKING:
@@ -52,35 +53,50 @@ def read(topic: str, place: Start, count: int | None, follow: bool, timeout: int
     """Print a topic's messages without a subscription.
 
     It moves no cursor, acknowledges nothing, and creates no persistent topic. It ends at the end of the topic, with
-    exit code 3 if the topic does not exist, or if it has no messages or fewer than --count.
+    exit code 3 if the topic does not exist, or if it has no messages or fewer than --count. It leaves out entries that
+    it cannot decode: it names each on standard error, and ends with exit code 1.
     """
     if timeout is not None and not follow:
         raise click.UsageError("--timeout needs --follow.")
     printing = Printing(form="json" if as_json_is_asked() else form, most=count)
 
-    async def go_through(client: Client) -> None:
+    async def go_through(client: Client) -> int:
         async with await _reader(client, topic, place) as reader:
             await _read(reader, printing, follows=follow, timeout_ms=timeout)
+            return sum(reader.statistics().entries_discarded.values())
 
     try:
-        run_with_client(topic, go_through)
+        left_out = run_with_client(topic, go_through)
     finally:
         if printing.written:
             say(f"{messages_word(printing.written)} read")
+    if left_out:
+        raise CliError(
+            f"{plural(left_out, 'entry', 'entries')} could not be decoded and"
+            f" {'is' if left_out == 1 else 'are'} left out: see above",
+            code="EntriesLeftOut",
+            entries=left_out,
+        )
     printing.require_enough()
 
 
 async def _reader(client: Client, topic: str, place: Start) -> Reader:
     from vela.message import MessageId
+    from vela.options import ConsumerCryptoFailureAction
 
     if topic.startswith("persistent:"):  # a non-persistent topic exists only while a client is connected
         await client.partitions(topic, create=False)
     target = place.target()
     if isinstance(target, MessageId):
         return await client.create_reader(
-            topic, target, start_message_id_inclusive=target != MessageId.latest
+            topic,
+            target,
+            start_message_id_inclusive=target != MessageId.latest,
+            crypto_failure_action=ConsumerCryptoFailureAction.DISCARD,
         )
-    reader = await client.create_reader(topic, MessageId.earliest)
+    reader = await client.create_reader(
+        topic, MessageId.earliest, crypto_failure_action=ConsumerCryptoFailureAction.DISCARD
+    )
     await reader.seek(target)
     return reader
 

@@ -31,7 +31,8 @@ __all__ = [
 _TONES: Final = {"good": "green", "calm": "", "warn": "yellow", "bad": "red"}
 _GAP: Final = 2  # blanks between columns
 _LEAST: Final = 12  # letters that are left to the first column, which has names, if it needs them
-_MOST_FACT: Final = 30  # of a name beside a value, on a terminal
+_MOST_FACT: Final = 30  # letters of a name beside a value, on a terminal; a longer one continues in the next line
+_MOST_FACT_IN_A_PIPE: Final = 100  # every line of the table has blanks up to the longest name
 # Characters that move the cursor, reverse the order of letters, or end a line without being control characters.
 _CONTROL: Final = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]"
@@ -152,7 +153,8 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Table:
     from rich.text import Text
 
     made = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=False)
-    made.add_column(style="dim", overflow="fold", max_width=_MOST_FACT if sys.stdout.isatty() else None)
+    most = _MOST_FACT if sys.stdout.isatty() else _MOST_FACT_IN_A_PIPE
+    made.add_column(style="dim", overflow="fold", max_width=most)
     made.add_column(overflow="fold")
     for name, value in pairs:
         made.add_row(Text(one_line(name)), value if isinstance(value, Text) else Text(one_line(str(value))))

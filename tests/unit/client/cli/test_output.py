@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from vela.cli.text.output import one_line, print_rich, printable, table
+from vela.cli.text.output import facts, one_line, print_rich, printable, table
 
 COLUMNS = ("topic", "backlog", "stored", "last")
 ROWS = [("orders", "1", "2 kB", "3 s"), ("a-longer-name", "1,000", "2 kB", "30 min")]
@@ -67,3 +67,15 @@ def test_a_name_that_is_too_long_is_cut_to_the_terminal_where_a_table_asks_for_i
 def test_control_characters_are_written_and_not_obeyed() -> None:
     assert printable("a\x1b[31m\tb\r\n\x9b") == "a\\x1b[31m\tb\\x0d\n\\x9b"
     assert one_line("a\x1b\tb\n\u2028\u202ec") == "a\\x1b\\x09b⏎\\u2028\\u202ec"
+
+
+def test_one_long_name_does_not_widen_every_line_of_a_pipe(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
+    print_rich(facts([("id", "3:4"), (f"property {'n' * 5000}", "v" * 5000)]))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith(" 3:4")
+    assert len(lines[0]) < 110
+    assert sum(line.count("n") for line in lines) == 5000
+    assert lines[1].endswith("v" * 5000)  # programs read values, so they stay whole

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, get_args
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-__all__ = ["OPERATORS", "JsonPathInvalid", "JsonTest", "Operator", "parse_path"]
+__all__ = ["OPERATORS", "JsonPathInvalid", "JsonTest", "Operator", "Step", "parse_path", "values_at"]
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "exists"]
 OPERATORS: Final[tuple[Operator, ...]] = get_args(Operator)
@@ -40,7 +40,7 @@ class JsonTest:
 
     def holds(self, document: object) -> bool:
         """Return whether a document passes."""
-        found = _values(document, self.path)
+        found = values_at(document, self.path)
         if self.operator == "exists":
             return next(found, _NOTHING) is not _NOTHING
         given = _typed(self.text)
@@ -91,8 +91,8 @@ def _step(found: re.Match[str]) -> Step:
         ) from None
 
 
-def _values(document: object, path: tuple[Step, ...]) -> Iterator[object]:
-    """Yield the values at a path."""
+def values_at(document: object, path: tuple[Step, ...]) -> Iterator[object]:
+    """Yield the values at a path, at most 10,000."""
     here = [document]
     for step in path:
         here = [inner for value in here for inner in _inside(value, step)][:_MOST_FOUND]

@@ -1,0 +1,72 @@
+"""Count the entries of runs between edges, and those in flight by consumer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["COLOURS", "Flight", "Run", "Share", "counts", "shares_of"]
+
+COLOURS: Final = 6  # consumers with a colour of their own: those with the most entries in flight
+
+Run = tuple[int, int]  # first and last index, both included
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flight:
+    """A delivery that waits for an ack. `first` and `last` are indexes of entries."""
+
+    consumer: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """The entries in flight at one consumer, or with colour 0 at all consumers without a colour of their own."""
+
+    consumer: str
+    colour: int  # 1 to 6
+    runs: Sequence[Run]
+    entries: int
+
+
+def shares_of(flights: Sequence[Flight]) -> list[Share]:
+    """Group deliveries by the names of their consumers, those with the most entries first. Keeps their order."""
+    entries: Counter[str] = Counter()
+    for flight in flights:
+        entries[flight.consumer] += flight.last - flight.first + 1
+    colours = {name: number for number, (name, _) in enumerate(entries.most_common(COLOURS), start=1)}
+    groups: dict[int, list[Flight]] = {}
+    for flight in flights:
+        groups.setdefault(colours.get(flight.consumer, 0), []).append(flight)
+    names = {number: name for name, number in colours.items()}
+    order = [number for number in (*names, 0) if number in groups]
+    return [
+        Share(
+            consumer=names.get(number, ""),
+            colour=number,
+            runs=[(flight.first, flight.last) for flight in groups[number]],
+            entries=sum(flight.last - flight.first + 1 for flight in groups[number]),
+        )
+        for number in order
+    ]
+
+
+def counts(runs: Iterable[Run], edges: Sequence[int]) -> list[int]:
+    """Count the indexes of the runs between each pair of edges. Runs must be sorted."""
+    found = [0] * (len(edges) - 1)
+    at = 0
+    for first, last in runs:
+        low, high = max(first, edges[0]), min(last + 1, edges[-1])
+        while at < len(found) - 1 and edges[at + 1] <= low:
+            at += 1
+        number = at
+        while low < high and number < len(found):
+            step = min(high, edges[number + 1])
+            found[number] += max(step - max(low, edges[number]), 0)
+            low = max(low, step)
+            number += 1
+    return found

@@ -1,0 +1,177 @@
+"""The cursor map: a strip, drawn on the server, that shows how far a subscription has come in its topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from console.cursor_map.counting import Flight, Run, Share, counts, shares_of
+
+__all__ = ["HEIGHT", "WIDTH", "Bar", "Column", "CursorMap", "Part", "PartShare", "Tick", "cursor_map"]
+
+WIDTH: Final = 1000
+HEIGHT: Final = 56
+COLUMNS: Final = 200
+PARTS: Final = 20  # that can be clicked; wide enough to hit
+BEFORE_SHARE: Final = 0.06
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """The entries in flight at one consumer, inside a column."""
+
+    colour: int
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of the strip. Its bars are stacked from the bottom; sizes are in drawing units."""
+
+    x: float
+    width: float
+    acked: float
+    in_flight: Sequence[Bar]
+    ready: float
+
+    @property
+    def acked_y(self) -> float:
+        """Top of the acked part."""
+        return round(HEIGHT - self.acked, 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """A labelled position."""
+
+    name: str
+    x: float
+
+    @property
+    def percent(self) -> float:
+        """Return the position as a percentage of the strip's width."""
+        return round(self.x / WIDTH * 100, 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartShare:
+    """How many entries of a part are in flight at a consumer. An empty name stands for all without a colour."""
+
+    consumer: str
+    colour: int
+    entries: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of the strip: what it has of each state. `first` and `last` are indexes."""
+
+    first: int
+    last: int
+    x: float
+    width: float
+    acked: int
+    in_flight: Sequence[PartShare]
+    ready: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorMap:
+    """The strip from shortly before mark-delete, or from the beginning if all is acked, to the end of the log."""
+
+    columns: Sequence[Column]
+    parts: Sequence[Part]
+    shares: Sequence[Share]
+    ticks: Sequence[Tick]
+    first: int  # index at the left edge
+    last: int  # index at the right edge
+    acked: int  # entries in the strip, by state
+    in_flight: int
+    ready: int
+
+
+def cursor_map(
+    *,
+    begin: int,
+    end: int,
+    mark_delete: int,
+    read: int | None,
+    acked: Sequence[Run],
+    in_flight: Sequence[Flight],
+) -> CursorMap | None:
+    """Draw the indexes from shortly before `mark_delete` up to but not including `end`, or all if all are acked.
+
+    None if the log is empty: `begin` is its first stored index. Everything up to `mark_delete` is acked, and `acked`
+    has the runs beyond it. Runs and deliveries must be sorted.
+    """
+    if end <= begin:
+        return None
+    beyond = max(end - (mark_delete + 1), 0)
+    left = max(begin, mark_delete + 1 - max(round(beyond * BEFORE_SHARE), 1 if beyond else end - begin))
+    span = end - left
+    all_acked = [(left, mark_delete), *acked]
+    shares = shares_of(in_flight)
+    parts = tuple(_parts(_edges(left, span, PARTS), all_acked, shares))
+    ticks = [Tick(name="mark-delete", x=round((max(mark_delete + 1, left) - left) / span * WIDTH, 2))]
+    if read is not None and left <= read <= end:
+        ticks.append(Tick(name="read", x=round((read - left) / span * WIDTH, 2)))
+    return CursorMap(
+        columns=tuple(_columns(_edges(left, span, COLUMNS), all_acked, shares)),
+        parts=parts,
+        shares=shares,
+        ticks=ticks,
+        first=left,
+        last=end - 1,
+        acked=sum(part.acked for part in parts),
+        in_flight=sum(share.entries for part in parts for share in part.in_flight),
+        ready=sum(part.ready for part in parts),
+    )
+
+
+def _edges(left: int, span: int, most: int) -> list[int]:
+    number = min(most, span)
+    return [left + span * each // number for each in range(number + 1)]
+
+
+def _parts(edges: Sequence[int], acked: Sequence[Run], shares: Sequence[Share]) -> Iterator[Part]:
+    """Yield what lies between each pair of edges. An entry that is acked does not count as in flight."""
+    acked_counts = counts(acked, edges)
+    share_counts = [counts(share.runs, edges) for share in shares]
+    span = edges[-1] - edges[0]
+    for number, (first, following) in enumerate(pairwise(edges)):
+        left = following - first - acked_counts[number]
+        in_flight = []
+        for share, found in zip(shares, share_counts, strict=True):
+            if flying := min(found[number], left):
+                in_flight.append(PartShare(consumer=share.consumer, colour=share.colour, entries=flying))
+                left -= flying
+        yield Part(
+            first=first,
+            last=following - 1,
+            x=round((first - edges[0]) / span * WIDTH, 2),
+            width=round((following - first) / span * WIDTH, 2),
+            acked=acked_counts[number],
+            in_flight=tuple(in_flight),
+            ready=left,
+        )
+
+
+def _columns(edges: Sequence[int], acked: Sequence[Run], shares: Sequence[Share]) -> Iterator[Column]:
+    width = WIDTH / (len(edges) - 1)
+    for number, part in enumerate(_parts(edges, acked, shares)):
+        unit = HEIGHT / (part.last - part.first + 1)
+        top = HEIGHT - part.acked * unit
+        bars = []
+        for share in part.in_flight:
+            top -= share.entries * unit
+            bars.append(Bar(colour=share.colour, y=round(top, 2), height=round(share.entries * unit, 2)))
+        yield Column(
+            x=round(number * width, 2),
+            width=round(max(width - (0.8 if width > 3 else 0), 0.5), 2),
+            acked=round(part.acked * unit, 2),
+            in_flight=tuple(bars),
+            ready=round(part.ready * unit, 2),
+        )

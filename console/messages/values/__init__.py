@@ -1,0 +1,1 @@
+"""Values inside messages, as filters test them and columns show them."""

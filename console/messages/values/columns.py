@@ -1,0 +1,122 @@
+"""Columns that a reader chooses for a list of messages: the key, a property, or what a JSON payload has at a path."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from console.messages.values.json_path import JsonPathInvalid, Step, parse_path, values_at
+from vela.wire.entry import Message
+
+__all__ = ["MOST_COLUMNS", "Column", "ColumnInvalid", "cells_of", "parse_columns", "paths_in", "values_of"]
+
+MOST_COLUMNS: Final = 8
+_MOST_TEXT: Final = 200  # characters of a cell
+_MOST_PATHS: Final = 30  # that are suggested
+_MOST_DEPTH: Final = 3  # of a suggested path
+_KEY: Final = "key"
+_PROPERTY: Final = "property:"
+_PLAIN: Final = re.compile(r"[^\s.\[\]\"']{1,60}")  # a name that a path can have without quotes
+
+
+class ColumnInvalid(ValueError):
+    """The text does not name a column. The message says how to write one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column: at most one of `property_name` and `path` is set, and neither for the key."""
+
+    name: str  # as the address has it
+    property_name: str = ""
+    path: tuple[Step, ...] = ()
+
+
+def parse_columns(names: Iterable[str]) -> tuple[Column, ...]:
+    """Read the names of columns. Empty and repeated ones do not count. Raises ColumnInvalid."""
+    given = dict.fromkeys(name.strip() for name in names if name.strip())
+    if len(given) > MOST_COLUMNS:
+        raise ColumnInvalid(_("Choose at most {most} columns.").format(most=MOST_COLUMNS))
+    return tuple(_column(name) for name in given)
+
+
+def values_of(columns: Iterable[Column], message: Message, *, has_payload: bool = True) -> dict[str, Any]:
+    """Return the values of a message by the names of the columns, without those that the message does not have."""
+    document: Any = None
+    if has_payload and any(column.path for column in columns):
+        document = _document(message.payload)
+    found = {}
+    for column in columns:
+        if column.path:
+            values = list(values_at(document, column.path))
+            if None in column.path:  # it has [*]
+                found[column.name] = values
+            elif values:
+                found[column.name] = values[0]
+        elif column.property_name:
+            if column.property_name in message.properties:
+                found[column.name] = message.properties[column.property_name]
+        elif message.key is not None:
+            found[column.name] = message.key
+    return found
+
+
+def cells_of(
+    columns: Iterable[Column], message: Message, *, has_payload: bool = True
+) -> tuple[str | None, ...]:
+    """Return the values of a message as texts of at most 200 characters; None where it has none."""
+    columns = tuple(columns)
+    values = values_of(columns, message, has_payload=has_payload)
+    return tuple(_text(values[column.name]) if column.name in values else None for column in columns)
+
+
+def paths_in(payload: bytes) -> tuple[str, ...]:
+    """Return the paths of the first members of a JSON payload, to choose from. Empty if it is not a JSON object."""
+    found = _paths(_document(payload), "$", 1)
+    return tuple(path for path, _number in zip(found, range(_MOST_PATHS), strict=False))
+
+
+def _column(name: str) -> Column:
+    if name == _KEY:
+        return Column(name=name)
+    if name.startswith(_PROPERTY) and name != _PROPERTY:
+        return Column(name=name, property_name=name.removeprefix(_PROPERTY))
+    if not name.startswith("$"):
+        raise ColumnInvalid(
+            _("Write {name!r} as $.order.id for a value in JSON, as property:region, or as key.").format(
+                name=name
+            )
+        )
+    try:
+        return Column(name=name, path=parse_path(name))
+    except JsonPathInvalid as error:
+        raise ColumnInvalid(str(error)) from None
+
+
+def _document(payload: bytes) -> Any:
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
+
+
+def _paths(value: object, before: str, depth: int) -> Iterator[str]:
+    if not isinstance(value, dict):
+        return
+    for name, inner in value.items():
+        if _PLAIN.fullmatch(name):
+            path = f"{before}.{name}"
+            if isinstance(inner, dict) and depth < _MOST_DEPTH:
+                yield from _paths(inner, path, depth + 1)
+            else:
+                yield path
