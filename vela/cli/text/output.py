@@ -31,7 +31,9 @@ __all__ = [
 _TONES: Final = {"good": "green", "calm": "", "warn": "yellow", "bad": "red"}
 _GAP: Final = 2  # blanks between columns
 _LEAST: Final = 12  # letters that are left to the first column, which has names, if it needs them
-_MOST_FACT: Final = 30  # letters of a name beside a value, on a terminal; a longer one continues in the next line
+_MOST_FACT: Final = (
+    30  # letters of a name beside a value, on a terminal; a longer one continues in the next line
+)
 _MOST_FACT_IN_A_PIPE: Final = 100  # every line of the table has blanks up to the longest name
 # Characters that move the cursor, reverse the order of letters, or end a line without being control characters.
 _CONTROL: Final = re.compile(
