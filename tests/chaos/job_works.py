@@ -34,8 +34,9 @@ _SURVEYED: Final = (
     " + (SELECT count(*) FROM vela_compaction_survey WHERE state IN ('reading', 'ready'))"
 )
 _FILES: Final = (
-    "SELECT f.name, f.state, l.file_name FROM vela_ledger_file f JOIN vela_topic t ON t.id = f.topic_id"
-    " LEFT JOIN vela_ledger l ON l.id = f.ledger_id AND l.file_name = f.name WHERE t.name = %s"
+    "SELECT f.name, f.state, l.file_name FROM (SELECT * FROM vela_ledger WHERE state <> 'open') l"
+    " FULL JOIN vela_ledger_file f ON f.ledger_id = l.id AND f.name = l.file_name"
+    " JOIN vela_topic t ON t.id = coalesce(f.topic_id, l.topic_id) WHERE t.name = %s"
 )
 
 
@@ -203,7 +204,7 @@ class _Offload:
         known = database.execute("SELECT name FROM vela_ledger_file").fetchall()
         found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
         return (
-            len(rows) >= _LEDGERS - 1
+            len(rows) > 1
             and all(state == "attached" and name == of_ledger for name, state, of_ledger in rows)
             and found == {name for (name,) in known}
         )
