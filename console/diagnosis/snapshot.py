@@ -62,7 +62,7 @@ class Departure:
     client_version: str
     at_ms: int
     cause: str  # closed, lost, broker or incompatible
-    detail: str  # the reason, if the broker closed the consumer or its connection, or ended; "" = none
+    detail: str  # the broker's reason, if the cause is broker or incompatible; "" = none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,9 +40,8 @@ class Findings:
     receipted: int = 0
     delivered_again: int = 0  # deliveries beyond the first
     delivered_again_limit: int = 0  # as many as unflushed acks and prefetched messages explain
-    stored_twice: int = (
-        0  # messages in two entries: a client resends those that a killed broker did not confirm
-    )
+    # Messages in two entries: a client resends those that a killed broker did not confirm.
+    stored_twice: int = 0
     stored_twice_limit: int = 0  # sends without receipt at the broker's kills
     unknown_outcomes: int = 0
 

@@ -12,9 +12,8 @@ from tests.fuzz.faces import Face
 
 __all__ = ["Finding", "Run", "run_face"]
 
-MOST_CPU_S: Final = (
-    2.0  # of one input; milliseconds are usual, and a parser that backtracks would take minutes
-)
+# For one input. Milliseconds are usual, and a parser that backtracks would take minutes.
+MOST_CPU_S: Final = 2.0
 MOST_GROWTH_BYTES: Final = 128 << 20  # of this process, over all inputs
 
 

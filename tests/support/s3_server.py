@@ -35,9 +35,8 @@ class S3Server:
 
     def __init__(self, bucket: str) -> None:
         self.bucket = bucket
-        self.fault = (
-            ""  # "wrong keys", "bucket gone", or "cut": every answer with data breaks off in the middle
-        )
+        # "wrong keys", "bucket gone", or "cut": every answer with data breaks off in the middle
+        self.fault = ""
         self.cuts = 0
         self._moto = moto_app.DomainDispatcherApplication(moto_app.create_backend_app)
         self._server: Any = None

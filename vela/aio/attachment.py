@@ -46,9 +46,10 @@ _FATAL_LATER: Final = (
     TopicTerminated,
     UnsupportedVersionError,
 )
-"""Errors that end an attachment after its first success. After any other error it tries again. ConsumerBusy and
-ProducerBusy may come from this client's previous connection, whose loss the broker has not noticed. A refusal of the
-credentials may pass, because tokens are renewed.
+"""Errors that end an attachment after its first success. After any other error it tries again, also after:
+
+- ConsumerBusy and ProducerBusy, since the broker may not have noticed yet that this client's last connection is lost;
+- a refusal of the credentials, since the next attempt may have a renewed token.
 """
 
 
@@ -112,23 +113,23 @@ class Attachment:
         task.result()
 
     def wait_without_limit(self) -> None:
-        """Disable the timeout of `open`. For `attach`, when the broker has said that its turn will come."""
+        """Disable the timeout of `open`. For `attach`, if the broker lets the producer wait for exclusive access."""
         if self._deadline is not None and not self._deadline.expired():
             self._deadline.reschedule(None)
 
     def lost(self, connection: Connection, error: VelaError | None = None) -> None:
         """Attach again after `connection` was lost, or after the broker closed the consumer or producer there.
 
-        Safe to repeat, and for an earlier connection.
+        Safe to repeat, and to call for an earlier connection, which changes nothing.
         """
         if connection is self._attaching:
             self._lost_meanwhile = error or ReadError(f"the broker closed {self._topic} on {connection.name}")
         elif connection is self.connection:
             self.connection = None
             if not self._is_closed:
-                self._task = asyncio.get_running_loop().create_task(self._come_again())
+                self._task = asyncio.get_running_loop().create_task(self._reattach())
 
-    async def _come_again(self) -> None:
+    async def _reattach(self) -> None:
         settings = self._client.settings
         backoff = Backoff(initial_ms=settings.initial_backoff_ms, max_ms=settings.max_backoff_ms)
         while True:
@@ -166,7 +167,7 @@ class Attachment:
         self.connection = connection
 
     async def close(self) -> None:
-        """Stop reconnecting and release the connection. Close the consumer or producer before. Safe to repeat."""
+        """Stop reconnecting and release the connection. Close the consumer or producer first. Safe to repeat."""
         self._is_closed = True
         task, connection = self._task, self.connection
         self.connection = None

@@ -17,13 +17,13 @@ from tests.support.ports import free_ports
 __all__ = ["started"]
 
 _PROJECT: Final = Path(__file__).with_name("pulsar.xml")
-_MEMORY: Final = ("-Xms2g", "-Xmx2g", "-XX:MaxDirectMemorySize=4g")  # as bin/pulsar sets it
+_MEMORY: Final = ("-Xms2g", "-Xmx2g", "-XX:MaxDirectMemorySize=4g")  # the defaults of bin/pulsar
 _OPENED: Final = (  # packages that Netty and BookKeeper reach into
     "java.base/java.nio",
     "java.base/jdk.internal.misc",
     "java.base/sun.net",
 )
-# As conf/standalone.conf has them, but that does not sync the journal. Here it is synced, because Vela syncs too.
+# From conf/standalone.conf. That file leaves the journal unsynced; here it is synced, because Vela syncs too.
 _SETTINGS: Final = """\
 clusterName=standalone
 bindAddress=127.0.0.1

@@ -42,14 +42,16 @@ async def written_until_ms(connection: Connection) -> int:
 async def add_points(connection: Connection, at_ms: int, rows: Sequence[PointRow]) -> None:
     """Store the bucket that begins at `at_ms`. Safe to repeat: does nothing if this bucket or a later one is stored.
 
+    If the bucket's minute is already rolled up, its points get the time of the first minute that is not.
     Raises psycopg.errors.LockNotAvailable if a roll-up keeps its lock for more than 200 ms.
     """
     async with connection.transaction():
         await connection.execute(query("history", "bound_bucket"))
         cursor = await connection.execute(query("history", "begin_bucket"), {"at_ms": at_ms})
-        place = await cursor.fetchone()
-        if place is None:
+        begun = await cursor.fetchone()
+        if begun is None:
             return
+        (points_at_ms,) = begun
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             columns = zip(*rows[start : start + _ROWS_AT_ONCE], strict=True)
             values = {name: list(column) for name, column in zip(PointRow._fields, columns, strict=True)}
@@ -58,4 +60,4 @@ async def add_points(connection: Connection, at_ms: int, rows: Sequence[PointRow
                 None if counts is None else f"{{{','.join(map(str, counts))}}}"
                 for counts in values["ack_latencies"]
             ]
-            await connection.execute(query("history", "add_points"), {"at_ms": place[0], **values})
+            await connection.execute(query("history", "add_points"), {"at_ms": points_at_ms, **values})

@@ -221,7 +221,7 @@ def topic_stats(request: AuthorizedRequest, topic: Path[TopicPath], page: Query[
 @read(router, "/stats", response=Stats)
 @decorate_view(with_etag)
 def stats(request: AuthorizedRequest) -> dict[str, Any]:
-    """Show sums over everything, and whether a broker runs."""
+    """Show sums over all topics that you may see, and whether a broker runs."""
     # Three queries.
     state = chrome()
     return {

@@ -163,22 +163,22 @@ def logs_of(topic_ids: Sequence[int]) -> dict[int, Log]:
     rows: dict[int, list[LedgerRow]] = {topic_id: [] for topic_id in topic_ids}
     for row in fetch(_LedgerOf, "log", "ledgers", {"topics": list(topic_ids)}):
         rows[row.topic_id].append(row)
-    written = {
+    open_ledgers = {
         ledgers[-1].ledger_id: ledgers[-1].segment_id
         for ledgers in rows.values()
         if ledgers and ledgers[-1].state == "open" and ledgers[-1].segment_id is not None
     }
-    ends = _ends_of_open(written)
+    ends = _ends_of_open(open_ledgers)
     return {
         topic_id: Log((*ledgers[:-1], _with_its_end(ledgers[-1], ends))) if ledgers else Log(())
         for topic_id, ledgers in rows.items()
     }
 
 
-def _ends_of_open(written: Mapping[int, int | None]) -> dict[int, _OpenEnd]:
-    """Return the last entry of each open ledger. `written` maps ledgers to their segments. One query."""
-    segments = {segment for segment in written.values() if segment is not None}
-    found = fetch_entries(_OpenEnd, "ends_of_open", segments, {"ledgers": list(written)})
+def _ends_of_open(open_ledgers: Mapping[int, int | None]) -> dict[int, _OpenEnd]:
+    """Return the last entry of each open ledger. `open_ledgers` maps each to its segment. One query."""
+    segments = {segment for segment in open_ledgers.values() if segment is not None}
+    found = fetch_entries(_OpenEnd, "ends_of_open", segments, {"ledgers": list(open_ledgers)})
     return {end.ledger_id: end for end in found}
 
 

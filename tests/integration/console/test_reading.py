@@ -16,10 +16,8 @@ pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "read
 
 
 @pytest.fixture(autouse=True)
-def the_real_connection(
-    monkeypatch: pytest.MonkeyPatch, pages_read_the_tests_transaction: None, request: pytest.FixtureRequest
-) -> None:
-    """Override the folder's fixture of this name: these tests commit their rows."""
+def the_real_connection(monkeypatch: pytest.MonkeyPatch, pages_read_the_tests_transaction: None) -> None:
+    """Undo `pages_read_the_tests_transaction`: these tests commit their rows, so the real connection finds them."""
     monkeypatch.setattr(database, "READ_ALIAS", "read")
 
 

@@ -1,4 +1,4 @@
-"""Packed arrays have the bytes that PostgreSQL itself sends of the same items."""
+"""Packed arrays have the bytes that PostgreSQL itself sends for the same items."""
 
 from __future__ import annotations
 

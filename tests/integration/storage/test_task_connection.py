@@ -28,7 +28,7 @@ def session() -> int:
 
 
 def test_a_process_of_celery_keeps_its_connection(url: str) -> None:
-    assert session() != session(), "another process closes it"
+    assert session() != session(), "without keep_connections a task's connection is closed"
     keep_connections()
     assert session() == session()
     with task_connection("test", statement_timeout_ms=5000) as connection:

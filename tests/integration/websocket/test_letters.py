@@ -1,4 +1,4 @@
-"""Dead letters and retry letters that the broker writes for the JSON face."""
+"""Dead letters and retry letters that the broker writes for clients of the JSON WebSocket API."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Watched:
     def __init__(self) -> None:
         self.names: set[str] = set()
         self.reads = 0
-        self.faults = 0  # number of reads that fail from now on
+        self.faults = 0  # how many of the next reads fail
         self.may_read = asyncio.Event()
         self.may_read.set()
         self.tasks = BackgroundTasks()

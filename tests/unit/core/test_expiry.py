@@ -1,4 +1,4 @@
-"""Expiry of subscriptions that nobody has used for too long."""
+"""When unused subscriptions and topics expire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of entries the JSON face cannot hand over: by the peer's wish, on every socket, permit by permit."""
+"""What becomes of entries that the JSON WebSocket API cannot hand over, on every socket, and of their permits."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ _SPARE = (
 def stats(topic: str | None, once: bool, interval: float, sort: str, search: str, limit: int) -> None:
     """Show the numbers of topics and subscriptions, and keep them up to date.
 
-    Without TOPIC it shows sums over everything and the topics with the largest backlogs; with TOPIC, that topic's
+    Without TOPIC it shows sums over all topics and the topics with the largest backlogs; with TOPIC, that topic's
     subscriptions. With --json it prints a document each time. Press Ctrl-C to end it. It reads from the console: set
     --user, and VELA_PASSWORD, or vela asks for the password. The first password of admin is in the output of make run.
     """

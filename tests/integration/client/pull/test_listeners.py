@@ -69,8 +69,8 @@ async def test_a_listener_may_be_a_plain_function_and_may_not_be_cut_short(
     assert offsets.saved == {(TOPIC, 0): 1}  # the second one was not begun
 
 
-async def test_as_many_calls_at_once_as_was_asked_for(peer: PullPeer, http: ScriptedHttp) -> None:
-    """They run in separate threads: asyncio's default threads are few, and the application needs them."""
+async def test_as_many_calls_run_at_once_as_were_asked_for(peer: PullPeer, http: ScriptedHttp) -> None:
+    """The calls have threads of their own: asyncio's default threads are few, and the application needs them."""
     together = threading.Barrier(20)
     passed: list[int] = []
 

@@ -17,7 +17,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, width: int | None) -> list[str]:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: width is not None, raising=False)
     monkeypatch.setattr(
         "vela.cli.text.output.shutil.get_terminal_size",
-        lambda *_, **__: os.terminal_size((width or 0, 20)),  # pytest asks too, while the test runs
+        lambda *_, **__: os.terminal_size((width or 0, 20)),  # pytest calls it too, with other arguments
     )
     made = table(COLUMNS, ROWS, right=("backlog",), spare=("last", "unknown", "stored"))
     return [str(column.header) for column in made.columns]

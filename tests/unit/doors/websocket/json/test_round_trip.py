@@ -1,4 +1,4 @@
-"""The JSON face over the stored entry: what a producer's frame says is what a consumer's push says."""
+"""The JSON WebSocket API over the stored entry: what a producer's frame says is what a consumer's push says."""
 
 from __future__ import annotations
 
