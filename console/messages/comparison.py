@@ -46,7 +46,7 @@ def compare_bodies(left: Decoded, right: Decoded) -> Comparison:
     """Compare two bodies as JSON with sorted members if both have a value, else as text, else as bytes."""
     values = (_pretty(left), _pretty(right))
     if values[0] is not None and values[1] is not None:
-        return compare_lines("JSON", values[0].split("\n"), values[1].split("\n"))
+        return compare_lines("JSON", values[0], values[1])
     if _is_text(left) and _is_text(right):
         return compare_lines("text", left.text.split("\n"), right.text.split("\n"))
     return compare_lines("hex", hex_dump(left.data).split("\n"), hex_dump(right.data).split("\n"))
@@ -69,13 +69,15 @@ def compare_lines(form: BodyForm, left: Sequence[str], right: Sequence[str]) -> 
     return Comparison(form=form, lines=tuple(_folded(lines)), is_equal=False, is_cut=is_cut)
 
 
-def _pretty(decoded: Decoded) -> str | None:
+def _pretty(decoded: Decoded) -> list[str] | None:
+    """Return the lines of a value without the commas at their ends, so that a new last member changes only its line."""
     if not decoded.has_value:
         return None
     try:
-        return json.dumps(decoded.value, indent=2, ensure_ascii=False, sort_keys=True, default=str)
+        text = json.dumps(decoded.value, indent=2, ensure_ascii=False, sort_keys=True, default=str)
     except (TypeError, ValueError, RecursionError):  # MessagePack has keys that cannot be sorted
         return None
+    return [line.removesuffix(",") for line in text.split("\n")]
 
 
 def _is_text(decoded: Decoded) -> bool:

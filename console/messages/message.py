@@ -145,11 +145,18 @@ def find_message(head: TopicHead, spot: Spot) -> FoundMessage:
     return found if message is None else _with_neighbours_inside(found, message)
 
 
-def partition_of(head: TopicHead, spot: Spot) -> str | None:
-    """Return the name of the partition that has a position, None if no partition has it. Three queries."""
+def partition_of(head: TopicHead, spot: Spot) -> str:
+    """Return the name of the partition that has a position. Three queries. Raises MessageMissing if none has it."""
     rows = partitions(head.id)
     logs = logs_of([row.id for row in rows])
-    return next((row.name for row in rows if logs[row.id].has_ledger(spot.ledger_id)), None)
+    for row in rows:
+        if logs[row.id].has_ledger(spot.ledger_id):
+            return row.name
+    raise MessageMissing(
+        _("{spot} is not stored on any partition: it was trimmed, or belongs to another topic.").format(
+            spot=spot
+        )
+    )
 
 
 def body_of(found: FoundMessage, head: TopicHead, *, shows_all: bool) -> Body:

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from broker.models import SubscriptionState
 from console.queries.database import fetch
 from console.queries.rights import Scope
+from console.words.subscriptions import Tone
 
 __all__ = [
     "COUNTED",
     "LAST_LISTED",
     "WORST",
+    "DatabaseConnections",
     "StateCount",
     "WorstRow",
+    "database_connections",
     "poisoned_subscriptions",
     "state_counts",
     "worst_subscriptions",
@@ -23,6 +26,8 @@ WORST = 12
 _LOOKED_AT = 300  # subscriptions among which the worst are chosen
 POISONED = 3
 LAST_LISTED = SubscriptionState.DRAINING.value  # the last state that the list shows
+_NEARLY_FULL = 0.8  # of the connections that PostgreSQL allows
+_FULL = 0.95
 COUNTED = 1000  # subscriptions of one state; beyond that the page says "more than"
 
 
@@ -48,6 +53,26 @@ class StateCount:
 
     state: int
     subscriptions: int  # at most COUNTED + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseConnections:
+    """Connections of clients to the PostgreSQL server, Vela's and others'."""
+
+    in_use: int
+    most: int  # without those that are reserved for administrators
+    version: str  # of PostgreSQL
+
+    @property
+    def tone(self) -> Tone:
+        """Return bad if hardly any connection is left, warn if few are."""
+        share = self.in_use / max(self.most, 1)
+        return "bad" if share >= _FULL else "warn" if share >= _NEARLY_FULL else "good"
+
+
+def database_connections() -> DatabaseConnections:
+    """Count the connections to the database. One query."""
+    return fetch(DatabaseConnections, "overview", "connections", {})[0]
 
 
 def worst_subscriptions(scope: Scope) -> list[WorstRow]:

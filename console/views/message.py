@@ -124,14 +124,10 @@ def _head_and_spot(topic: str, text: str) -> tuple[TopicHead, Spot]:
 
 
 def _to_partition(head: TopicHead, spot: Spot) -> HttpResponse:
-    name = partition_of(head, spot)
-    if name is None:
-        raise Http404(
-            _("{spot} is not stored on any partition: it was trimmed, or belongs to another topic.").format(
-                spot=spot
-            )
-        )
-    return redirect(message_url(name, spot))
+    try:
+        return redirect(message_url(partition_of(head, spot), spot))
+    except MessageMissing as error:
+        raise Http404(str(error)) from None
 
 
 def _found(head: TopicHead, spot: Spot) -> FoundMessage:

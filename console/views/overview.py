@@ -24,6 +24,7 @@ from console.history.tiles import counted_until_ms, tiles
 from console.history.windows import window_of
 from console.queries.acts import latest_acts
 from console.queries.alerts import firing_alerts
+from console.queries.chrome import chrome
 from console.queries.diagnosis import read_snapshots
 from console.queries.history import History, history_of_everything, sparklines
 from console.queries.letters.topics import UnreadLetters, unread_letters
@@ -31,6 +32,7 @@ from console.queries.overview import (
     COUNTED,
     LAST_LISTED,
     WorstRow,
+    database_connections,
     poisoned_subscriptions,
     state_counts,
     worst_subscriptions,
@@ -39,6 +41,7 @@ from console.queries.subscription import SubscriptionHead, subscription_heads
 from console.views.history import history_sources
 from console.words.numerals import count
 from console.words.subscriptions import STATE_WORDS, verdict
+from console.words.troubles import health_of
 
 __all__ = ["overview"]
 
@@ -96,6 +99,13 @@ def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
             every_s=EVERY_S,
             context=lambda: {"rows": firing_alerts(rights.scope, limit=5)},
         ),
+        Source(
+            name="health",
+            template="console/parts/overview/health.html",
+            live=(),
+            every_s=EVERY_S,
+            context=_health,
+        ),
         # The stored history is the sum of all topics.
         *((now, *history) if rights.scope.is_everything else ()),
         Source(
@@ -106,6 +116,15 @@ def overview(request: HttpRequest, rights: Rights) -> HttpResponse:
         ),
     ]
     return answer(request, rights, "console/pages/overview.html", sources, {"nav": "overview"})
+
+
+def _health() -> dict[str, Any]:
+    state = chrome()
+    return {
+        "processes": health_of(state.troubles),
+        "host": state.host,
+        "connections": database_connections(),
+    }
 
 
 def _now(hour: History) -> dict[str, Any]:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 from django.utils.translation import gettext_noop
+
+from console.words.subscriptions import Tone
 
 __all__ = [
     "SILENT_AFTER_MS",
     "WITHOUT_CELERY",
     "WORDS",
+    "PartHealth",
     "Signs",
     "Trouble",
     "TroubleWords",
     "effects_of",
+    "health_of",
     "troubles_of",
 ]
 
@@ -134,6 +138,53 @@ def troubles_of(signs: Signs, *, tick_ms: int) -> dict[Trouble, int | None]:
     elif (signs.worker_ms or 0) < oldest_tick_ms:
         found[Trouble.WORKER] = signs.worker_ms
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartHealth:
+    """One of Vela's processes in a word, for a line on the overview. The texts are not translated yet."""
+
+    part: str
+    word: str
+    tone: Tone
+    runbook: str = ""  # the page that says what to do
+
+
+def health_of(troubles: Collection[Trouble]) -> list[PartHealth]:
+    """Return the health of broker, beat and tick worker. While beat is silent, nobody knows about the worker."""
+    health = []
+    for part, well, words in _HEALTH:
+        trouble = next((each for each in words if each in troubles), None)
+        if trouble is None:
+            health.append(PartHealth(part=part, word=well, tone="good"))
+        else:
+            word, tone = words[trouble]
+            health.append(PartHealth(part=part, word=word, tone=tone, runbook=WORDS[trouble].runbook))
+    return health
+
+
+_Words: TypeAlias = Mapping[Trouble, tuple[str, Tone]]
+_HEALTH: Final[tuple[tuple[str, str, _Words], ...]] = (
+    (
+        gettext_noop("Broker"),
+        gettext_noop("runs"),
+        {
+            Trouble.BROKER_SILENT: (gettext_noop("silent"), "bad"),
+            Trouble.BROKER_STOPPED: (gettext_noop("stopped"), "bad"),
+            Trouble.NO_BROKER: (gettext_noop("never started"), "bad"),
+        },
+    ),
+    (
+        gettext_noop("Celery beat"),
+        gettext_noop("ticks"),
+        {Trouble.BEAT: (gettext_noop("silent"), "warn")},
+    ),
+    (
+        gettext_noop("Tick worker"),
+        gettext_noop("ticks"),
+        {Trouble.WORKER: (gettext_noop("silent"), "warn"), Trouble.BEAT: (gettext_noop("unknown"), "calm")},
+    ),
+)
 
 
 def effects_of(troubles: Iterable[Trouble]) -> list[str]:

@@ -129,7 +129,7 @@ class JobSoak:
                         span.first_s[target] = time.monotonic() - began_s
                 time.sleep(LOOK_S)
             span.all_s = time.monotonic() - began_s
-            assert run.end(None) == ""
+            assert (error := run.end(None)) == "", error
         work.check(job, is_done=True)
         return span
 

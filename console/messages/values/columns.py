@@ -50,7 +50,7 @@ def values_of(columns: Iterable[Column], message: Message, *, has_payload: bool 
     document: Any = None
     if has_payload and any(column.path for column in columns):
         document = _document(message.payload)
-    found = {}
+    found: dict[str, Any] = {}
     for column in columns:
         if column.path:
             values = list(values_at(document, column.path))

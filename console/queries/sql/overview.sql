@@ -3,6 +3,15 @@
 -- only this filter needs. For other users the planner begins at the worst subscriptions or at the user's topics,
 -- whichever are fewer.
 
+-- name: connections
+-- Of the whole server, because its limit is. PostgreSQL hides the kind of other roles' connections from a role without
+-- pg_read_all_stats; those count as clients' if they have a database.
+SELECT (SELECT count(*) FROM pg_stat_activity
+        WHERE datid IS NOT NULL AND coalesce(backend_type, 'client backend') = 'client backend')::integer AS in_use,
+       current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
+           - coalesce(current_setting('reserved_connections', true)::integer, 0) AS most,
+       split_part(current_setting('server_version'), ' ', 1) AS version
+
 -- name: worst
 SELECT s.id, s.name, t.id AS topic_id, t.name AS topic_name,
        greatest(coalesce(n.messages_in, 0) - u.acked_messages, 0) AS backlog_messages,

@@ -37,10 +37,7 @@ def publish_again(request: HttpRequest, rights: Rights, topic: str, spot: str) -
     try:
         place = read_spot(spot)
         if head.partitions:
-            name = partition_of(head, place)
-            if name is None:
-                raise Http404(_("{place} is not stored on any partition.").format(place=place))
-            return redirect(again_url(name, place))
+            return redirect(again_url(partition_of(head, place), place))
         found = find_message(head, place)
     except (ValueError, MessageMissing) as error:
         raise Http404(str(error)) from None

@@ -38,16 +38,17 @@ def test_what_differs_is_marked(operator: Client, shop: Shop) -> None:
     page = operator.get(f"{PAGE}?a={log.spot(0)}&b={log.spot(1)}")
     words = text_of(page)
     assert "Key k k" in words
-    assert "region ≠ differs eu us" in words
-    assert "new ≠ differs – x" in words
-    assert "try ≠ differs 1 –" in words
-    assert "≠ differs &quot;b&quot; &quot;c&quot;" in words
-    assert "+ only right &quot;note&quot;: &quot;&lt;b&gt;&quot;," in words
-    assert "&quot;order&quot;: 7, &quot;order&quot;: 7," in words
+    assert "region ≠ eu us" in words
+    assert "new ≠ – x" in words
+    assert "try ≠ 1 –" in words
+    assert "≠ &quot;b&quot; &quot;c&quot;" in words
+    assert "+ &quot;note&quot;: &quot;&lt;b&gt;&quot; &quot;order" in words
+    assert "&quot;order&quot;: 7 &quot;order&quot;: 7 &quot;paid" in words
     assert "<b>" not in page.content.decode()
-    same = text_of(operator.get(f"{PAGE}?a={log.spot(0)}&b={log.spot(0)}"))
-    assert "The bodies are equal." in same
-    assert "differs" not in same.partition("Metadata and properties")[2].partition("marks what differs")[2]
+    assert 'aria-label="differs"' in page.content.decode()
+    same = operator.get(f"{PAGE}?a={log.spot(0)}&b={log.spot(0)}")
+    assert "The bodies are equal." in text_of(same)
+    assert 'aria-label="differs"' not in same.content.decode()
 
 
 def test_two_ticked_messages_are_compared_the_earlier_one_left(operator: Client, shop: Shop) -> None:
@@ -74,14 +75,14 @@ def test_a_large_body_is_compared_as_far_as_its_page_shows_it(operator: Client, 
     assert "What was compared is equal." in words
     assert "&amp;all=1" in operator.get(address).content.decode()
     whole = text_of(operator.get(f"{address}&all=1"))
-    assert "≠ differs" in whole
+    assert "≠" in whole
     assert "Only the beginnings" not in whole
 
 
 def test_a_payload_that_cannot_be_read_is_compared_as_bytes(operator: Client, shop: Shop) -> None:
     log = write_log(PAIRS, [encrypted(single(b"a", properties={"n": "1"})), single(b"a")])
     words = text_of(operator.get(f"{PAGE}?a={log.spot(0)}&b={log.spot(1)}"))
-    assert "n ≠ differs 1 –" in words
+    assert "n ≠ 1 –" in words
     assert "as bytes" in words
 
 
@@ -114,7 +115,7 @@ def test_messages_of_two_partitions(operator: Client, shop: Shop) -> None:
     ]
     address = "/t/persistent/public/default/dates/messages/compare"
     words = text_of(operator.get(f"{address}?a={logs[0].spot(0)}&b={logs[1].spot(0)}"))
-    assert "≠ differs 0 1" in words
+    assert "≠ 0 1" in words
     elsewhere = operator.get(f"{address}?a={shop.sealed.pk}:1")
     assert (elsewhere.status_code, "not stored on any partition" in text_of(elsewhere)) == (400, True)
 

@@ -109,6 +109,10 @@ def test_long_names_stay_in_their_place(page: Page, long_names: str, shop: Shop)
     addresses += ("/bookmarks", f"{topic}?tab=bookmarks", f"{topic}/choose/reset", "/topics/new")
     addresses += tuple(f"{topic}/act/{name}" for name in ("publish", "bookmark", "partitions", "delete"))
     addresses += (f"{topic}/m/{shop.sealed.pk}:6/again", f"{topic}/messages?start=oldest")
+    addresses += (
+        f"{topic}/messages?column=%24.order&column=key&column=property:{LONG}",
+        f"{topic}/messages/compare?a={shop.sealed.pk}:5&b={shop.sealed.pk}:6",
+    )
     for owner in User.objects.filter(username__in=("ada", LONG[:150])):
         for path in ("/topics", f"{topic}/messages"):
             SavedView.objects.create(user=owner, path=path, name=LONG[:80], query=f"q={LONG}", shared_in="*")

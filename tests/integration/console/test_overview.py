@@ -23,7 +23,7 @@ from broker.models import (
     SubscriptionSummary,
     TopicSummary,
 )
-from console.queries.overview import WORST
+from console.queries.overview import WORST, DatabaseConnections
 from tests.integration.console.fake_acts import FakeActs
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import NEVER_SILENT, ORDERS, Shop, make_topic
@@ -245,3 +245,26 @@ def test_that_no_broker_runs_is_said_once_and_each_row_has_its_own_cause(looker:
     assert shown.count("See why") == 3
     BrokerProcess.objects.update(seen_at=now() + NEVER_SILENT)
     assert "No broker answers" not in text_of(looker.get("/?part=worst"))
+
+
+def test_processes_and_database_are_one_line(looker: Client, shop: Shop) -> None:
+    words = text_of(looker.get("/?part=health"))
+    assert "Broker ● runs on shop-1 Celery beat ● ticks Tick worker ● ticks Database ● answers" in words
+    assert re.search(r"PostgreSQL [\d.]+, \d+ of \d+ connections in use", words)
+    BrokerProcess.objects.update(stopped_at=now())
+    Heartbeat.objects.all().delete()
+    words = text_of(looker.get("/?part=health"))
+    assert "Broker ✕ stopped What to do Celery beat ▲ silent What to do Tick worker ○ unknown" in words
+
+
+@pytest.mark.parametrize(
+    ("in_use", "words"),
+    [(79, "● answers"), (80, "▲ few connections left"), (95, "✕ almost no connection left")],
+)
+def test_a_database_without_free_connections(
+    in_use: int, words: str, looker: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = DatabaseConnections(in_use=in_use, most=100, version="16.4")
+    monkeypatch.setattr("console.views.overview.database_connections", lambda: found)
+    shown = text_of(looker.get("/?part=health"))
+    assert f"Database {words} PostgreSQL 16.4, {in_use} of 100 connections in use" in shown

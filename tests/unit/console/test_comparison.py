@@ -24,7 +24,8 @@ def test_json_is_compared_by_members_and_not_by_its_spelling() -> None:
     assert bodies(b'{"a": 1, "b": [2]}', b'{"b":[2],"a":1}').is_equal
     found = bodies(b'{"a": 1, "b": 2, "c": 3}', b'{"a": 1, "b": 5, "d": 3}')
     assert (found.form, found.is_equal, found.is_cut) == ("JSON", False, False)
-    assert signs(found) == [("changed", '  "b": 2,', '  "b": 5,'), ("changed", '  "c": 3', '  "d": 3')]
+    assert signs(found) == [("changed", '  "b": 2', '  "b": 5'), ("changed", '  "c": 3', '  "d": 3')]
+    assert signs(bodies(b'{"a": 1}', b'{"a": 1, "b": ","}')) == [("right", None, '  "b": ","')]
 
 
 def test_text_and_bytes() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from console.words.troubles import WORDS, Signs, Trouble, effects_of, troubles_of
+from console.words.troubles import WORDS, Signs, Trouble, effects_of, health_of, troubles_of
 
 NOW_MS = 1_800_000_000_000
 WELL = Signs(
@@ -58,3 +59,20 @@ def test_beat_may_miss_five_ticks(age_ms: int, is_silent: bool) -> None:
 def test_every_trouble_has_its_sentence() -> None:
     assert WORDS.keys() == set(Trouble)
     assert len({words.title for words in WORDS.values()}) == len(Trouble)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({}, ["runs good", "ticks good", "ticks good"]),
+        ({"seen_ms": None}, ["never started bad", "ticks good", "ticks good"]),
+        ({"seen_ms": 1}, ["silent bad", "ticks good", "ticks good"]),
+        ({"stopped_ms": 1}, ["stopped bad", "ticks good", "ticks good"]),
+        ({"beat_ms": 1, "worker_ms": 1}, ["runs good", "silent warn", "unknown calm"]),
+        ({"worker_ms": 1}, ["runs good", "ticks good", "silent warn"]),
+    ],
+)
+def test_each_process_has_a_word(changed: dict[str, Any], words: list[str]) -> None:
+    health = health_of(troubles(replace(WELL, **changed)))
+    assert [f"{each.word} {each.tone}" for each in health] == words
+    assert [bool(each.runbook) for each in health] == [each.tone != "good" for each in health]
