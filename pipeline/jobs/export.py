@@ -61,7 +61,7 @@ def run(request: JobRequest, reporter: Reporter, session: Callable[[], SparkSess
     # A scheduled export needs another folder each time.
     now = f"{datetime.now(UTC):{_TIME}}"
     target = place_in(request.folder, options["to"].replace("{time}", now))
-    with finished_folder(target, request.write_id) as folder:
+    with finished_folder(target) as folder:
         spark = session()
         require_shared(spark, folder)
         with counted_tasks(spark, reporter):

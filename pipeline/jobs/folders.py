@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -30,7 +31,7 @@ def place_in(folder: Path, name: str) -> Path:
 
 
 @contextmanager
-def finished_folder(target: Path, run: str) -> Iterator[Path]:
+def finished_folder(target: Path) -> Iterator[Path]:
     """Yield a new folder beside `target`, and rename it to `target` if the block succeeds.
 
     A killed process leaves a folder whose name begins with a dot. The next process with this target removes the folder.
@@ -38,7 +39,7 @@ def finished_folder(target: Path, run: str) -> Iterator[Path]:
     """
     if target.exists():
         raise InvalidOption(f"{target} already exists: choose another name or remove it")
-    unfinished = target.with_name(f".{target.name}.unfinished-{run}")
+    unfinished = target.with_name(f".{target.name}.unfinished-{secrets.token_hex(8)}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(target)
