@@ -21,7 +21,7 @@ from broker.core.entry import StoredEntry
 from broker.core.ledgers.ledger import LedgerInfo
 from broker.core.position import Position
 from broker.core.topic_name import TopicName
-from broker.log import writer as writer_module
+from broker.storage import prepared_connection
 from broker.storage.acts import acts, parts
 from broker.storage.cursors import chunk_codec, cursors, sessions
 from broker.storage.log import entries as log
@@ -154,7 +154,7 @@ class MemoryStorage:
             ):
                 for name in names:
                     stack.enter_context(patch.object(module, name, getattr(self, f"_{name}")))
-            stack.enter_context(patch.object(writer_module, "connect", _connect))
+            stack.enter_context(patch.object(prepared_connection, "connect", _connect))
             stack.enter_context(patch.object(ConnectionPool, "use", _use))
             yield
 

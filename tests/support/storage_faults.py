@@ -11,8 +11,8 @@ from enum import Enum
 from typing import Any
 from unittest.mock import patch
 
-from broker.log import writer
 from broker.storage import pool as connections
+from broker.storage import prepared_connection
 from broker.storage.acts import acts
 from broker.storage.cursors import cursors
 from broker.storage.log import compaction, deduplication, delayed, entries, outbox
@@ -70,7 +70,7 @@ class StorageFaults:
                     if inspect.iscoroutinefunction(function):
                         wrapped = self._wrapped(f"{short}.{name}", function)
                         stack.enter_context(patch.object(module, name, wrapped))
-            for user in (connections, writer):
+            for user in (connections, prepared_connection):
                 name = f"{user.__name__.rpartition('.')[2]}.connect"
                 stack.enter_context(patch.object(user, "connect", self._wrapped(name, user.connect)))
             use = connections.ConnectionPool.use

@@ -52,7 +52,7 @@ ALSO = {
     "outbox.topics",
     "pool.reporter",
     "topics.segment_size_bytes",
-    "writer.connect",
+    "prepared_connection.connect",
 }
 
 
