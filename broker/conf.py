@@ -169,7 +169,7 @@ class BrokerSettings(AccessSettings):
         Variable(
             "VELA_ADMIN_PASSWORD",
             "text",
-            "the password of the user admin when it is made; unset: a random one",
+            "the password of the user admin when it is created; unset: a random one",
             is_secret=True,
         ),
     ] = field(default="", repr=False)
@@ -401,7 +401,7 @@ class BrokerSettings(AccessSettings):
         Variable(
             "VELA_ALLOWED_HOSTS",
             "names, separated by commas",
-            "host names that both HTTP ports answer to, beside their own",
+            "host names that both HTTP ports answer to, besides their own",
         ),
     ] = frozenset()
     allowed_origins: Annotated[
@@ -410,7 +410,7 @@ class BrokerSettings(AccessSettings):
         Variable(
             "VELA_ALLOWED_ORIGINS",
             "origins, by commas",
-            "web pages that may use the broker's HTTP port, beside its own",
+            "web pages that may use the broker's HTTP port, besides its own",
         ),
     ] = frozenset()
     entry_filters: Annotated[

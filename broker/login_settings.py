@@ -82,7 +82,7 @@ class LoginSettings:
         Variable(
             "VELA_REQUIRE_SECOND_FACTOR",
             "`nobody`, `admins`, `everybody`",
-            "who needs a second factor beside the password",
+            "who needs a second factor besides the password",
         ),
     ] = "nobody"
     local_login: Annotated[

@@ -133,7 +133,7 @@ def _part(request: HttpRequest, block: Block) -> HttpResponse:
 
 
 def _parts(request: HttpRequest, blocks: Sequence[Block]) -> HttpResponse:
-    """Answer with the blocks that the browser does not have, each in an element that names its place."""
+    """Answer with the blocks that the browser does not have, each in an element with the id of the one it replaces."""
     known = _etags_in(request)
     changed = [block for block in blocks if block.etag not in known]
     if changed:

@@ -1,4 +1,4 @@
-"""The image's entrypoint: `python -m docker.entrypoint ROLE` becomes the role's process, so signals reach it."""
+"""The image's entrypoint. `python -m docker.entrypoint ROLE` becomes the role's process, so that signals reach it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     except OSError as error:
         sys.stderr.write(
-            f"vela: {error.filename} cannot be written ({error.strerror}): it must be writable for "
-            f"the user {os.geteuid()}, /data as a volume and /tmp as a tmpfs will do\n"
+            f"vela: {error.filename} cannot be written ({error.strerror}): make it writable for the user "
+            f"{os.geteuid()}, for example with a volume at /data and a tmpfs at /tmp\n"
         )
         return 2
     if len(lines) == 1:

@@ -1,6 +1,7 @@
 """Run several commands as one: a minimal supervisor for a role with more than one process.
 
-It restarts nothing. When one command ends the others are stopped, and the container's restart policy starts all anew.
+It restarts nothing. When one command ends, it stops the others, and the container's restart policy starts them all
+again.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ __all__ = ["run_together"]
 def run_together(commands: Sequence[Sequence[str]], environment: Mapping[str, str]) -> int:
     """Run the commands until SIGTERM or SIGINT stops them all (returns 0) or one of them ends by itself (1).
 
-    As process 1 of a container it also buries the orphans that the kernel hands it. How long a stop may take is the
-    engine's business (stop_grace_period): it kills what is left.
+    As process 1 of a container it also reaps orphaned processes. It sets no limit to how long a stop may take: after
+    stop_grace_period the container engine kills the processes that are left.
     """
     running: dict[int, subprocess.Popen[bytes]] = {}
     stop_asked = False
@@ -46,7 +47,7 @@ def run_together(commands: Sequence[Sequence[str]], environment: Mapping[str, st
 
 
 def _terminate(running: Mapping[int, subprocess.Popen[bytes]]) -> None:
-    """Signal by process id and not through Popen, which might reap a child that os.wait should report."""
+    """Send SIGTERM by process id and not through Popen, which might reap a child that os.wait should report."""
     for pid in list(running):
-        with contextlib.suppress(ProcessLookupError):  # it has ended and is not removed from the list yet
+        with contextlib.suppress(ProcessLookupError):  # the process has ended and is still in the list
             os.kill(pid, signal.SIGTERM)

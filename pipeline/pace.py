@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["Pace"]
 
-# Unspent time beyond this is lost, so that a stop of a minute is not followed by a burst.
+# A task that is further behind than this does not catch up, so that a pause of a minute is not followed by a burst.
 _MOST_LATE_S: Final = 1.0
 
 
@@ -17,7 +17,7 @@ class Pace:
     def __init__(self, per_s: int) -> None:
         """`per_s` 0 means no limit."""
         self._per_s = per_s
-        self._due_s: float | None = None  # when all that was spent may have been spent
+        self._due_s: float | None = None  # when more may be spent
 
     def pause_s(self, amount: int) -> float:
         """Spend an amount, and return the seconds to wait before spending more."""

@@ -136,7 +136,7 @@ class ConsumerKeySharedPolicy:
         for first, last in sorted(ranges):
             if not previous < first <= last < KEY_HASHES:
                 raise ValueError(
-                    f"sticky range ({first}, {last}): ranges lie within 0 to {KEY_HASHES - 1} and do not overlap"
+                    f"sticky range ({first}, {last}): ranges must be within 0 to {KEY_HASHES - 1} and must not overlap"
                 )
             previous = last
         self.key_shared_mode = key_shared_mode

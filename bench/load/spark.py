@@ -35,7 +35,7 @@ READING: Final = b"reading\n"
 
 @contextmanager
 def started_spark() -> Iterator[SparkSession]:
-    """Start a session that has Vela's data source, the one that yields tuples, and PostgreSQL's driver for Java."""
+    """Start a session with Vela's data source, `TupleSource` to compare it with, and PostgreSQL's driver for Java."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "spark-defaults.conf").write_text(f"spark.driver.extraClassPath {JAR}\n", "utf-8")
         os.environ["SPARK_CONF_DIR"] = folder

@@ -47,7 +47,7 @@ def _face(setting: Setting, face: str, measure: _Measure, port: int, *, watched:
         looking: AbstractContextManager[list[str]] = (
             reloading(setting.vela, page) if watched else nullcontext([])
         )
-        setting.vela.manage("createtopic", topic)  # so that the page is there before the first message
+        setting.vela.manage("createtopic", topic)  # so that the page exists before the first message
         with looking as report:
             runs.append(run_exactly(measure(port, topic, **_load(setting))))
         note = "; ".join([f"max {max(runs[-1].values_ms):.0f} ms", *report])

@@ -187,7 +187,7 @@ class _Issuer:
         return AuthenticationFailed(f"{self.url} does not publish the key that signed the token")
 
     def refresh(self) -> None:
-        """Read the keys. If that fails, log it once and go on with the known ones."""
+        """Read the keys. If that fails, log it once and keep the known ones."""
         with self._lock:
             self._refresh()
 
@@ -206,7 +206,7 @@ class _Issuer:
         except IssuerAway as error:
             if not self._error:
                 logger.error(
-                    "the keys of the issuer %s cannot be read: %s. Keys that were read before go on working;"
+                    "the keys of the issuer %s cannot be read: %s. Keys that were read before keep working;"
                     " the broker tries again every %d seconds",
                     self.url,
                     error,

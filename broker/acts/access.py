@@ -109,7 +109,7 @@ def _signing_key(settings: AccessSettings) -> TokenKey:
 def revoke_token(token_id: str, *, who: str, origin: str) -> bool:
     """Refuse a token from now on, and close its connections. Safe to repeat.
 
-    `token_id` is the token's claim `jti`, so a token that was made elsewhere with the same key can be revoked too.
+    `token_id` is the token's claim `jti`, so a token that was created elsewhere with the same key can be revoked too.
     Return False if there was no record of the token: it was neither made here nor revoked before.
     """
     with transaction.atomic():
@@ -169,7 +169,7 @@ def _keys(settings: AccessSettings) -> TokenKeys:
 
 
 def tokens() -> list[AccessToken]:
-    """Return all tokens that were made here or revoked, the oldest first."""
+    """Return all tokens that were created here or revoked, the oldest first."""
     return list(AccessToken.objects.order_by("created_at", "id"))
 
 

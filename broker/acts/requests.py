@@ -140,7 +140,10 @@ def plan(
     try:
         asked = find_kind(kind)
         if not asked.can_be_requested:
-            raise ActRefused(f"{kind} cannot be requested like this", code="InvalidParameters")
+            raise ActRefused(
+                f"acts of kind {kind} cannot be planned: only the broker, the admin API or an undo creates them",
+                code="InvalidParameters",
+            )
         message = asked.message_of(asked.read(parameters))
     except BrokerError as error:
         raise ActRefused(str(error), code="InvalidParameters") from error

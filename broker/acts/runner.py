@@ -1,8 +1,8 @@
 """The broker's side of acts: compute plans from memory, and apply acts.
 
 The requester inserts a row and notifies the broker; if the notification is lost, a slow poll finds the row. Acts run
-one by one in the order of their ids, and each takes milliseconds. Long work runs beside them and continues after a
-restart.
+one by one in the order of their ids, and each takes milliseconds. Long work runs in parallel with them and continues
+after a restart.
 """
 
 from __future__ import annotations
@@ -233,7 +233,10 @@ class ActRunner:
         self._tasks.keep(task)
 
     async def _carry_on(self, kind: ActKind[Any], context: ActContext, given: Any) -> None:
-        """Do long work beside other acts. If the broker stops, the act stays `applying`; the next broker continues."""
+        """Do long work in parallel with other acts.
+
+        If the broker stops, the act stays `applying`, and the next broker continues.
+        """
         act = context.act
         try:
             result = await kind.apply(context, given)

@@ -131,7 +131,7 @@ class ParkedRequests(Generic[H]):
     ) -> list[H]:
         """Remove and return the requests whose time is over and, every 5 s, those that a notification missed.
 
-        If `newest_of` fails for a queue, calls `on_error` and goes on with the other queues.
+        If `newest_of` fails for a queue, calls `on_error` and continues with the other queues.
         """
         ready = self.pop_due(now_ms)
         if now_ms - self._last_full_check_ms < FULL_CHECK_MS:

@@ -53,7 +53,7 @@ def parse_time(text: str) -> int:
     since_epoch = local - _EPOCH - _offset(offset)
     time_ms = since_epoch // _MILLISECOND + int((fraction or "0")[:3].ljust(3, "0"))
     if time_ms < 0:
-        raise ValueError("the time lies before 1970")
+        raise ValueError("the time is before 1970")
     return time_ms
 
 
@@ -63,5 +63,5 @@ def _offset(text: str) -> timedelta:
     hours, minutes = int(text[1:3]), int(text[4:6])
     offset = timedelta(hours=hours, minutes=minutes)
     if minutes > 59 or offset > _MAX_OFFSET:
-        raise ValueError("the offset of the time lies outside -18:00 … +18:00")
+        raise ValueError("the offset of the time is outside -18:00 … +18:00")
     return -offset if text[0] == "-" else offset

@@ -173,7 +173,7 @@ class _Runner:
                 await consumer.negative_acknowledge(received)
         except PulsarException as error:
             logger.warning(
-                "%s: message %s comes again, because the result of its call did not reach the broker: %s",
+                "%s: message %s will be delivered again, because the result of its call did not reach the broker: %s",
                 self.handler.name,
                 received.message_id(),
                 error,
@@ -189,7 +189,11 @@ class _Runner:
             else:
                 await self._threads.run(partial(_call, handler, message))
         except Exception:
-            logger.exception("%s: message %s comes again", handler.name, received.message_id())
+            logger.exception(
+                "%s: the call failed, and message %s will be delivered again",
+                handler.name,
+                received.message_id(),
+            )
             return False
         return True
 

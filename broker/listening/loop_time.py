@@ -1,7 +1,7 @@
 """The event loop's time, shared among the connections of a process.
 
 One connection must not set the latency of all others. A connection that has used its part of a turn keeps the bytes
-that it has read, reads no more, and goes on in a later turn. `FairTurns` decides when a turn ends.
+that it has read, reads no more, and continues in a later turn. `FairTurns` decides when a turn ends.
 """
 
 from __future__ import annotations

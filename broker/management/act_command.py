@@ -41,7 +41,7 @@ class ActCommand(BaseCommand):
             "--allow-drift",
             type=int,
             metavar="N",
-            help="apply even if up to N more messages than planned come again (default: as the plan says; 0: none)",
+            help="apply even if up to N more messages than planned are redelivered (default: as planned; 0: none)",
         )
 
     def run_act(self, kind: str, parameters: Mapping[str, object], options: Mapping[str, Any]) -> None:
@@ -123,7 +123,7 @@ class ActCommand(BaseCommand):
         moved = f"mark-delete {part['current']['mark_delete']} -> {part['target']['mark_delete']}"
         if "partition" in part:
             again, skipped = part["replayed_messages"], part["skipped_messages"]
-            moved = f"partition {part['partition']}: {moved}, {again} come again, {skipped} skipped"
+            moved = f"partition {part['partition']}: {moved}, {again} are delivered again, {skipped} skipped"
         self.stdout.write(f"  {moved}")
 
     def _show_drift(self, plan: Mapping[str, Any]) -> None:

@@ -54,7 +54,7 @@ class ProducerAccess:
         return bool(self._waiting) or self._exclusive is not None
 
     async def admit(self, producer: Producer) -> None:
-        """Attach a producer, alone or beside others, or let it wait (`is_ready` stays False).
+        """Attach a producer, alone or alongside others, or let it wait (`is_ready` stays False).
 
         Raises ProducerBusy (a live connection uses the name, an exclusive producer has the topic, or there are too
         many) and ProducerFenced. If the call is cancelled, call `remove` for the producer.

@@ -1,7 +1,7 @@
 """Limit the bytes of publishes without a receipt, over all connections of the process.
 
 Each connection has a limit of its own, but thousands of connections together could still fill the memory while the
-database is slow. Above the limit the broker stops reading from connections that publish, and goes on reading from those
+database is slow. Above the limit the broker stops reading from connections that publish, and keeps reading from those
 that only consume. It reads from all again when receipts have brought the sum down to half of the limit. Reading
 therefore waits for the broker's own commits, never for a peer's frames.
 """

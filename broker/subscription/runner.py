@@ -393,7 +393,7 @@ class SubscriptionRunner:
         positions = consumer.still_due(effect.due)
         nacked = {each.position for each in effect.due if each.is_nack}
         if positions and self._state.type.single_active:
-            # Redelivering single messages would break the order, so all unacked ones come again.
+            # Redelivering single messages would break the order, so all unacked ones are delivered again.
             self.redeliver(consumer, None, _reason(not nacked.isdisjoint(positions)))
             return
         for is_nack in (True, False):

@@ -177,7 +177,7 @@ class Tracing:
         if not self._has_failed:
             self._has_failed = True
             logger.error(
-                "making a span failed; the message goes on, and further failures are not logged",
+                "making a span failed; the message is not affected, and further failures are not logged",
                 exc_info=error,
             )
 

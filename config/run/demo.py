@@ -1,4 +1,4 @@
-"""`make demo`: a small workload beside a running Vela, so that the console has something to show.
+"""`make demo`: a small workload for a running Vela, so that the console has something to show.
 
 It has a topic of orders at 20 messages a second, a topic of requests for reports, 500 every ten minutes, and three
 subscriptions, each with a story:

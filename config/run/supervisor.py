@@ -43,7 +43,7 @@ class Supervisor:
         self._stop_timeout_s = stop_timeout_s
         self._stop_asked = False
         self._is_hurried = False
-        self._handlers: dict[signal.Signals, Any] = {}  # of signals, as they were before
+        self._handlers: dict[signal.Signals, Any] = {}  # the signal handlers to restore at the end
         self._slow_s = time.monotonic() + SLOW_START_S
         self._waker, self._alarm = socket.socketpair()
 
@@ -188,7 +188,7 @@ class Supervisor:
             if code == EXIT_SETTING_INVALID:
                 child.restart_s = math.inf
                 say(
-                    f"{child.name} refuses what it finds{said} and is not started again; mend that, then start Vela"
+                    f"{child.name} refused to start{said} and is not started again; correct the cause, then start Vela"
                     f" again (log: {child.log})",
                     level=logging.ERROR,
                 )
@@ -228,7 +228,7 @@ class Supervisor:
         self._stop_asked = True
 
     def _wait_until(self, done: Callable[[], bool], deadline_s: float) -> None:
-        """Wait until it is done, the deadline (monotonic) has passed, or a second Ctrl-C comes."""
+        """Wait until `done` returns True, the deadline (monotonic) has passed, or a second Ctrl-C comes."""
         while not done() and not self._is_hurried and (left_s := deadline_s - time.monotonic()) > 0:
             self._wait(min(LOOK_S, left_s))
 

@@ -111,7 +111,7 @@ class Application(BaseModel):
             strict=True,
             ge=0,
             le=acts.MOST_DRIFT_MESSAGES,
-            description="how many more than planned may come again, or be lost by a delete; 0: exactly what was"
+            description="how many more than planned may be delivered again, or be lost by a delete; 0: exactly what was"
             " planned; null: what the plan allows",
         ),
     ] = None

@@ -24,14 +24,13 @@ def openapi(request: HttpRequest, api: NinjaAPI) -> HttpResponse:
 
 @cache
 def document_of(api: NinjaAPI) -> dict[str, Any]:
-    """Describe the operations: their docstrings are summary and description.
+    """Return the OpenAPI document. An operation's summary and description come from its docstring.
 
-    Adds two parts that ninja does not describe: how to log in, and the problem document that every operation may answer
-    with.
+    Adds two parts that ninja leaves out: how to log in, and the problem document that every operation may answer with.
     """
     document: dict[str, Any] = dict(api.get_openapi_schema(path_prefix=""))
     for operations in document["paths"].values():
-        operations.pop("head", None)  # it has the same operation id as get, which would be ambiguous
+        operations.pop("head", None)  # HEAD has the operation id of GET, and ids must be unique
         for operation in operations.values():
             operation["summary"], _, operation["description"] = operation["description"].partition("\n\n")
             operation["responses"]["default"] = {"$ref": "#/components/responses/Problem"}

@@ -1,4 +1,4 @@
-"""Compute the steps of a chart from stored points. Where there is no point, nothing changed."""
+"""Compute the steps of a chart from stored points. A time without a point is one in which nothing changed."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def steps(
 
     Incoming rates come from the points of `topic`, because a subscription's own points (`own`) have none. A step
     without a point keeps the backlog and size of the step before, and its rates are 0. But steps from `known_until_ms`
-    on are unknown, and so are steps without a point that end by `known_from_ms`, when the topic or subscription was
-    created.
+    on are unknown, and so are steps without a point that end at or before `known_from_ms`, when the topic or
+    subscription was created.
     """
     by_step = _by_step(frame, own)
     ins = _by_step(frame, topic)

@@ -185,8 +185,8 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
     def _checked(self) -> bool | None:
         """Return whether the user may still see the page.
 
-        None while the check runs, and while the database is unavailable. The check runs beside the writer, because the
-        page must learn that the database does not answer.
+        None while the check runs, and while the database is unavailable. The check runs in parallel with the writer,
+        because the page must learn that the database does not answer.
         """
         if self._check is None:
             if self._feed.watch.is_answering:

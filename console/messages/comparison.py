@@ -34,7 +34,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The compared lines. Of equal ones only those near a difference are there."""
+    """The compared lines. Of equal lines, it has only those near a difference."""
 
     form: BodyForm
     lines: Sequence[Line]

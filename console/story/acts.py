@@ -26,9 +26,11 @@ class ActOnMessage:
     finished_ms: int
     before: str | None  # mark-delete, as ledger:entry
     after: str
-    how: str | None  # of its target: one, move or reset
+    how: str | None  # what the plan does with its target: one, move or reset
     position: str | None
-    remaining: str | None  # bitset in hexadecimal: messages of the batch at `position` that it left alone
+    remaining: (
+        str | None
+    )  # bitset in hexadecimal: messages of the batch at `position` that the act left alone
     letter_topic: str | None
 
 

@@ -28,7 +28,7 @@ def read_lines(text: str) -> dict[str, str]:
         if not separator or not name:
             raise ValidationError(_("Write “{line}” as name = value.").format(line=line.strip()))
         if name in read:
-            raise ValidationError(_("{name} is there twice.").format(name=name))
+            raise ValidationError(_("{name} is given twice.").format(name=name))
         read[name] = value
     return read
 

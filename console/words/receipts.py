@@ -121,8 +121,8 @@ class PartitionTable:
         return max(1, len(self.changes) + (3 if self.moves_cursors else 0))
 
     @property
-    def has_news(self) -> bool:
-        """Whether the table shows more than the sentences of the plan or the result."""
+    def adds_detail(self) -> bool:
+        """Whether the table tells more than the sentences of the plan or the result already do."""
         return bool(self.changes) or any(row.why_not for row in self.rows)
 
 

@@ -138,8 +138,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             what = "does not exist now" if options.names(gone[0]) else "is not in the query's options now"
             text = f"topic {gone[0]} was read before and {what}"
             if options.fail_on_data_loss:
-                raise DataLost(text, "set failOnDataLoss to false to go on without it")
-            logger.warning("%s; failOnDataLoss is false, so the query goes on without it", text)
+                raise DataLost(text, "set failOnDataLoss to false to continue without it")
+            logger.warning("%s; failOnDataLoss is false, so the query continues without it", text)
         if self._target is not None:
             topics = [topic for topic in topics if topic.name in self._target or topic.name in starts]
         logs = read_logs(connection, topics, after=starts)

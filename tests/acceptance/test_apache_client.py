@@ -131,7 +131,7 @@ def test_shared_spreads_messages_and_redelivers_those_of_a_consumer_that_leaves(
         for index in (1, 2):
             for message in drained(consumers[index]):
                 assert message.data() not in seen, (
-                    "an acked message, or one given to two consumers, came again"
+                    "an acked message, or one given to two consumers, was delivered again"
                 )
                 seen[message.data()] = index
                 consumers[index].acknowledge(message)

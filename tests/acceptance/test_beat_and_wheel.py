@@ -55,7 +55,7 @@ def assert_comes_again(url: str, limit_s: float) -> None:
         waited_s = time.monotonic() - taken_s
         assert again["messageId"] == first["messageId"]
         assert again["redeliveryCount"] == 1
-        assert waited_s >= ACK_TIMEOUT_MS / 1000 - 0.1, f"it came again after {waited_s:.2f} s already"
+        assert waited_s >= ACK_TIMEOUT_MS / 1000 - 0.1, f"it was delivered again after only {waited_s:.2f} s"
         consumer.send(json.dumps({"messageId": again["messageId"]}))
 
 

@@ -1,4 +1,4 @@
-"""Patterns of topics: watchers hear of new ones at once, and Apache's client gets those that it asks for."""
+"""Patterns of topics: watchers are told about new ones at once, and Apache's client gets those that it asks for."""
 
 from __future__ import annotations
 

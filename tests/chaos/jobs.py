@@ -1,4 +1,4 @@
-"""Kill jobs at random moments, do them again, then prove that nothing is half done and every message is there once.
+"""Kill jobs at random moments, do them again, then prove that nothing is half done and every message is stored once.
 
 `make pipeline-soak` runs it: `python -m tests.chaos.jobs [JOB …] --messages 20000 --kills 20 [--seed N]`. Without a
 JOB it runs all of them. Some kills hit runs of Vela's worker, with Spark on this machine, the others jobs on a cluster.
@@ -85,7 +85,7 @@ def table_of(hits: Sequence[Hit]) -> str:
 
 
 def main() -> int:
-    """Run the command line. Return 0 if every message is there once."""
+    """Run the command line. Return 0 if every message is stored once."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("job", nargs="*", help=f"of {', '.join(WORKS)}; all if none")
     parser.add_argument("--messages", type=int, default=20_000)
@@ -121,7 +121,9 @@ def main() -> int:
                     soak.kill_each(name, given.kills)
             finally:
                 sys.stdout.write(table_of(soak.hits))
-    sys.stdout.write(f"every message is there once, {time.monotonic() - began_s:,.0f} s, seed {given.seed}\n")
+    sys.stdout.write(
+        f"every message is stored once, {time.monotonic() - began_s:,.0f} s, seed {given.seed}\n"
+    )
     return 0
 
 

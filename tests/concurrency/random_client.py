@@ -83,7 +83,9 @@ class CheckingConsumer(ConsumerProbe):
         if position in model.done:
             complain(f"{what}: acked with a receipt before")
         if position in model.left and members & ~model.left[position]:
-            complain(f"{what}: members {members:b} come again, receipts left {model.left[position]:b}")
+            complain(
+                f"{what}: members {members:b} are delivered again, receipts left {model.left[position]:b}"
+            )
         if model.has_many and any(position in each.held for each in model.consumers if not each.is_gone):
             complain(f"{what}: pending at another consumer")
         if complaint := model.order.complaint(self, entry, position):

@@ -103,7 +103,7 @@ def test_a_child_that_refuses_its_settings_after_the_start_is_not_started_again(
         assert sound.is_running()
     assert (tmp_path / "starts").read_text() == "started\n"
     (line,) = capsys.readouterr().out.splitlines()
-    assert line.startswith("refusing refuses what it finds (wrong) and is not started again; ")
+    assert line.startswith("refusing refused to start (wrong) and is not started again; ")
 
 
 def test_a_broker_that_finds_the_lock_taken_after_the_start_is_started_until_it_is_free(

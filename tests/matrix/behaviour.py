@@ -43,7 +43,7 @@ def rows_in(page: str) -> dict[str, Row]:
     found: dict[str, Row] = {}
     for name, side, statement in _LINE.findall(page):
         if name in found:
-            raise BadPage(f"row {name} is there twice")
+            raise BadPage(f"row {name} appears twice")
         if side not in SIDES:
             raise BadPage(f"row {name}: its side is {side!r}, and must be one of {', '.join(SIDES)}")
         found[name] = Row(name=name, side=side, statement=statement)

@@ -289,7 +289,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         assert client in self.clients, "delivered to one who is gone"
         assert client.permits > 0, "sent without permits"
         assert got, "nothing of it is unacked"
-        assert got == self.unacked_of(position), "acked members come again, or unacked ones do not"
+        assert got == self.unacked_of(position), "acked members are delivered again, or unacked ones are not"
         self.check_order(client, delivery, position)
         client.received += len(got)
         client.held[position] = got

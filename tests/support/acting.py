@@ -19,7 +19,7 @@ async def ask(
     topic: str = "t",
     undo_of: int | None = None,
 ) -> int:
-    """Insert a request for a plan and return the act's id. Without a subscription, the act is about the topic."""
+    """Insert a request for a plan and return the act's id. Without a subscription, it is an act on the topic."""
     (act_id,) = one_row(
         run.database_url,
         "INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters,"

@@ -16,7 +16,7 @@ __all__ = ["AbstractCryptoKeyReader", "CryptoKeyReader", "EncryptionKeyInfo"]
 class EncryptionKeyInfo:
     """A key, and metadata that its reader wants to send with messages."""
 
-    key: bytes  # PEM of an RSA key
+    key: bytes  # an RSA key in PEM format
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 

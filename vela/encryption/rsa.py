@@ -21,7 +21,7 @@ def wrap(data_key: bytes, public_pem: bytes, key_name: str) -> bytes:
     try:
         key = load_pem_public_key(public_pem)
     except (ValueError, UnsupportedAlgorithm):
-        raise CryptoError(f"the public key for {key_name!r} is not PEM of a public key") from None
+        raise CryptoError(f"the public key for {key_name!r} is not a public key in PEM format") from None
     if not isinstance(key, RSAPublicKey):
         raise CryptoError(f"the public key for {key_name!r} is not an RSA key")
     return key.encrypt(data_key, _PADDING)
@@ -33,11 +33,13 @@ def unwrap(wrapped: bytes, private_pem: bytes, key_name: str) -> bytes:
         key = load_pem_private_key(private_pem, password=None)
     except (TypeError, ValueError, UnsupportedAlgorithm):
         raise CryptoError(
-            f"the private key for {key_name!r} is not PEM of an unencrypted private key"
+            f"the private key for {key_name!r} is not an unencrypted private key in PEM format"
         ) from None
     if not isinstance(key, RSAPrivateKey):
         raise CryptoError(f"the private key for {key_name!r} is not an RSA key")
     try:
         return key.decrypt(wrapped, _PADDING)
     except ValueError:
-        raise CryptoError(f"the private key for {key_name!r} is not the one it was encrypted for") from None
+        raise CryptoError(
+            f"the private key for {key_name!r} does not belong to the public key that encrypted the data key"
+        ) from None

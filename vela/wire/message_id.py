@@ -1,4 +1,4 @@
-"""Message ids: where one message lies, written in three forms (bytes, base64, text)."""
+"""Message ids: the position of one message, written in three forms (bytes, base64, text)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The base class of all kinds of act: a name, parameters, a plan, and an apply that does what the plan said.
 
 A kind has no state; the context has the services that it needs. The broker runs one act at a time, and each takes
-milliseconds; long work (`is_long`) runs beside them. To add a kind, write a class in one of the packages below and add
-its line to registry.py.
+milliseconds; long work (`is_long`) runs in parallel with them. To add a kind, write a class in one of the packages
+below and add its line to registry.py.
 """
 
 from __future__ import annotations
@@ -179,7 +179,9 @@ class ActKind(ABC, Generic[P]):
     can_undo: ClassVar[bool] = False
     # For users, if can_undo is False: why the act cannot be undone, or what to do instead.
     no_undo: ClassVar[str] = "it cannot be undone"
-    is_long: ClassVar[bool] = False  # apply may take longer than milliseconds, so it runs beside other acts
+    is_long: ClassVar[bool] = (
+        False  # apply may take longer than milliseconds, so it runs in parallel with other acts
+    )
     # False: `requests.plan` refuses it. It comes from the broker, a client, the admin API or `plan_undo`.
     can_be_requested: ClassVar[bool] = True
     # True: on a partitioned topic, one act covers all partitions, or those that the parameter `partitions` names.

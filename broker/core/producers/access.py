@@ -28,7 +28,7 @@ class AccessMode(Enum):
 class Admission(Enum):
     """The way in which a producer is admitted to a topic."""
 
-    JOIN = "join"  # beside the others
+    JOIN = "join"  # alongside the others
     ALONE = "alone"  # as the only one
     WAIT = "wait"  # until the others are gone
     TAKE_OVER = "take over"  # the others are fenced, including waiting ones

@@ -35,7 +35,7 @@ MAX_UNPARSED_BYTES: Final = 16 * 1024  # with more than this, stop reading until
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
 COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # for all other sockets: ten times an array of a thousand acks
-ENVELOPE_BYTES: Final = 64 * 1024  # of a JSON message beside its payload: properties, key, context
+ENVELOPE_BYTES: Final = 64 * 1024  # of a JSON message besides its payload: properties, key, context
 FRAME_PADDING_BYTES: Final = 10 * 1024  # as in the binary protocol
 
 _SMALL: Final = struct.Struct("!BB")

@@ -31,7 +31,7 @@ class Command(BaseCommand):
         create.add_argument("role", help="what the token proves; permissions are granted to roles")
         create.add_argument("--expires", default="30d", metavar="LENGTH", help="30d (default), 12h, never")
         create.add_argument("--private-key", type=Path, metavar="FILE", help="sign with this RSA or EC key")
-        actions.add_parser("list", help="list the tokens that were made here or revoked")
+        actions.add_parser("list", help="list the tokens that were created here or revoked")
         revoke = actions.add_parser("revoke", help="refuse a token from now on, and close its connections")
         revoke.add_argument("id", help="the token's id, which `token list` shows: its claim jti")
 

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 # Number of looks. Going through every known subscription at each look would cost as much as all other work together.
 _FORGET_EVERY: Final = 60
 _SLICE: Final = 200  # subscriptions, a few milliseconds of work
-_DUE_TIMES_ARE_READ_MS: Final = 10_000
+_NO_DUE_TIME_MS: Final = 10_000  # until the next look while memory knows no due time of the delayed messages
 _UNATTENDED_MS: Final = 5_000  # between looks at a subscription without consumers whose topic changes
 
 
@@ -160,4 +160,4 @@ def _due_ms(subscription: Subscription, now_ms: int) -> int | None:
     if not subscription.delayed_entries or not subscription.log.is_open:
         return None
     due_ms = subscription.next_delayed_ms
-    return now_ms + _DUE_TIMES_ARE_READ_MS if due_ms is None else due_ms
+    return now_ms + _NO_DUE_TIME_MS if due_ms is None else due_ms

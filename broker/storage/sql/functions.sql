@@ -1,4 +1,4 @@
--- Run by a migration. A function's name has a version, so that an old broker keeps working beside a newer schema.
+-- Run by a migration. A function's name has a version, so that an old broker keeps working with a newer schema.
 
 -- name: functions
 -- Whether the acts on a namespace (tenant/namespace) or on a topic (its full name) need a reason: the policy `protected`.

@@ -78,7 +78,7 @@ FROM vela_ledger WHERE topic_id = %s AND state IN ('open', 'sealed') ORDER BY id
 
 -- name: roll_ledgers
 -- Seals the open ledgers (where one is named) and opens the next ones, in one statement and under the owner's epochs.
--- If the answer of a roll is lost, its repetition leaves an empty ledger open before the last one. Readers of the
+-- If the answer to a roll is lost, its repetition leaves an empty ledger open before the last one. Readers of the
 -- ledgers treat it as sealed.
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(%(topic_ids)s::bigint[], %(epochs)s::bigint[], %(ledger_ids)s::bigint[], %(entries)s::bigint[],

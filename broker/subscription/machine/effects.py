@@ -50,7 +50,7 @@ class Wish(Enum):
     DIRTY = "store the cursor, soon"
     CHANGED = "report what has changed"
     APPLY_LATE_ACKS = "load the counts that acks need, then apply the acks"
-    SWITCH_SOON = "let time pass once the current callback is over: a Failover switch is due"
+    SWITCH_SOON = "call time_passed once the current callback is over: a Failover switch is due"
     FORGET = "forget this reader's cursor: nobody is left to use it"
 
     __hash__ = object.__hash__  # Enum's own hash is Python code, and some wishes are looked up for every ack
@@ -96,7 +96,7 @@ class ReadCompacted(NamedTuple):
 
 
 class LoadCounts(NamedTuple):
-    """Load the counts of these entries, then go on sending: without its counts, an entry cannot be acked."""
+    """Load the counts of these entries, then continue sending: without its counts, an entry cannot be acked."""
 
     ranges: Sequence[Range]
 
@@ -147,7 +147,7 @@ class Watch(NamedTuple):
 
 
 class KeepBack(NamedTuple):
-    """Give these entries, read before their delivery time, back to the topic's delayed messages to wait."""
+    """Put these entries back among the topic's delayed messages: they were read before their delivery time."""
 
     entries: Sequence[StoredEntry]
 

@@ -22,7 +22,7 @@ START_TIMEOUT_S = 60.0  # crash recovery of a full max_wal_size included
 DATABASE = "vela"
 SUPERUSER = "vela"
 
-# Written once, when the data folder is made. After that, postgresql.conf belongs to the operator.
+# Written once, when the data folder is created. After that, postgresql.conf belongs to the operator.
 DURABLE: Mapping[str, str] = {
     "shared_buffers": "256MB",
     "max_wal_size": "4GB",  # appends are WAL: fewer checkpoints, fewer full-page images
@@ -75,7 +75,7 @@ class PostgresServer:
         return f"postgresql://{SUPERUSER}:{password}@127.0.0.1:{self.port}/{DATABASE}"
 
     def create(self) -> bool:
-        """Make the data folder if there is none, and return whether it was made. Safe to repeat after an interruption.
+        """Create the data folder if there is none, and return whether it did. Safe to repeat after an interruption.
 
         Raises StartRefused if the folder cannot be made.
         """

@@ -1,4 +1,4 @@
-"""The answers of the operations on the pipeline."""
+"""The answers of the API's operations on the pipeline."""
 
 from __future__ import annotations
 

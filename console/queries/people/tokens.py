@@ -15,7 +15,7 @@ TOKENS_MOST: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRow:
-    """One token that was made here or revoked."""
+    """One token that was created here or revoked."""
 
     id: str
     role: str  # "" = made elsewhere

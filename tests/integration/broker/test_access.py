@@ -1,4 +1,4 @@
-"""Permissions in PostgreSQL: stored, read again when somebody changes them, and gone with what they are for."""
+"""Permissions in PostgreSQL: stored, read again after a change, and deleted with their namespace or topic."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def loaded(run: BrokerRun) -> Access:
     return access
 
 
-async def test_what_is_granted_is_stored_replaced_and_taken(run: BrokerRun) -> None:
+async def test_grants_are_stored_replaced_and_removed(run: BrokerRun) -> None:
     topic, billing = Subject.of_topic(TOPIC), Subject.of_topic(TOPIC, "billing")
     async with run.broker.pool.use() as connection:
         await store.set_permissions(connection, NAMESPACE, ["app"], BOTH)
@@ -73,7 +73,7 @@ async def test_the_broker_is_notified_of_a_change(run: BrokerRun) -> None:
     await asyncio.wait_for(noticed.wait(), 10)
 
 
-async def test_a_namespace_and_a_topic_take_their_permissions_with_them(run: BrokerRun) -> None:
+async def test_deleting_a_namespace_or_topic_deletes_its_permissions(run: BrokerRun) -> None:
     await done("create_namespace", "acme/orders")
     await done("create_topic", "acme/orders", name=TOPIC.local_name)
     async with run.broker.pool.use() as connection:

@@ -56,7 +56,7 @@ async def test_in_flight_messages_expire_too_and_their_consumers_stay_connected(
         assert consumer.consumer is not None
         consumer.consumer.redeliver(None)
         await consumer.has(ENTRIES + 1)
-        assert consumer.positions[ENTRIES:] == positions[-1:], "what expired does not come again"
+        assert consumer.positions[ENTRIES:] == positions[-1:], "what expired is not delivered again"
         consumer.ack(*positions)
         await producer.publish(1)
         await consumer.has(ENTRIES + 2)

@@ -1,4 +1,4 @@
-"""Acts on namespaces: they are made and deleted by hand, and a protected one wants a reason for everything."""
+"""Acts on namespaces: they are created and deleted by hand, and a protected one needs a reason for everything."""
 
 from __future__ import annotations
 

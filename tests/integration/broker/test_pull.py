@@ -66,7 +66,7 @@ async def test_offsets_are_dense_over_batches_ledgers_and_restarts(broker_url: s
             at += size
         assert at == 60
         assert len(run.topic().log.ledgers) > 2
-    async with running(broker_url) as run:  # nothing is in memory now: offsets are searched for
+    async with running(broker_url) as run:  # nothing is in memory now, so offsets are looked up in PostgreSQL
         for offset in range(60):
             answer = await answered(run, ask(offset, most=3))
             assert answer.status is PullStatus.FOUND
@@ -217,7 +217,7 @@ async def test_a_crash_while_parked_loses_nothing(broker_url: str) -> None:
 
 
 @pytest.mark.row("S3.20")
-async def test_where_an_offset_can_be(broker_url: str) -> None:
+async def test_the_status_for_an_offset_at_beyond_or_before_the_log(broker_url: str) -> None:
     async with running(broker_url, ledger_max_entries=1) as run:
         producer = await run.producer()
         assert (await answered(run, ask(0, suspend=False))).status is PullStatus.NOT_FOUND

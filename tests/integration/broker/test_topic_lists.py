@@ -1,4 +1,4 @@
-"""Watchers of topics over PostgreSQL hear of topics that are created or deleted in any way."""
+"""Watchers of topics are told over PostgreSQL about topics that are created or deleted in any way."""
 
 from __future__ import annotations
 

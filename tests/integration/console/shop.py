@@ -117,7 +117,7 @@ def _namespace_of(name: str) -> Namespace:
 
 
 NEVER_SILENT = timedelta(hours=1)
-"""How far heartbeats lie in the future. Nobody renews them, and a test may take longer than they may be old."""
+"""How far in the future heartbeats are: nobody renews them, and a slow test would find them too old."""
 
 
 def open_shop() -> Shop:
@@ -266,7 +266,7 @@ def _billing(topic: Topic, sealed: Ledger, opened: Ledger, now_ms: int) -> Subsc
     )
     SubscriptionSummary.objects.create(
         subscription=billing,
-        acked_messages=88,  # of the 100 that were published when its owner spoke last
+        acked_messages=88,  # of the 100 in the topic's summary, so the reported backlog is 12
         acked_bytes=8,
         read_ledger=sealed.pk,
         read_entry=6,

@@ -185,7 +185,7 @@ def test_an_act_that_was_undone_offers_no_undo_and_links_to_the_act_that_undid_i
     broker.acts[1] = replace(broker.acts[1], undoable=False, undone_by=9)
     page = operator.get("/acts/1")
     assert "Preview undo" not in text_of(page)
-    assert 'It was undone by <a href="/acts/9">act 9</a>' in page.content.decode()
+    assert 'This act was undone by <a href="/acts/9">act 9</a>' in page.content.decode()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""HTTP Basic checks a password once a minute, and at once after the user has changed."""
+"""HTTP Basic checks a password at most once a minute, and again as soon as the user has changed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_right_password_is_checked_once(nobody: Client, ada: User, checks: lis
     assert checks == ["ada"]
 
 
-def test_it_is_checked_again_after_a_minute(
+def test_a_password_is_checked_again_after_a_minute(
     nobody: Client, ada: User, checks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1000.0]
@@ -62,7 +62,7 @@ def test_it_is_checked_again_after_a_minute(
     assert checks == ["ada", "ada"]
 
 
-def test_a_wrong_one_never_passes(nobody: Client, ada: User, checks: list[str]) -> None:
+def test_a_wrong_password_never_passes(nobody: Client, ada: User, checks: list[str]) -> None:
     assert [status(nobody, each) for each in ("wrong", "first", "wrong", "", "first")] == [
         401,
         200,
@@ -80,7 +80,7 @@ def test_a_changed_password_counts_at_once(nobody: Client, ada: User, checks: li
     assert (status(nobody, "first"), status(nobody, "second")) == (401, 200)
 
 
-def test_who_may_not_log_in_any_more_is_refused_at_once(nobody: Client, ada: User, checks: list[str]) -> None:
+def test_a_deactivated_user_is_refused_at_once(nobody: Client, ada: User, checks: list[str]) -> None:
     assert status(nobody, "first") == 200
     User.objects.filter(pk=ada.pk).update(is_active=False)
     assert status(nobody, "first") == 401
@@ -94,7 +94,7 @@ def test_one_persons_password_is_not_anothers(nobody: Client, ada: User, checks:
     )  # fmt: skip
 
 
-def test_the_number_remembered_is_limited(
+def test_the_number_of_remembered_passwords_is_limited(
     nobody: Client, ada: User, checks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(basic, "_MOST_REMEMBERED", 1)

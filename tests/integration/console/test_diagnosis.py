@@ -1,4 +1,4 @@
-"""The block "Why" and its twin in the API: the cause from real rows, with cures that lead to filled-in forms."""
+"""The block "Why" of the page, and the same in the API: causes from stored rows, with cures that open filled forms."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def test_the_dead_letter_topic_of_a_partition_is_its_topics(shop: Shop) -> None:
     assert snapshot(shop).dead_letters is not None
 
 
-def test_the_oldest_segment_is_only_told_to_who_pins_it(shop: Shop) -> None:
+def test_only_the_subscription_that_pins_the_oldest_segment_is_told(shop: Shop) -> None:
     found = snapshot(shop).oldest_segment
     assert found is not None
     assert found.ledgers == 2
@@ -281,12 +281,12 @@ def test_the_slowest_cursor_of_the_topic(shop: Shop) -> None:
     assert (found.name, found.backlog_bytes) == ("billing", 2000 - 600)
 
 
-def test_a_subscription_that_is_not_there(operator: Client, shop: Shop) -> None:
+def test_a_subscription_that_does_not_exist(operator: Client, shop: Shop) -> None:
     assert operator.get(DIAGNOSIS.replace("billing", "nope")).status_code == 404
 
 
 def stranger(**options: Any) -> psycopg.Connection[tuple[Any, ...]]:
-    """Return a new connection with a name like those of Vela's."""
+    """Return a new connection whose name looks like one of Vela's."""
     parameters = connection.get_connection_params()
     wanted = {name: parameters[name] for name in ("host", "port", "dbname", "user", "password")}
     return psycopg.connect(**wanted, application_name="vela test", **options)
@@ -304,7 +304,7 @@ def database_with_a_wait(shop: Shop) -> Database:
     return found
 
 
-@pytest.mark.django_db(transaction=True)  # in a transaction PostgreSQL repeats its first answer
+@pytest.mark.django_db(transaction=True)  # within one transaction pg_stat_activity does not change
 @pytest.mark.parametrize(
     ("statement", "shown"),
     [

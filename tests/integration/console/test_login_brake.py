@@ -1,4 +1,4 @@
-"""Guessing passwords is slow, and does not lock out users at other addresses."""
+"""Too many wrong passwords lock a name at one address for a while, and no user at another address."""
 
 from __future__ import annotations
 

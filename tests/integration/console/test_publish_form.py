@@ -94,7 +94,7 @@ def test_an_empty_message_is_a_message(operator: Client, broker: FakeActs) -> No
         ({"value": "x" * 1_400_000}, "at most 1 MiB"),
         ({"key": "é", "key_encoding": "base64"}, "This is not base64."),
         ({"properties": "a"}, "Write “a” as name = value."),
-        ({"properties": "a=1\na=2"}, "a is there twice."),
+        ({"properties": "a=1\na=2"}, "a is given twice."),
         ({"properties": '{"a": 1}'}, "must be text."),
         ({"properties": "{"}, "begins like a JSON object"),
         ({"event_time": "tomorrow"}, "Write the time as"),

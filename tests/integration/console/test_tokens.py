@@ -38,7 +38,7 @@ def text(client: Client, status: int = 200) -> str:
 
 def test_a_token_is_made_shown_once_and_revoked() -> None:
     client = client_with(Role.ADMIN)
-    assert "No token was made here." in text(client)
+    assert "No token was created here." in text(client)
     answer = client.post("/tokens", {"role": "billing", "days": "30"})
     found = re.search(r'class="made-password"[^>]*>([^<]+)<', answer.content.decode())
     assert answer.status_code == 200

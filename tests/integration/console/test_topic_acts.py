@@ -149,7 +149,7 @@ def test_a_topic_is_created_with_its_first_policies(operator: Client, broker: Fa
         ({"partitions": "10001"}, "At most 10,000 partitions."),
         ({"partitions": "some"}, "Give a whole number."),
         ({"policies": "message_ttl_ms"}, "Write “message_ttl_ms” as name = value."),
-        ({"policies": "a=1\na=2"}, "a is there twice."),
+        ({"policies": "a=1\na=2"}, "a is given twice."),
     ],
 )
 def test_a_topic_that_cannot_be_created(

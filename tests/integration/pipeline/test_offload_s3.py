@@ -1,4 +1,4 @@
-"""Ledger files in an object storage: S3, as moto serves it."""
+"""Ledger files in S3, which moto imitates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def server() -> Iterator[S3Server]:
 
 @pytest.fixture
 def s3_url(server: S3Server) -> Iterator[str]:
-    """A bucket, with the options that name its server."""
+    """The URL of a bucket, with the options that name its server."""
     yield server.url
     server.fault = ""
 
@@ -52,7 +52,9 @@ def test_a_bucket_that_does_not_exist_is_named(s3_url: str) -> None:
     with pytest.raises(OffloadUnavailable, match=r"s3://nowhere/vela/7/12-a\.parquet"):
         write_ledger(storage, NAME, ledger(3), topic_id=7, ledger_id=12)
     with pytest.raises(OffloadUnavailable, match="its bucket does not exist") as error:
-        storage.delete(NAME)  # or the row would go, and the file would stay for ever if the bucket comes back
+        storage.delete(
+            NAME
+        )  # if this passed, the row would go, and the file would stay if the bucket comes back
     assert not isinstance(error.value, LedgerFileMissing)
 
 

@@ -1,4 +1,4 @@
-"""What a turn of the deadlines costs, and what a fault in one of the watched parts does to the others."""
+"""A turn of the deadlines looks only at due parts, and a fault in one part does not stop the others."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Waiting:
         return 1
 
     def next_due_ms(self) -> int | None:
-        """As set."""
+        """Return `due_ms`."""
         self.looks += 1
         return self.due_ms
 
 
 def watching(clock: ManualClock, *dues_ms: int) -> tuple[Deadlines, list[Waiting]]:
-    """Make deadlines that a test runs itself, and parts that are due at these times."""
+    """Return deadlines that the test runs itself, and parts that are due at these times."""
     deadlines = Deadlines(clock, wheel_enabled=False)
     waiting = [Waiting(due_ms) for due_ms in dues_ms]
     for each in waiting:

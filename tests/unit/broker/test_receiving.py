@@ -1,4 +1,4 @@
-"""The broker's half of receiving: permits, what is held, what comes again."""
+"""The broker's half of receiving: permits, what is held, what is delivered again."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def full(entry: int) -> int:
 
 
 class Subscription:
-    """What the broker knows of the acks that reached it."""
+    """What the broker knows about the acks that reached it."""
 
     def __init__(self) -> None:
         self.remaining = [full(entry) for entry in range(len(SIZES))]

@@ -97,7 +97,7 @@ def test_each_recipient_reads_with_its_own_key_and_others_do_not() -> None:
     assert payload != b"payload"
     for name, key in (("alice", ALICE), ("bob", BOB)):
         assert Decryptor(Keys(**{name: key})).decrypt(metadata, payload) == b"payload"
-    with pytest.raises(CryptoError, match="not the one it was encrypted for"):
+    with pytest.raises(CryptoError, match="does not belong to the public key"):
         Decryptor(Keys(alice=EVE, bob=EVE)).decrypt(metadata, payload)
     with pytest.raises(CryptoError, match="no key bob"):
         Decryptor(Keys(eve=EVE)).decrypt(metadata, payload)
@@ -158,10 +158,10 @@ def test_keys_that_are_none_are_named(tmp_path: Path) -> None:
     with pytest.raises(CryptoError, match="not an RSA key"):
         Encryptor(["k"], Keys(k=ec.generate_private_key(ec.SECP256R1())))
     (tmp_path / "text.pem").write_text("not a key")
-    with pytest.raises(CryptoError, match="not PEM of a public key"):
+    with pytest.raises(CryptoError, match="not a public key in PEM format"):
         Encryptor(["k"], CryptoKeyReader(str(tmp_path / "text.pem"), ""))
     metadata, payload = encrypted(Encryptor(["k"], Keys(k=ALICE)))
-    with pytest.raises(CryptoError, match="not PEM of an unencrypted private key"):
+    with pytest.raises(CryptoError, match="not an unencrypted private key in PEM format"):
         Decryptor(CryptoKeyReader("", str(tmp_path / "text.pem"))).decrypt(metadata, payload)
     with pytest.raises(CryptoError, match="not an RSA key"):
         Decryptor(Keys(k=ec.generate_private_key(ec.SECP256R1()))).decrypt(metadata, payload)

@@ -250,7 +250,7 @@ class World(FakeConsumer):
 
     def put_off(self, message: Message) -> None:
         if message.entry is not self.latest[message.entry.entry_id] or not self.is_unhandled(message):
-            return  # an old copy, which says nothing of the new one that is shown
+            return  # an old copy, which says nothing about the new one that is shown
         self.held.remove(message)
         putting = asyncio.ensure_future(self.letters.reconsume_later(message, 0, None))
         putting.add_done_callback(lambda done: done.exception())

@@ -1,4 +1,4 @@
-"""vela.schema beside Apache's `pulsar.schema`: the same definition, and each reads what the other wrote."""
+"""vela.schema compared with Apache's `pulsar.schema`: the same definition, and each reads what the other wrote."""
 
 from __future__ import annotations
 

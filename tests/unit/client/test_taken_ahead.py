@@ -10,7 +10,7 @@ from vela.wire.entry import Message as Body
 
 
 class Receiver:
-    """A consumer that says of each message whether it came over the present connection."""
+    """A consumer that says for each message whether it came over the present connection."""
 
     def __init__(self, *, past: tuple[int, ...] = (), interrupts: int = 0) -> None:
         self.past = past

@@ -1,4 +1,4 @@
-"""What the supervisor says of a PostgreSQL that ended: its own last reason."""
+"""What the supervisor says about a PostgreSQL that ended: the last reason in its log."""
 
 from __future__ import annotations
 

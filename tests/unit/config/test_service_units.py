@@ -1,4 +1,4 @@
-"""The units of systemd start what `make run` starts, and a process says when it is ready."""
+"""The systemd units start what `make run` starts, and a process tells systemd when it is ready."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PYTHON = "/opt/vela/.venv/bin/python "
 
 
 def read(path: Path) -> ConfigParser:
-    """The unit. systemd's keys have capital letters, and `%` is its own."""
+    """Parse a unit. Keys keep their capital letters, and `%` has no meaning here: systemd replaces it."""
     unit = ConfigParser(interpolation=None, strict=True)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read_string(path.read_text(encoding="utf-8"))
@@ -45,7 +45,7 @@ def test_the_services_are_the_processes_of_make_run(tmp_path: Path) -> None:
     } == expected
 
 
-def test_the_target_starts_every_service_but_the_whole_one() -> None:
+def test_the_target_starts_every_service_but_the_one_that_runs_all() -> None:
     wanted = read(UNITS["vela.target"])["Unit"]["Wants"].split()
     assert sorted(wanted) == sorted(set(SERVICES) - {"vela-all.service"})
 
@@ -84,7 +84,7 @@ def test_a_process_runs_without_a_service_manager(address: str, monkeypatch: pyt
     service_manager.tell(service_manager.READY)
 
 
-def test_no_process_below_make_run_hears_of_the_service_manager(tmp_path: Path) -> None:
+def test_no_child_of_make_run_gets_the_socket_of_the_service_manager(tmp_path: Path) -> None:
     options = Options.from_environment({"VELA_DATA_DIR": str(tmp_path)})
     for stage in stages(options, {service_manager.SOCKET_VARIABLE: "/run/notify", "PATH": "/bin"}):
         for child in stage:

@@ -1,4 +1,4 @@
-"""Two bodies side by side: every line is there or folded, and those that differ are marked."""
+"""Two bodies side by side: every line is shown or folded, and lines that differ are marked."""
 
 from __future__ import annotations
 

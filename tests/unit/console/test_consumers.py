@@ -1,4 +1,4 @@
-"""What the console says of a consumer."""
+"""The console's list of consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths into JSON documents and comparisons of what lies there."""
+"""Paths into JSON documents and comparisons of the values there."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_what_was_allowed_and_what_happened_meanwhile() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "plan", "error", "columns", "has_news"),
+    ("kind", "plan", "error", "columns", "adds_detail"),
     [
         ("reset", {"current": {}}, "", ("replayed_messages", "skipped_messages"), True),
         ("disconnect", {}, "", ("consumers_closed",), True),
@@ -53,9 +53,9 @@ def test_what_was_allowed_and_what_happened_meanwhile() -> None:
     ],
 )
 def test_the_partitions_of_an_act_have_its_columns(
-    kind: str, plan: dict[str, Any], error: str, columns: tuple[str, ...], has_news: bool
+    kind: str, plan: dict[str, Any], error: str, columns: tuple[str, ...], adds_detail: bool
 ) -> None:
     part = {"partition": 0, "topic": "t-partition-0", **ZEROS}
     done = {**part, "error": error} if error else part
     table = partition_table(kind, {**plan, "partitions": [part]}, {"partitions": [done]})
-    assert (table.changes, table.has_news) == (columns, has_news)
+    assert (table.changes, table.adds_detail) == (columns, adds_detail)

@@ -161,7 +161,9 @@ def test_only_the_active_one_is_heard_and_not_while_it_waits() -> None:
     dispatcher = failover(active, standby)
     send(dispatcher, 0, 1)
     assert not dispatcher.redeliver(standby, None)
-    assert dispatcher.redeliver(active, [Position(1, 1)]), "single entries cannot be named: all come again"
+    assert dispatcher.redeliver(active, [Position(1, 1)]), (
+        "single entries cannot be named: all are delivered again"
+    )
     assert send(dispatcher, 0, 1) == (1, [0, 1])
     dispatcher.detach(active, 5000)
     assert not dispatcher.redeliver(standby, None)

@@ -1,4 +1,4 @@
-"""docs/reference/compatibility.md says of every command, path and parameter of Pulsar what Vela does with it."""
+"""docs/reference/compatibility.md says for every command, path and parameter of Pulsar what Vela does with it."""
 
 from __future__ import annotations
 

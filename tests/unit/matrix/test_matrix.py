@@ -1,4 +1,4 @@
-"""The page of behaviour, tests marked with its rows, results, and what `make matrix` says about them."""
+"""`make matrix`: it reads behaviour.md, the tests marked with its rows and their results, and reports faults."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_every_half_of_every_row_has_its_tests() -> None:
 @pytest.mark.parametrize(
     "line", ["| S1.1 | broker | A. |\n| S1.1 | broker | B. |", "| S1.1 | server | A. |", "| S1.1 |  | A. |"]
 )
-def test_a_page_that_cannot_be_meant(line: str) -> None:
+def test_a_page_with_a_wrong_row_is_refused(line: str) -> None:
     with pytest.raises(BadPage, match=r"S1\.1"):
         rows_in(line)
 
@@ -117,7 +117,7 @@ EVERYWHERE = Outcome(result=PASSED, passed_with={"tcp", "websocket"})
 
 
 def wrong_with(one: Outcome, two: Outcome) -> list[str]:
-    """Return the faults found when each half of a row has one test: the broker's end like this, the client's pass."""
+    """Return the faults found when each half of a row has one test. The client's pass; the broker's are given."""
     known = {"S1.1": {ONE: one}, "S1.2": {TWO: two, CLIENTS: EVERYWHERE}, "S2.1": {CLIENTS: EVERYWHERE}}
     return report(ROWS, known).wrong
 
@@ -138,7 +138,7 @@ def test_halves_of_rows_without_test_are_wrong() -> None:
     assert answer.lines[-1].split() == ["client", "NO", "TEST"]
 
 
-def test_a_test_of_the_one_side_shows_nothing_of_the_other() -> None:
+def test_a_test_of_one_side_shows_nothing_about_the_other() -> None:
     known = {"S1.1": {CLIENTS: EVERYWHERE}, "S1.2": {CLIENTS: EVERYWHERE}, "S2.1": {ONE: PASS}}
     assert report(ROWS, known).wrong == [
         "S1.1: broker: no test",

@@ -1,3 +1,5 @@
+"""How many entries a micro-batch takes: within the limits, and shared among topics."""
+
 from __future__ import annotations
 
 from hypothesis import given

@@ -1,3 +1,5 @@
+"""Where a read begins and ends, and the errors about messages that are no longer stored."""
+
 from __future__ import annotations
 
 from typing import cast

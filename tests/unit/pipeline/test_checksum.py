@@ -1,3 +1,5 @@
+"""The checksum of messages that does not depend on their order."""
+
 from __future__ import annotations
 
 from hypothesis import given

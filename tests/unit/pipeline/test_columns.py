@@ -1,3 +1,5 @@
+"""Columns for Spark from stored messages: ids, keys, times and payloads, in batches of limited size."""
+
 from __future__ import annotations
 
 import base64
@@ -32,7 +34,7 @@ SOURCE = EntryRange(
 
 
 def plain_run(messages: list[Message], entry_id: int) -> PlainRun:
-    """Return the messages, which must be plain, as arrays."""
+    """Return the messages as arrays. Each may have only a payload."""
     return PlainRun(
         source=SOURCE,
         entry_id=entry_id,

@@ -1,3 +1,5 @@
+"""The data source `vela` as Spark calls it: filters, refused options, and what a planning process imports."""
+
 from __future__ import annotations
 
 import subprocess

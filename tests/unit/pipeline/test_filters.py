@@ -1,3 +1,5 @@
+"""Filters of a Spark query as bounds on positions, partitions, times, keys and topics."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime

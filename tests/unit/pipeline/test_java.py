@@ -1,3 +1,5 @@
+"""The check for a Java that Spark can use."""
+
 from __future__ import annotations
 
 import os

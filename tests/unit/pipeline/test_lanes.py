@@ -1,3 +1,5 @@
+"""The sink's lanes: sending rows, repeating them after lost connections, and refusals."""
+
 from __future__ import annotations
 
 import asyncio

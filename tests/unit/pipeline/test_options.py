@@ -1,3 +1,5 @@
+"""Options of a read: names, offsets, topics and times."""
+
 from __future__ import annotations
 
 import pytest

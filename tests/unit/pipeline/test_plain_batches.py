@@ -1,3 +1,5 @@
+"""Batches of messages that have only a payload, cut without decoding each message."""
+
 from __future__ import annotations
 
 from hypothesis import given

@@ -1,3 +1,5 @@
+"""Ranges of entries for tasks: every entry once, in order, in parts of equal size."""
+
 from __future__ import annotations
 
 from hypothesis import given

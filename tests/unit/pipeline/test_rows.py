@@ -1,3 +1,5 @@
+"""Rows of a DataFrame as messages, and the errors about rows and columns that cannot be sent."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime

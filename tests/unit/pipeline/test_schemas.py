@@ -1,3 +1,5 @@
+"""A topic's schema as columns."""
+
 from __future__ import annotations
 
 import json

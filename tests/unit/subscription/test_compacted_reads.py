@@ -1,4 +1,4 @@
-"""What the machine reads of a compacted topic, and where it goes on in the log."""
+"""The machine reads the entries that a compaction kept, and then the log above the horizon."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from tests.unit.subscription.machines import EXCLUSIVE, Machine
 
 
 class Page(NamedTuple):
+    """The result of one read of a compacted topic."""
+
     first: Position
     entries: list[StoredEntry]
     end: Position
@@ -25,7 +27,7 @@ def after(position: Position) -> Position:
     return Position(position.ledger_id, position.entry_id + 1)
 
 
-def test_up_to_the_horizon_it_reads_what_stayed_and_then_the_log() -> None:
+def test_it_reads_kept_entries_up_to_the_horizon_and_then_the_log() -> None:
     machine = Machine(EXCLUSIVE)
     positions = machine.publish(1, 1, 1, 1, 1)
     machine.compacted.horizon = positions[3]
@@ -73,7 +75,7 @@ def test_acked_entries_that_are_still_stored_do_not_come_again() -> None:
     assert machine.sent == {1: [positions[0], positions[2]]}
 
 
-def test_nothing_that_stayed_sends_the_reader_to_the_log() -> None:
+def test_if_the_compaction_kept_nothing_the_machine_reads_the_log() -> None:
     machine = Machine(EXCLUSIVE)
     positions = machine.publish(1, 1)
     machine.compacted.horizon = positions[0]

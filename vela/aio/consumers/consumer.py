@@ -27,7 +27,7 @@ class Consumer(ABC):
     """A consumer, created by `Client.subscribe`.
 
     Take messages with `receive`, `receive_async`, `batch_receive`, `async for` or a listener. A message that is not
-    acknowledged comes again after a lost connection, an ack timeout or a negative acknowledgement.
+    acknowledged is delivered again after a lost connection, an ack timeout or a negative acknowledgement.
     """
 
     queue: ReceiveQueue
@@ -89,7 +89,7 @@ class Consumer(ABC):
     async def reconsume_later(
         self, message: Message, delay: timedelta | int, properties: Mapping[str, str] | None = None
     ) -> None:
-        """Put a message off: copy it to the retry-letter topic, from which it comes again after `delay`.
+        """Put a message off: copy it to the retry-letter topic, from which it is delivered again after `delay`.
 
         `delay` is a timedelta or milliseconds; `properties` are added to those of the copy. The message is acknowledged
         when the copy is stored, and then this returns. A message that is put off more often than the dead-letter policy

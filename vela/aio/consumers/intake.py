@@ -181,7 +181,7 @@ class Intake:
         return entry
 
     def _from_start(self, start: StartPosition, reply: replies.Message, bodies: list[Body]) -> list[Body]:
-        """Return the messages that do not lie before the start.
+        """Return the messages that are not before the start.
 
         If none is left on a durable subscription, ack the entry. A seek past it means that it was processed, and its
         backlog would never become 0.

@@ -52,9 +52,9 @@ class _Incomplete(Generic[I]):
 class ChunkAssembler(Generic[I]):
     """The incomplete messages, at most `max_pending` of them. Beyond that, the oldest is given up.
 
-    With `auto_ack_oldest`, the chunks of a message that is given up are acked; otherwise they may come again. The
-    chunks of a message that stays incomplete for `expiry_ms` (0 = for ever) are acked in any case, because its producer
-    is gone. Pulsar's consumers do the same.
+    With `auto_ack_oldest`, the chunks of a message that is given up are acked; otherwise they may be delivered again.
+    The chunks of a message that stays incomplete for `expiry_ms` (0 = for ever) are acked in any case, because its
+    producer is gone. Pulsar's consumers do the same.
     """
 
     __slots__ = ("_auto_ack_oldest", "_expiry_ms", "_incomplete", "_max_pending")
@@ -77,8 +77,8 @@ class ChunkAssembler(Generic[I]):
     def add(self, chunk: Chunk, message_id: I, payload: bytes, now_ms: int) -> ChunkOutcome[I]:
         """Take a chunk with its decrypted payload. A chunk that is delivered twice changes nothing.
 
-        A first chunk starts its message again. A chunk out of order ends its message; the chunks come again or, if they
-        are older than the expiry, are acked.
+        A first chunk starts its message again. A chunk out of order ends its message: its chunks are acked if they are
+        older than the expiry, else delivered again.
         """
         waiting = self._incomplete.get(chunk.uuid)
         acknowledge: list[I] = []

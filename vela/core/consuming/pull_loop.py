@@ -29,7 +29,9 @@ class PullLimits:
 
     messages: int = 1000
     size_bytes: int = 100 * 1024 * 1024  # payloads and properties
-    span: int = 2000  # from the first to the last unfinished offset, so that one stuck message stops the rest
+    span: int = (
+        2000  # from the first unfinished offset to the next pull, so that one stuck message stops the rest
+    )
 
 
 class PullStep(NamedTuple):
@@ -85,7 +87,7 @@ class PullLoop:
         return FULL_MS if is_full else 0
 
     def answered(self, answer: ReadAnswer, *, waited_ms: float) -> PullStep:
-        """Take an answer to a pull from `next_offset`, which came `waited_ms` after it."""
+        """Take the answer to a pull from `next_offset`. It came `waited_ms` after the pull was sent."""
         before, self.next_offset = self.next_offset, answer.next_begin_offset
         self.max_offset = answer.max_offset
         if answer.code is PullCode.PULL_OFFSET_MOVED:

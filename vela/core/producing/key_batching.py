@@ -27,7 +27,7 @@ class KeyBatching(Generic[T]):
         self._sequence_ids = sequence_ids
         self._waiting: dict[bytes | None, list[tuple[Outgoing, T]]] = {}  # by sticky key
         self._bytes = 0  # over all keys
-        self._explicit: int | None = None  # the last id that a waiting message brought along
+        self._explicit: int | None = None  # the sequence id of the last message, if the application chose it
         self.messages = 0
 
     def fits(self, message: Outgoing) -> bool:

@@ -173,7 +173,7 @@ class SendFrames(Generic[T]):
 
     @property
     def _entry_limit(self) -> int:
-        """Return how many bytes an entry may have in a frame, beside its command."""
+        """Return how many bytes an entry may have in a frame besides its command."""
         return self.identity.max_message_bytes + FRAME_PADDING_BYTES - _COMMAND_ROOM_BYTES
 
     def _check(self, size_bytes: int, what: str) -> None:

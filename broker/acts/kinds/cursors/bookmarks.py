@@ -67,7 +67,7 @@ class CreateBookmark(DirectKind[NewBookmark]):
         kept = "until it is deleted" if not given.keep_ms else f"for {given.keep_ms / 3_600_000:g} h"
         return Effect(
             words=(
-                f"{given.name} is {target.position}; it pins the messages after it {kept}, within the quota",
+                f"{given.name} is at {target.position}; it pins the messages after it {kept}, within the quota",
             ),
             notes=notes,
             pinned=target.to_json(),

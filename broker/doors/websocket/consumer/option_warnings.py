@@ -27,7 +27,7 @@ def option_warnings(options: ConsumerOptions) -> Iterator[str]:
     if options.retry is not None:
         if not options.ack_timeout_ms:
             yield (
-                "retryEnable without ackTimeoutMillis: a message that is neither acknowledged nor put off comes again"
+                "retryEnable without ackTimeoutMillis: a message neither acknowledged nor put off is redelivered"
                 " only when its consumer leaves"
             )
         if single_active:

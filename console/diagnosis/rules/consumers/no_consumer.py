@@ -20,10 +20,10 @@ def find(snapshot: Snapshot) -> Finding | None:
     left = subscription.departure
     if left is None:
         sentence = said(
-            "No consumer is connected, and none has been connected since the subscription was made."
+            "No consumer is connected, and none has been connected since the subscription was created."
         )
         evidence: tuple[Evidence, ...] = (
-            fact(said("subscription made"), subscription.created_ms, Unit.TIME),
+            fact(said("subscription created"), subscription.created_ms, Unit.TIME),
         )
     else:
         sentence = said(

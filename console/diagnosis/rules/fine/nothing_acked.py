@@ -10,7 +10,9 @@ from console.words.said import said
 
 __all__ = ["RULE"]
 
-WINDOW_S: Final = 20.0  # as long as `just_delivered`, which comes first, unless the state is stuck
+WINDOW_S: Final = (
+    20.0  # that of `just_delivered`, which is tried first and hides this rule unless the state is stuck
+)
 
 
 def find(snapshot: Snapshot) -> Finding | None:

@@ -38,7 +38,7 @@ def find(snapshot: Snapshot) -> Finding | None:
         ),
         evidence=(
             fact(said("waiting"), subscription.backlog_messages, Unit.MESSAGES),
-            fact(said("subscription made"), subscription.created_ms, Unit.TIME),
+            fact(said("subscription created"), subscription.created_ms, Unit.TIME),
         ),
         cures=(Cure(text=said("Start a consumer.")),),
     )

@@ -1,4 +1,4 @@
-"""Which permits a consumer without a queue grants, and when, with a whole Vela."""
+"""When a consumer without a queue grants permits, and how many, with a whole Vela."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vela.aio.consumers.topic_consumer import TopicConsumer
 
 
 async def subscribed(client: Client, topic: str, **options: Any) -> TopicConsumer:
-    """Subscribe without a queue, unless the options say otherwise."""
+    """Subscribe without a queue, unless the options set another size."""
     consumer = await client.subscribe(topic, "s", **{"receiver_queue_size": 0, **options})
     assert isinstance(consumer, TopicConsumer)
     return consumer

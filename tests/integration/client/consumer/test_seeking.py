@@ -22,7 +22,7 @@ async def test_no_message_of_the_new_place_is_taken_for_one_of_the_old(desk: Des
     desk.peer.on(events.Seek, move)
     lookups = desk.peer.count(events.Lookup)
     seeking = asyncio.create_task(consumer.seek(MessageId.earliest))
-    await until(lambda: desk.peer.count(events.Lookup) > lookups, "the consumer to come again")
+    await until(lambda: desk.peer.count(events.Lookup) > lookups, "the consumer to look its topic up again")
     for _ in range(3):
         await desk.client.partitions(TOPIC)  # by now, everything that it had to send has arrived
     assert desk.peer.count(events.Subscribe) == 1, "what is delivered before the answer would be dropped"

@@ -21,7 +21,7 @@ from vela.pull_message import PulledMessage
 
 
 async def test_returning_from_a_listener_finishes_the_message(peer: PullPeer, http: ScriptedHttp) -> None:
-    """A listener that fails gets the message again, up to a limit. Other messages go on meanwhile."""
+    """A listener that fails gets the message again, up to a limit. Other messages are processed meanwhile."""
     seen: list[tuple[bytes, int]] = []
     offsets = MemoryOffsets()
 

@@ -318,7 +318,7 @@ def evidence(found: Finding) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("departure", "words"),
     [
-        (None, "none has been connected since the subscription was made"),
+        (None, "none has been connected since the subscription was created"),
         (a_departure(), "worker-1 was the last one: its client closed it"),
         (a_departure(cause="lost"), "worker-1 was the last one: its connection ended"),
         (

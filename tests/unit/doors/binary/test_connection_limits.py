@@ -1,4 +1,4 @@
-"""What one connection, and one address, may ask for: each limit refuses by its name and is counted."""
+"""The limits of one connection and of one address: a refusal names the setting, and the broker counts it."""
 
 from __future__ import annotations
 

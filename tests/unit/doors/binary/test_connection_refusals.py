@@ -1,4 +1,4 @@
-"""What one binary connection refuses and what the log says of it."""
+"""What one binary connection refuses and what the log says about it."""
 
 from __future__ import annotations
 
