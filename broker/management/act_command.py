@@ -131,7 +131,13 @@ class ActCommand(BaseCommand):
             self.stdout.write(f"  {plan['drift']['words']}")
 
     def _agrees(self) -> bool:
-        return input("apply it? [y/N] ").strip().lower() in ("y", "yes")
+        try:
+            return input("apply it? [y/N] ").strip().lower() in ("y", "yes")
+        except EOFError:
+            raise CommandError(
+                "the command cannot ask, because standard input has ended: add --yes to apply the act, or --dry-run to"
+                " see its plan"
+            ) from None
 
 
 def _messages(number: int) -> str:

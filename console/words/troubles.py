@@ -68,8 +68,9 @@ class TroubleWords:
 
 
 WITHOUT_CELERY: Final = gettext_noop(
-    "The broker still delivers and redelivers by its own timer, unless VELA_WHEEL is 0. Retention, expiry of messages,"
-    " backlog quotas, alerts, the pipeline and the history of the charts stand still."
+    "The broker still delivers, redelivers, expires and frees messages and applies backlog quotas by its own timer,"
+    " unless VELA_WHEEL is 0. Alerts, the pipeline and the long-term history of the charts stand still, plans do not"
+    " expire, and rows of dead clients stay."
 )
 
 WORDS: Final[Mapping[Trouble, TroubleWords]] = {

@@ -141,3 +141,12 @@ def test_the_console_is_served_under_an_address_of_the_shops(shop: dict[str, str
         " print(answer.status_code, answer['Location'])"
     )
     assert run(shop, "shell", "--verbosity", "0", "-c", code).strip() == "302 /vela/login?next=/vela/topics"
+
+
+def test_a_superuser_of_the_shop_sees_the_consoles_pages_and_api(shop: dict[str, str]) -> None:
+    code = (
+        "from django.contrib.auth import get_user_model; from django.test import Client; client = Client();"
+        " client.force_login(get_user_model().objects.create_superuser('ada'));"
+        " print([client.get(f'/vela/{page}').status_code for page in ('', 'topics', 'help', 'api/v1/topics')])"
+    )
+    assert run(shop, "shell", "--verbosity", "0", "-c", code).strip() == "[200, 200, 200, 200]"

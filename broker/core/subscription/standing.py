@@ -119,7 +119,7 @@ class Standing:
     def look_again_ms(self) -> int:
         """The time of the next sample if nothing changes before. Until then, time alone cannot change the state."""
         soon_ms = self._seen_ms + _LOOK_MS
-        if self._waits:
+        if self._waits or self.is_settled:  # the window of a settled state is empty
             return soon_ms
         if not self._window.is_full(self._seen_ms):
             return max(soon_ms, self._window.begin.at_ms + WINDOW_MS)

@@ -271,6 +271,16 @@ def test_an_operator_pauses_and_resumes() -> None:
     assert watched.words() == [WATCHING, KEEPING_UP, PAUSED, WATCHING, KEEPING_UP]
 
 
+def test_an_operator_pauses_a_subscription_for_which_nothing_waits() -> None:
+    watched = Watched(published=lambda at_s: min(50, at_s), acked=lambda at_s: at_s)
+    watched.run(100)
+    watched.is_paused = True
+    assert watched.run(200).state is PAUSED
+    watched.is_paused = False
+    watched.run(300)
+    assert watched.words() == [WATCHING, KEEPING_UP, PAUSED, WATCHING, IDLE]
+
+
 def act(watched: Watched, skipped: int) -> None:
     """Skip messages, or deliver them again where the number is negative."""
     watched.skipped += skipped

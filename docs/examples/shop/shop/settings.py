@@ -62,5 +62,10 @@ DATABASES = {
         "PASSWORD": unquote(_url.password or ""),
     }
 }
+DATABASES["read"] = {  # Vela: its pages read on this connection, which cannot write and ends slow queries
+    **DATABASES["default"],
+    "OPTIONS": {"options": "-c default_transaction_read_only=on -c statement_timeout=5000"},
+    "TEST": {"MIRROR": "default"},
+}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True

@@ -2,4 +2,7 @@
 
 from django.urls import include, path
 
-urlpatterns = [path("vela/", include("console.urls"))]
+urlpatterns = [
+    path("vela/api/v1/", include("console.api.urls")),  # the command `vela`; the pages link to it
+    path("vela/", include("console.urls")),
+]
