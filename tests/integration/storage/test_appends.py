@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 from itertools import accumulate
@@ -15,11 +16,13 @@ from broker.storage.log import entries as store
 from broker.storage.log.pieces import FIRST_BYTES, PAGE_BYTES, divided
 from broker.storage.prepared_connection import PreparedConnection
 from tests.support.broker_fixtures import broker_url, run
-from tests.support.broker_harness import BrokerRun, one_row, rows
+from tests.support.broker_harness import BrokerRun, eventually, one_row, rows
 
 __all__ = ["broker_url", "run"]
 
 LEDGER = 900  # no topic's: these appends bypass the broker
+WAITS = """\
+SELECT count(*) FROM pg_stat_activity WHERE application_name = 'vela broker: appends' AND wait_event_type = 'Lock'"""
 SIZES = [0, 1, FIRST_BYTES, FIRST_BYTES + 1, PAGE_BYTES // 2, PAGE_BYTES // 2 + 1, PAGE_BYTES - 1, PAGE_BYTES]
 SIZES += [PAGE_BYTES + 1, 10_240, 2 * PAGE_BYTES, 131_500, 1_000_003]
 
@@ -143,6 +146,26 @@ async def test_a_fenced_topic_among_others_stores_nothing(
     assert one_row(
         run.database_url, "SELECT count(*) FROM vela_entry_1_rest WHERE ledger_id = %s", LEDGER + 1
     ) == (0,)
+
+
+@pytest.mark.usefixtures("any_way")
+async def test_an_append_that_waited_for_an_advance_of_the_epoch_is_fenced(
+    run: BrokerRun, connection: PreparedConnection
+) -> None:
+    epochs = await epochs_of(run, "a", "b", "c")
+    first, fenced, last = epochs
+    entries = {topic_id: stored_entries([100], ledger_id=LEDGER + at) for at, topic_id in enumerate(epochs)}
+    with psycopg.connect(run.database_url) as owner:
+        owner.execute(
+            "UPDATE vela_topic_owner SET owner_epoch = owner_epoch + 1 WHERE topic_id = %s", [fenced]
+        )
+        append = asyncio.create_task(
+            store.append(connection, segment_id=1, epochs=epochs, rows=append_rows(entries))
+        )
+        await eventually(lambda: one_row(run.database_url, WAITS) == (1,), "the append to wait")
+        owner.commit()
+    assert await asyncio.wait_for(append, 10) == {first, last}
+    assert [await read_back(run, LEDGER + at) for at in range(3)] == [entries[first], [], entries[last]]
 
 
 @pytest.mark.usefixtures("any_way")
