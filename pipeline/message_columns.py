@@ -30,6 +30,7 @@ SPARK_TYPES: Final = {
     "__producerName": "string",
     "__sequenceId": "bigint",
     "__appendTime": "timestamp",
+    "__schemaVersion": "bigint",
 }
 SPARK_SCHEMA: Final = ", ".join(f"{name} {type_}" for name, type_ in SPARK_TYPES.items())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types as spark_types
@@ -17,9 +17,9 @@ from pipeline.queries import query
 from vela.wire.topic_name import TopicName
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
-__all__ = ["TopicSchema", "expand", "topic_schema"]
+__all__ = ["TopicSchema", "expand", "json_payload", "topic_schema"]
 
 _TYPES: Final = {2: "json", 4: "avro"}  # the protocol's Schema.Type
 _PRIMITIVES: Final[Mapping[str, DataType]] = {
@@ -43,6 +43,9 @@ class TopicSchema:
     version: int
     kind: str  # json or avro
     definition: str  # an Avro schema as JSON, for both kinds
+    writers: Mapping[int, str] = field(
+        default_factory=dict
+    )  # with which payloads were written, by version; avro only
 
     def spark_type(self) -> StructType:
         """Return the type with which `from_json` reads a payload. Raises SchemaUnusable if Spark has no such type.
@@ -78,35 +81,54 @@ def topic_schema(*, url: str, topic: str, version: int | None = None) -> TopicSc
     )
     name = TopicName.parse(full_topic_name(topic)).base
     with reading(database, f"reading the schema of {name}") as connection:
-        row = connection.execute(query("schema"), {"topic": name, "version": version}).fetchone()
-    if row is None:
+        rows = connection.execute(query("schemas"), (name,)).fetchall()
+    versions = {
+        found: (_TYPES.get(type_), bytes(data).decode(errors="replace")) for found, type_, data in rows
+    }
+    wanted = max(versions, default=0) if version is None else version
+    if wanted not in versions:
         which = "schema" if version is None else f"version {version} of a schema"
         raise SchemaUnusable(f"{name} has no {which}")
-    found, type_, data = row
-    if type_ not in _TYPES:
+    kind, definition = versions[wanted]
+    if kind is None:
         raise SchemaUnusable(
             f"the schema of {name} is neither JSON nor Avro: take the columns out of value yourself"
         )
-    return TopicSchema(
-        topic=name, version=found, kind=_TYPES[type_], definition=bytes(data).decode(errors="replace")
-    )
+    writers = {number: text for number, (of, text) in versions.items() if of == kind == "avro"}
+    return TopicSchema(topic=name, version=wanted, kind=kind, definition=definition, writers=writers)
 
 
 def expand(frame: DataFrame, schema: TopicSchema) -> DataFrame:
     """Return the frame with the fields of its payloads as columns in place of `value`.
 
-    Spark reads the payloads in the JVM. Avro needs Spark's package spark-avro. Raises SchemaUnusable.
+    An Avro payload is read with the version in its `__schemaVersion`, and then as `schema`. Raises SchemaUnusable.
     """
     from pyspark.sql import functions as sf
 
-    if schema.kind == "avro":
-        from pyspark.sql.avro.functions import from_avro
-
-        payload = from_avro(sf.col("value"), schema.definition, {"mode": "PERMISSIVE"})
-    else:
-        payload = sf.from_json(sf.col("value").cast("string"), schema.spark_type())
+    payload = sf.from_json(json_payload(frame, schema), schema.spark_type())
     others = [name for name in frame.columns if name != "value"]
     return frame.select(payload.alias("value"), *others).select("value.*", *others)
+
+
+def json_payload(frame: DataFrame, schema: TopicSchema) -> Column:
+    """Return the column of the payloads as JSON; null for Avro that cannot be read. Raises SchemaUnusable."""
+    from pyspark.sql import functions as sf
+
+    if schema.kind == "json":
+        return sf.col("value").cast("string")
+    if "__schemaVersion" not in frame.columns:
+        raise SchemaUnusable(
+            f"{schema.topic} has an Avro schema, so reading its payloads needs __schemaVersion: select it too"
+        )
+    try:
+        from pipeline.avro_payloads import decoder
+    except ImportError:
+        raise SchemaUnusable(
+            f"{schema.topic} has an Avro schema, and fastavro is not installed here: install vela[pipeline]"
+        ) from None
+    decode = sf.arrow_udf(decoder(schema), "string")  # type: ignore[attr-defined]  # Spark's stubs leave it out
+    text: Column = decode(sf.col("value"), sf.col("__schemaVersion"))
+    return text
 
 
 def _spark_type(schema: Any, named: dict[str, DataType | None]) -> DataType:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.errors import InvalidOption, SchemaUnusable
 from pipeline.jobs.failures import SPARK_ERRORS, reason_of
-from pipeline.schemas import topic_schema
+from pipeline.schemas import json_payload, topic_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Observation, SparkSession
+    from pyspark.sql import Column, DataFrame, Observation, SparkSession
 
 __all__ = ["COLUMNS", "UNREADABLE", "matching"]
 
@@ -49,6 +49,21 @@ _REFUSED_NODES: Final = (
     "Current",
     "Now",
 )
+_OTHER_COLUMNS: Final = (
+    "try_validate_utf8(CAST(value AS string)) AS text",
+    "CAST(__key AS string) AS key",
+    "__messageProperties AS properties",
+    "__topic AS topic",
+    "__publishTime AS publish_time",
+    "__appendTime AS append_time",
+    "__eventTime AS event_time",
+    "__ledgerId AS ledger_id",
+    "__entryId AS entry_id",
+    "__batchIndex AS batch_index",
+    "__producerName AS producer",
+    "octet_length(value) AS size",
+    "struct(*) AS `the message`",
+)
 _HOF: Final = "ArrayExists"  # the function `exists` over an array, which is not a subquery
 _MALFORMED: Final = "_malformed"  # the field that Spark sets if a payload does not fit its schema
 _MOST_NODES: Final = 1_000
@@ -62,7 +77,7 @@ def matching(
     The observation has the number UNREADABLE. It is None if the condition does not use payloads. Raises InvalidOption
     for a condition that is not allowed.
 
-    `value` is a struct if the topic has a JSON schema, else a variant: `value:pieces::int`.
+    `value` is a struct if the topic has a JSON or Avro schema, else a variant: `value:pieces::int`.
     """
     from pyspark.sql import Observation
     from pyspark.sql import functions as sf
@@ -72,46 +87,36 @@ def matching(
     # Otherwise Spark replaces ${env:NAME} before it parses, and a condition could read passwords from the environment.
     spark.conf.set("spark.sql.variable.substitute", "false")
     used = _columns_of_safe(spark, where)
-    value, is_unreadable = _value(url, topic)
-    named = frame.selectExpr(
-        f"{value} AS value",
-        "try_validate_utf8(CAST(value AS string)) AS text",
-        "CAST(__key AS string) AS key",
-        "__messageProperties AS properties",
-        "__topic AS topic",
-        "__publishTime AS publish_time",
-        "__appendTime AS append_time",
-        "__eventTime AS event_time",
-        "__ledgerId AS ledger_id",
-        "__entryId AS entry_id",
-        "__batchIndex AS batch_index",
-        "__producerName AS producer",
-        "octet_length(value) AS size",
-        "struct(*) AS `the message`",
-    )
+    value, is_unreadable, hint = _value(frame, url, topic) if "value" in used else (sf.lit(None), "", "")
+    named = frame.select(value.alias("value"), *[sf.expr(column) for column in _OTHER_COLUMNS])
     payloads = Observation() if "value" in used else None
     if payloads is not None:
         named = named.observe(payloads, sf.expr(f"count_if({is_unreadable})").alias(UNREADABLE))
     try:
         return named.where(where).select("`the message`.*"), payloads
     except SPARK_ERRORS as error:
-        raise InvalidOption(f"option where: {reason_of(error)}; the columns are {COLUMNS}") from None
+        raise InvalidOption(f"option where: {reason_of(error)}; the columns are {COLUMNS}{hint}") from None
 
 
-def _value(url: str, topic: str) -> tuple[str, str]:
-    """Return the expression that reads a payload, and the condition on its result that it could not read it."""
+def _value(frame: DataFrame, url: str, topic: str) -> tuple[Column, str, str]:
+    """Return the column of the payloads, the condition that a payload could not be read, and how to write a field."""
+    from pyspark.sql import functions as sf
+
+    is_null = "value IS NULL AND size > 0"
     try:
         schema = topic_schema(url=url, topic=topic)
     except SchemaUnusable:
-        return "try_parse_json(CAST(value AS string))", "value IS NULL AND size > 0"
-    if schema.kind != "json":
-        raise InvalidOption(
-            f"{topic} has an Avro schema, and a condition cannot read Avro payloads: leave out where, or use key,"
-            " properties and times in a job of your own"
+        payload = sf.try_parse_json(sf.col("value").cast("string"))
+        return (
+            payload,
+            is_null,
+            "; the topic has no schema, so write a field with its type: value:pieces::int",
         )
-    fields = schema.spark_type().add(_MALFORMED, "string").simpleString()
-    options = f"map('columnNameOfCorruptRecord', '{_MALFORMED}')"
-    return f"from_json(CAST(value AS string), '{fields}', {options})", f"value.{_MALFORMED} IS NOT NULL"
+    fields = schema.spark_type().add(_MALFORMED, "string")
+    payload = sf.from_json(json_payload(frame, schema), fields, {"columnNameOfCorruptRecord": _MALFORMED})
+    names = ", ".join(name for name in fields.names if name != _MALFORMED)
+    hint = f"; the topic has a schema, so write a field as value.{fields.names[0]}: its fields are {names}"
+    return payload, f"value.{_MALFORMED} IS NOT NULL OR {is_null}", hint
 
 
 def _columns_of_safe(spark: SparkSession, where: str) -> set[str]:

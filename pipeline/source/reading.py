@@ -79,6 +79,7 @@ def _decode(part: EntryRange, row: EntryRow, max_message_bytes: int, wanted: Rea
                 append_ms=row.append_ms,
                 publish_time_ms=metadata.publish_time,
                 producer_name=metadata.producer_name,
+                schema_version=metadata.schema_version,
                 batch_size=metadata.num_messages_in_batch,
                 first=0,
                 values=plain.values,

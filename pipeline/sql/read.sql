@@ -63,8 +63,6 @@ SELECT file_name FROM vela_read_v1.ledgers WHERE ledger_id = %s
 SELECT NOT EXISTS (
     SELECT FROM vela_read_v1.ledgers WHERE ledger_id = %s AND (state = 'open' OR entries > 0))
 
--- name: schema
--- A version of a topic's schema, or the latest.
-SELECT version, type, data FROM vela_read_v1.schemas
-WHERE topic_name = %(topic)s AND (%(version)s::bigint IS NULL OR version = %(version)s)
-ORDER BY version DESC LIMIT 1
+-- name: schemas
+-- All versions of a topic's schema: payloads of each may be stored.
+SELECT version, type, data FROM vela_read_v1.schemas WHERE topic_name = %s

@@ -18,7 +18,7 @@ from vela.schema.record import Record, RecordField, definition_of
 if TYPE_CHECKING:
     from vela.message import Message
 
-__all__ = ["AvroSchema"]
+__all__ = ["AvroSchema", "named_like"]
 
 R = TypeVar("R")
 
@@ -89,14 +89,7 @@ class AvroSchema(Schema[R]):
         """Set the broker's definition of a version; None = the broker has none, so use this schema's."""
         writer = None
         if info is not None and info.schema_type is SchemaType.AVRO:
-            definition = json.loads(info.definition)
-            # Avro resolves only records of the same name, but the producer's class may have another.
-            if isinstance(definition, dict) and definition.get("type") == "record":
-                definition["name"] = self._definition.get("name")
-                definition.pop("namespace", None)
-                if "namespace" in self._definition:
-                    definition["namespace"] = self._definition["namespace"]
-            writer = self._avro.parse_schema(definition)
+            writer = self._avro.parse_schema(named_like(json.loads(info.definition), self._definition))
         else:
             _logger.warning(
                 "%s has no Avro schema of version %s: reading with the consumer's own", topic, version.hex()
@@ -107,6 +100,17 @@ class AvroSchema(Schema[R]):
         plain: Any = self._avro.schemaless_reader(io.BytesIO(data), writer or self._reader, self._reader)
         value: R = plain if self._field is None else self._field.from_plain(plain)
         return value
+
+
+def named_like(writer: Any, reader: Mapping[str, Any]) -> Any:
+    """Return a writer's definition with the name of the reader's.
+
+    Avro resolves only records of the same name, but the producer's class may have another.
+    """
+    if not isinstance(writer, dict) or writer.get("type") != "record":
+        return writer
+    names = {key: reader[key] for key in ("name", "namespace") if key in reader}
+    return {key: value for key, value in writer.items() if key != "namespace"} | names
 
 
 def _base_topic(topic: str) -> str:

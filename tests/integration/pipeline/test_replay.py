@@ -13,11 +13,16 @@ from pipeline.errors import DataLost, InvalidOption, PipelineError
 from tests.integration.pipeline.jobs import JobRunner
 from tests.integration.pipeline.publishing import create_topic, trim_first_ledger
 from tests.integration.pipeline.running import Broker
-from vela.schema import Integer, JsonSchema, Record
+from vela.schema import AvroSchema, Integer, JsonSchema, Record, String
 from vela.wire.entry import OutgoingMessage
 
 
 class Order(Record):
+    pieces = Integer()
+
+
+class LargerOrder(Record):
+    article = String(default="none", required_default=True)
     pieces = Integer()
 
 
@@ -76,6 +81,30 @@ def test_payloads_that_do_not_fit_the_schema_are_counted(job: JobRunner, broker:
         producer.send(payload)
     found = job("replay", topic, to="replay-nowhere", where="value.pieces > 2")
     assert (found["messages"], found["unreadable"]) == (2, 2)
+
+
+def test_a_condition_reads_avro_payloads_of_all_versions(job: JobRunner, broker: Broker) -> None:
+    topic = broker.topic("replay-avro")
+    broker.client.create_producer(topic, schema=AvroSchema(Order)).send(Order(pieces=3))
+    broker.client.create_producer(topic, schema=AvroSchema(LargerOrder)).send(
+        LargerOrder(article="tea", pieces=5)
+    )
+    producer = broker.client.create_producer(topic)
+    for payload in (b"\xff no Avro", b""):
+        producer.send(payload)
+    found = job("replay", topic, to="replay-nowhere", where="value.pieces > 2")
+    assert (found["messages"], found["unreadable"]) == (2, 1)
+    found = job("replay", topic, to="replay-nowhere", where="value.article = 'tea' AND value.pieces = 5")
+    assert found["messages"] == 1
+
+
+def test_a_field_written_in_the_wrong_way_is_explained(job: JobRunner, broker: Broker, orders: str) -> None:
+    topic = broker.topic("replay-hints")
+    broker.client.create_producer(topic, schema=JsonSchema(Order)).send(Order(pieces=3))
+    with pytest.raises(InvalidOption, match=r"write a field as value\.pieces: its fields are pieces"):
+        job("replay", topic, to="replay-nowhere", where="value:pieces::int > 2")
+    with pytest.raises(InvalidOption, match="no schema, so write a field with its type: value:pieces::int"):
+        job("replay", orders, to="replay-nowhere", where="value:pieces > 2")
 
 
 def test_messages_come_once_in_order_with_their_history(job: JobRunner, broker: Broker, orders: str) -> None:

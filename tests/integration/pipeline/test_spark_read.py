@@ -268,6 +268,37 @@ def test_the_fields_of_a_json_topic_are_columns(read: Read, log_url: str) -> Non
     assert (row.article, row.pieces, row["__entryId"]) == ("tea", 3, 0)
 
 
+def test_the_fields_of_an_avro_topic_are_columns(read: Read, log_url: str) -> None:
+    topic = create_topic(log_url, "avro")
+    topic.open_ledger(1)
+    article = {"name": "article", "type": "string", "default": "none"}
+    pieces = {"name": "pieces", "type": "int"}
+    with psycopg.connect(log_url) as connection:
+        for version, fields in enumerate([[pieces], [article, pieces]]):
+            definition = json.dumps({"type": "record", "name": "Order", "fields": fields})
+            connection.execute(
+                "INSERT INTO vela_schema (topic_name, version, type, name, data, properties, created_at)"
+                " VALUES (%s, %s, 4, 'Order', %s, '{}', now())",
+                (topic.name, version, definition.encode()),
+            )
+    for version, payload in enumerate([b"\x06", b"\x06tea\x0a"]):
+        entry = encode_single(
+            producer_name="maker",
+            sequence_id=version,
+            publish_time_ms=1,
+            payload=payload,
+            schema_version=version.to_bytes(8),
+        )
+        topic.store([entry], messages=1)
+    schema = topic_schema(url=log_url, topic="avro")
+    rows = expand(read("avro"), schema).select("article", "pieces", "__schemaVersion").collect()
+    assert rows == [("none", 3, 0), ("tea", 5, 1)]
+    older = expand(read("avro"), topic_schema(url=log_url, topic="avro", version=0))
+    assert [row.pieces for row in older.collect()] == [3, 5]
+    with pytest.raises(SchemaUnusable, match="needs __schemaVersion"):
+        expand(read("avro").select("value"), schema)
+
+
 def test_entries_that_cannot_be_decoded(
     spark: SparkSession, read: Read, log_url: str, tmp_path: Path
 ) -> None:

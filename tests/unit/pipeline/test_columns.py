@@ -24,8 +24,11 @@ def message(
     key_b64: bool = False,
     event_time_ms: int = 0,
     batch: tuple[int, int] = (-1, 0),
+    schema_version: bytes = b"",
 ) -> Message:
-    return Message(payload, {}, key, event_time_ms, 1, batch[0], batch[1], 0, "p", None, key_b64)
+    return Message(
+        payload, {}, key, event_time_ms, 1, *batch, 0, "p", None, key_b64, schema_version=schema_version
+    )
 
 
 SOURCE = EntryRange(
@@ -41,6 +44,7 @@ def plain_run(messages: list[Message], entry_id: int) -> PlainRun:
         append_ms=7,
         publish_time_ms=messages[0].publish_time_ms,
         producer_name=messages[0].producer_name,
+        schema_version=messages[0].schema_version,
         batch_size=messages[0].batch_size,
         first=0,
         values=pa.array([each.payload for each in messages], pa.binary()),
@@ -53,7 +57,11 @@ def test_plain_runs_give_the_same_columns(sizes: list[int], max_rows: int, plain
     one, other = BatchBuilder(max_rows=max_rows), BatchBuilder(max_rows=max_rows)
     batches: list[list[pa.RecordBatch]] = [[], []]
     for entry_id, size in enumerate(sizes):
-        messages = [message(payload=b"%d" % index, batch=(index, size)) for index in range(size)]
+        version = plain.draw(st.sampled_from([b"", bytes(7) + b"\x05", b"another broker's"]))
+        messages = [
+            message(payload=b"%d" % index, batch=(index, size), schema_version=version)
+            for index in range(size)
+        ]
         run = Run(source=SOURCE, entry_id=entry_id, append_ms=7, messages=messages)
         batches[0] += one.add(run)
         batches[1] += other.add(plain_run(messages, entry_id) if plain.draw(st.booleans()) else run)
@@ -102,6 +110,12 @@ def test_binary_keys_come_as_bytes() -> None:
     assert key_bytes(message(key=base64.b64encode(b"\xff\x00").decode(), key_b64=True)) == b"\xff\x00"
     with pytest.raises(MetadataCorrupt):
         key_bytes(message(key="not base64!", key_b64=True))
+
+
+def test_a_schema_version_is_a_number_or_null() -> None:
+    versions = [b"", bytes(8), bytes(6) + b"\x01\x02", b"\xff" * 8, b"longer than a number"]
+    batch = record_batch([run_of([message(schema_version=version) for version in versions])])
+    assert batch.column("__schemaVersion").to_pylist() == [None, 0, 258, -1, None]
 
 
 def test_a_time_beyond_sparks_range_is_null() -> None:

@@ -1,0 +1,72 @@
+"""Decode Avro payloads into JSON, each with the version of the schema with which it was written.
+
+An Avro payload has no names in it. Read with another version, it gives wrong values without an error.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import fastavro
+import pyarrow as pa
+
+from vela.schema.avro_schema import named_like
+
+if TYPE_CHECKING:
+    from pipeline.schemas import TopicSchema
+
+__all__ = ["as_json", "decoder"]
+
+
+def decoder(schema: TopicSchema) -> Callable[[pa.Array, pa.Array], pa.Array]:
+    """Return the function that decodes a column of payloads by a column of versions. Executors run it."""
+    definition, version, writers = schema.definition, schema.version, dict(schema.writers)
+
+    def decode(payloads: pa.Array, versions: pa.Array) -> pa.Array:
+        texts = [
+            None
+            if payload is None
+            else as_json(payload, writers.get(version if of is None else of), definition)
+            for payload, of in zip(payloads.to_pylist(), versions.to_pylist(), strict=True)
+        ]
+        return pa.array(texts, pa.string())
+
+    return decode
+
+
+def as_json(payload: bytes, writer: str | None, reader: str) -> str | None:
+    """Return a payload as JSON with the fields of `reader`; None if it cannot be read as one that `writer` wrote.
+
+    `writer` and `reader` are Avro schemas as JSON. Bytes become base64, and times stay numbers, as in `spark_type`.
+    """
+    if writer is None:
+        return None
+    stream = io.BytesIO(payload)
+    try:
+        found = fastavro.schemaless_reader(stream, _parsed(writer, reader), _parsed(reader, reader))
+    except Exception:  # which one is open: fastavro lets through what Python's own conversions raise
+        return None
+    return None if stream.read(1) else json.dumps(found, default=_base64)
+
+
+@lru_cache(maxsize=1_000)
+def _parsed(definition: str, reader: str) -> Any:
+    plain = named_like(json.loads(definition), json.loads(reader))
+    return fastavro.parse_schema(_without_logical_types(plain))
+
+
+def _without_logical_types(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {name: _without_logical_types(part) for name, part in schema.items() if name != "logicalType"}
+    if isinstance(schema, list):
+        return [_without_logical_types(part) for part in schema]
+    return schema
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
