@@ -109,7 +109,7 @@ class JobSoak:
             assert not error or (found and target not in MUST_END_WELL), error
         if error:
             with self._started(job, target, continues=run) as again:
-                assert again.end(None) == ""
+                assert (error_again := again.end(None)) == "", error_again
             work.check(job, is_done=True)
         self._wait(lambda: not list(self._scratch.glob("vela-pipeline-*")), "an empty TMPDIR")
         if not found:
