@@ -97,14 +97,15 @@ class LedgerFileDamaged(OffloadUnavailable):
 
 _DISK_FULL: Final = "No space left on device"  # in Linux's words, which Java and Python pass on
 _NO_PYTHON: Final = "Python worker failed to connect back"  # in Spark's words: it waits for ten seconds
+_PYTHON_ENDED: Final = "from pyspark.daemon's stdout and terminated with code: 137"  # 128 + SIGKILL
 _SAID: Final = re.compile(r"^pipeline\.errors\.\w+: (?P<sentence>.+)$", re.MULTILINE)
 
 
 def sentence_of(error: BaseException) -> str | None:
     """Return the sentence of a PipelineError, also if Spark passes it on as the text of a worker's traceback.
 
-    There are sentences for a full disk and for a machine that is too busy too, because Spark names only the task that
-    could not write, and the Python that did not start. Return None for every other error.
+    A full disk, and a Python that did not start or was killed, have sentences too, because Spark's own text names only
+    the task. Return None for every other error.
     """
     if isinstance(error, PipelineError):
         return str(error)
@@ -120,5 +121,10 @@ def sentence_of(error: BaseException) -> str | None:
         return (
             "Spark's Python did not start within ten seconds: the machine is too busy, so run the job again later, or"
             " lower VELA_PIPELINE_NICE, with which a job gives way to other processes"
+        )
+    if _PYTHON_ENDED in text:
+        return (
+            "Spark's Python was ended by SIGKILL while it started: perhaps the system had too little memory; lower"
+            " VELA_PIPELINE_MEMORY_MB, or give the machine more"
         )
     return None

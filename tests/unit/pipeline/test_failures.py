@@ -46,6 +46,17 @@ def test_a_machine_that_is_too_busy_is_named() -> None:
     )
 
 
+def test_a_python_that_was_killed_while_it_started_is_named() -> None:
+    killed = (
+        "An error occurred while calling o48.collectToPython.\n"
+        ": org.apache.spark.SparkException: EOFException occurred while reading the port number from pyspark.daemon's"
+        " stdout and terminated with code: 137.\n"
+    )
+    assert str(failed(Exception(killed))).startswith(
+        "Spark's Python was ended by SIGKILL while it started: perhaps"
+    )
+
+
 def test_a_package_that_executors_lack_is_named() -> None:
     error = Exception(
         "[PYTHON_DATA_SOURCE_ERROR] Failed to read: Traceback (most recent call last):\n"
