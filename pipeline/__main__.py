@@ -127,6 +127,8 @@ def _run(request: JobRequest, reporter: Reporter) -> dict[str, Any]:
                 f"vela {request.job}", master=request.master, cores=request.cores, memory=request.memory
             )
         except Exception as error:
+            if isinstance(error, ConnectionError):  # Python talks to Java over a socket
+                raise _Failed(_JAVA_ENDED) from error
             if not request.master:
                 raise
             traceback.print_exc()

@@ -26,3 +26,16 @@ def test_a_wrong_number_is_named(
         main([*EXPORT, *given])
     assert ended.value.code == 2
     assert says in capsys.readouterr().err
+
+
+def test_a_java_that_is_killed_while_spark_starts_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr("pipeline.java.require_java", lambda: None)
+    monkeypatch.setattr("pipeline.session.spark_session", refuse)
+    monkeypatch.setattr("pipeline.jobs.insights.run", lambda _request, _reporter, session: session())
+    assert main(["insights", "--topic", "orders", "--url", "postgresql://u@127.0.0.1:1/d"]) == 1
+    assert capsys.readouterr().err.splitlines()[-1].startswith("Java ended while the job ran: perhaps")
