@@ -17,12 +17,12 @@ UPDATE vela_compaction_survey SET state = %(state)s, error = %(error)s, kept_mes
 WHERE id = %(survey_id)s AND state = 'ready'
 
 -- name: abandon
--- Surveys that no job will finish: their run has ended, or the topic was compacted since they began. A job that was started
--- in a terminal has no run, so every survey has at most a day.
+-- Surveys that no job will finish: their run has ended, or the topic was compacted since they began. A run that continues
+-- another one has its write id. A job that was started in a terminal has no run, so every survey has at most a day.
 UPDATE vela_compaction_survey s SET state = 'refused',
        error = 'its run ended before it had read the topic, or the topic was compacted meanwhile: run the job again'
 WHERE s.state = 'reading' AND (s.created_at < now() - interval '1 day'
-    OR EXISTS (SELECT FROM vela_pipeline_run r WHERE r.write_id = s.write_id AND r.ended_at IS NOT NULL)
+    OR (SELECT bool_and(r.ended_at IS NOT NULL) FROM vela_pipeline_run r WHERE r.write_id = s.write_id)
     OR EXISTS (SELECT FROM vela_compaction c WHERE c.topic_id = s.topic_id AND c.generation <> s.generation))
 
 -- name: sweep

@@ -509,6 +509,28 @@ async def test_a_survey_that_does_not_fit_changes_nothing(broker_url: str) -> No
         assert values(reader) == ["b=1", "a=2"]
 
 
+async def test_a_survey_is_given_up_when_the_last_run_of_its_write_id_has_ended(broker_url: str) -> None:
+    async with running(broker_url, wheel_enabled=False) as run:
+        pairs = ["a=1", "a=2"]
+        number = surveyed(run, pairs, await put(await run.producer(), *pairs), begin=Position(-1, -1))
+        rows(broker_url, "UPDATE vela_compaction_survey SET state = 'reading' WHERE id = %s", number)
+        for state in ("failed", "running"):  # the second run continues the first one, with its write id
+            rows(
+                broker_url,
+                "INSERT INTO vela_pipeline_run (job, subject, topic_name, options, write_id, pinned, state, stages,"
+                " error, log, worker, who, reason, cancelled_by, ended_at) VALUES ('compact', 't', 't', '{}', 'test',"
+                " '{}', %s, '[]', '', '', '', 'ada', '', '', CASE %s WHEN 'failed' THEN now() END)",
+                state,
+                state,
+            )
+        how = "SELECT state FROM vela_compaction_survey WHERE id = %s"
+        await run.broker.policy_rounds.run()
+        assert one_row(broker_url, how, number) == ("reading",)
+        rows(broker_url, "UPDATE vela_pipeline_run SET state = 'failed', ended_at = now()")
+        await run.broker.policy_rounds.run()
+        assert one_row(broker_url, how, number) == ("refused",)
+
+
 # -- the act -----------------------------------------------------------------------------------------------------
 
 
